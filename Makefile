@@ -66,7 +66,7 @@ docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 schema: $(VENV)/.installed
-	$(BIN)/python -c "from pathlib import Path; from laptime.store.json_schema import schema_text; \
+	$(BIN)/python -c "from pathlib import Path; from laptime.store.schema import schema_text; \
 		Path('docs/record.schema.json').write_text(schema_text())"
 
 # The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.

@@ -8,12 +8,10 @@ from fake_sensor import FakeSensor, SensorScript, make_script
 from laptime import api
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask
-from laptime.model.card import Card
-from laptime.model.lane import Settings
-from laptime.model.machine import Device
+from laptime.model.machine import Card, Device
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
-from laptime.model.process import ProcessRun
+from laptime.model.process import ProcessRun, Settings
 from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import Heat, Noise, Window

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from laptime.analysis.heats import QUIET_LEAST
 from laptime.analysis.rounds import ALIKE, CLEARLY, DEVIATIONS, LEAST_SLOW, NORMAL, SLOW
-from laptime.stats.moderated import BETWEEN_OVER_TURNS
+from laptime.stats.interval import BETWEEN_OVER_TURNS
 
 Array = NDArray[np.float64]
 

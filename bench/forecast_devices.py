@@ -25,7 +25,7 @@ from scipy.optimize import least_squares
 from common import Figure, finish, parser_for
 from forecast_measured import Measured, all_measured
 from laptime.hardware import EFFICIENCIES
-from laptime.model.forecasting import Efficiencies
+from laptime.model.hardware import Efficiencies
 from laptime.model.missing import Missing
 from laptime.questions.forecast.reduce import IN_EIGHTY, SHARPNESS, architecture_of, forecast_step, regime_of
 

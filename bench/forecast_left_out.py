@@ -24,7 +24,7 @@ from laptime.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.missing import Missing
 from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD, forecast_step
 from laptime.workloads import find_workload
-from laptime.workloads.operators import list_operators
+from laptime.workloads.shapes import list_operators
 
 PARTS = ("networks", "binds", "correction")
 PUBLIC = ("resnet50", "vgg16", "densenet121", "bert_base")

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from forecast_networks import build
 from laptime.hardware import known_devices, match_label
-from laptime.model.forecasting import StepOperator
-from laptime.model.hardware import KnownDevice
+from laptime.model.hardware import KnownDevice, StepOperator
 from laptime.workloads import find_workload
-from laptime.workloads.operators import OperatorList, list_operators
+from laptime.workloads.shapes import OperatorList, list_operators
 
 TRAINING = Path(__file__).parent / "forecasts" / "training.csv"
 RESULTS = Path(__file__).parent / "results"

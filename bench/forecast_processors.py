@@ -23,9 +23,8 @@ import numpy as np
 from common import Figure, finish, parser_for
 from laptime.hardware import find_device, known_devices
 from laptime.model.missing import Missing
-from laptime.questions.forecast import processors
-from laptime.questions.forecast.processors import CORES, ProcessorRate, rate_of, spread_between
-from laptime.questions.forecast.reduce import IN_EIGHTY
+from laptime.questions.forecast import reduce
+from laptime.questions.forecast.reduce import CORES, IN_EIGHTY, ProcessorRate, rate_of, spread_between
 
 STEPS = Path(__file__).parent / "forecasts" / "processors.csv"
 LOOKS_LIKE = {"Xeon at 2.5 GHz with AVX-512, 2 cores": "xeon-8175m", "Xeon with AMX, 16 cores": "xeon-8488c"}
@@ -47,7 +46,7 @@ class Pair:
 
     def predicted(self, power: float) -> float:
         more_cores = self.rate_there.cores / self.rate_here.cores
-        return processors.times_as_slow(self.rate_there, self.rate_here) * more_cores ** (CORES - power)
+        return reduce.times_as_slow(self.rate_there, self.rate_here) * more_cores ** (CORES - power)
 
 
 def main() -> int:

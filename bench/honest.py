@@ -34,9 +34,9 @@ from common import Figure, finish, parser_for, print_table
 from laptime.analysis.parity import judge_parity, may_be_chance
 from laptime.errors import LaptimeError
 from laptime.heat.loop import take_proof
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.record import Parity
 from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.planner.plan import OWN_PROOF

@@ -34,10 +34,10 @@ import numpy as np
 
 from common import ROOT, Figure, WorkerError, figure_of, finish, fresh_home, parser_for, run_json
 from laptime.data import make_source
-from laptime.model.dataset import DataSource
+from laptime.model.ask import DataSource
 from laptime.pipelines import LoaderJob, make_job
+from laptime.pipelines.decode import OneByOneLoader
 from laptime.pipelines.fast import LoaderThreads
-from laptime.pipelines.published import OneByOneLoader
 from laptime.stats import median, paired_ratio
 from laptime.workloads import find_workload
 

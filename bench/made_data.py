@@ -29,8 +29,8 @@ from laptime.backends import open_backend
 from laptime.backends.torch.inputs import ShuffledItems
 from laptime.backends.torch.recipe import BuiltInRecipe, batches_of
 from laptime.data import read_source
-from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import Workload
 from laptime.stats import median
 from laptime.workloads import CATALOGUE, find_workload

@@ -22,9 +22,9 @@ from typing import Any
 
 import laptime
 from common import Figure, WorkerError, compare_each, finish, fresh_home, most_of, parser_for
-from laptime.analysis.memory import estimate_memory
-from laptime.model.lane import Settings
+from laptime.analysis.heats import estimate_memory
 from laptime.model.missing import Missing
+from laptime.model.process import Settings
 from laptime.workloads import CATALOGUE
 from laptime.workloads.memory import count_heat_memory, count_step_memory
 

@@ -27,9 +27,9 @@ from typing import Any
 
 from common import Figure, WorkerError, figure_of, finish, parser_for, side_by_side
 from laptime import wire
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.sample import Window
 from laptime.model.workload import ProofPlan
 from laptime.run.instruments import Instruments

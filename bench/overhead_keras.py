@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any
 
 from common import Figure, figure_of, finish, parser_for, side_by_side
-from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
 from laptime.stats import median, paired_ratio
 from laptime.workloads import find_workload

@@ -22,10 +22,10 @@ import torch
 from laptime.analysis.parity import judge_parity, may_be_chance
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import Batch, BuiltInRecipe
-from laptime.model.lane import Settings
+from laptime.model.limits import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
 from laptime.model.machine import Device
-from laptime.model.network import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.record import Parity
 from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.model.workload import Adam, Sgd, Workload

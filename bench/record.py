@@ -28,17 +28,16 @@ from laptime.heat.__main__ import peak_memory_bytes
 from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.installation import installed_version
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
-from laptime.model.process import ProcessRun
+from laptime.model.process import ProcessRun, Settings
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import SCHEMA, HeatResult, LaneResult, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 from laptime.stats import median
-from laptime.store import files, lookup
+from laptime.store import files
 
 MOST_S, MOST_MB = 2.0, 500.0
 LANES = {"torch/cpu/as-written": 1.30, "torch/cpu/best": 1.00}  # milliseconds a step
@@ -139,7 +138,7 @@ def estimate_again(lane: LaneResult, record: Record) -> LaneResult:
 def read(path: Path) -> dict[str, Any]:
     """Be the reader: time each part, and say whether the estimates came out the same."""
     moments = [time.perf_counter()]
-    record = lookup.load(str(path))
+    record = files.load(str(path))
     moments.append(time.perf_counter())
     lanes = [estimate_again(lane, record) for lane in record.lanes]
     comparison = compare(lanes)

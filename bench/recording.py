@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from laptime.model.missing import Missing
-from laptime.sensors.nvml.questions import FAST, SLOW, CardQuestion
+from laptime.sensors.nvml.library import FAST, SLOW, CardQuestion
 from replay_sensor import FORM, Recording
 
 CARD = "GPU-00000000-0000-0000-0000-000000000000"

@@ -19,10 +19,8 @@ from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.questions.asking import prepare
 from laptime.questions.proving import order_heat
-from laptime.run.heats import HeatRunner
-from laptime.run.prestart import Prestarter
-from laptime.run.runner import Limits
-from laptime.run.turns import Player
+from laptime.run.runner import HeatRunner, Limits
+from laptime.run.turns import Player, Prestarter
 
 TURN_S = 0.25
 BARE, OURS, FREE = "bare", "laptime", "laptime, not kept to cores"

@@ -26,8 +26,8 @@ import msgspec
 from common import ROOT, Figure, WorkerError, figure_of, finish, parser_for
 from laptime.model.machine import Device
 from laptime.model.timeline import Series, Timeline, Track
+from laptime.run.instruments import SensorSelection
 from laptime.run.sampler import make_series
-from laptime.run.sensor_selection import SensorSelection
 from laptime.stats import paired_ratio
 from replay_sensor import load_recording
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import laptime
-from laptime.backends.torch.networks import build_network, load_weights
+from laptime.backends.torch.recipe import build_network, load_weights
 from laptime.model.workload import Adam
 from laptime.workloads import find_workload
 from laptime.workloads.weights import make_weights

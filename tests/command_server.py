@@ -23,7 +23,7 @@ from typing import Any
 
 import forked_heats
 import laptime
-from laptime.planner import pace
+from laptime.planner import groups
 
 BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S = 0.06, 0.3, 0.1  # a heat measures for a quarter of the least that users get
 READ_BYTES = 1 << 16
@@ -95,7 +95,7 @@ def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) 
     if request["is_wide"]:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
     if request["is_brief"]:
-        pace.TURN_S, pace.MEASURE_LEAST_S, pace.PART_LEAST_S = BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S
+        groups.TURN_S, groups.MEASURE_LEAST_S, groups.PART_LEAST_S = BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S
     if request["forks"]:
         forked_heats.fork_heats(kind)
 

@@ -4,7 +4,7 @@ A guardian and its heat are still processes of their own, with the pipes, sessio
 when a command starts them. Only what `exec` does is done here: descriptors are closed, signals and warnings are as in a
 new Python. `command_server.py` uses it where all lanes are of one of the `KINDS`, and tests with many fake heats of
 their own do, too. A framework is imported and has computed nothing, as in a heat that waits for its turn
-(`laptime.run.prestart`). These start as users start them: heats for whose framework an environment variable counts that
+(`laptime.run.turns`). These start as users start them: heats for whose framework an environment variable counts that
 the server does not have, other frameworks, and whatever `House.start` or `House.run(..., starts="cold")` starts.
 """
 

@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "questions": FACTS | {"planner", "run", "analysis", "diagnosis", "stats", "data", "disk"},
     "remedies": {"sensors", "disk"},
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
-    "forecasts": {"api", "showing", "questions", "hardware", "pages"},
+    "forecasts": {"api", "showing", "questions", "hardware", "pages", "figures"},
     "showing": {"api", "questions", "store", "pages", "figures", "drawing", "data", "workloads"},
     "cli": {"api", "showing", "forecasts", "streams"},
     "library": {"api", "showing", "forecasts", "questions", "run", "disk"},
@@ -64,19 +64,12 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # What a file in a question's folder is, by its name: it keeps to the walls of that room. Any other name runs it.
 PARTS = {
-    "nouns": "model", "history_nouns": "model", "words": "model", "aims": "model",
-    "lanes": "planner", "cells": "planner", "learning_rates": "planner",
-    "reduce": "analysis", "parts": "analysis", "prediction": "analysis", "processors": "analysis",
-    "timed_work": "analysis", "differences": "analysis", "changes": "analysis",
-    "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "device_causes": "diagnosis",
-    "step_causes": "diagnosis", "script_causes": "diagnosis", "experiments": "diagnosis", "gains": "diagnosis",
-    "judging": "diagnosis", "facts": "diagnosis", "findings": "diagnosis", "checkup": "diagnosis",
-    "drivers": "diagnosis", "visibility": "diagnosis",
-    "page": "pages", "laps_page": "pages", "learned_page": "pages", "fleet_page": "pages", "others_page": "pages",
-    "cards_page": "pages", "history_page": "pages", "devices_page": "pages",
-    "figures": "figures",
-    "command": "cli", "history_command": "cli",
-    "call": "library",
+    "nouns": "model", "words": "model", "lanes": "planner", "cells": "planner",
+    "reduce": "analysis", "timed_work": "analysis",
+    "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
+    "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
+    "checkup": "diagnosis",
+    "page": "figures", "others_page": "pages", "command": "cli", "call": "library",
 }  # fmt: skip
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {

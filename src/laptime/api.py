@@ -13,35 +13,31 @@ from typing import Any, TypeVar
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
 from laptime.errors import StoreError
-from laptime.exports import frames
+from laptime.exports import tables
 from laptime.exports.tables import TABLES
-from laptime.exports.targets import EXPORTS
+from laptime.exports.trackers import EXPORTS
 from laptime.machine import look_around, look_at_machine
-from laptime.model.ask import Ask
-from laptime.model.dataset import MadeSet
-from laptime.model.inference import InferPlan
+from laptime.model.ask import Ask, MadeSet
 from laptime.model.installation import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
-from laptime.model.protocol import Consent, FullPlan, Moment
+from laptime.model.protocol import Consent, FullPlan, InferPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
 from laptime.planner.settings import PRESETS, SETTINGS, TUNED
-from laptime.questions import launching, trusting
+from laptime.questions import job, subject
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.compare import run as comparing
-from laptime.questions.compare.following import make_history
-from laptime.questions.compare.history_nouns import History
-from laptime.questions.compare.nouns import Compared
-from laptime.questions.doctor.gauge import Limits, PeakCache, add_limits, known_limits, measure_limits
+from laptime.questions.compare.nouns import Compared, History
+from laptime.questions.compare.run import make_history
 from laptime.questions.doctor.nouns import Checkup
-from laptime.questions.doctor.run import examine
+from laptime.questions.doctor.run import Limits, PeakCache, add_limits, examine, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
-from laptime.questions.train.protocol import prepare_rest
-from laptime.questions.train.resuming import Before
-from laptime.questions.tune import winners
-from laptime.store import checkpoints, exchange, files, lookup, peaks, references, schema, traces
+from laptime.questions.train.run import Before, prepare_rest
+from laptime.questions.tune import said
+from laptime.store import exchange, files, references, schema
+from laptime.store.files import drop_all, place_trace
 from laptime.workloads import CATALOGUE, find_workload
 
 T = TypeVar("T")
@@ -119,10 +115,10 @@ def resume(
     is gone or damaged are trained again only if `again` is true. A record that this user did not make here is resumed
     only if `trust` is its id.
     """
-    record = lookup.load_own(name)
-    trusting.check_trusted(record, trust, is_ours=lookup.is_ours(record, name))
+    record = files.load_own(name)
+    subject.check_trusted(record, trust, is_ours=files.is_ours(record, name))
     services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
-    before = Before(record, Consent(changed, again), checkpoints.count_laps)
+    before = Before(record, Consent(changed, again), references.count_laps)
     return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
 
 
@@ -130,13 +126,13 @@ def _run(question: Question, prepared: Prepared, services: Services) -> Record:
     identity = services.record_id
     with ExitStack() as held:
         if prepared.keeps_checkpoints:
-            held.enter_context(checkpoints.claim(identity))
+            held.enter_context(references.claim(identity))
         held.enter_context(references.batches_kept(identity))
         return run_question(question, prepared, services)
 
 
 def _prepared(question: Question, ask: Ask, *how: Any) -> AbstractContextManager[Prepared]:
-    return launching.prepared_for(question, winners.with_winners(ask, files.list_records, lookup.load_ours), *how)
+    return job.prepared_for(question, said.with_winners(ask, files.list_records, files.load_ours), *how)
 
 
 def _open_services(
@@ -150,11 +146,11 @@ def _open_services(
         references=ReferenceCache(
             references.load_reference, references.save_reference, partial(references.place_batches, identity)
         ),
-        checkpoints=CheckpointFiles(partial(checkpoints.path_of, identity), checkpoints.drop),
-        place_trace=partial(traces.place_trace, identity),
+        checkpoints=CheckpointFiles(partial(references.path_of, identity), references.drop),
+        place_trace=partial(place_trace, identity),
         show=show or _say_nothing,
         tell=tell or _say_nothing,
-        peaks=peaks.load_peaks,
+        peaks=references.load_peaks,
     )
 
 
@@ -216,12 +212,14 @@ def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.
 
 def kept_peaks(machine: Machine) -> Limits:
     """Return the saved peaks of each usable device, or why they are not known."""
-    return known_limits(machine, peaks.load_peaks)
+    return known_limits(machine, references.load_peaks)
 
 
 def measure_peaks(machine: Machine, tell: Callable[[str], None], warn: Warn, *, patience_s: float = 120.0) -> Limits:
     """Measure and save the peaks of each usable device. `warn` is called with what cannot be saved."""
-    return measure_limits(machine, PeakCache(peaks.load_peaks, _journal(warn, peaks.save_peaks), tell), patience_s)
+    return measure_limits(
+        machine, PeakCache(references.load_peaks, _journal(warn, references.save_peaks), tell), patience_s
+    )
 
 
 def doctor(
@@ -234,7 +232,7 @@ def doctor(
     """Check, and try out, whether each installed framework can use each device. `data` is a folder to look at too."""
     around = look_around(look_at_machine(), (data or Path.cwd(),))
     machine = scout_machine(around, installed_of(frameworks, around), patience_s)
-    return examine(machine, peaks.load_peaks, tell, patience_s)
+    return examine(machine, references.load_peaks, tell, patience_s)
 
 
 def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> MadeSet:
@@ -244,32 +242,32 @@ def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> Made
 
 def compare(first: str, second: str | None = None, fail_above: float | None = None) -> Compared:
     """Compare the second record with the first, or the trainings of one race with its first training."""
-    before = lookup.load(first)
+    before = files.load(first)
     if second is None:
         return comparing.compare_trainings(before, fail_above)
-    return comparing.compare_records(before, lookup.load(second), fail_above)
+    return comparing.compare_records(before, files.load(second), fail_above)
 
 
 def ask_again(record: Record, label: str | None = None, *, name: str | None = None, trust: str | None = None) -> Ask:
     """Return the ask that runs a recorded race again, which `name` found. One of others is refused, unless trusted."""
     ask = comparing.ask_again(record, label)
-    trusting.check_trusted(record, trust, is_ours=lookup.is_ours(record, name or record.id))
+    subject.check_trusted(record, trust, is_ours=files.is_ours(record, name or record.id))
     return ask
 
 
 def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = 30) -> History:
     """Return one lane of a training over time, from the newest records; by default the lane that most of them have."""
-    return make_history(what, lane, question, rows=files.list_records(), load=lookup.load, limit=limit)
+    return make_history(what, lane, question, rows=files.list_records(), load=files.load, limit=limit)
 
 
 def remove_records(names: Sequence[str]) -> tuple[str, ...]:
     """Remove saved records with their checkpoints and traces, and return their ids. If one cannot go, none does."""
-    found = tuple(dict.fromkeys(map(lookup.find_removable, names)))
+    found = tuple(dict.fromkeys(map(files.find_removable, names)))
     for identity in found:
         files.remove(identity)
         if schema.ID.fullmatch(identity):  # else the file was put there by hand, and nothing else is named like it
-            checkpoints.drop_all(identity)
-            traces.drop_all(identity)
+            references.drop_all(identity)
+            drop_all(identity)
     return found
 
 
@@ -287,18 +285,18 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 
 export_tables = tuple(TABLES)
 exports = EXPORTS
-load = lookup.load
+load = files.load
 check_gate, check_store = comparing.check_gate, files.check_store
 compare_records = comparing.compare_records
 compare_trainings = comparing.compare_trainings
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
-compared_frame = frames.compared_frame
-history_frame = frames.history_frame
-record_frame = frames.record_frame
+compared_frame = tables.compared_frame
+history_frame = tables.history_frame
+record_frame = tables.record_frame
 import_records = exchange.import_records
-peaks_of, stand_by = peaks.load_peaks, launching.stand_by
+peaks_of, stand_by = references.load_peaks, job.stand_by
 validate = exchange.validate
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())

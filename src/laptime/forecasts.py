@@ -11,13 +11,12 @@ from laptime import api
 from laptime.errors import StoreError
 from laptime.hardware import find_device, known_devices, known_efficiencies, match_label, read_devices
 from laptime.model.ask import Ask
-from laptime.model.forecasting import CheckedForecast, HardwareForecast
-from laptime.model.hardware import KnownDevice
+from laptime.model.hardware import CheckedForecast, HardwareForecast, KnownDevice
 from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.pages.page import View
-from laptime.questions.forecast import checks as forecast_checks
 from laptime.questions.forecast import page
+from laptime.questions.forecast import run as forecast_checks
 from laptime.questions.forecast import run as forecasting
 from laptime.questions.forecast.lane import find_lane, find_processor
 from laptime.showing import in_words

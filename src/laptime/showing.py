@@ -9,41 +9,36 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
-from laptime.drawing.files import FORMATS as DRAWN
-from laptime.drawing.files import Made, format_of, make_files, one_file, plain_name
+from laptime.drawing.html import FORMATS as DRAWN
+from laptime.drawing.html import Made, format_of, make_files, one_file, plain_name
 from laptime.drawing.html import as_html as draw_page
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
-from laptime.figures.thinning import thin
-from laptime.model.dataset import DataSource, MadeSet
+from laptime.figures.steps import thin
+from laptime.model.ask import DataSource, MadeSet
 from laptime.model.figure import Report
-from laptime.model.inference import InferPlan
 from laptime.model.installation import installed_version
-from laptime.model.kept import FileCheck, Imported
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
-from laptime.model.protocol import FullPlan, Moment
+from laptime.model.protocol import FullPlan, InferPlan, Moment
 from laptime.model.questions import find_question
-from laptime.model.record import Record, RecordRow
+from laptime.model.record import FileCheck, Imported, Record, RecordRow
 from laptime.pages import listing, workloads
-from laptime.pages.fields import render_fields
-from laptime.pages.page import PageParts, View
-from laptime.pages.repeat import repeat_words
+from laptime.pages.listing import repeat_words
+from laptime.pages.page import PageParts, View, render_fields
 from laptime.pages.words import trained_words
-from laptime.questions.compare import history_page
 from laptime.questions.compare import page as compare_page
-from laptime.questions.compare.history_nouns import History
-from laptime.questions.compare.nouns import Compared
-from laptime.questions.doctor.devices_page import card_of, hardware_rows, peak_lines, render_devices
-from laptime.questions.doctor.gauge import Limits
+from laptime.questions.compare.nouns import Compared, History
+from laptime.questions.compare.page import LINES_MOST, render_history
 from laptime.questions.doctor.nouns import Checkup
-from laptime.questions.doctor.page import render_checkup
-from laptime.questions.train import laps_page as laps
+from laptime.questions.doctor.page import card_of, hardware_rows, peak_lines, render_checkup, render_devices
+from laptime.questions.doctor.run import Limits
 from laptime.questions.train import page as full_page
-from laptime.questions.train.laps_page import moment_words, step_words
+from laptime.questions.train import page as laps
+from laptime.questions.train.page import moment_words, step_words
 from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.layers import list_layers
+from laptime.workloads.catalogue import list_layers
 
 __all__ = ["FORMATS", "View", "format_of", "moment_words", "step_words"]
 
@@ -223,8 +218,8 @@ def compared_as_markdown(found: Compared) -> str:
 @in_words
 def history_as_text(found: History, view: View, *, is_short: bool = True) -> str:
     """Return the page of a history, of at most 40 lines if it `is_short`."""
-    lines_most = history_page.LINES_MOST if is_short else None
-    return history_page.render_history(found, view, lines_most=lines_most).rstrip("\n")
+    lines_most = LINES_MOST if is_short else None
+    return render_history(found, view, lines_most=lines_most).rstrip("\n")
 
 
 def workloads_as_text(width: int) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.model.ask import Ask
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
-from laptime.model.process import Dnf, ProcessRun
+from laptime.model.process import Dnf, ProcessRun, Settings
 from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 

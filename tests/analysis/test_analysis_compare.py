@@ -11,10 +11,9 @@ from measured import failed, heat_of, plan_of, planned, proof, reference, window
 from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.analysis.parity import is_same_work
 from laptime.analysis.rounds import judge_rounds
-from laptime.model.inference import InferHeat
 from laptime.model.missing import Missing
 from laptime.model.process import ProcessRun
-from laptime.model.protocol import FullRun, LapResult, Score
+from laptime.model.protocol import FullRun, InferHeat, LapResult, Score
 from laptime.model.record import Parity
 from laptime.questions.infer.reduce import find_infer_factors
 from laptime.questions.train.reduce import find_factor

@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pages"))
 from records import MACHINE, lane, record, without_figures
 
 from laptime.errors import UsageError
-from laptime.model.ask import Ask
-from laptime.model.dataset import DataSource
+from laptime.model.ask import Ask, DataSource
 from laptime.model.missing import Missing
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.questions.compare.reduce import compare_records, compare_trainings

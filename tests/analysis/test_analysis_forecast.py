@@ -8,7 +8,7 @@ import pytest
 from measured import heat_of, plan_of, planned
 
 from laptime.analysis.lanes import summarise_lane
-from laptime.model.dataset import DataSource
+from laptime.model.ask import DataSource
 from laptime.model.missing import Missing
 from laptime.model.protocol import Protocol
 from laptime.model.sample import Examination, FreshSteps

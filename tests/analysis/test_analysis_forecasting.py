@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.model.forecasting import Efficiencies, StepOperator
-from laptime.model.hardware import KnownDevice
+from laptime.model.hardware import Efficiencies, KnownDevice, StepOperator
 from laptime.model.missing import Missing
 from laptime.questions.forecast.reduce import (
     forecast_step,

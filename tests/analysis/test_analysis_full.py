@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from measured import changed
 
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.process import Dnf, ProcessRun
+from laptime.model.process import Dnf, ProcessRun, Settings
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Reached, Score
 from laptime.model.record import Parity
 from laptime.model.sample import ProofRun, Reference

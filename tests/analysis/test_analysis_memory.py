@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.analysis.memory import estimate_memory, find_largest_batch
+from laptime.analysis.heats import estimate_memory, find_largest_batch
 from laptime.model.missing import Missing
 
 UNKNOWN = Missing("not known")

@@ -9,8 +9,8 @@ from measured import heat_of, plan_of, planned, proof, reference
 
 from laptime.analysis.lanes import summarise_lane
 from laptime.analysis.parity import compare_references, judge_parity, may_be_chance, tell_chance
-from laptime.model.lane import Settings
 from laptime.model.missing import Missing
+from laptime.model.process import Settings
 from laptime.model.sample import Appeal, Movement
 from laptime.model.symptoms import DenormalCensus
 from laptime.questions.race.timed_work import find_other_laps

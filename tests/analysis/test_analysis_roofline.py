@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.analysis.limits import join_peaks, place_under_roof
+from laptime.analysis.readings import join_peaks, place_under_roof
 from laptime.model.limits import DeviceKey, DevicePeaks, Peak, StepWork
 from laptime.model.missing import Missing
 

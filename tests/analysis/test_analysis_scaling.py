@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 
 from laptime.analysis.heats import summarise_heat
 from laptime.model.missing import Missing
-from laptime.model.ranks import Collectives, Exchange, RankReport
+from laptime.model.process import Collectives, Exchange, RankReport
 from laptime.questions.scale.nouns import HeldOut
-from laptime.questions.scale.parts import AloneRanks, ScaleRound
-from laptime.questions.scale.prediction import describe_link, expected_slowest, fit, fit_all_reduce, hold_out, project
-from laptime.questions.scale.reduce import profiled_exchange
+from laptime.questions.scale.reduce import (
+    AloneRanks,
+    ScaleRound,
+    describe_link,
+    expected_slowest,
+    fit,
+    fit_all_reduce,
+    hold_out,
+    profiled_exchange,
+    project,
+)
 
 GRADIENTS = 50_000_000
 HOP_MS, GB_PER_S = 0.1, 2.0

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.analysis.script_loop import WINDOWS_MOST
-from laptime.analysis.script_process import ProcessReader
-from laptime.analysis.script_ranks import compare_ranks
+from laptime.analysis.script_process import ProcessReader, compare_ranks
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.script import ScriptProcess, TrainingLoop

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from laptime.analysis.script_losses import judge_losses
+from laptime.analysis.script_loop import judge_losses
 from laptime.model.frameworks import SCRIPT
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane
+from laptime.model.process import Settings
 from laptime.model.sample import AS_THE_SCRIPT, FirstLosses, ProofRun
 
 CPU = Device("cpu", "cpu", "the processor", usable=True)

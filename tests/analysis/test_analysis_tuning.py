@@ -11,11 +11,9 @@ from timelines import channel, timeline
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.missing import Missing
-from laptime.questions.tune.aims import AIMS, LanePrices
-from laptime.questions.tune.nouns import TuneAsk
-from laptime.questions.tune.objective import Objective
+from laptime.questions.tune.nouns import AIMS, LanePrices, TuneAsk
 from laptime.questions.tune.reduce import USUAL_SPREAD, WORTH, Gain, Rating, choose, find_gain, rate_lanes, weigh
-from laptime.questions.tune.search import Search
+from laptime.questions.tune.search import Objective, Search
 
 PACKAGE = channel("package-0", "energy_j", "J", "counter")
 TOO_SHORT = Missing("2 readings, and energy needs 3")

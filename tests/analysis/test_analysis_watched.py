@@ -11,12 +11,10 @@ from timelines import CARD, channel, timeline
 from laptime.analysis.readings import Span
 from laptime.analysis.usage import answer_pairs, answer_usages, timed_spans, training_usage
 from laptime.diagnosis.findings import judge_trainings
-from laptime.model.inference import BatchRun, InferHeat
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.process import ProcessRun
-from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
+from laptime.model.process import ProcessRun, Settings
+from laptime.model.protocol import BatchRun, Evaluation, FullRun, InferHeat, LapResult, Score
 from laptime.model.record import BatchResult, Estimate, InferLane, LaneResult, Parity
 from laptime.model.sample import Window
 from laptime.model.timeline import Mark, Timeline, Watched

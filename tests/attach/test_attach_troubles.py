@@ -19,7 +19,7 @@ from laptime.attach.kinds import socket_name
 from laptime.attach.listening_socket import ListeningSocket
 from laptime.attach.own_socket import OwnSocket
 from laptime.questions.watch.run import Visitors
-from laptime.run.listening import Listener
+from laptime.run.command import Listener
 
 STAND_IN = str(Path(__file__).parent / "stand_in")
 TRAIN = """

@@ -18,13 +18,11 @@ import psutil
 
 from laptime.data import describe_set
 from laptime.data.archive import TRAIN
-from laptime.data.batches import read_part
+from laptime.data.scan import read_part
 from laptime.data.source import read_source
 from laptime.errors import LaptimeError
-from laptime.pipelines.decode import DamagedImageError, decode_small
+from laptime.pipelines.decode import DamagedImageError, decode_small, draw_turns, read_plain, read_smoothed, read_turned
 from laptime.pipelines.job import rng_of
-from laptime.pipelines.published import read_plain, read_smoothed, read_turned
-from laptime.pipelines.transforms import draw_turns
 from laptime.questions.subject import find_subject
 from laptime.workloads import find_workload
 

@@ -17,16 +17,9 @@ from impostors import DEEP, Impostor, crowd_of, crowd_that_waits, strangers_at
 
 from laptime.authentication import connect_to
 from laptime.errors import LaneError, WireError
-from laptime.heat.follower import Follower
-from laptime.heat.rank_messages import link_on_node, number_in
-from laptime.run.meeting import Meeting
-from laptime.run.node_messages import (
-    CONNECT_S,
-    SECRET,
-    connect_to_parent,
-    hello_of,
-    read_hello,
-)
+from laptime.heat.rank import Follower, link_on_node, number_in
+from laptime.run.launchers import Meeting
+from laptime.run.node import CONNECT_S, SECRET, connect_to_parent, hello_of, read_hello
 from laptime.run.on_torchrun import MeetingPlace, place_in
 from laptime.run.starting import agent_words
 

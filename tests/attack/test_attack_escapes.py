@@ -16,7 +16,7 @@ from test_pages_watched import bare, equipped
 
 from laptime import showing
 from laptime.cli.printing import printable, printable_json
-from laptime.model.dataset import MadeSet
+from laptime.model.ask import MadeSet
 from laptime.model.missing import Missing
 from laptime.model.protocol import Moment
 from laptime.store import decode

@@ -1,8 +1,8 @@
 """Heat orders for tests that open the PyTorch room themselves."""
 
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
 from laptime.workloads import find_workload
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.backends.hlo import read_origins
-from laptime.backends.xplane import XEvent, XLine, XPlane, host_operators, name_origins
+from laptime.backends.xplane import XEvent, XLine, XPlane, host_operators, name_origins, read_origins
 
 
 def varint(value: int) -> bytes:

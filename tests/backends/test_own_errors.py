@@ -6,8 +6,7 @@ import traceback
 
 import pytest
 
-from laptime.backends.own import call_own
-from laptime.backends.own_errors import find_own_error
+from laptime.backends.own import call_own, find_own_error
 from laptime.errors import LaneError, TrainingError
 
 MINE = """\

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from laptime.model.sources import digest_source, find_differing
+from laptime.model.record import digest_source, find_differing
 
 PROGRAM = """\
 import importlib.util, json, sys, types

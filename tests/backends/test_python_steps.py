@@ -14,9 +14,9 @@ from laptime.analysis.parity import judge_parity
 from laptime.backends.python.arrays import list_arrays, read_array, widen_batch, widen_state
 from laptime.backends.python.backend import PythonBackend, list_devices, list_versions
 from laptime.errors import TrainingError
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.model.process import Settings
 
 FILE = str(Path(__file__).with_name("own_loops.py"))
 PLAIN = str(Path(__file__).parents[1] / "contracts" / "own_plain_steps.py")

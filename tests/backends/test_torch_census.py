@@ -11,8 +11,8 @@ from torch import nn
 
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.denormals import SAMPLE, DenormalCount, sample, take_census
-from laptime.model.lane import Settings
 from laptime.model.missing import Missing
+from laptime.model.process import Settings
 from laptime.model.symptoms import FLOW, GRADIENTS, OUTPUTS, SUMS, WEIGHTS
 
 FILE = str(Path(__file__).with_name("own_memorised.py"))

@@ -17,7 +17,7 @@ from laptime.backends.python.backend import PythonBackend
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.recipe import OwnRecipe
 from laptime.heat.loop import take_proof
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 
 FILE = str(Path(own_chances.__file__))
 PLAIN = Settings()

@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from laptime.backends.torch.between import outermost  # noqa: E402
 from laptime.backends.torch.counting import (  # noqa: E402
     CountingMode,
     count_work,
@@ -19,10 +18,14 @@ from laptime.backends.torch.counting import (  # noqa: E402
     moved_bytes,
     size_bytes,
 )
-from laptime.backends.torch.networks import build_network, make_loss  # noqa: E402
-from laptime.model.forecasting import StepOperator  # noqa: E402
+from laptime.backends.torch.recipe import (  # noqa: E402
+    build_network,
+    make_loss,
+)
+from laptime.backends.torch.runners import outermost  # noqa: E402
+from laptime.model.hardware import StepOperator  # noqa: E402
 from laptime.workloads import find_workload  # noqa: E402
-from laptime.workloads.operators import list_operators  # noqa: E402
+from laptime.workloads.shapes import list_operators  # noqa: E402
 
 
 def test_the_products_of_a_step_are_counted():

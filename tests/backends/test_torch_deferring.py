@@ -11,7 +11,7 @@ from torch import Tensor
 
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.runners import STALE, DeferredReads
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 
 FILE = str(Path(__file__).with_name("own_counterfactuals.py"))
 

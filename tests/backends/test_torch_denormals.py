@@ -17,7 +17,7 @@ import os, sys
 import planted_orders, torch, torch._dynamo
 from laptime.backends import open_backend
 from laptime.errors import LaneError
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 for kind, is_late in (("keep", False), ("flush", False), ("flush", True)):
     if os.fork():
         os.wait()
@@ -41,10 +41,10 @@ for kind, is_late in (("keep", False), ("flush", False), ("flush", True)):
 KERAS = """
 import planted_orders
 from laptime.backends import open_backend
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 room = open_backend("keras-torch")
 room.build(planted_orders.built_in_order("cifar-cnn", Settings(denormals="flush")))
-from laptime.backends.torch.precision import keeps_denormals
+from laptime.backends.torch.devices import keeps_denormals
 print(room._one_thread(keeps_denormals))
 """
 

@@ -8,8 +8,7 @@ import torch
 from laptime import wire
 from laptime.backends.base import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT
 from laptime.backends.torch.backend import open_room
-from laptime.backends.torch.devices import TorchExercises
-from laptime.backends.torch.precision import read_switches, set_switches
+from laptime.backends.torch.devices import TorchExercises, read_switches, set_switches
 from laptime.heat.gauge import run_gauge
 from laptime.model.limits import COPY, PeakOrder
 from laptime.model.machine import Device

@@ -12,11 +12,10 @@ import torch
 from PIL import Image
 
 from image_sets import write_set
-from laptime.backends.torch.files import BatchWarp, FileBatchSource, is_published
-from laptime.backends.torch.inputs import open_source
+from laptime.backends.torch.inputs import BatchWarp, FileBatchSource, is_published, open_source
 from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.data import read_source
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 from laptime.pipelines import make_job, open_fast_pipeline
 from laptime.pipelines.job import workers_for
 from laptime.workloads import find_workload

@@ -6,7 +6,7 @@ import torch
 
 from laptime.backends.torch.inputs import ShuffledItems, open_source
 from laptime.backends.torch.recipe import BuiltInRecipe
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 
 CPU = torch.device("cpu")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
+from laptime.backends.torch.recipe import build_network, load_pretrained, load_weights, make_loss
 from laptime.errors import LaneError
-from laptime.model.network import Conv, Dense, Flatten, MaxPool
+from laptime.model.limits import Conv, Dense, Flatten, MaxPool
 from laptime.workloads import CATALOGUE
 from laptime.workloads.weights import make_weights
 

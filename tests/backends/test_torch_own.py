@@ -12,7 +12,7 @@ from laptime.backends.own import call_own, endless
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.recipe import OwnRecipe
 from laptime.errors import TrainingError
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 from laptime.planner.plan import OWN_PROOF
 
 FILE = str(Path(__file__).with_name("own_trainings.py"))

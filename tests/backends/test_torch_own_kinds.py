@@ -13,7 +13,7 @@ import torch
 from laptime.analysis.parity import judge_parity
 from laptime.backends.torch.backend import TorchBackend
 from laptime.errors import LaneError, TrainingError
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 from laptime.planner.plan import OWN_PROOF
 from laptime.questions.infer.reduce import judge_answers
 

@@ -6,11 +6,11 @@ import planted_orders
 import pytest
 import torch
 
-from laptime.backends.torch import precision
+from laptime.backends.torch import devices
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.precision import LanePrecision, Switches, read_switches, set_precision, set_switches
-from laptime.model.lane import Settings
+from laptime.backends.torch.devices import LanePrecision, Switches, read_switches, set_precision, set_switches
 from laptime.model.machine import Device
+from laptime.model.process import Settings
 
 FILE = str(Path(__file__).with_name("own_trainings.py"))
 CARD = Device("cuda:0", "cuda", "a card", usable=True, features=("tf32", "bf16"))
@@ -18,7 +18,7 @@ OLD_CARD = Device("cuda:0", "cuda", "a card", usable=True, features=("fp16",))
 
 
 AS_PYTORCH_BEGINS = Switches(
-    (False, True), ("none",) * 3 + ("tf32", "tf32") + ("none",) * 4 if precision.HAS_NEW_WORDS else ()
+    (False, True), ("none",) * 3 + ("tf32", "tf32") + ("none",) * 4 if devices.HAS_NEW_WORDS else ()
 )
 
 

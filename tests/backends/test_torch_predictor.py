@@ -16,8 +16,8 @@ from planted_orders import built_in_order, own_order
 from laptime.backends.torch.backend import TorchBackend
 from laptime.backends.torch.batches import mapped
 from laptime.heat.inference import run_inference
-from laptime.model.inference import InferOrder, InferPace
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
+from laptime.model.protocol import InferOrder, InferPace
 from laptime.questions.infer.reduce import judge_answers
 
 FILE = str(Path(__file__).parent / "own_predictors.py")

@@ -10,13 +10,16 @@ torch = pytest.importorskip("torch")
 
 from torch.autograd import DeviceType  # noqa: E402
 
-from laptime.backends.kernels import sum_device, sum_operators  # noqa: E402
 from laptime.backends.torch.profiling import (  # noqa: E402  # noqa: E402
     NOTHING_TOLD,
     TorchProfiler,
     device_memory,
     list_activities,
     processor_operators,
+)
+from laptime.backends.xplane import (  # noqa: E402
+    sum_device,
+    sum_operators,
 )
 from laptime.model.missing import Missing  # noqa: E402
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.denormals import count
 from laptime.backends.torch.sync_detector import SyncDetector, SyncDispatch
-from laptime.heat.step_breakdown import break_down_steps
-from laptime.model.lane import Settings
+from laptime.heat.work import break_down_steps
 from laptime.model.missing import Missing
+from laptime.model.process import Settings
 from laptime.model.symptoms import DenormalCensus
 
 FILE = Path(__file__).with_name("own_counterfactuals.py")

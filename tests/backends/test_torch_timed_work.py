@@ -12,8 +12,8 @@ from laptime.analysis.parity import judge_parity
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.recipe import open_recipe
-from laptime.heat.counted import CountedRunner
-from laptime.model.lane import Settings
+from laptime.heat.work import CountedRunner
+from laptime.model.process import Settings
 
 FILE = str(Path(__file__).with_name("own_plants.py"))
 ALIKE = pytest.approx(1.0)

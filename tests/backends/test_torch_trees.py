@@ -16,7 +16,7 @@ from laptime.backends.torch.batches import count_bytes, describe, filled, leaves
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.recipe import OwnRecipe
 from laptime.heat.loop import take_proof
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 
 FILE = str(Path(own_holders.__file__))
 CPU = torch.device("cpu")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from laptime.backends.torch.files import BatchWarp, warp_images
+from laptime.backends.torch.inputs import BatchWarp, warp_images
+from laptime.pipelines.decode import draw_turns, matrix_of, warp_linear
 from laptime.pipelines.job import rng_of
-from laptime.pipelines.transforms import draw_turns, matrix_of, warp_linear
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])

@@ -14,8 +14,8 @@ import pytest
 from laptime import showing
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.launchers import Place, find_launcher
-from laptime.questions.launching import check_cluster, place_asked
+from laptime.model.plan import Place, find_launcher
+from laptime.questions.job import check_cluster, place_asked
 from laptime.run.launchers import Wanted, open_cluster
 from laptime.store import decode
 

@@ -20,15 +20,14 @@ import pytest
 from laptime import showing
 from laptime.errors import UsageError
 from laptime.model.ask import Ask, TypePrice
-from laptime.model.device import Device
-from laptime.model.fleet import FleetNode, NodeType
-from laptime.model.lane import Settings
-from laptime.model.launchers import Place, place_of
-from laptime.model.plan import PlannedLane
-from laptime.model.selection import is_exactly, is_lane
+from laptime.model.frameworks import FleetNode, NodeType
+from laptime.model.machine import Device
+from laptime.model.plan import Place, PlannedLane, place_of
+from laptime.model.process import Settings
+from laptime.model.record import is_exactly, is_lane
 from laptime.planner.plan import check_ask
-from laptime.questions.launching import check_cluster
-from laptime.run.fleet import Fleet
+from laptime.questions.job import check_cluster
+from laptime.run.launchers import Fleet
 from laptime.store import decode
 
 ON_EACH = ("race", "cifar-cnn", "fake/cpu", "--on", "ray", "--each")

@@ -12,13 +12,13 @@ import pytest
 from laptime import forecasts
 from laptime.hardware import known_efficiencies
 from laptime.model.hardware import KnownDevice
-from laptime.pages.numbers import rough
-from laptime.questions.forecast import checks as forecast_checks
+from laptime.pages.words import rough
+from laptime.questions.forecast import run as forecast_checks
 from laptime.questions.forecast import run as forecasting
-from laptime.questions.forecast.cards import with_cards
-from laptime.questions.forecast.cards_page import card_sentence
 from laptime.questions.forecast.lane import NO_PEAKS
-from laptime.questions.forecast.processors import CORES, REACHED
+from laptime.questions.forecast.page import card_sentence
+from laptime.questions.forecast.reduce import CORES, REACHED
+from laptime.questions.forecast.run import with_cards
 from laptime.showing import View, as_text
 from laptime.store import schema
 

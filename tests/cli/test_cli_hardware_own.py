@@ -10,7 +10,7 @@ import pytest
 from laptime import forecasts
 from laptime.errors import UsageError
 from laptime.hardware import known_efficiencies
-from laptime.model.forecasting import StepOperator
+from laptime.model.hardware import StepOperator
 from laptime.model.limits import DevicePeaks, Peak, StepWork
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.pages.page import View

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.protocol import FullOrder, Protocol
 from laptime.planner.plan import OWN_PROOF
+from laptime.run.answers import TrainingRunner
 from laptime.run.runner import Limits
-from laptime.run.trainings import TrainingRunner
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "keras_training.py"

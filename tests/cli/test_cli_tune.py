@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from laptime.store import signing
+from laptime.store import files
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
@@ -108,7 +108,7 @@ def check_tuned_lanes(house):
     was = json.loads(place.read_text())
     was["machine"]["processor"]["cores_usable"] += 1
     del was["signature"]
-    place.write_bytes(signing.sign(json.dumps(was).encode(), house.home))
+    place.write_bytes(files.sign(json.dumps(was).encode(), house.home))
     refused = house.run("plan", "cifar-mlp", "fake/cpu/tuned")
     assert refused.code == 2
     assert "it was tuned in" in words_of(refused.err)

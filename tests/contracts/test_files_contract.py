@@ -14,9 +14,9 @@ from image_sets import write_set
 from laptime.backends import open_backend
 from laptime.data import read_source
 from laptime.errors import LaneError, TrainingError
-from laptime.model.lane import Settings
-from laptime.model.network import Flatten, MaxPool
+from laptime.model.limits import Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
 from laptime.pipelines import make_job, open_fast_pipeline, open_published_pipeline
 from laptime.workloads import CATALOGUE, find_workload

@@ -17,11 +17,11 @@ from rooms_here import HERE, INSTALLED, here
 
 from laptime.analysis.parity import judge_parity
 from laptime.errors import TrainingError
-from laptime.heat.step_breakdown import break_down_steps
-from laptime.model.lane import Settings
+from laptime.heat.work import break_down_steps
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
 from laptime.planner.plan import OWN_PROOF
 
@@ -297,7 +297,7 @@ def test_other_data_take_no_workers():
 
 def test_a_copy_takes_one_batch_after_another():
     """Each made the engine's own kind; of two inputs both."""
-    from laptime.backends.keras.stages import AwaitedBatch
+    from laptime.backends.keras.feeds import AwaitedBatch
 
     training = build("two_inputs", input="copy")
     runner = training.start()
@@ -327,7 +327,7 @@ def test_several_steps_at_once_are_not_taken_apart():
 
 def test_denormal_numbers_are_counted_by_their_bits():
     """In either of the precisions that Keras keeps weights in."""
-    from laptime.backends.keras.stages import share_of_denormals
+    from laptime.backends.keras.feeds import share_of_denormals
 
     tiny = [np.array([1e-40, -1e-40, 1.0, 0.0], np.float32), np.array([1e-310, 1.0], np.float64), np.arange(3)]
     assert share_of_denormals(tiny) == 0.5

@@ -15,9 +15,9 @@ from rooms_here import HERE, IN_FULL, here
 
 from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
-from laptime.model.lane import Settings
-from laptime.model.network import Conv, Dense, Flatten, MaxPool
+from laptime.model.limits import Conv, Dense, Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.questions.infer.reduce import judge_answers
 from laptime.workloads import find_workload
 
@@ -96,7 +96,7 @@ def test_what_is_drawn_is_what_keras_draws_and_tensorflow_is_left_out(backend, m
     """Keras imports TensorFlow to seed it, on each engine; it takes seconds of every process, and has nothing to do."""
     import keras
 
-    from laptime.backends.keras.seeding import seed_all
+    from laptime.backends.keras.fit import seed_all
 
     def drawn():
         return random.random(), np.random.random(), float(keras.random.uniform(()))  # noqa: NPY002

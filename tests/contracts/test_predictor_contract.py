@@ -9,9 +9,9 @@ from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
 
 from laptime.backends import open_backend
 from laptime.heat.inference import CALLS_LEAST, run_inference
-from laptime.model.inference import BATCHES, InferOrder, InferPace
-from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
+from laptime.model.protocol import BATCHES, InferOrder, InferPace
 from laptime.model.workload import ProofPlan
 from laptime.questions.infer.reduce import answer_distance, judge_answers
 from laptime.workloads import find_workload

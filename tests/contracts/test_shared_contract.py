@@ -16,10 +16,10 @@ from rooms_here import HERE, SHARING_ROOMS
 from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
 from laptime.errors import LaneError
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.planner.plan import OWN_PROOF
 from laptime.workloads import CATALOGUE, find_workload
 

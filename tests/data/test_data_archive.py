@@ -12,8 +12,8 @@ import warnings
 import numpy as np
 import pytest
 
-from laptime.data import archive, batches, make_source, read_arrays, read_source
-from laptime.data.batches import PickleRefusedError, read_batch, write_batch
+from laptime.data import archive, make_source, read_arrays, read_source, scan
+from laptime.data.scan import PickleRefusedError, read_batch, write_batch
 from laptime.errors import LaneError, UsageError
 from laptime.workloads import CATALOGUE
 
@@ -79,7 +79,7 @@ def test_other_readers_can_read_made_batches(unpacked):
 def test_colours_are_planes_in_the_file_and_last_in_the_array(unpacked):
     """As in CIFAR-10: 1,024 bytes of red, then green, then blue."""
     batch = read_batch((unpacked / "test_batch").read_bytes())
-    image = batches.read_part(unpacked, archive.TEST, None).images[3]
+    image = scan.read_part(unpacked, archive.TEST, None).images[3]
     assert image[2, 5].tolist() == [batch["data"][3, plane * 1024 + 2 * 32 + 5] for plane in range(3)]
 
 
@@ -89,7 +89,7 @@ def test_packed_and_unpacked_are_the_same(packed, unpacked):
     archive.check_archive(unpacked, md5, "")
     archive.check_archive(packed, md5, "")
     archive.check_archive(packed, {}, hashlib.md5(packed.read_bytes()).hexdigest())
-    one, other = (batches.read_part(place, archive.TRAIN, md5) for place in (packed, unpacked))
+    one, other = (scan.read_part(place, archive.TRAIN, md5) for place in (packed, unpacked))
     assert (one.images == other.images).all()
     assert (one.labels == other.labels).all()
 
@@ -214,7 +214,7 @@ def test_bytes_that_python_3_wrote_for_python_2_are_read():
 def test_a_batch_without_pictures_and_labels_is_refused(tmp_path, table):
     (tmp_path / "test_batch").write_bytes(write_batch(table))
     with pytest.raises(UsageError, match="is no batch of CIFAR-10"):
-        batches.read_part(tmp_path, archive.TEST, None)
+        scan.read_part(tmp_path, archive.TEST, None)
 
 
 def test_arrays_survive_being_written_and_read():

@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from laptime.data import photographs
-from laptime.data.drawn_plates import draw_plate
+from laptime.data import drawing
+from laptime.data.drawing import draw_plate
 from laptime.workloads.data import BLOCK, PICTURES, VIEWS
 
 
-@pytest.mark.parametrize(("drawer", "doubtful"), [(photographs.SCENES, 1.0), (photographs.PETS, 0.3)])
+@pytest.mark.parametrize(("drawer", "doubtful"), [(drawing.SCENES, 1.0), (drawing.PETS, 0.3)])
 def test_five_files_show_a_photograph_and_one_may_disagree(drawer, doubtful):
     """So that nothing learns them by heart: four have the class that is drawn, one has another where it is doubtful."""
     disagreeing = 0

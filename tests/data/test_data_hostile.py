@@ -17,7 +17,7 @@ from PIL import Image
 
 from laptime.data import archive, list_items, read_source
 from laptime.data.archive import UNPACKED, check_archive
-from laptime.data.batches import PickleRefusedError, read_batch
+from laptime.data.scan import PickleRefusedError, read_batch
 from laptime.errors import UsageError
 from laptime.workloads import CATALOGUE
 

@@ -17,9 +17,8 @@ import pytest
 from PIL import Image
 
 from laptime.data import describe_made, list_items, made_sets, make_source, making, read_arrays, read_source, remove_set
-from laptime.data.made_folders import MARK, MARKED, name_part
-from laptime.data.making import ItemCounts, MakingRate, announce, choose_counts
-from laptime.data.manifest import MAKER
+from laptime.data.archive import MAKER
+from laptime.data.making import MARK, MARKED, ItemCounts, MakingRate, announce, choose_counts, name_part
 from laptime.disk import host
 from laptime.errors import StoreError, UsageError
 from laptime.model.installation import install_command

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from laptime.data import describe_made, made_sets, make_source, remove_set
-from laptime.data.made_folders import MARK, MARKED, name_part, open_part, remove_stale_parts
+from laptime.data.making import MARK, MARKED, name_part, open_part, remove_stale_parts
 from laptime.disk import host
 from laptime.errors import StoreError, UsageError
 from laptime.workloads import CATALOGUE

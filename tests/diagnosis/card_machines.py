@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from laptime.model.card import Card, CardProcess
-from laptime.model.host_environment import DeviceNode, HostEnvironment
-from laptime.model.machine import Device, Framework, Machine, Processor
+from laptime.model.machine import Card, CardProcess, Device, DeviceNode, Framework, HostEnvironment, Machine, Processor
 from laptime.model.missing import Missing
 
 NOT_TOLD = Missing("not told")

@@ -14,9 +14,8 @@ from laptime.model.record import Finding, Parity
 from laptime.model.sample import Noise
 from laptime.questions.why.answer import find_distrust
 from laptime.questions.why.causes import sum_up
-from laptime.questions.why.device_causes import clocks_lowered, memory_full, not_on_device, shared
 from laptime.questions.why.nouns import Factor, Trial
-from laptime.questions.why.step_causes import measuring_error
+from laptime.questions.why.step_causes import clocks_lowered, measuring_error, memory_full, not_on_device, shared
 
 USED, TOTAL = channel(CARD, "memory_used_bytes", "bytes"), channel(CARD, "memory_total_bytes", "bytes")
 BITS, OTHERS = channel(CARD, "clock_reasons", "bits"), channel(CARD, "foreign_processes", "processes")

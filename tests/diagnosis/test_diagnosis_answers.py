@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laptime.diagnosis.findings import judge_answers
-from laptime.model.inference import BatchRun, InferHeat
 from laptime.model.process import ProcessRun
+from laptime.model.protocol import BatchRun, InferHeat
 from laptime.model.record import NOT_RELIABLE
 from laptime.model.sample import Window
 from laptime.questions.infer.reduce import describe_answers

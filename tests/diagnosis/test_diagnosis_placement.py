@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from card_machines import NODE, OTHERS, UUID, card, for_processors, framework, machine, using
 
-from laptime.model.host_environment import DeviceNode
+from laptime.model.machine import DeviceNode
 from laptime.model.missing import Missing
 from laptime.questions.doctor.checkup import find_card_problems, find_unseen_cards
 

@@ -12,7 +12,7 @@ import pytest
 
 from laptime.cli.printing import printable
 from laptime.drawing.words import as_charts, as_csv, as_markdown
-from laptime.figures.thinning import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
+from laptime.figures.steps import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
 from laptime.showing import report_of
 from laptime.visible import cells_wide

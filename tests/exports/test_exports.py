@@ -17,7 +17,7 @@ import pytest
 import watch_records
 
 from laptime import api
-from laptime.cli import exchange
+from laptime.cli import records
 from laptime.errors import StoreError, UsageError
 from laptime.exports.tables import table_of
 from laptime.store import decode, encode
@@ -45,8 +45,8 @@ def own_folder(tmp_path, monkeypatch):
 
 def test_the_command_knows_what_the_tables_have():
     """Its help is instant, so it does not import them."""
-    assert tuple(api.exports) == exchange.TARGETS
-    assert api.export_tables == exchange.TABLES
+    assert tuple(api.exports) == records.TARGETS
+    assert api.export_tables == records.TABLES
 
 
 def test_the_page_has_every_target_with_what_it_needs_and_every_table():

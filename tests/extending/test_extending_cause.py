@@ -11,13 +11,13 @@ from cases import case_of, lane_of, trial
 from why_records import why_record
 
 from laptime.pages.page import View
-from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
+from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import CAUSES, CauseRow
 from laptime.questions.why.experiments import EXPERIMENTS, AskedTraining, ExperimentRow, order_experiments
-from laptime.questions.why.judging import Signature, judge
+from laptime.questions.why.facts import Signature, judge
 from laptime.questions.why.lanes import AskedLane, plan_experiment
 from laptime.questions.why.page import render
 from laptime.questions.why.run import list_possible

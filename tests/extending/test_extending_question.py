@@ -11,7 +11,7 @@ from laptime.model.questions import Question
 from laptime.model.record import Answer
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Outcome
-from laptime.run.prestart import Prestarter
+from laptime.run.turns import Prestarter
 
 
 @dataclass(frozen=True, slots=True)

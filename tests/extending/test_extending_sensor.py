@@ -10,13 +10,13 @@ import pytest
 from laptime.analysis.readings import points_of
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.sensors import all_sensors
-from laptime.run.sensor_selection import SensorSelection
+from laptime.model.sample import all_sensors
+from laptime.run.instruments import SensorSelection
 
 CPU = Device("cpu", "cpu", "a processor", usable=True)
 SENSOR = """
 from laptime.model.missing import Missing
-from laptime.model.sensors import SensorRow
+from laptime.model.sample import SensorRow
 from laptime.model.timeline import Channel, Opened
 
 ROW = SensorRow("room", "room_sensor:RoomSensor")

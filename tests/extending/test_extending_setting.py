@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from laptime import api
-from laptime.cli.help import lanes_text
+from laptime.cli.main import lanes_text
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.planner.lanes import parse_lane
-from laptime.planner.setting import Setting
+from laptime.planner.refusals import Setting
 from laptime.planner.settings import SETTINGS, settings_table
 from laptime.questions.proving import order_heat
 from laptime.run.scout import ask_proof

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.heat.collectives import watch_collectives
+from laptime.heat.rank import watch_collectives
 from laptime.model.missing import Missing
-from laptime.model.ranks import CollectiveSum
+from laptime.model.process import CollectiveSum
 
 
 class Steps:

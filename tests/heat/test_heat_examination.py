@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.backends.fake import FakeClock
-from laptime.heat.look_ahead import time_evaluation
+from laptime.heat.work import time_evaluation
 from laptime.model.missing import Missing
 from laptime.model.protocol import Score
 from laptime.model.sample import Examination

@@ -10,8 +10,8 @@ from test_heat_loop import Notebook, order_for
 
 from laptime import wire
 from laptime.backends.fake import FakeBackend
-from laptime.heat.first_losses import STEPS, find_distance, take_losses
 from laptime.heat.loop import run_heat
+from laptime.heat.work import STEPS, find_distance, take_losses
 
 
 class Losing:

@@ -10,12 +10,11 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
 from laptime.errors import LaneError
-from laptime.heat.loop import Facts, measure, precisions_to_prove, run_heat
-from laptime.heat.window_sizing import time_steps
-from laptime.model.lane import Settings
+from laptime.heat.loop import Facts, measure, precisions_to_prove, run_heat, time_steps
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.sample import ProofRun
 from laptime.model.workload import ProofPlan
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from laptime import wire
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
 
 CPU = Device("cpu", "cpu", "fake processor", usable=True)

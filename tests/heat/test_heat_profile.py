@@ -11,11 +11,11 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend
 from laptime.heat.profile import run_profile
-from laptime.model.lane import Settings
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.workload import ProofPlan
 

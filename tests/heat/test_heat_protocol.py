@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from laptime import wire
-from laptime.backends.fake import FakeBackend, FakeTraining, Script
-from laptime.backends.fake_questions import FakeLearner
+from laptime.backends.fake import FakeBackend, FakeLearner, FakeTraining, Script
 from laptime.errors import LaneError
 from laptime.heat.protocol import run_protocol
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.protocol import FullOrder, Protocol, Score
 from laptime.model.workload import ProofPlan
 

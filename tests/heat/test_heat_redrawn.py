@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laptime.heat.redrawn import ITEMS, NO_ITEMS, TIMES, find_redrawn
+from laptime.heat.work import ITEMS, NO_ITEMS, TIMES, find_redrawn
 from laptime.model.missing import Missing
 
 

@@ -16,11 +16,11 @@ import pytest
 
 from laptime import wire
 from laptime.errors import LaneError, TrainingError
-from laptime.heat import script_process
+from laptime.heat import script
 from laptime.heat.script import run_script
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.symptoms import NO_INPUT, NOT_LOOKED, StepSymptoms
 from laptime.model.workload import ProofPlan
 
@@ -348,7 +348,7 @@ torch.optim.optimizer.Optimizer.param_groups = ({"params": [Weight()]},)
 
 
 def test_a_script_that_ignores_signals_is_killed(heat, monkeypatch):
-    monkeypatch.setattr(script_process, "GRACE_S", 0.2)
+    monkeypatch.setattr(script, "GRACE_S", 0.2)
     began_s = time.monotonic()
     ignore = "import signal; [signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)]\n"
     assert len(heat(source=ignore + TRAIN, line=Line(1)).windows) == 1
@@ -407,7 +407,7 @@ def test_the_script_ends_with_its_heat(tmp_path):
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + TRAIN.replace("THEN", "pass")
     )
     source = (
-        "import signal, sys\nfrom laptime.heat.script_process import RacedScript\n"
+        "import signal, sys\nfrom laptime.heat.script import RacedScript\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # below nohup it is ignored, and the script inherits that
         f"script = RacedScript(('sh', '-c', '{sys.executable} {tmp_path}/train.py 1000; true'), {{}})\n"
         "script.wait()\nprint('held', flush=True)\nwhile True: script.go_on(10)"

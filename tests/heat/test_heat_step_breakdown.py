@@ -10,7 +10,7 @@ from test_heat_loop import Notebook, order_for
 from laptime import wire
 from laptime.backends.fake import FakeBackend
 from laptime.heat.loop import run_heat
-from laptime.heat.step_breakdown import break_down_steps
+from laptime.heat.work import break_down_steps
 from laptime.model.missing import Missing
 
 STAGES = "loader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\n"

@@ -118,7 +118,7 @@ def test_a_notebook_shows_the_live_table_of_the_command(raced):
 
 
 FAST_NEWS = """\
-from laptime.library.progress import progress_shown
+from laptime.library.notebook import progress_shown
 with progress_shown(wanted=None) as line:
     for number in range(200):
         line.write(f"note <{number}> \\x1b")
@@ -134,7 +134,7 @@ def test_news_that_come_fast_are_shown_four_times_a_second(notebook):
 
 
 LAPS = """\
-from laptime.library.progress import progress_shown
+from laptime.library.notebook import progress_shown
 from laptime.model.protocol import Moment
 from dataclasses import replace
 import laptime

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from laptime.library.progress import progress_shown
+from laptime.library.notebook import progress_shown
 from laptime.model.protocol import Moment
 
 

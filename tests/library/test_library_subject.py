@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from laptime.errors import UsageError
-from laptime.library.subject import name_subject
+from laptime.library.asking import name_subject
 
 TRAININGS = """\
 import functools

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.machine.cards import join_cards
-from laptime.machine.pci import describe_pci, find_name, list_pci
+from laptime.machine.cards import describe_pci, find_name, join_cards, list_pci
 from laptime.model.missing import Missing
 from laptime.sensors.amd import describe_amd_cards
 from laptime.sensors.nvml import Survey

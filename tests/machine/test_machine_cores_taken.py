@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from laptime.machine.cores_taken import LEAST_S, CoresTaken
+from laptime.machine.look import LEAST_S, CoresTaken
 
 
 def test_a_core_that_another_process_fills_is_taken():

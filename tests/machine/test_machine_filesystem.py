@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.machine.host_environment import find_filesystem
+from laptime.machine.look import find_filesystem
 from laptime.model.missing import Missing
 
 MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

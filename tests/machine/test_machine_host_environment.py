@@ -8,7 +8,7 @@ import stat
 import psutil
 import pytest
 
-from laptime.machine.host_environment import find_virtual, read_host_environment
+from laptime.machine.look import find_virtual, read_host_environment
 from laptime.machine.processor import read_use
 from laptime.model.missing import Missing
 

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from laptime.model.digits import brief, cores, number, plain, step, taken
+from laptime.model.quantities import brief, cores, number, plain, step, taken
 from laptime.remedies.shared_items import write_memory
 
 

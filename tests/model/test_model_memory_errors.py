@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.model.memory_errors import find_refusal, is_memory_error, refusal_words
+from laptime.model.symptoms import find_refusal, is_memory_error, refusal_words
 
 GRAPH = """\
 Graph execution error:

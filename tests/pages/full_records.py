@@ -7,7 +7,7 @@ from statistics import mean
 
 from records import BEST, FIRST, record
 
-from laptime.analysis.aggregate import estimate
+from laptime.analysis.heats import estimate
 from laptime.model.ask import Ask, FullAsk
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.model.ask import Ask
-from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
-from laptime.model.process import Dnf, ProcessRun
+from laptime.model.process import Dnf, ProcessRun, Settings
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity, Record
 from laptime.model.sample import Noise, Window

@@ -8,8 +8,8 @@ import records
 
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
+from laptime.model.process import Collectives, Exchange, RankReport
 from laptime.model.questions import ScaleAnswer
-from laptime.model.ranks import Collectives, Exchange, RankReport
 from laptime.model.record import Record
 from laptime.questions.scale.nouns import (
     Bounded,

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from records import MACHINE
 
 from golden import assert_agreed
-from laptime.model.dataset import DataSource
+from laptime.model.ask import DataSource
 from laptime.model.machine import Device, Framework
 from laptime.model.missing import Missing
 from laptime.pages.workloads import render_environment
-from laptime.questions.doctor.devices_page import render_devices
+from laptime.questions.doctor.page import render_devices
 from laptime.visible import cells_wide
 from laptime.workloads import CATALOGUE
-from laptime.workloads.layers import list_layers
+from laptime.workloads.catalogue import list_layers
 
 CPU = Device("cpu", "cpu", "processor", usable=True, details={"threads": "12", "vector": "AVX512", "no compile": "old"})
 RTX = Device(

@@ -14,9 +14,9 @@ from shown import in_details
 from golden import assert_agreed
 from laptime.model.missing import Missing
 from laptime.model.protocol import Moment
-from laptime.pages.numbers import four_places
+from laptime.pages.words import four_places
 from laptime.questions.train import page as full
-from laptime.questions.train.laps_page import live_lines, moment_words
+from laptime.questions.train.page import live_lines, moment_words
 from laptime.visible import cells_wide
 
 render = in_details(full.render)

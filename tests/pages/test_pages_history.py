@@ -8,9 +8,9 @@ import pytest
 from records import lane, record
 
 from laptime.pages.page import View
-from laptime.questions.compare.changes import follow_lane
-from laptime.questions.compare.history_nouns import History
-from laptime.questions.compare.history_page import line_of, render_history
+from laptime.questions.compare.nouns import History
+from laptime.questions.compare.page import line_of, render_history
+from laptime.questions.compare.reduce import follow_lane
 
 CPU = "torch/cpu/as-written"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import figure
 
-from laptime.pages import numbers
+from laptime.pages import words
 from laptime.questions.forecast.page import usd
 
 
@@ -30,7 +30,7 @@ from laptime.questions.forecast.page import usd
 )
 def test_a_step_has_three_digits_and_the_unit_that_fits(expected, ms):
     """999.6 ms must not become 1,000 ms."""
-    assert expected == numbers.step(ms)
+    assert expected == words.step(ms)
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_a_step_has_three_digits_and_the_unit_that_fits(expected, ms):
 )
 def test_a_lap_is_in_seconds_then_minutes_then_hours(expected, seconds):
     """Nobody thinks in 4,320 seconds."""
-    assert expected == numbers.lap(seconds)
+    assert expected == words.lap(seconds)
 
 
 @pytest.mark.parametrize(("expected", "seconds"), [("0 s", 0.2), ("58 s", 58.2), ("1 min", 60.2), ("2 min", 119.7)])
 def test_a_duration_is_whole(expected, seconds):
     """How long a race took needs no fractions."""
-    assert expected == numbers.duration(seconds)
+    assert expected == words.duration(seconds)
 
 
 @pytest.mark.parametrize(("expected", "seconds"), [("0.31 s", 0.31), ("2.1 s", 2.1), ("12 s", 12.4), ("42 ms", 0.042)])
 def test_what_happens_once_needs_two_digits(expected, seconds):
     """A start-up is not worth three digits."""
-    assert expected == numbers.about(seconds)
+    assert expected == words.about(seconds)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_happens_once_needs_two_digits(expected, seconds):
 )
 def test_a_tiny_number_is_one_digit_and_a_power(expected, value):
     """How far a loss strays is a matter of its power of ten."""
-    assert expected == numbers.tiny(value)
+    assert expected == words.tiny(value)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_tiny_number_is_one_digit_and_a_power(expected, value):
 )
 def test_a_factor_has_the_digits_that_it_can_bear(expected, ratio, like):
     """The ends of an interval have as many decimals as its figure."""
-    assert expected == numbers.factor(ratio, like)
+    assert expected == words.factor(ratio, like)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_factor_has_the_digits_that_it_can_bear(expected, ratio, like):
 )
 def test_a_spread_is_half_the_interval(expected, half):
     """One heat has no interval, so nothing is said of it."""
-    assert expected == numbers.spread(figure(92.2, half))
+    assert expected == words.spread(figure(92.2, half))
 
 
 @pytest.mark.parametrize(
@@ -94,20 +94,20 @@ def test_a_spread_is_half_the_interval(expected, half):
 )
 def test_a_size_is_in_decimal_units(expected, count):
     """Memory is sold in them."""
-    assert expected == numbers.size(count)
+    assert expected == words.size(count)
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_what_is_no_number_says_so(value):
     """A damaged figure is shown as one, and never stops the page."""
-    told = [numbers.number(value), numbers.duration(value), numbers.percent(value), numbers.tiny(value)]
-    assert {"not a number"} == {*told, numbers.factor(value), numbers.about(value)}
+    told = [words.number(value), words.duration(value), words.percent(value), words.tiny(value)]
+    assert {"not a number"} == {*told, words.factor(value), words.about(value)}
 
 
 @given(st.floats(min_value=1e-9, max_value=1e12))
 def test_a_number_is_within_half_a_percent_of_what_it_stands_for(value):
     """Rounding for the reader must not change what is said."""
-    assert pytest.approx(value, rel=0.0051) == float(numbers.number(value).replace(",", ""))
+    assert pytest.approx(value, rel=0.0051) == float(words.number(value).replace(",", ""))
 
 
 @pytest.mark.parametrize(

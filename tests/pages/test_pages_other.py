@@ -28,12 +28,12 @@ from shown import in_details
 
 from laptime.model.ask import Ask
 from laptime.model.installation import install_command
-from laptime.model.lane import Settings
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
+from laptime.model.process import Settings
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
 from laptime.pages.listing import render_plan, render_records, render_workloads
-from laptime.questions.doctor.devices_page import render_devices
+from laptime.questions.doctor.page import render_devices
 from laptime.questions.race import page as race
 from laptime.questions.race.page import live_lines
 from laptime.showing import indented

@@ -10,7 +10,7 @@ from shown import in_details
 
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
-from laptime.questions.doctor.devices_page import peak_lines, rate, rates
+from laptime.questions.doctor.page import peak_lines, rate, rates
 from laptime.questions.profile.page import limit_lines
 from laptime.questions.race import page as race
 

@@ -11,7 +11,7 @@ import records
 from laptime.cli.asking import make_infer_ask, make_race_ask, make_script_ask, make_training_ask
 from laptime.cli.main import find_command
 from laptime.model.ask import Ask
-from laptime.pages.repeat import repeat_words
+from laptime.pages.listing import repeat_words
 from laptime.questions.scale.command import make_scale_ask
 from laptime.questions.sweep.command import make_sweep_ask
 from laptime.questions.tune.command import make_tune_ask

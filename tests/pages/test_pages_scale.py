@@ -15,8 +15,8 @@ from shown import in_details
 from golden import assert_agreed
 from laptime.model.figure import Plane, Stack
 from laptime.model.missing import Missing
+from laptime.pages.listing import of_scale
 from laptime.pages.page import View
-from laptime.pages.summaries import of_scale
 from laptime.questions.scale import page as scale
 from laptime.questions.scale.nouns import ProfiledExchange
 from laptime.questions.scale.words import say_curve

@@ -11,8 +11,8 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.figure import Plane
+from laptime.pages.listing import of_sweep
 from laptime.pages.page import View
-from laptime.pages.summaries import of_sweep
 from laptime.questions.sweep import page as sweep
 from laptime.showing import report_of
 

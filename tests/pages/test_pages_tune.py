@@ -12,8 +12,8 @@ import tune_records
 from shown import in_details
 
 from golden import assert_agreed
+from laptime.pages.listing import of_tune
 from laptime.pages.page import View
-from laptime.pages.summaries import of_tune
 from laptime.questions.tune import page as tune
 from laptime.questions.tune.nouns import TuneAsk
 from laptime.showing import report_of

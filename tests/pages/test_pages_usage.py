@@ -8,7 +8,7 @@ from records import lane, record
 
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
-from laptime.model.usage import Energy, Usage
+from laptime.model.sample import Energy, Usage
 from laptime.pages.usage import usage_lines
 
 NO_METER = Missing("rapl: only root may read it")

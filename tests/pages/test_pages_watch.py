@@ -15,8 +15,8 @@ from golden import assert_agreed
 from laptime.model.figure import Bars, Plane, Stack
 from laptime.model.questions import watch_of
 from laptime.model.script import SeenLoader
+from laptime.pages.listing import of_watch
 from laptime.pages.page import View
-from laptime.pages.summaries import of_watch
 from laptime.questions.watch import page as watch
 from laptime.showing import report_of
 

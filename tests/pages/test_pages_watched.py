@@ -13,12 +13,10 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.ask import Ask
-from laptime.model.card import Card, CardProcess
-from laptime.model.host_environment import DeviceNode, HostEnvironment
-from laptime.model.machine import Device, Framework, Use
+from laptime.model.machine import Card, CardProcess, Device, DeviceNode, Framework, HostEnvironment, Use
 from laptime.model.missing import Missing
-from laptime.model.usage import AnswerUsage, Energy, Usage
-from laptime.questions.doctor.devices_page import hardware, hardware_rows, render_devices
+from laptime.model.sample import AnswerUsage, Energy, Usage
+from laptime.questions.doctor.page import hardware, hardware_rows, render_devices
 from laptime.questions.infer import page as infer
 from laptime.questions.train import page as full
 from laptime.visible import cells_wide

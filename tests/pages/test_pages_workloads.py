@@ -13,7 +13,7 @@ from laptime.model.workload import Sgd
 from laptime.pages.workloads import fact_lines, render_workload
 from laptime.visible import cells_wide
 from laptime.workloads import CATALOGUE
-from laptime.workloads.layers import list_layers
+from laptime.workloads.catalogue import list_layers
 
 
 def page_of(name, width, **changes):

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import records
 
-from laptime.analysis.script_process import ProcessReader
-from laptime.analysis.script_ranks import compare_ranks
+from laptime.analysis.script_process import ProcessReader, compare_ranks
 from laptime.attach import kinds
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing

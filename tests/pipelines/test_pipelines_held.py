@@ -7,7 +7,7 @@ import pytest
 from pictures import smooth, write_pictures
 
 from laptime.pipelines.job import free_memory_bytes
-from laptime.pipelines.shared import ROW_BYTES, PictureStore, bytes_to_hold
+from laptime.pipelines.making import ROW_BYTES, PictureStore, bytes_to_hold
 
 SIZE = 60 * 80 * 3
 

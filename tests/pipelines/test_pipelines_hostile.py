@@ -24,8 +24,9 @@ from laptime.pipelines.decode import (
     decode_small,
     limit_pixels,
     open_plain,
+    read_plain,
+    read_smoothed,
 )
-from laptime.pipelines.published import read_plain, read_smoothed
 
 
 def read_as_keras(path: str) -> Image.Image:

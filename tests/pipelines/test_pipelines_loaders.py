@@ -17,10 +17,10 @@ import pytest
 from pictures import encoded, job_of, smooth, write_pictures
 
 from laptime.errors import LaneError, TrainingError
+from laptime.pipelines.decode import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
 from laptime.pipelines.fast import LoaderProcesses, LoaderThreads, open_fast, open_read_by_workers
 from laptime.pipelines.job import BatchOrder
-from laptime.pipelines.published import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
-from laptime.pipelines.shared import NoRoomError, make_shared
+from laptime.pipelines.making import NoRoomError, make_shared
 
 PATHS = 22
 

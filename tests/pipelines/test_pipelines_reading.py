@@ -7,7 +7,7 @@ import pytest
 from pictures import encoded
 
 from laptime.data import read_source
-from laptime.pipelines.reading import read_batches, read_items
+from laptime.pipelines.making import read_batches, read_items
 from laptime.workloads import find_workload
 
 SCENES = find_workload("scenes-cnn")

@@ -10,7 +10,7 @@ from planner_machines import machine_with
 from laptime.model.ask import Ask
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.planner.duets import Need, expect_need, why_alone, why_no_room, why_too_large
+from laptime.planner.groups import Need, expect_need, why_alone, why_no_room, why_too_large
 
 GIB = 2**30
 CPU = Device("cpu", "cpu", "processor", usable=True)

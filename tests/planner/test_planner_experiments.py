@@ -9,9 +9,9 @@ import pytest
 from planner_machines import AMPERE, CPU, PLAIN_CPU, machine_with
 
 from laptime.model.machine import Machine
-from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
+from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.lanes import AskedLane, plan_experiment
 from laptime.questions.why.nouns import STAGES

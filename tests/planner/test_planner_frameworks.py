@@ -9,7 +9,7 @@ from planner_machines import CPU, OWN, machine_with, plan_for, subject_of
 
 from laptime.model.ask import Ask
 from laptime.model.machine import Framework, Machine
-from laptime.planner.frameworks import frameworks_asked
+from laptime.planner.lanes import frameworks_asked
 from laptime.workloads import find_workload
 
 CIFAR = subject_of(find_workload("cifar-cnn"))

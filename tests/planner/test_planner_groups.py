@@ -10,9 +10,9 @@ from planner_machines import AMPERE, BROKEN, CPU, machine_with, plan_for, subjec
 from laptime.errors import UsageError
 from laptime.model.machine import Framework, NodeRoom
 from laptime.model.plan import OwnBatches, OwnTraining
-from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import names_a_lane, parse_lane
 from laptime.planner.plan import plan_lane
+from laptime.planner.refusals import SubjectFacts
 from laptime.questions.scale.lanes import ScaleFacts, check_scale, plan_scale, without_groups
 from laptime.questions.scale.nouns import ScaleAsk
 from laptime.workloads import find_workload

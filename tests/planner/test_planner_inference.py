@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.model.ask import Ask
-from laptime.planner.pace import choose_infer_pace
+from laptime.planner.groups import choose_infer_pace
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from laptime.errors import UsageError
 from laptime.model.frameworks import FRAMEWORKS
-from laptime.model.lane import Lane
+from laptime.model.process import Lane
 from laptime.planner.lanes import name_lane, parse_lane
 from laptime.planner.settings import PRESETS
 

@@ -11,7 +11,7 @@ from planner_machines import CPU, machine_with, plan_for
 
 from laptime.model.ask import Ask
 from laptime.model.plan import Pace
-from laptime.planner.pace import choose_pace, confirming_pace, shorten_pace, shortest_pace
+from laptime.planner.groups import choose_pace, confirming_pace, shorten_pace, shortest_pace
 
 
 def pace(lanes, **asked):

@@ -9,11 +9,10 @@ from planner_machines import AMPERE, CPU, machine_with
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.card import card_of
-from laptime.model.machine import Device
+from laptime.model.machine import Device, card_of
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
-from laptime.planner.script_lanes import find_devices, plan_script, spread_variants
+from laptime.planner.plan import find_devices, plan_script, spread_variants
 
 SUBJECT = Subject("train.py", "", None, None, None, None, "items", command=("python", "train.py"))
 HOST, CARD = machine_with(CPU), machine_with(CPU, AMPERE)

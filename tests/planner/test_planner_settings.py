@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from planner_machines import CPU, machine_with, plan_for
 
-from laptime.cli.help import lanes_text
+from laptime.cli.main import lanes_text
 from laptime.model.frameworks import FRAMEWORKS
-from laptime.model.lane import Settings
-from laptime.model.launchers import NODE_VARIABLES
+from laptime.model.plan import NODE_VARIABLES
+from laptime.model.process import Settings
 from laptime.planner.groups import split_processor
 from laptime.planner.plan import name_device, with_values
 from laptime.planner.settings import (
@@ -20,7 +20,7 @@ from laptime.planner.settings import (
     list_settings,
     settings_table,
 )
-from laptime.run.remote_launcher import FORWARDED
+from laptime.run.remote import FORWARDED
 
 PAGE = Path(__file__).parents[2] / "docs" / "lanes.md"
 EXAMPLES = {"N": "2", "X": "0.001"}

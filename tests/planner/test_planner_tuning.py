@@ -8,10 +8,9 @@ import pytest
 from planner_machines import AMPERE, CPU, PASCAL, machine_with
 
 from laptime.errors import UsageError
-from laptime.planner.facts import SubjectFacts
 from laptime.planner.plan import plan_lane
-from laptime.questions.tune.lanes import check_tune, find_tunable
-from laptime.questions.tune.learning_rates import rate_of_batch
+from laptime.planner.refusals import SubjectFacts
+from laptime.questions.tune.lanes import check_tune, find_tunable, rate_of_batch
 from laptime.questions.tune.nouns import TuneAsk
 from laptime.workloads import CATALOGUE
 

@@ -13,15 +13,13 @@ from laptime.model.missing import Missing
 from laptime.planner import make_plan
 from laptime.planner.plan import plan_lane
 from laptime.questions.asking import Prepared, facts_of
-from laptime.questions.fitting import Fitting
-from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import CheckpointFiles, Job, Services
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import find_tunable
 from laptime.questions.tune.nouns import TuneAsk
-from laptime.questions.tune.objective import Objective
-from laptime.questions.tune.search import Search
+from laptime.questions.tune.search import Objective, Search
 from laptime.workloads.memory import count_heat_memory, count_step_memory
 
 CARD = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=20 * 10**9, features=("bf16", "compile"))

@@ -17,9 +17,8 @@ from laptime.planner import make_plan
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
-from laptime.questions.train.protocol import PreparedTraining, check_alike, check_unfinished, make_protocol
-from laptime.questions.train.resuming import Before
-from laptime.store.checkpoints import count_laps
+from laptime.questions.train.run import Before, PreparedTraining, check_alike, check_unfinished, make_protocol
+from laptime.store.references import count_laps
 from laptime.workloads import CATALOGUE, find_workload
 
 pytestmark = pytest.mark.usefixtures("forked_heats")

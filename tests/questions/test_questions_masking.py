@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from laptime.questions.watch.masking import mask_secrets
+from laptime.questions.watch.run import mask_secrets
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,13 @@ import pytest
 
 from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask
-from laptime.model.lane import Settings
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import OwnBatches, OwnTraining, Pace, Plan, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
 from laptime.questions.asking import prepare
-from laptime.questions.own_code import Inspection, OwnCode, family_of, inspect_training
-from laptime.questions.subject import find_subject
+from laptime.questions.subject import Inspection, OwnCode, family_of, find_subject, inspect_training
 from laptime.run.scout import Failure
 
 OWN = Subject("my.py:training", "", None, None, None, None, "items", "/my.py", "training")

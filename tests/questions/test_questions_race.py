@@ -168,7 +168,7 @@ def test_heats_run_one_after_another_where_that_is_asked_for(world):
 def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkeypatch):
     """The first lane is in each of them, and no lane is without its pairs; one that fits next to none runs alone."""
     room = iter([None, "planted", None, "planted", "planted"])
-    monkeypatch.setattr("laptime.questions.together.why_no_room", lambda *_: next(room))
+    monkeypatch.setattr("laptime.questions.proving.why_no_room", lambda *_: next(room))
     lanes = ("fake/cpu", "fake/cpu/best", "fake/cuda")
     record = world.race(*lanes, heats=2, budget_s=9.0)
     first, *others = record.lanes

@@ -7,7 +7,7 @@ from dataclasses import replace
 from laptime.model.missing import Missing
 from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Protocol, Score
-from laptime.questions.tune.laps import describe_learned
+from laptime.questions.tune.run import describe_learned
 
 PROTOCOL = Protocol(2, 500)
 LAPS = tuple(LapResult(number, 500, 9.0, Score(50_000, 1.6 / number, 0.3 * number)) for number in (1, 2))

@@ -13,9 +13,9 @@ from laptime.model.machine import Device, Framework
 from laptime.model.questions import find_question
 from laptime.pages.page import View
 from laptime.planner import make_plan
-from laptime.planner.facts import SubjectFacts
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
+from laptime.planner.refusals import SubjectFacts
 from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
@@ -23,7 +23,7 @@ from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.lanes import AskedLane
 from laptime.questions.why.page import render
 from laptime.questions.why.run import Inquiry, WhySearch, list_possible
-from laptime.run.prestart import Prestarter
+from laptime.run.turns import Prestarter
 
 pytestmark = pytest.mark.usefixtures("forked_heats")
 

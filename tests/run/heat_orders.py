@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
 
 PACE = Pace(1, 1, adaptive=False, measure_s=2.0, window_s=0.2)

@@ -8,12 +8,10 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from laptime.model.launchers import Place
-from laptime.model.plan import PlannedLane
-from laptime.run.meeting import Meeting
-from laptime.run.node_messages import SECRET
-from laptime.run.remote import RemoteChild, Request, Waiting
-from laptime.run.spread import SpreadChild
+from laptime.model.plan import Place, PlannedLane
+from laptime.run.launchers import Meeting
+from laptime.run.node import SECRET
+from laptime.run.remote import RemoteChild, Request, SpreadChild, Waiting
 from laptime.run.starting import agent_words
 
 

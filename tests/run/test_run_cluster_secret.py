@@ -9,16 +9,16 @@ import sys
 import pytest
 
 from laptime.errors import UsageError
-from laptime.run.cluster_secret import GIVEN, take_cluster_secret
+from laptime.run.node import GIVEN_TO_ALL, take_cluster_secret
 
-TAKE = "from laptime.run.cluster_secret import take_cluster_secret; print(take_cluster_secret())"
+TAKE = "from laptime.run.node import take_cluster_secret; print(take_cluster_secret())"
 
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """Return where the file is."""
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
-    monkeypatch.delenv(GIVEN, raising=False)
+    monkeypatch.delenv(GIVEN_TO_ALL, raising=False)
     return tmp_path / "laptime" / "cluster-secret"
 
 
@@ -39,15 +39,15 @@ def test_nodes_that_start_at_once_have_the_same(kept):
 
 def test_a_given_secret_is_taken_once(kept, monkeypatch):
     """No process that starts later has it in its environment."""
-    monkeypatch.setenv(GIVEN, "é" * 16)
+    monkeypatch.setenv(GIVEN_TO_ALL, "é" * 16)
     assert take_cluster_secret() == "é" * 16
-    assert GIVEN not in os.environ
+    assert GIVEN_TO_ALL not in os.environ
     assert not kept.exists()
 
 
 def test_a_short_secret_is_refused(kept, monkeypatch):
-    monkeypatch.setenv(GIVEN, "x" * 15)
-    with pytest.raises(UsageError, match=f"{GIVEN} has 15 characters, and a secret has 16 or more") as refused:
+    monkeypatch.setenv(GIVEN_TO_ALL, "x" * 15)
+    with pytest.raises(UsageError, match=f"{GIVEN_TO_ALL} has 15 characters, and a secret has 16 or more") as refused:
         take_cluster_secret()
     assert "openssl rand -hex 32" in refused.value.hint
     assert not kept.exists()
@@ -87,7 +87,7 @@ def test_a_file_that_others_could_have_made_or_read_is_refused(kept, make, says)
     make(kept)
     with pytest.raises(UsageError, match=says) as refused:
         take_cluster_secret()
-    assert GIVEN in refused.value.hint
+    assert GIVEN_TO_ALL in refused.value.hint
 
 
 def test_a_folder_that_cannot_be_written_is_named(kept):

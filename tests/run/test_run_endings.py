@@ -11,10 +11,9 @@ import pytest
 from heat_orders import environment_for
 from planted_orders import own_order
 
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 from laptime.run.child import Child
-from laptime.run.heats import HeatRunner
-from laptime.run.runner import Limits, Started
+from laptime.run.runner import HeatRunner, Limits, Started
 
 FILE = str(Path(__file__).parents[1] / "backends" / "own_endings.py")
 NEEDED = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax"}

@@ -13,9 +13,8 @@ from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Subject
 from laptime.model.sample import Noise, Window
 from laptime.run.child import Child
-from laptime.run.heats import HeatRunner
 from laptime.run.instruments import flag_halts
-from laptime.run.runner import Limits, Started
+from laptime.run.runner import HeatRunner, Limits, Started
 
 MS = 1_000_000
 BURNING = str(Path(__file__).with_name("own_burning.py"))

@@ -13,8 +13,7 @@ from heat_orders import order_for
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.run.child import Child
-from laptime.run.heats import HeatRunner
-from laptime.run.runner import Limits, Started
+from laptime.run.runner import HeatRunner, Limits, Started
 
 PHASES = ("build", "proof", "first step", "timing")
 OUT_OF_MEMORY = "out of memory: planted: 64 GiB asked, 24 GiB there; a smaller batch needs less"

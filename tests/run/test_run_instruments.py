@@ -11,7 +11,7 @@ import pytest
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.run.instruments import STOPPED, Instruments
-from laptime.sensors.host.noise import NoiseReading
+from laptime.sensors.host.sensor import NoiseReading
 
 SECOND_NS = 1_000_000_000
 QUIET = Missing("not asked here")

@@ -21,9 +21,8 @@ from laptime.errors import WireError
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.run.child import Silence
-from laptime.run.heats import HeatRunner
-from laptime.run.node_messages import TO_NODE, NodeLink, connect_to_parent, hello_of
-from laptime.run.runner import Limits, Started
+from laptime.run.node import TO_NODE, NodeLink, connect_to_parent, hello_of
+from laptime.run.runner import HeatRunner, Limits, Started
 from laptime.run.turns import Player, play_turns
 
 HANGS = 'fail = { how = "hang", phase = "build" }'

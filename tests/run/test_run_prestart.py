@@ -12,9 +12,8 @@ import pytest
 from heat_orders import order_for
 
 from laptime import wire
-from laptime.run.heats import HeatRunner
-from laptime.run.prestart import Prestarter
-from laptime.run.runner import Limits
+from laptime.run.runner import HeatRunner, Limits
+from laptime.run.turns import Prestarter
 
 
 def lanes_of(folder, *names, framework="fake"):

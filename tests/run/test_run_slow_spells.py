@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.model.sample import Window
-from laptime.run.slow_spells import find_slow_spells
+from laptime.run.turns import find_slow_spells
 
 
 def turns(*pairs):

@@ -13,10 +13,9 @@ from heat_orders import PACE, environment_for, order_for
 from impostors import crowd_of, strangers_at
 from own_nodes import OwnNodes
 
-from laptime.model.lane import Settings
-from laptime.run.heats import HeatRunner
-from laptime.run.runner import Limits, Started
-from laptime.run.spread import SpreadChild
+from laptime.model.process import Settings
+from laptime.run.remote import SpreadChild
+from laptime.run.runner import HeatRunner, Limits, Started
 from laptime.run.turns import Player, play_turns
 
 HERE = socket.gethostname()

@@ -16,15 +16,13 @@ from heat_orders import order_for
 
 from laptime import wire
 from laptime.errors import LaneError
-from laptime.model.lane import Settings
 from laptime.model.machine import Device
+from laptime.model.process import Settings
 from laptime.run import templates
-from laptime.run.heats import HeatRunner
-from laptime.run.prestart import Prestarter
-from laptime.run.runner import Limits, Started
+from laptime.run.runner import HeatRunner, Limits, Started
 from laptime.run.scout import ask_reference
 from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
-from laptime.run.turns import Player
+from laptime.run.turns import Player, Prestarter
 
 HANGS = 'fail = { how = "hang", phase = "build" }'
 PATIENCE_S = 30.0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime import wire
-from laptime.run.turn_steps import FAR, Entrant, choose_steps, fit_steps
+from laptime.run.turns import FAR, Entrant, choose_steps, fit_steps
 
 WINDOW_S = 0.25
 

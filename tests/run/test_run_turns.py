@@ -11,11 +11,10 @@ import psutil
 import pytest
 from heat_orders import PACE, order_for
 
-from laptime.model.inference import InferOrder, InferPace
+from laptime.model.protocol import InferOrder, InferPace
 from laptime.run.answers import InferenceRunner
 from laptime.run.child import Child
-from laptime.run.heats import HeatRunner
-from laptime.run.runner import Limits, Started
+from laptime.run.runner import HeatRunner, Limits, Started
 from laptime.run.turns import Player, play_parts, play_turns
 
 IN_TURNS = replace(PACE, measure_s=2.0, window_s=0.5, windows_min=4, takes_turns=True)

@@ -8,7 +8,7 @@ from trees import by_name, lay_out, open_files, reasons
 from laptime.errors import SensorError
 from laptime.model.missing import Missing
 from laptime.sensors.amd import AmdSensor, list_amd_cards
-from laptime.sensors.files import read_link_generation
+from laptime.sensors.base import read_link_generation
 
 CARD = {
     "vendor": "0x1002\n",

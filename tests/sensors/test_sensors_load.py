@@ -12,7 +12,7 @@ import pytest
 from trees import by_name
 
 from laptime.sensors.host import HostSensor
-from laptime.sensors.host.portable import PortableMachine, PortableTree
+from laptime.sensors.host.process_tree import PortableMachine, PortableTree
 
 HELD_BYTES = 256 << 20
 TIME = Path("/usr/bin/time")

@@ -15,7 +15,7 @@ from trees import Clock, lay_out, stat_line
 from trees import process as files_of
 
 from laptime.model.missing import Missing
-from laptime.sensors.host.noise import NoiseReader
+from laptime.sensors.host.sensor import NoiseReader
 
 BUSY = "while True: pass"
 BUSY_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"

@@ -10,7 +10,7 @@ import pytest
 
 from laptime.errors import SensorError
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.nvml.questions import FAST, SLOW
+from laptime.sensors.nvml.library import FAST, SLOW
 from replay_sensor import ReplaySensor
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

@@ -8,11 +8,10 @@ from typing import Any, get_type_hints
 from hypothesis import strategies as st
 
 from laptime.model.ask import Ask
-from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
-from laptime.model.process import ProcessRun
+from laptime.model.process import ProcessRun, Settings
 from laptime.model.questions import QUESTIONS, RaceAnswer
 from laptime.model.record import (
     SCHEMA,
@@ -26,7 +25,7 @@ from laptime.model.record import (
     Record,
 )
 from laptime.model.sample import Noise, ProofRun, Reference, Window
-from laptime.store.sound import figures_of as sound_figures
+from laptime.store.schema import figures_of as sound_figures
 
 ID = r"r-2[0-9]{3}-[01][0-9]-[0-3][0-9]-[0-9a-f]{4,16}"
 numbers = st.floats(allow_nan=False)

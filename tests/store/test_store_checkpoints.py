@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from laptime.errors import StoreError, UsageError
-from laptime.store import checkpoints
+from laptime.store import references
 
 
 @pytest.fixture(autouse=True)
@@ -26,36 +26,36 @@ def home(tmp_path, monkeypatch):
 def test_every_training_has_a_place_of_its_own(home):
     """By record, lane and seed; names that look alike as files do not meet."""
     given = [("r-1", "torch/cpu", 0), ("r-2", "torch/cpu", 0), ("r-1", "torch-cpu", 0), ("r-1", "torch/cpu", 1)]
-    places = [checkpoints.path_of(*each) for each in given]
+    places = [references.path_of(*each) for each in given]
     assert len(set(places)) == 4
     assert all(place.is_relative_to(home / "checkpoints") and place.suffix == ".npz" for place in places)
-    assert checkpoints.path_of("r-1", "torch/cuda:0/" + "x" * 300, 0).name.isascii()
+    assert references.path_of("r-1", "torch/cuda:0/" + "x" * 300, 0).name.isascii()
 
 
 def test_a_finished_training_leaves_nothing_behind(home):
     """Neither its checkpoint nor the folder."""
-    with checkpoints.claim("r-1"):
-        place = checkpoints.path_of("r-1", "torch/cpu", 0)
+    with references.claim("r-1"):
+        place = references.path_of("r-1", "torch/cpu", 0)
         place.write_bytes(b"x")
-        checkpoints.drop(place)
-        checkpoints.drop(place)
+        references.drop(place)
+        references.drop(place)
     assert list((home / "checkpoints").iterdir()) == []
 
 
 def test_what_is_not_finished_stays(home):
     """It is where the training goes on."""
-    place = checkpoints.path_of("r-1", "torch/cpu", 0)
-    with checkpoints.claim("r-1"):
+    place = references.path_of("r-1", "torch/cpu", 0)
+    with references.claim("r-1"):
         place.write_bytes(b"x")
     assert place.read_bytes() == b"x"
 
 
 def test_one_process_at_a_time(home):
     """Another is refused in words; once it is free, it may."""
-    program = "from laptime.store.checkpoints import claim\nwith claim('r-1'):\n    print('mine')"
-    with checkpoints.claim("r-1"):
+    program = "from laptime.store.references import claim\nwith claim('r-1'):\n    print('mine')"
+    with references.claim("r-1"):
         refused = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-        with pytest.raises(UsageError, match="r-1 is being trained by another process"), checkpoints.claim("r-1"):
+        with pytest.raises(UsageError, match="r-1 is being trained by another process"), references.claim("r-1"):
             pass
     assert "is being trained by another process" in refused.stderr
     assert (
@@ -67,7 +67,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path, mon
     """A file is in its place."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "file"))
-    with pytest.raises(StoreError, match="no checkpoint can be kept in"), checkpoints.claim("r-1"):
+    with pytest.raises(StoreError, match="no checkpoint can be kept in"), references.claim("r-1"):
         pass
 
 
@@ -87,9 +87,9 @@ def test_a_lock_that_was_removed_while_it_was_waited_for_is_none(home, monkeypat
 
     real = fcntl.flock
     monkeypatch.setattr(fcntl, "flock", flock)
-    with checkpoints.claim("r-1"):
+    with references.claim("r-1"):
         assert lock_of(home).exists()
-        with pytest.raises(UsageError, match="by another process"), checkpoints.claim("r-1"):
+        with pytest.raises(UsageError, match="by another process"), references.claim("r-1"):
             pass
     assert removed
 
@@ -105,7 +105,7 @@ def test_never_two_at_once(home, monkeypatch, has_locks):
     def claim_often(number):
         while entered.count(number) < 50 and time.monotonic() < deadline:
             try:
-                with checkpoints.claim("r-1"):
+                with references.claim("r-1"):
                     inside.append(number)
                     met.extend(each for each in inside if each != number)
                     entered.append(number)
@@ -131,10 +131,10 @@ def no_locks(monkeypatch):
 
 def test_without_locks_an_owner_that_lives_keeps_others_out(home, no_locks):
     """Its file names it; the way out names the file. Nothing is left behind."""
-    with checkpoints.claim("r-1"):
+    with references.claim("r-1"):
         owner = home / "checkpoints" / "r-1" / "owner"
         assert json.loads(owner.read_text())["pid"] == os.getpid()
-        with pytest.raises(UsageError, match="by another process") as caught, checkpoints.claim("r-1"):
+        with pytest.raises(UsageError, match="by another process") as caught, references.claim("r-1"):
             pass
         assert f"if it is gone, delete {owner}" in caught.value.hint
     assert list((home / "checkpoints").iterdir()) == []
@@ -153,17 +153,17 @@ def test_without_locks_an_owner_that_lives_keeps_others_out(home, no_locks):
 def test_without_locks_an_owner_that_is_gone_is_replaced(home, no_locks, changes, may_live):
     """By its number, by its start where the number is another's by now; of another machine nobody knows."""
     owner = home / "checkpoints" / "r-1" / "owner"
-    with checkpoints.claim("r-1"):
+    with references.claim("r-1"):
         told = json.loads(owner.read_text())
     owner.parent.mkdir(parents=True)
     owner.write_text(changes if isinstance(changes, str) else json.dumps({**told, **changes}))
     if may_live:
-        with pytest.raises(UsageError, match="by another process"), checkpoints.claim("r-1"):
+        with pytest.raises(UsageError, match="by another process"), references.claim("r-1"):
             pass
         os.utime(owner, (0, 0))
     if may_live and changes:
         owner.unlink()
-    with checkpoints.claim("r-1"):
+    with references.claim("r-1"):
         assert json.loads(owner.read_text()) == told
 
 
@@ -174,5 +174,5 @@ def test_what_the_system_refuses_otherwise_is_said(monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(StoreError, match=r"kept in .*: Input/output error"), checkpoints.claim("r-1"):
+    with pytest.raises(StoreError, match=r"kept in .*: Input/output error"), references.claim("r-1"):
         pass

@@ -10,7 +10,7 @@ import pytest
 from laptime.errors import StoreError
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak
 from laptime.model.missing import Missing
-from laptime.store.peaks import load_peaks, save_peaks
+from laptime.store.references import load_peaks, save_peaks
 
 KEY = DeviceKey("1f2e3d4c-0000-0000-0000-000000000001", "NVIDIA H100", "580.65.06")
 PEAKS = DevicePeaks(

@@ -9,8 +9,7 @@ from store_records import record
 
 from laptime.errors import RecordError
 from laptime.store import encode, list_records, save
-from laptime.store.files import remove
-from laptime.store.lookup import find_removable
+from laptime.store.files import find_removable, remove
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.disk import host
-from laptime.store.traces import place_trace
+from laptime.store.files import place_trace
 
 
 @pytest.fixture(autouse=True)

@@ -11,14 +11,24 @@ from hypothesis import strategies as st
 
 from laptime import wire
 from laptime.errors import WireError
-from laptime.model.inference import AnswerReference, AnswerRun, InferOrder, InferPace
-from laptime.model.lane import Settings
 from laptime.model.limits import Peak, PeakOrder, StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnBatches, OwnTraining, Pace, PlannedLane, RankPlace, Subject
+from laptime.model.process import Settings
 from laptime.model.profile import Operator, Profile, ProfileOrder
-from laptime.model.protocol import Evaluation, FullOrder, LapResult, Predictions, Protocol, Score
+from laptime.model.protocol import (
+    AnswerReference,
+    AnswerRun,
+    Evaluation,
+    FullOrder,
+    InferOrder,
+    InferPace,
+    LapResult,
+    Predictions,
+    Protocol,
+    Score,
+)
 from laptime.model.sample import Examination, FreshSteps, LateStep, Noise, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, Site, StepSymptoms, TimedPlace
 from laptime.model.workload import ProofPlan

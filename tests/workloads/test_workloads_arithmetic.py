@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from laptime.backends.torch.networks import build_network, make_loss
-from laptime.model.network import Conv, Dense, Dropout, Flatten, MaxPool, Relu
+from laptime.backends.torch.recipe import build_network, make_loss
+from laptime.model.limits import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from laptime.model.workload import Adam, Sgd
 from laptime.workloads import CATALOGUE
-from laptime.workloads.arithmetic import count_step
+from laptime.workloads.shapes import count_step
 
 SMALL = replace(
     CATALOGUE["cifar-cnn"],

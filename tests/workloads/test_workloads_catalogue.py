@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import laptime.workloads.published
+import laptime.workloads.catalogue
 from laptime.errors import UsageError
 from laptime.model.workload import Adam
 from laptime.workloads import CATALOGUE, find_workload
@@ -21,7 +21,7 @@ PARAMETERS = {
     "plates-cnn": 264_560,
     "pets-densenet": 6_955_906,
 }
-PUBLISHED = tomllib.loads(Path(laptime.workloads.published.__file__).with_name("published.toml").read_text())
+PUBLISHED = tomllib.loads(Path(laptime.workloads.catalogue.__file__).with_name("published.toml").read_text())
 
 
 def test_the_five_published_trainings_are_there():

@@ -3,7 +3,7 @@
 import pytest
 
 from laptime.workloads import CATALOGUE
-from laptime.workloads.layers import list_layers
+from laptime.workloads.catalogue import list_layers
 
 # As the first experiment's printed summary has them: Keras's model.summary() of TensorFlow 2.7.
 SCENES_AS_KERAS_PRINTS = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.arithmetic import count_step
-from laptime.workloads.operators import OperatorList, list_operators
+from laptime.workloads.shapes import OperatorList, count_step, list_operators
 
 
 @pytest.mark.parametrize("name", [*CATALOGUE, "cifar-mlp@0.5"])

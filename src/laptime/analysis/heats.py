@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import log
 from statistics import variance
 
-from laptime.model.record import HeatResult, SameSteps
+from laptime.model.missing import Missing
+from laptime.model.record import Estimate, HeatResult, LaneResult, SameSteps
 from laptime.model.sample import Heat, Window
-from laptime.stats import find_steady
+from laptime.stats import Interval, find_steady, log_mean_interval, median
 
 QUIET_LEAST = 3
 CLEARLY = 3.0  # standard errors
@@ -156,3 +157,115 @@ def steps_of(window: Window) -> range:
 def mean_of(windows: Sequence[Window]) -> float:
     """Return the mean step of some windows in milliseconds, each window weighted by its steps."""
     return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows) / 1e6
+
+
+# One figure across the heats or trainings of a lane: with its interval, or with the reason why it has none.
+
+ALPHA = 0.05
+START_PHASES = ("start", "import", "build")
+ONE_HEAT = Missing("one heat alone gives no interval")
+ONE_TRAINING = Missing("one training of each gives no interval")
+NOT_ASKED = Missing("not asked of this figure")
+
+
+def estimate(
+    values: Sequence[float], *, p95: float | Missing = NOT_ASKED, alone: Missing = ONE_HEAT
+) -> Estimate | None:
+    """Estimate a figure from one value per heat, since the steps of one heat are not independent; None if empty."""
+    if not values:
+        return None
+    interval = log_mean_interval(values, ALPHA)
+    return Estimate(interval.estimate, *bounds(interval, alone), p95)
+
+
+def bounds(interval: Interval, alone: Missing = ONE_HEAT) -> tuple[float | Missing, float | Missing]:
+    """Return an interval's ends, or `alone` for both where one value alone has no interval."""
+    return (interval.low, interval.high) if interval.low > 0 else (alone, alone)
+
+
+def rate(step_ms: Estimate | None, items: int | None) -> Estimate | None:
+    """Return items per second, for a step of `items` items."""
+    if step_ms is None or items is None:
+        return None
+    high, low = (end if isinstance(end, Missing) else items * 1e3 / end for end in (step_ms.low, step_ms.high))
+    return Estimate(items * 1e3 / step_ms.median, low, high)
+
+
+def scaled(figure: Estimate, factor: float, more: float = 0.0) -> Estimate:
+    """Return the figure times `factor`, plus `more`, which is known without an interval."""
+    low, high = (end if isinstance(end, Missing) else end * factor + more for end in (figure.low, figure.high))
+    return Estimate(figure.median * factor + more, low, high)
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None
+
+
+def largest(values: Iterable[int | Missing], nothing: str) -> int | Missing:
+    """Return the largest value, or why there is none; `nothing` is the reason where there are no values at all."""
+    seen = list(values)
+    numbers = [value for value in seen if not isinstance(value, Missing)]
+    return max(numbers) if numbers else next(iter(seen), Missing(nothing))
+
+
+def most_memory(own: int | Missing, seen: float | Missing) -> int | Missing:
+    """Return the larger of a process's own high-water mark and of the most that all its processes held at one reading.
+
+    The mark covers moments between two readings; the readings cover the processes of a loader.
+    """
+    if isinstance(seen, Missing):
+        return own
+    return round(seen) if isinstance(own, Missing) else max(own, round(seen))
+
+
+def startup_s(phases_s: Mapping[str, float]) -> float | None:
+    """Return the time from starting the process to the first step, without the proof: a training has none."""
+    return sum(phases_s.get(name, 0.0) for name in START_PHASES) if phases_s else None
+
+
+# Memory that lanes held at some batches -> what one would hold at another.
+
+GROWS = 1.2  # times the memory at half of the batch or less: one that grows less says nothing of larger batches
+LARGEST_BATCH = 1_000_000
+Held = Callable[[int], int]
+"""Returns what the shapes of a network hold at a batch."""
+
+
+def memory_of(lane: LaneResult) -> int | Missing:
+    """Return the most memory that a lane held where it computes: on a processor, that of its process."""
+    return lane.peak_memory_bytes if lane.device.kind == "cpu" else lane.device_memory_bytes
+
+
+def estimate_memory(batch: int, peaks: Mapping[int, int], shapes: Held | Missing) -> int | Missing:
+    """Return what a lane would hold: the peak at the nearest batch that ran, and how much more the shapes hold.
+
+    Where the shapes are not known, it is on the line through the peaks of the two largest batches.
+    """
+    if isinstance(shapes, Missing):
+        return _on_line(batch, peaks)
+    if not peaks:
+        return Missing("no batch of this lane has run")
+    near = min(peaks, key=lambda each: abs(each - batch))
+    return max(0, peaks[near] + shapes(batch) - shapes(near))
+
+
+def _on_line(batch: int, peaks: Mapping[int, int]) -> int | Missing:
+    if len(peaks) < 2:
+        return Missing("fewer than two batches of this lane have run")
+    small, large = sorted(peaks)[-2:]
+    if peaks[large] < GROWS * peaks[small]:
+        return Missing(f"its memory hardly grows from batch {small:,} to {large:,}")
+    return round(peaks[large] + (peaks[large] - peaks[small]) * (batch - large) / (large - small))
+
+
+def find_largest_batch(room_bytes: int, estimate: Callable[[int], int | Missing]) -> int | None:
+    """Return the largest batch that fits by its estimate; None if there are no estimates, or not even one item fits."""
+    fits, fails = 0, LARGEST_BATCH
+    while fails - fits > 1:
+        batch = (fits + fails) // 2
+        needed = estimate(batch)
+        if isinstance(needed, Missing):
+            return None
+        fits, fails = (batch, fails) if needed <= room_bytes else (fits, batch)
+    return fits or None

@@ -6,40 +6,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from laptime.analysis.aggregate import (
+from laptime.analysis.heats import (
     ALPHA,
     START_PHASES,
     bounds,
+    compare_steps,
     estimate,
     largest,
     middle,
     most_memory,
+    noise_of_ratio,
+    pairs_of_heats,
     rate,
     scaled,
     startup_s,
-)
-from laptime.analysis.heats import (
-    compare_steps,
-    noise_of_ratio,
-    pairs_of_heats,
     steady_windows,
     step_ratio,
     summarise_heat,
     took_turns,
 )
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
-from laptime.analysis.script_losses import judge_losses
+from laptime.analysis.script_loop import judge_losses
 from laptime.analysis.usage import summarise_usage
-from laptime.model import digits
-from laptime.model.dataset import DataSource
-from laptime.model.lane import NO_TRAINING
+from laptime.model import quantities
+from laptime.model.ask import DataSource
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
-from laptime.model.process import Dnf
+from laptime.model.process import NO_TRAINING, Dnf
 from laptime.model.protocol import Protocol
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
-from laptime.model.sample import Appeal, FirstLosses, Heat, Reference
-from laptime.model.usage import Usage
+from laptime.model.sample import Appeal, FirstLosses, Heat, Reference, Usage
 from laptime.stats import log_mean_interval, median, moderated_interval, quantile, verdict
 
 NO_HEAT = "no heat was run"
@@ -191,7 +187,7 @@ def _why_no_lap(means_ms: Sequence[float], step: Estimate | None, steps: float |
     if steps is None or not means_ms or _sure(step) is not None:
         return None
     fastest, slowest = (each * steps for each in (min(means_ms), max(means_ms)))
-    says = f"its {len(means_ms)} heats give laps of {digits.step(fastest)} to {digits.step(slowest)}"
+    says = f"its {len(means_ms)} heats give laps of {quantities.step(fastest)} to {quantities.step(slowest)}"
     return Missing(f"{says}, too far apart to state one; more heats need a longer --budget")
 
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.missing import Missing
+from laptime.model.process import NO_TRAINING, Settings
 from laptime.model.record import Parity
 from laptime.model.sample import Appeal, Movement, ProofRun, Reference
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import NamedTuple
 
+from laptime.analysis.parity import relative
 from laptime.analysis.script_units import Unit
 from laptime.attach import kinds
 from laptime.model.missing import Missing
-from laptime.model.record import Estimate
+from laptime.model.plan import PlannedLane
+from laptime.model.process import Settings
+from laptime.model.quantities import brief
+from laptime.model.record import Estimate, Parity
+from laptime.model.sample import FirstLosses, ProofRun
 from laptime.model.script import Counted, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
 from laptime.stats import find_steady, log_mean_interval
 
@@ -366,3 +372,258 @@ def _phases(windows: Sequence[LoopWindow], unseen: Mapping[str, Missing], *, per
     rest_ns = sums["wall_s"] - sum(sums[part] for part in sums.keys() - {"wall_s", "backward_s"})
     seconds = {part: ns / 1e9 / per for part, ns in sums.items()}
     return Phases(**{**seconds, **unseen}, unattributed_s=rest_ns / 1e9 / per)
+
+
+# Units of a watched script -> iterations.
+#
+# Units that end in no optimizer step are put together with the next ones: gradients accumulate. So are units without a
+# fetch of their own whose optimizers differ: a generator and a discriminator.
+
+ALONE_MOST = 256  # backward passes without any optimizer step: the script updates its weights itself
+INNER_MOST = 64  # updates with the same optimizer after one fetch; if there are more, they are iterations of their own
+
+
+class IterationBuilder:
+    """Puts units together to iterations."""
+
+    def __init__(self, emit: Callable[[Unit], None]) -> None:
+        self._emit = emit
+        self._group: list[Unit] = []
+        self._has_fetch = False  # the group began with a fetch
+        self._is_updated = False
+        self._held: list[Unit] = []  # units after the group's update that have no fetch and, yet, no update
+        self.counted: Counted = "optimizer steps"
+        self.unsure: str | None = None
+        self._updates = 0
+        self._is_first = True  # no iteration was emitted
+        self.evaluates = False  # within iterations without an optimizer
+
+    def take(self, unit: Unit) -> None:
+        """Take the next unit."""
+        self._updates += unit.updated
+        if self.counted == "backward passes":
+            if unit.steps:
+                self.unsure = "it began to use an optimizer after many backward passes without one"
+            self._emit_alone(unit)
+            return
+        if not self._is_updated:
+            self._add(unit)
+            if not self._updates and len(self._group) >= ALONE_MOST:
+                self._count_backwards()
+        elif unit.follows_fetch:
+            self._end_group()
+            self._add(unit)
+        elif not unit.updated:
+            _append(self._held, unit)
+        elif unit.optimizers.isdisjoint(self._optimizers()) or (self._has_fetch and len(self._group) < INNER_MOST):
+            self._group += [*self._held, unit]
+            self._held = []
+        else:
+            self._split_group()
+            self._group, self._held = [*self._held, unit], []
+            self._has_fetch = False
+
+    def skip(self) -> None:
+        """End the last iteration: units follow that are not known. One that has no update yet is left out."""
+        if self._is_updated:
+            self._end_group()
+        elif self._updates:
+            self._group = []
+
+    def finish(self) -> None:
+        """Emit what is left. Without any optimizer step, each backward pass was an iteration.
+
+        Where all followed one fetch, the whole of the data was one batch: each update was an iteration.
+        """
+        if not self._updates:
+            self._count_backwards()
+        elif self._is_updated and self._is_first and self._repeats():
+            self._emit_updates([*self._group, *self._held])
+        elif self._is_updated:
+            self._end_group()
+
+    def _repeats(self) -> bool:
+        """Whether an optimizer steps twice in a row in the group: not each of several in its turn."""
+        updates = [each.optimizers for each in self._group if each.updated]
+        return any(first & second for first, second in pairwise(updates))
+
+    def _add(self, unit: Unit) -> None:
+        if not self._group:
+            self._has_fetch = unit.follows_fetch
+        if self._updates:
+            _append(self._group, unit)
+        else:  # without any update, each may turn out to be an iteration
+            self._group.append(unit)
+        self._is_updated = self._is_updated or unit.updated
+
+    def _optimizers(self) -> set[int]:
+        return set().union(*(each.optimizers for each in self._group))
+
+    def _end_group(self) -> None:
+        self._emit_joined([*self._group, *self._held])
+        self._group, self._held, self._is_updated = [], [], False
+
+    def _split_group(self) -> None:
+        """Emit a group that no fetch begins, or that is too long for one fetch: each update was an iteration."""
+        if not self._has_fetch or len(self._group) < INNER_MOST:
+            self._emit_joined(self._group)
+            return
+        self._emit_updates(self._group)
+
+    def _emit_updates(self, units: list[Unit]) -> None:
+        part: list[Unit] = []
+        for unit in units:
+            part.append(unit)
+            if unit.updated:
+                self._emit_joined(part)
+                part = []
+        if part:
+            self._emit_joined(part)
+
+    def _emit_joined(self, units: list[Unit]) -> None:
+        if units:
+            first, *rest = units
+            for each in rest:
+                first.join(each)
+            self._is_first = False
+            self._emit(first)
+
+    def _count_backwards(self) -> None:
+        self.counted = "backward passes"
+        for each in self._group:
+            self._emit_alone(each)
+        self._group, self._is_updated = [], False
+
+    def _emit_alone(self, unit: Unit) -> None:
+        """Emit an iteration without an optimizer: what has no gradients may be how the script updates its weights.
+
+        Not so what is between `eval()` and `train()`.
+        """
+        unit.forward_backward += unit.no_grad - unit.evaluated
+        unit.no_grad = unit.evaluated
+        self.evaluates = self.evaluates or unit.evaluated > 0
+        self._emit(unit)
+
+
+def _append(units: list[Unit], unit: Unit) -> None:
+    """Add a unit; one behind another without an update is put together with it, so that a list stays short."""
+    if units and not units[-1].updated:
+        units[-1].join(unit)
+    else:
+        units.append(unit)
+
+
+# The batches of `laptime.steps` -> iterations, where nothing that computes was seen: a loop of JAX or of NumPy.
+
+
+class StepsBuilder:
+    """Cuts the fetches of `laptime.steps` into iterations, from each fetch to the next one of the same loader."""
+
+    def __init__(self, emit: Callable[[Unit], None], gap: Callable[[GapKind, int, int], None]) -> None:
+        self._emit, self._gap = emit, gap
+        self._open: Unit | None = None
+        self._loader = 0  # whose fetches begin iterations now
+        self._opening: tuple[int, int] | None = None
+        self._ended = 0
+        self._is_new_pass = False
+        self.epochs = 0
+
+    def take(self, kind: int, begin: int, end: int, value: int) -> None:
+        """Take the next event of a loader that `laptime.steps` goes through."""
+        if kind == kinds.FETCH:
+            self._fetch(begin, end, value >> kinds.ITEMS_SHIFT, value & kinds.ITEMS_MASK)
+        elif kind == kinds.OPEN and self._open is None:
+            self._opening = (begin, end)
+            self._is_new_pass = True
+        elif kind == kinds.END and value == self._loader:
+            self._close(begin)
+
+    def skip(self) -> None:
+        """Leave out the last iteration: events follow that are not known."""
+        self._open, self._opening, self._ended, self._is_new_pass = None, None, 0, False
+
+    def _fetch(self, begin: int, end: int, loader: int, items: int) -> None:
+        unit = self._open
+        if unit is not None and loader != self._loader:  # a second loader, in the same iteration
+            unit.data += end - begin
+            unit.fetches += 1
+            unit.mark = end
+            return
+        self._close(begin)
+        if self._is_new_pass:
+            self.epochs += 1
+            self._is_new_pass = False
+            self._note_gaps(begin)
+        self._loader = loader
+        self._open = Unit(begin=begin, data=end - begin, fetches=1, items=items, mark=end)
+
+    def _note_gaps(self, at: int) -> None:
+        if not self._ended or self._opening is None:
+            return
+        first, last = self._opening
+        self._gap("loader start", first, last)
+        self._gap("between epochs", self._ended + last - first, at)
+
+    def _close(self, at: int) -> None:
+        unit = self._open
+        if unit is None:
+            return
+        unit.end = self._ended = at
+        unit.forward_backward = at - unit.begin - unit.data
+        self._emit(unit)
+        self._open = None
+
+
+# Did a script do the same on two lanes? Its first losses are compared, since nobody else can run what it does.
+
+# Rounding grows from step to step; ten steps of correct float32 lanes stay far below this, other data or seeds above.
+TOLERANCE = 1e-3
+REDUCED_TOLERANCE = 0.05  # where a lane computes with fewer digits
+NO_LOSSES = "its losses were not seen: none is a single number that goes through backward()"
+
+
+def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], reference: FirstLosses) -> Parity:
+    """Compare a lane's first losses with those of the first lane.
+
+    On another device, or in worker processes, random numbers may differ. Elsewhere other losses are other work.
+    """
+    mine = [run.losses for heat in proofs for run in heat if run.losses]
+    theirs = [losses for losses in reference.heats if losses]
+    if not proofs:
+        return Parity("unproven", reason="no heat came as far as its first steps")
+    if not mine or not theirs:
+        return Parity("unproven", reason=NO_LOSSES)
+    varies = max(_distance(theirs[0], each) for each in theirs)
+    if varies > TOLERANCE:
+        says = f"its losses differ from run to run, by up to {brief(100 * varies)} %, although laptime sets its seeds"
+        return Parity("unproven", reason=says)
+    worst = max(_distance(theirs[0], each) for each in mine)
+    steps = min(len(each) for each in (*mine, theirs[0]))
+    allowed = REDUCED_TOLERANCE if changes_arithmetic(lane.settings) else TOLERANCE
+    if worst <= allowed:
+        return Parity("same", steps, worst, allowed)
+    says = f"its losses differ from those of {reference.lane} by up to {brief(100 * worst)} %"
+    draws = _who_draws(lane, reference)
+    if draws is None and allowed == TOLERANCE:
+        return Parity("differs", steps, worst, allowed, reason=says)
+    return Parity("unproven", steps, worst, allowed, reason=f"{says}{draws or ', and it computes with fewer digits'}")
+
+
+def _who_draws(lane: PlannedLane, reference: FirstLosses) -> str | None:
+    """Return why the lane's random numbers may be others than the reference's; None if they are the same."""
+    if lane.device.kind != reference.device_kind:
+        return ", as where each device draws its own random numbers"
+    if lane.settings.workers is not None:
+        return ", as where worker processes draw random numbers"
+    return None
+
+
+def changes_arithmetic(settings: Settings) -> bool:
+    """Whether a lane's settings change what a script's numbers are computed in."""
+    return settings.value_of("matmul") is not None or settings.denormals == "flush"
+
+
+def _distance(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the largest relative distance of two losses. One that is not finite is as far as can be."""
+    found = [relative(value, wanted) for value, wanted in zip(other, one, strict=False)]
+    return max((each if each == each else float("inf") for each in found), default=0.0)  # noqa: PLR0124  NaN

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from math import isfinite
+from typing import Any, TypeVar
 
-from laptime.analysis.script_facts import (
-    count_or_none,
-    read_census,
-    read_hello,
-    read_loader,
-    read_optimizer,
-    read_skipped,
-    text,
-    whole,
+from laptime.analysis.script_loop import (
+    ALPHA,
+    BLOCKS,
+    FEWEST_STEADY,
+    IterationBuilder,
+    LoopProgress,
+    LoopSummary,
+    StepsBuilder,
 )
-from laptime.analysis.script_iterations import IterationBuilder
-from laptime.analysis.script_keras import KerasBuilder
-from laptime.analysis.script_loop import LoopProgress, LoopSummary
-from laptime.analysis.script_steps import StepsBuilder
-from laptime.analysis.script_units import UnitBuilder
+from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.missing import Missing
-from laptime.model.script import ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
+from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
 from laptime.model.symptoms import DenormalCensus, TimedPlace
+from laptime.stats import log_mean_interval
+from laptime.visible import encodable, visible
 
 NO_LOADER = Missing("no data loader was seen")
 OTHER_THREAD = Missing("another thread fetches the batches")
@@ -260,3 +259,332 @@ class ProcessReader:
         if unseen:
             return f"{unseen:,} iterations were too fast to be read, and are counted by the steps that the script took"
         return self._iterations.unsure or (None if self._has_left else CUT_OFF)
+
+
+# Facts, as they came over the socket of a watched script -> nouns of ours.
+#
+# Any program of this user can write to that socket. So each field has the type that an agent sends, and a size that a
+# record can hold, or all of the message is refused (`ValueError`), and with it the connection.
+
+T = TypeVar("T")
+WHOLE_MOST = 1 << 62
+COUNT_MOST = 1 << 32  # items of a batch, batches, workers
+TEXT_MOST = 4096
+SOME_MOST = 1024  # entries of a list or a table
+RANK_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a process says of itself when it greets."""
+
+    pid: int
+    began_ns: int
+    parent: int
+    python: str
+    executable: str
+    versions: dict[str, str]
+    rank: int | None
+    world: int | None
+
+
+def read_hello(facts: Mapping[str, Any]) -> Greeting:
+    """Return who greets. A rank that is no number is none: the variable may be another program's."""
+    return Greeting(
+        pid=whole(facts.get("pid")),
+        began_ns=whole(facts.get("began_ns", 0)),
+        parent=whole(facts.get("parent")),
+        python=text(facts.get("python")),
+        executable=text(facts.get("executable")),
+        versions=_table(facts.get("versions"), text),
+        rank=_number(facts.get("rank")),
+        world=_number(facts.get("world")),
+    )
+
+
+def read_optimizer(facts: Mapping[str, Any]) -> SeenOptimizer:
+    dtypes = facts.get("dtypes")
+    if not isinstance(dtypes, list) or len(dtypes) > SOME_MOST:
+        raise _unexpected(dtypes, "a list")
+    return SeenOptimizer(
+        text(facts.get("name")), _table(facts.get("parameters"), whole), tuple(text(each) for each in dtypes)
+    )
+
+
+def read_loader(facts: Mapping[str, Any]) -> SeenLoader:
+    """Return a loader. A script's own loader may have attributes of any type: what is no number is not known."""
+    return SeenLoader(
+        batch=count_or_none(facts.get("batch_size")),
+        batches=count_or_none(facts.get("batches")),
+        workers=count_or_none(facts.get("num_workers")),
+        pins_memory=_flag(facts.get("pin_memory")),
+        keeps_workers=_flag(facts.get("persistent_workers")),
+        prefetched=count_or_none(facts.get("prefetch_factor")),
+    )
+
+
+def read_census(facts: Mapping[str, Any]) -> DenormalCensus:
+    shares = _table(facts.get("denormals"), real)
+    if not shares or not all(0 <= share <= 1 for share in shares.values()):
+        raise _unexpected(shares, "shares")
+    return DenormalCensus(shares, flushed=facts.get("is_flushed") is True, step=whole(facts.get("at_step")))
+
+
+def read_skipped(facts: Mapping[str, Any]) -> dict[int, int]:
+    """Return how many events of each kind were not sent."""
+    return {whole(_number(kind)): whole(count) for kind, count in _table(facts.get("skipped"), whole).items()}
+
+
+def whole(value: object) -> int:
+    """Return a whole number that is not negative; raise ValueError if it is none."""
+    if type(value) is not int or not 0 <= value < WHOLE_MOST:
+        raise _unexpected(value, "a whole number")
+    return value
+
+
+def whole_or_none(value: object) -> int | None:
+    """Return a whole number that is not negative; None if it is none."""
+    return value if type(value) is int and 0 <= value < WHOLE_MOST else None
+
+
+def count_or_none(value: object) -> int | None:
+    """Return how many; None if that is no number, or one that cannot be."""
+    found = whole_or_none(value)
+    return found if found is not None and found <= COUNT_MOST else None
+
+
+def real(value: object) -> float:
+    """Return a number; raise ValueError if it is none, or not finite."""
+    if type(value) not in {int, float} or not isfinite(value):  # type: ignore[arg-type]
+        raise _unexpected(value, "a number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def text(value: object) -> str:
+    """Return a text that a terminal may show and JSON can hold; raise ValueError if it is none."""
+    if not isinstance(value, str):
+        raise _unexpected(value, "a text")
+    return encodable(visible(value[:TEXT_MOST]))
+
+
+def _table(value: object, read: Callable[[object], T]) -> dict[str, T]:
+    if not isinstance(value, dict) or len(value) > SOME_MOST:
+        raise _unexpected(value, "a table")
+    return {text(name): read(each) for name, each in value.items()}
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= RANK_DIGITS:
+        return int(value)
+    return None
+
+
+def _unexpected(value: object, wanted: str) -> ValueError:
+    return ValueError(f"{str(value)[:40]!a} came, and {wanted} was expected")
+
+
+# How the ranks of a watched training differ: the same iterations of each, and how sure that is.
+
+TOO_FEW = Missing(f"fewer than {FEWEST_STEADY} stretches of iterations are common to all ranks")
+
+
+def compare_ranks(processes: Sequence[ScriptProcess]) -> RankSkew | None:
+    """Return how the ranks of a training differ; None where there is one only, or no iteration that all had.
+
+    The interval is that of the mean ratio over blocks of iterations. That the slowest and the fastest were picked
+    among all ranks makes it wider.
+    """
+    loops = {
+        each.rank: each.loop
+        for each in processes
+        if each.rank is not None
+        and isinstance(each.loop, TrainingLoop)
+        and not isinstance(each.loop.steady.backward_s, Missing)
+    }
+    edges = _common_edges([*loops.values()])
+    if len(loops) < 2 or len(edges) < 2:
+        return None
+    ranks = tuple(sorted(loops))
+    blocks = {rank: _own_ms(loops[rank], edges) for rank in ranks}
+    iterations = edges[-1] - edges[0]
+    lengths = [last - first for first, last in pairwise(edges)]
+    own = {
+        rank: sum(ms * count for ms, count in zip(blocks[rank], lengths, strict=True)) / iterations for rank in ranks
+    }
+    slowest, fastest = max(ranks, key=lambda rank: own[rank]), min(ranks, key=lambda rank: own[rank])
+    spread = own[slowest] / own[fastest]
+    values = tuple(own[rank] for rank in ranks)
+    if len(lengths) < FEWEST_STEADY:
+        return RankSkew(ranks, values, slowest, spread, TOO_FEW, TOO_FEW, iterations)
+    ratios = [slow / fast for slow, fast in zip(blocks[slowest], blocks[fastest], strict=True)]
+    found = log_mean_interval(ratios, ALPHA / (len(ranks) * (len(ranks) - 1)))
+    return RankSkew(ranks, values, slowest, spread, min(found.low, spread), max(found.high, spread), iterations)
+
+
+def _common_edges(loops: Sequence[TrainingLoop]) -> list[int]:
+    """Return after how many iterations blocks end that are the same in all ranks, in which all are steady.
+
+    Where one of them becomes steady too late, they are compared from where the first one does.
+    """
+    if not loops:
+        return []
+    ends = [[*accumulate(each.iterations for each in loop.windows)] for loop in loops]
+    steady = [after[min(loop.steady_from, len(after) - 1)] for loop, after in zip(loops, ends, strict=True)]
+    common = sorted(set.intersection(*map(set, ends)))
+    edges = [each for each in common if each >= max(steady)]
+    if len(edges) <= BLOCKS:
+        edges = [each for each in common if each >= min(steady)]
+    blocks = min(BLOCKS, len(edges) - 1)
+    return [edges[number * (len(edges) - 1) // blocks] for number in range(blocks + 1)] if blocks > 0 else []
+
+
+def _own_ms(loop: TrainingLoop, edges: Sequence[int]) -> list[float]:
+    """Return the mean iteration of each block without the backward pass, in which ranks wait for each other."""
+    ends = accumulate(each.iterations for each in loop.windows)
+    sums = accumulate(each.wall_ns - each.backward_ns for each in loop.windows)
+    until = dict(zip(ends, sums, strict=True))
+    return [max(until[last] - until[first], 1) / (last - first) / 1e6 for first, last in pairwise(edges)]
+
+
+# Events of Keras -> iterations: a batch, from its fetch to the next one's. Each training of `fit` is a loop.
+
+WAITS_MOST = 4096  # fetches of a data loader within one batch of Keras
+STEPS_MOST = 1 << 20  # of one call
+TRAININGS_MOST = 64  # all further ones count as the last of these
+MADE_MOST = 64  # of what batches come from: a script may call `evaluate` after each step
+TrainingKey = tuple[int, int, "int | None"]  # the model, how many of its variables are trained, the batch
+
+
+@dataclass(slots=True)
+class Fit:
+    """One training of Keras. Calls of `fit` go on with it while model, batch and trained variables stay."""
+
+    loader: SeenLoader | None = None
+    summary: LoopSummary = field(default_factory=LoopSummary)
+    epochs: int = 0
+    wall_ns: int = 0
+    has_fetches: bool = False
+
+
+class KerasBuilder:
+    """Cuts the events of Keras into iterations. `everything` has those of all trainings."""
+
+    def __init__(self, everything: LoopSummary) -> None:
+        self._everything = everything
+        self._last: Unit | None = None
+        self._within: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # fetches of a data loader
+        self._fetched: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # by Keras, for the next batch or within it
+        self._made: dict[int, SeenLoader] = {}
+        self._iterator = 0  # whose batches are trained on
+        self._fits: dict[TrainingKey, Fit] = {}
+        self.now = Fit()
+        self.is_used = False
+
+    @property
+    def trainings(self) -> int:
+        """How many there were."""
+        return max(1, len(self._fits))
+
+    @property
+    def loader(self) -> SeenLoader | None:
+        """What the batches come from that are trained on."""
+        return self.now.loader or next(reversed(self._made.values()), None)
+
+    @property
+    def loaders(self) -> tuple[SeenLoader, ...]:
+        """What the batches of the longest training come from."""
+        loader = self.longest().loader or self.loader
+        return () if loader is None else (loader,)
+
+    def longest(self) -> Fit:
+        """Return the training that took longest, with its last batch closed where it ended."""
+        if self._last is not None:
+            self._close(self._last.last)
+        return max(self._fits.values(), key=lambda fit: fit.wall_ns, default=self.now)
+
+    def made(self, number: int, loader: SeenLoader) -> None:
+        """Note what batches may come from: those of a training, of a validation or of a prediction."""
+        self._made[number] = loader
+        if len(self._made) > MADE_MOST:
+            del self._made[next(iter(self._made))]
+
+    def fit_begins(self, number: int, model: int, trained: int) -> None:
+        """Begin a training, or go on with one that has the same model, trained variables and batch."""
+        if self._last is not None:
+            self._close(self._last.last)
+        self._fetched.clear()
+        self._iterator, self.is_used = number, True
+        loader = self._made.get(number)
+        key = (model, trained, loader.batch if loader else None)
+        if key in self._fits or len(self._fits) < TRAININGS_MOST:
+            self.now = self._fits.setdefault(key, Fit(loader))
+
+    def fetched_within(self, begin: int, end: int) -> None:
+        """Note a fetch of a data loader: those inside of a batch are its wait for data."""
+        self._within.append((begin, end))
+
+    def take(self, kind: int, begin: int, end: int, value: int) -> None:
+        """Take the next event of Keras. Raise ValueError for more steps than one call can have."""
+        if kind != kinds.KERAS_FETCH and value > STEPS_MOST:
+            raise ValueError("an event that no agent notes")
+        if kind == kinds.KERAS_FETCH:
+            if value == self._iterator:
+                self._fetched.append((begin, end))
+            return
+        self.is_used = True
+        if kind == kinds.KERAS_BATCH:
+            self._batch(begin, end, value)
+        elif kind == kinds.KERAS_TEST:
+            self._close(begin)
+            self._everything.gap("validation", begin, end)
+            self.now.summary.gap("validation", begin, end)
+        elif kind == kinds.KERAS_EPOCH:
+            self._close(self._last.last if self._last else end)
+            for each in (self._everything, self.now.summary):
+                each.validated(until=end, since=begin)
+            self._fetched.clear()
+            self.now.epochs += 1
+
+    def skip(self, events: Mapping[int, int]) -> None:
+        """Close the last batch where it ended: events follow that were not sent, and are counted."""
+        if self._last is not None:
+            self._close(self._last.last)
+        self.now.summary.skip(events)
+
+    def _batch(self, begin: int, end: int, steps: int) -> None:
+        first, ready = next((each for each in reversed(self._fetched) if each[0] < begin), (begin, begin))
+        self._close(first)
+        within = [
+            each for each in self._fetched if each[0] >= begin
+        ]  # on JAX; a data loader's are then inside of these
+        within = within or [each for each in self._within if each[0] >= begin]
+        waited = ready - first + sum(last - each for each, last in within)
+        self.now.has_fetches = self.now.has_fetches or waited > 0
+        self._within.clear()
+        self._fetched.clear()
+        loader = self.loader
+        self._last = Unit(
+            begin=first,
+            last=end,
+            data=waited,
+            forward_backward=end - first - waited,
+            fetches=steps,
+            backwards=steps,
+            steps=steps,
+            items=(loader.batch or 0) * steps if loader else 0,
+        )
+
+    def _close(self, at: int) -> None:
+        """End the last batch: the next one, a validation or the end of the epoch begins."""
+        unit = self._last
+        if unit is not None:
+            unit.end = at
+            unit.outside = at - unit.last
+            self._everything.add(unit)
+            self.now.summary.add(unit)
+            self.now.wall_ns += unit.end - unit.begin
+            self._last = None

@@ -6,7 +6,7 @@ Units follow each other without a hole, except for gaps (validation, the time be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -401,3 +401,18 @@ def _take_back(unit: Unit, steps: list[tuple[int, int, int]]) -> None:
     unit.last = kept[-1][1] if kept else unit.last_backward[1] or unit.mark
     if not unit.steps:
         unit.optimizers.clear()
+
+
+# Why no training of a script was seen, and what lets laptime see it: the same words where it is watched and raced.
+
+GO_THROUGH = "let its loop go through laptime.steps(batches)"
+
+
+def why_unseen(versions: Iterable[str]) -> str:
+    """Return the reason, by the packages that those of its Python processes had imported that reported."""
+    known = sorted(set(versions))
+    if "jax" in known and not {"torch", "keras"} & set(known):
+        only = "a JAX loop of your own calls no function that laptime can see; only compilations are known"
+        return f"{only}: {GO_THROUGH}"
+    tools = " or ".join(known) or "PyTorch or Keras"
+    return f"no training with {tools} was seen in it; for a loop of your own: {GO_THROUGH}"

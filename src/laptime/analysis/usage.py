@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from laptime.analysis.aggregate import middle
-from laptime.analysis.heats import quiet_windows, steady_windows
+from laptime.analysis.heats import middle, quiet_windows, steady_windows
 from laptime.analysis.readings import (
     METER,
     WATTS,
@@ -26,13 +25,12 @@ from laptime.analysis.readings import (
     slope_per_min,
     within,
 )
-from laptime.model.inference import InferHeat
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.protocol import FullRun
+from laptime.model.protocol import FullRun, InferHeat
 from laptime.model.record import HeatResult, InferLane, LaneResult
+from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
 from laptime.model.timeline import Timeline, Watched
-from laptime.model.usage import AnswerUsage, CardUsage, Energy, Usage
 
 HOST, HEAT = "host", "heat"
 PACKAGE, PROCESSOR = "package-", "the processor"

@@ -1,6 +1,6 @@
 """What a lane sets in a script from outside: seeds, how products are computed, whether tiny numbers count as 0.
 
-Environment variables set all else (`laptime.planner.script_lanes`). Each is set when the script imports what it
+Environment variables set all else (`laptime.planner.plan`). Each is set when the script imports what it
 belongs to, before the script's own code can use it, so that the script's own settings win.
 """
 

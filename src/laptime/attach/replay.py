@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28  # of batches that are kept
 SHAPES_MOST = 64
-AGAIN_ITEMS, AGAIN_TIMES, AGAIN_NS = 8, 4, 1_000_000_000  # items that are fetched again, as in heat/redrawn.py
+AGAIN_ITEMS, AGAIN_TIMES, AGAIN_NS = 8, 4, 1_000_000_000  # items that are fetched again, as in heat/work.py
 
 
 class Replay:

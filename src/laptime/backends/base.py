@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from laptime.model.inference import AnswerReference, AnswerRun
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.process import CollectiveSum, RankTimes
 from laptime.model.profile import Observed
-from laptime.model.protocol import Predictions, Score
-from laptime.model.ranks import RankTimes
+from laptime.model.protocol import AnswerReference, AnswerRun, Predictions, Score
 from laptime.model.sample import LateStep, ProofRun, Reference, Updates
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
@@ -366,3 +365,32 @@ class MarkedRunner(StepwiseRunner):
             step()
             marks.append(mark())
         return marks
+
+
+# What a back end must also provide where several processes train one network together.
+
+
+class ExchangeProfiler(Protocol):
+    """A framework's own profiler, asked only about what processes exchange. Its caller fences before start and stop."""
+
+    by: str
+    """Its name and version, as shown to people."""
+
+    def start(self) -> None:
+        """Start watching."""
+
+    def stop(self) -> None:
+        """Stop watching."""
+
+    def collectives(self) -> CollectiveSum | Missing:
+        """Return how long a collective was in progress since the last start, or why that was not seen."""
+
+
+class SharedTraining(BuiltTraining, Protocol):
+    """A training that several processes train together."""
+
+    def exchange_profiler(self) -> ExchangeProfiler | Missing:
+        """Return a profiler of this process's part in the exchange, or why there is none."""
+
+    def exchange(self, size_bytes: int) -> Exercise:
+        """Exchange this many bytes among all of them, as their gradients are."""

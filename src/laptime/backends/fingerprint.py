@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.errors import LaneError
-from laptime.model.inference import AnswerRun
+from laptime.model.protocol import AnswerRun
 from laptime.model.sample import Movement, ProofRun
 
 Array = npt.NDArray[np.floating]

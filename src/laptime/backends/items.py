@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from laptime.model.lane import Settings
 from laptime.model.plan import HeatOrder
+from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan, Workload
-from laptime.pipelines.reading import read_items
+from laptime.pipelines.making import read_items
 from laptime.workloads import find_workload
 from laptime.workloads.data import Items, make_items, make_test_items
 

@@ -13,12 +13,12 @@ from click.core import ParameterSource
 
 from laptime import api
 from laptime.cli.completion import complete_lane, complete_what
-from laptime.cli.help import Command, rare
+from laptime.cli.main import Command, rare
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk, TypePrice
-from laptime.model.launchers import find_launcher
+from laptime.model.plan import find_launcher
 from laptime.model.quantities import parse_duration, parse_share
-from laptime.model.sensors import SENSORS as SENSOR_ROWS
+from laptime.model.sample import SENSORS as SENSOR_ROWS
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none

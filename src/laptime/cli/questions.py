@@ -28,8 +28,7 @@ from laptime.cli.asking import (
     takes,
 )
 from laptime.cli.completion import complete_record
-from laptime.cli.help import Command
-from laptime.cli.main import EXIT_INTERRUPTED
+from laptime.cli.main import EXIT_INTERRUPTED, Command
 from laptime.cli.output import Progress, emit_page, page_view, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError

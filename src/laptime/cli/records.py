@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
+import webbrowser
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import FIELDS
+from laptime.cli.asking import FIELDS, ItemCount
 from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_what
-from laptime.cli.help import Command
+from laptime.cli.main import Command
 from laptime.cli.output import emit_page, may_draw, page_width
-from laptime.cli.printing import emit, emit_json
+from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
+from laptime.errors import UsageError
 from laptime.model.quantities import parse_duration
-from laptime.model.selection import Selection
+from laptime.model.record import Selection
 
 LIST_HELP = """List saved records, newest first. Options choose among them; all that are given have to fit."""
 SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, `latest`, or `@label`.
@@ -104,3 +109,198 @@ def remove_records(*, identities: tuple[str, ...], as_json: bool) -> None:
         emit_json(showing.to_json(removed))
     else:
         emit("\n".join(f"removed {each}" for each in removed))
+
+
+# `laptime import`, `validate` and `export`: records of other machines, and records for other programs.
+
+IMPORT_HELP = """Bring records of other machines into the list, under their own ids.
+
+FILE is a record's file, or a folder of them. All are checked before the first is copied. No record here is replaced:
+a record of the same id and content is passed over, one of other content is refused.
+"""
+VALIDATE_HELP = """Check whether each file is a record: which one, or what is wrong, where, and what to do.
+
+FILE is a file, a folder of records, or a record's id. The exit code is 0 if all are valid, else 1.
+"""
+EXPORT_HELP = """Write a record for another program.
+
+ID is a record's id or the beginning of one, a file, or `latest`. Without -o it is written here, as ID with an ending.
+A client that a target needs is not installed with laptime: the error names the command.
+"""
+TARGETS = ("csv", "json", "parquet", "pyperf", "tensorboard", "mlflow", "wandb")
+TABLES = ("heats", "laps", "answers", "lanes", "windows", "steps")
+NOT_VALID = 1
+
+
+@click.command(
+    "import", cls=Command, help=IMPORT_HELP, examples=("laptime import r-2026-11-20-a1b2.json", "laptime import runs/"),
+    page="docs/record.md",
+)  # fmt: skip
+@click.argument("names", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@FIELDS
+@click.option("--json", "as_json", is_flag=True, help="Print each file's id and what was done as JSON.")
+def import_records(*, names: tuple[str, ...], details: bool, as_json: bool) -> None:
+    rows = api.import_records(names)
+    if as_json:
+        emit_json(showing.to_json(rows))
+    else:
+        emit_page(showing.imports_as_text(rows, page_width()), rows, details=details)
+
+
+@click.command(
+    "validate", cls=Command, help=VALIDATE_HELP, examples=("laptime validate race.json", "laptime validate runs/"),
+    page="docs/record.md",
+)  # fmt: skip
+@click.argument("names", metavar="FILE...", nargs=-1, required=True, type=click.Path(), shell_complete=complete_record)
+@FIELDS
+@click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
+def validate(*, names: tuple[str, ...], details: bool, as_json: bool) -> int:
+    rows = api.validate(names)
+    if as_json:
+        emit_json(showing.to_json(rows))
+    else:
+        emit_page(showing.checks_as_text(rows, page_width()), rows, details=details)
+    return 0 if all(row.valid for row in rows) else NOT_VALID
+
+
+@click.command(
+    "export", cls=Command, help=EXPORT_HELP, page="docs/export.md",
+    examples=("laptime export latest --to csv", "laptime export r-2026-11-20 --to mlflow -o http://localhost:5000"),
+)  # fmt: skip
+@click.argument("identity", metavar="ID", shell_complete=complete_record)
+@click.option("--to", "target", type=click.Choice(TARGETS), required=True, help="What to write.")
+@click.option("--what", type=click.Choice(TABLES), help="The table of csv, json and parquet. [default: heats or laps]")
+@click.option("--output", "-o", type=click.Path(), help="The file or folder; for mlflow also a URL; - prints.")
+@click.option("--json", "as_json", is_flag=True, help="Print where it was written as JSON.")
+def export(*, identity: str, target: str, what: str | None, output: str | None, as_json: bool) -> None:
+    row = api.exports[target]
+    if what and not row.has_tables:
+        raise UsageError(f"--to {target} has no tables, so --what {what} has no meaning", "Leave --what out.")
+    if output == "-" and not row.is_text:
+        raise UsageError(f"--to {target} cannot be printed", "Name a file or folder with -o.")
+    record = api.load(identity)
+    if output == "-":
+        text = api.export_bytes(record, target, what).decode().rstrip("\n")
+        return emit(text) if target == "csv" else emit_json(text)
+    place = api.export(record, target, output, what)
+    if as_json:
+        return emit_json(showing.to_json({"record": record.id, "to": target, "place": place}))
+    return say(f"written: {place}")
+
+
+# `laptime report`: records as one HTML page to look at, or as Markdown, CSV, JSON, SVG or PNG.
+
+REPORT_HELP = """Show records as one HTML page that needs no network: charts, findings, machine, settings.
+
+ID is a record's id or the beginning of one, a file, or `latest`. The page is written next to you, as ID.html; with
+-o it is written there, and `-o -` prints it. SVG and PNG are a folder with a file for each chart.
+"""
+
+
+@click.command(
+    "report",
+    cls=Command,
+    help=REPORT_HELP,
+    examples=("laptime report", "laptime report r-2026-11-20 -o race.html --open"),
+    page="docs/report.md",
+)
+@click.argument("identities", metavar="[ID]...", nargs=-1, shell_complete=complete_record)
+@click.option("--output", "-o", type=click.Path(), help="The file or folder to write; - prints.")
+@click.option("--format", "form", type=click.Choice(showing.FORMATS), help="By default what -o ends with, or html.")
+@click.option("--open", "opens", is_flag=True, help="Then show it in the browser.")
+def report(*, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool) -> None:
+    records = [api.load(each) for each in identities or ("latest",)]
+    made = showing.as_files(records, showing.format_of(form, output))
+    if output == "-":
+        emit(showing.only_text(made))
+        return
+    place = Path(output or made.name)
+    api.write_files(place, made.files, is_folder=made.is_folder)
+    say(f"written: {place}")
+    if opens and not webbrowser.open(place.resolve().as_uri()):
+        say(f"laptime: no browser was found; open {place.resolve().as_uri()}")
+
+
+# `laptime workloads`: the built-in trainings. `laptime data`: list, make or remove the data made for them.
+
+WORKLOADS_HELP = """\
+List the built-in trainings, or show NAME whole: layers, loss, optimizer, protocol, published results.
+
+The table of layers has the output shape of one item, channels last, and the parameters that training changes.
+"""
+DATA_HELP = """List, make or remove the data that laptime makes where none is given.
+
+Data is made once for each workload and kept in laptime's cache folder (in the folder that LAPTIME_CACHE names:
+laptime/data). WHAT is a built-in workload (`laptime workloads`), NAME a set as `laptime data list` shows it. Data of
+your own is given to a race by --data, and is never touched.
+"""
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as JSON.")
+
+
+@click.command("workloads", help=WORKLOADS_HELP)
+@click.argument("name", required=False)
+@FIELDS
+@click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
+def workloads(*, name: str | None, details: bool, as_json: bool) -> None:
+    found = api.workloads if name is None else showing.workload_row(name)
+    if as_json:
+        emit_json(showing.to_json(found))
+        return
+    width = page_width()
+    page = showing.workloads_as_text(width) if name is None else showing.workload_as_text(name, width)
+    emit_page(page, found, details=details)
+
+
+@click.group("data", help=DATA_HELP, invoke_without_command=True)
+@FIELDS
+@AS_JSON
+@click.pass_context
+def data(context: click.Context, *, details: bool, as_json: bool) -> None:
+    if context.invoked_subcommand is None:
+        _show_sets(details=details, as_json=as_json)
+
+
+@data.command("list", help="List what was made: counts, size, whether it is whole, and where it is.")
+@FIELDS
+@AS_JSON
+def list_sets(*, details: bool, as_json: bool) -> None:
+    _show_sets(details=details, as_json=as_json)
+
+
+@data.command("make", help="Make the data of WHAT, unless it is there.")
+@click.argument("what")
+@click.option(
+    "--items",
+    type=ItemCount("N|all", "is not a count above 0, nor 'all'"),
+    help="How many training items: a count, or all that were published.",
+)
+@AS_JSON
+def make(*, what: str, items: int | None, as_json: bool) -> None:
+    there = {each.name for each in api.made_data() if each.state == "whole"}
+    began = time.monotonic()
+    made = api.make_data(what, items, say)
+    seconds = time.monotonic() - began
+    was_there = made.name in there
+    if as_json:
+        emit_json(showing.to_json({**asdict(made), "seconds": round(seconds, 3), "was_there": was_there}))
+    else:
+        emit(showing.made_as_text(made, seconds, was_there=was_there))
+
+
+@data.command("remove", help="Remove the made data called NAME.")
+@click.argument("name")
+@AS_JSON
+def remove(*, name: str, as_json: bool) -> None:
+    removed = api.remove_data(name)
+    if as_json:
+        emit_json(showing.to_json(removed))
+    else:
+        emit(showing.removed_as_text(removed))
+
+
+def _show_sets(*, details: bool, as_json: bool) -> None:
+    rows = api.made_data()
+    if as_json:
+        emit_json(showing.to_json(rows))
+    else:
+        emit_page(showing.made_data_as_text(rows, page_width()), rows, details=details)

@@ -5,22 +5,27 @@ The digests are those of the archive's page (www.cs.toronto.edu/~kriz/cifar.html
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
+import json
+import os
+import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from laptime.data.files import cannot_read, size_of_regular
-from laptime.disk import SPECIAL, open_regular, read_regular
+from laptime.disk import SPECIAL, check_regular, open_regular, read_regular
 from laptime.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
 
 PACKED = "cifar-10-python.tar.gz"
 UNPACKED = "cifar-10-batches-py"
@@ -153,3 +158,236 @@ def _md5_of(place: Path) -> str:
             return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     except OSError as error:
         raise cannot_read(place, error) from None
+
+
+# The manifest of a made set, written last, and its digest of the files' names and sizes.
+#
+# A set without a manifest is half-written. For the digest, each name is hashed to a number below a prime. The digest is
+# the number of files, the sum of these numbers, and their sum weighted by the sizes. So the difference of two digests
+# shows what changed. If one file was added, the difference is that file's part. If one file grew, the difference
+# divided by that file's number is a small number of bytes.
+
+PRIME = 2**61 - 1
+LARGEST_CHANGE_BYTES = 2**40
+SCHEMA = 1
+MOST_MANIFEST_BYTES = 10_000
+DIGEST = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}")
+MAKER = 4  # incremented when an item is drawn differently: older sets are then made again
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDigest:
+    count: int
+    names: int
+    weights: int
+
+    def __str__(self) -> str:
+        return f"{self.count}-{self.names:016x}-{self.weights:016x}"
+
+
+def digest_files(files: Mapping[str, int]) -> FilesDigest:
+    """Return the digest of files, given as sizes by name. Their order does not matter."""
+    names = weights = 0
+    for name, size in files.items():
+        number = _number(name)
+        names += number
+        weights += number * size
+    return FilesDigest(len(files), names % PRIME, weights % PRIME)
+
+
+def describe_change(before: str, files: Mapping[str, int]) -> str | None:
+    """Return a sentence on how the files differ from an earlier digest, or None if they do not."""
+    now = digest_files(files)
+    if str(now) == before:
+        return None
+    old = _read_digest(before)
+    if old is None:
+        return "its digest is of another kind"
+    names, weights = (now.names - old.names) % PRIME, (now.weights - old.weights) % PRIME
+    more = now.count - old.count
+    if more == 0:
+        return _resized(weights, files) if names == 0 else "at least one file has another name"
+    if more == 1:
+        added = next((name for name, size in files.items() if _is_file(name, size, names, weights)), None)
+        return f"{added} was added" if added else "one file was added, and others changed"
+    if more == -1:
+        return _removed(-names % PRIME, -weights % PRIME)
+    return f"{more:,} files were added" if more > 0 else f"{-more:,} files were removed"
+
+
+def _read_digest(digest: str) -> FilesDigest | None:
+    try:
+        count, names, weights = digest.split("-")
+        return FilesDigest(int(count), int(names, 16), int(weights, 16))
+    except ValueError:
+        return None
+
+
+def _number(name: str) -> int:
+    return 1 + int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "big") % (PRIME - 1)
+
+
+def _is_file(name: str, size: int, names: int, weights: int) -> bool:
+    return _number(name) == names and names * size % PRIME == weights
+
+
+def _resized(weights: int, files: Mapping[str, int]) -> str:
+    for name, size in files.items():
+        change = weights * pow(_number(name), -1, PRIME) % PRIME
+        change = change if change < PRIME // 2 else change - PRIME
+        if abs(change) < LARGEST_CHANGE_BYTES and size >= change:
+            return f"{name} has {size:,} bytes and had {size - change:,}"
+    return "several files have another size"
+
+
+def _removed(names: int, weights: int) -> str:
+    size = weights * pow(names, -1, PRIME) % PRIME if names else PRIME
+    return f"one file of {size:,} bytes was removed" if size < LARGEST_CHANGE_BYTES else "one file was removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    workload: str
+    train_items: int
+    test_items: int
+    bytes: int
+    digest: str
+    schema: int = SCHEMA
+    maker: int = MAKER
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this version of laptime made the set."""
+        return (self.schema, self.maker) == (SCHEMA, MAKER)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return a folder's manifest, or None if it has none, or one that is damaged or another program's."""
+    try:
+        read = json.loads(read_regular(folder / MANIFEST, MOST_MANIFEST_BYTES))
+        manifest = Manifest(**{field.name: read[field.name] for field in fields(Manifest)})
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    words = (manifest.workload, manifest.digest)
+    numbers = (manifest.train_items, manifest.test_items, manifest.bytes, manifest.schema, manifest.maker)
+    sound = all(type(each) is str for each in words) and all(type(each) is int for each in numbers)
+    return manifest if sound and DIGEST.fullmatch(manifest.digest) else None
+
+
+# Read a user's files, and find image files under a folder. Errors become messages.
+
+REASONS = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "a file would be larger than this process may write",
+    errno.EROFS: "it is read-only",
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.ENOTDIR: "a file is where a folder is needed",
+    errno.EEXIST: "a file is where a folder is needed",
+    errno.ENOENT: "it is not there",
+    errno.ELOOP: "its symbolic links lead in a circle",
+    errno.ENAMETOOLONG: "its name is too long",
+}
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+IMAGES = f"images ({' '.join(SUFFIXES)})"
+MANIFEST = "manifest.json"
+
+
+def reason_of(error: OSError) -> str:
+    return REASONS.get(error.errno or 0) or error.strerror or str(error)
+
+
+def cannot_read(place: str | os.PathLike[str], error: OSError) -> UsageError:
+    return UsageError(f"{place} cannot be read: {reason_of(error)}", "Check the path of --data and its permissions.")
+
+
+def check_exists(path: Path) -> None:
+    """Refuse a path that does not exist or cannot be accessed."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        says = f"--data {path}: there is no such file or folder"
+        raise UsageError(says, "Give the path of the data, or leave --data out: then data is made.") from None
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    except ValueError:
+        raise UsageError(f"--data {str(path)!r} cannot be a path", "Give the path of a file or folder.") from None
+
+
+def size_of_regular(path: Path) -> int:
+    """Return the size of a regular file without opening it."""
+    status = path.stat()
+    check_regular(status, status.st_size)
+    return status.st_size
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFiles:
+    """Image files by their path under a folder, with their sizes in bytes, in the order of their names."""
+
+    sizes: dict[str, int]
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return notes on what was left out."""
+        return tuple(
+            f"{count:,} {'file' if count == 1 else 'files'} left out: {kind}"
+            for kind, count in sorted(self.left_out.items())
+        )
+
+
+def find_images(root: Path, folders: Iterable[str]) -> ImageFiles:
+    """Find all images under these folders of `root`, at any depth."""
+    sizes: dict[str, int] = {}
+    left_out: Counter[str] = Counter()
+    waiting = list(folders)
+    while waiting:
+        place = waiting.pop()
+        try:
+            with os.scandir(root / place) as entries:
+                for entry in entries:
+                    name = f"{place}/{entry.name}" if place else entry.name
+                    if entry.name.startswith("."):
+                        left_out["hidden"] += 1
+                    elif entry.is_dir(follow_symlinks=False):
+                        waiting.append(name)
+                    elif name.lower().endswith(SUFFIXES) and _holds(entry.is_file):
+                        sizes[name] = entry.stat().st_size
+                    elif entry.name != MANIFEST:
+                        left_out["of another kind"] += 1
+        except OSError as error:
+            raise cannot_read(root / place, error) from None
+    return ImageFiles(dict(sorted(sizes.items())), left_out)
+
+
+def list_folder(folder: Path) -> tuple[list[str], Counter[str]]:
+    """Return the sorted names of the folders in a folder, and counts of what is left out."""
+    left_out: Counter[str] = Counter()
+    folders = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    left_out["hidden"] += 1
+                elif _holds(entry.is_dir):
+                    folders.append(entry.name)
+                elif entry.name != MANIFEST:
+                    left_out["outside the class folders"] += 1
+    except OSError as error:
+        raise cannot_read(folder, error) from None
+    return sorted(folders), left_out
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    """Return a check's result; False for a symbolic link that leads in a circle, like for one that leads nowhere."""
+    try:
+        return check()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False

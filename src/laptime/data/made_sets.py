@@ -8,25 +8,31 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from laptime.data.files import reason_of
-from laptime.data.made_folders import (
+from laptime.data.archive import Manifest, describe_change, read_manifest, reason_of
+from laptime.data.making import (
+    ALL,
+    MAKING_S,
     PART,
+    Tell,
     check_ours,
+    choose_counts,
+    count_words,
     discard,
     is_being_made,
     is_ours,
     is_part,
+    list_data_files,
+    make_set,
     name_part,
     open_part,
     remove_part,
     remove_stale_parts,
     set_aside,
+    size_words,
 )
-from laptime.data.making import ALL, MAKING_S, Tell, choose_counts, count_words, list_data_files, make_set, size_words
-from laptime.data.manifest import Manifest, describe_change, read_manifest
 from laptime.disk import cache_folder
 from laptime.errors import StoreError, UsageError
-from laptime.model.dataset import DataSource, MadeSet, SetState
+from laptime.model.ask import DataSource, MadeSet, SetState
 from laptime.model.workload import Workload
 from laptime.workloads import CATALOGUE
 

@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.data import archive
-from laptime.data.batches import PIXELS, Table, write_batch
-from laptime.data.drawing import DATA_SEED, Drawn, check_pillow
-from laptime.data.drawn_plates import draw_plate
+from laptime.data.drawing import DATA_SEED, PETS, SCENES, Drawn, check_pillow, draw_plate
 from laptime.data.making import ItemCounts, MakingTask, SetMaker
-from laptime.data.photographs import PETS, SCENES
-from laptime.model.dataset import Part
+from laptime.data.scan import PIXELS, Table, write_batch
+from laptime.model.ask import Part
 from laptime.model.workload import Workload
 from laptime.workloads import CATALOGUE
 from laptime.workloads.data import BLOCK, TEST, TRAIN, Drawer

@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from laptime.data import archive
-from laptime.data.archive import ArchiveArrays
-from laptime.data.files import cannot_read, check_exists
-from laptime.data.manifest import Manifest, describe_change, digest_files, read_manifest
+from laptime.data.archive import (
+    ArchiveArrays,
+    Manifest,
+    cannot_read,
+    check_exists,
+    describe_change,
+    digest_files,
+    read_manifest,
+)
 from laptime.disk import name_in_utf8
 from laptime.errors import LaneError, UsageError
-from laptime.model.dataset import DataSource, Part
+from laptime.model.ask import DataSource, Part
 from laptime.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -153,7 +159,7 @@ def list_items(source: DataSource, part: Part) -> ListedItems:
 
 def read_arrays(source: DataSource, part: Part) -> ArchiveArrays:
     """Read all images of one part of CIFAR-10's archive. Raise LaneError if they changed since the race began."""
-    from laptime.data.batches import read_part  # noqa: PLC0415
+    from laptime.data.scan import read_part  # noqa: PLC0415
 
     place = Path(source.folder)
     names = archive.TEST if part == "test" else archive.TRAIN

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from laptime.drawing.svg import longest_of
 from laptime.model.figure import Bar, Bars, Chart, Figure, Plane, Report, Stack, Table
-from laptime.pages.bars import sparkline
 from laptime.pages.layout import clean, wrap
+from laptime.pages.page import sparkline
 from laptime.questions.compare.page import plain
 from laptime.visible import as_cell, cells_wide, visible
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from laptime.errors import UsageError
-from laptime.model.device import DeviceKind
-from laptime.model.forecasting import Efficiencies
-from laptime.model.hardware import KnownDevice
+from laptime.model.hardware import Efficiencies, KnownDevice
+from laptime.model.machine import DeviceKind
 
 KEYS = tuple(each.name for each in fields(KnownDevice))
 NEEDED = ("name", "short", "kind", "architecture")

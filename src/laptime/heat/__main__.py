@@ -24,15 +24,15 @@ from pathlib import Path
 from laptime import wire
 from laptime.backends import open_backend
 from laptime.backends.base import Backend, Builder
-from laptime.backends.own_errors import find_own_error
-from laptime.backends.own_kind import describe_own
+from laptime.backends.own import find_own_error
+from laptime.backends.steps import describe_own
 from laptime.errors import LaneError, LaptimeError, WireError
 from laptime.heat.loop import run_heat, take_proof
-from laptime.heat.memory import peak_memory_bytes
+from laptime.heat.work import peak_memory_bytes
 from laptime.model.frameworks import SCRIPT
-from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Subject
+from laptime.model.symptoms import is_memory_error, refusal_words
 
 
 class Lifeline:
@@ -237,7 +237,7 @@ def _run(order: HeatOrder, line: Lifeline) -> None:
         _finish(line, run_heat(backend, order, line))
         return
     if order.place is not None:  # the first rank is on another node
-        from laptime.heat.joining import join_ranks  # noqa: PLC0415  as above
+        from laptime.heat.rank import join_ranks  # noqa: PLC0415  as above
 
         join_ranks(backend, order, line)
         return

@@ -12,10 +12,10 @@ from typing import TypeVar
 from laptime import wire
 from laptime.backends.base import Backend, Exercise, Exercises
 from laptime.heat.loop import ParentLine
-from laptime.heat.step_breakdown import Clock
+from laptime.heat.work import Clock
 from laptime.model.limits import COPY, Peak, PeakOrder
-from laptime.model.memory_errors import is_memory_error, refusal_words
 from laptime.model.missing import Missing
+from laptime.model.symptoms import is_memory_error, refusal_words
 
 WINDOW_NS = 50_000_000
 WARM_NS = 100_000_000  # an idle card raises its clocks within this time

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from laptime import wire
 from laptime.backends.base import REFUSALS, Backend, Predictor
 from laptime.errors import LaptimeError
-from laptime.heat.loop import ParentLine, precisions_to_prove, warm_up_s
-from laptime.heat.step_breakdown import Clock
-from laptime.heat.window_sizing import LONG_STEP
-from laptime.model.inference import PROOF_ITEMS, InferOrder, InferPace
-from laptime.model.memory_errors import is_memory_error, refusal_words
+from laptime.heat.loop import LONG_STEP, ParentLine, precisions_to_prove, warm_up_s
+from laptime.heat.work import Clock
 from laptime.model.missing import Missing
+from laptime.model.protocol import PROOF_ITEMS, InferOrder, InferPace
 from laptime.model.sample import Window
+from laptime.model.symptoms import is_memory_error, refusal_words
 
 WINDOWS_LEAST = 3
 CALLS_LEAST = 3

@@ -1,6 +1,6 @@
 """The first rank of a heat: it starts the others as copies of this process, and they step when it steps.
 
-Ranks on other nodes come on their own, and prove that they know a secret (`laptime.heat.joining`).
+Ranks on other nodes come on their own, and prove that they know a secret (`laptime.heat.rank`).
 
 To the loop that times windows, a `RankedBackend` is a back end like any other: its training proves, starts and steps in
 all ranks at once. A fence returns when every rank is done.
@@ -22,15 +22,23 @@ from laptime import wire
 from laptime.authentication import Admission
 from laptime.backends.base import Backend, Evaluator, Profiler, Runner, UnseenWeights
 from laptime.errors import LaneError
-from laptime.heat import rank_messages as to
-from laptime.heat.follower import Follower
-from laptime.heat.joining import open_meeting, own_address, take_secret
+from laptime.heat import rank as to
 from laptime.heat.loop import RankedLine, run_heat
-from laptime.heat.rank import Rank, build_rank, keep_to_cores, order_of, serve
+from laptime.heat.rank import (
+    Follower,
+    Rank,
+    build_rank,
+    keep_to_cores,
+    open_meeting,
+    order_of,
+    own_address,
+    serve,
+    take_secret,
+)
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, RankPlace
-from laptime.model.ranks import Exchange, RankReport, RankTimes
+from laptime.model.process import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
 MEET_S = 300.0

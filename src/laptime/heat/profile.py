@@ -16,10 +16,8 @@ from pathlib import Path
 from laptime import wire
 from laptime.backends.base import Builder, BuiltTraining, Profiler, Runner
 from laptime.disk import open_atomically
-from laptime.heat.loop import ParentLine, build_training, send_notes
-from laptime.heat.step_breakdown import Clock
-from laptime.heat.window_sizing import run_down, time_steps
-from laptime.heat.work import count_step
+from laptime.heat.loop import ParentLine, build_training, run_down, send_notes, time_steps
+from laptime.heat.work import Clock, count_step
 from laptime.model.missing import Missing
 from laptime.model.profile import STEPS_LEAST, DeviceSum, Observed, Operator, OperatorSum, Profile, ProfileOrder
 

@@ -11,7 +11,7 @@ from laptime.backends.base import Backend, BuiltTraining, Learner
 from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError
 from laptime.heat.loop import ParentLine, build_training, prove_training, send_notes, take_census
-from laptime.heat.step_breakdown import Clock
+from laptime.heat.work import Clock
 from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullOrder, LapResult
 

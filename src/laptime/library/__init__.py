@@ -2,12 +2,14 @@
 
 from laptime.library.blocks import WatchedBatches, Watching, steps, watching
 from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, watch, why
-from laptime.library.lanes import LaneFigures, LaneList, Ratio
 from laptime.library.results import (
     DevicesResult,
     DoctorResult,
+    LaneFigures,
+    LaneList,
     PlanResult,
     RaceResult,
+    Ratio,
     Result,
     ScaleResult,
     SweepResult,

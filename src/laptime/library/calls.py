@@ -7,7 +7,8 @@ out has the default of the command line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,11 +28,11 @@ from laptime.library.asking import (
     options_as_arguments,
     read_argument,
 )
-from laptime.library.progress import progress_shown
+from laptime.library.notebook import progress_shown
 from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WatchResult, WhyResult
-from laptime.library.running import answer, run, warn
 from laptime.library.saved import Recorded, judge, read_threshold, record_of
 from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
+from laptime.model.record import Record
 from laptime.run.child import refuse_within_a_heat
 
 Items = int | Literal["all"]
@@ -335,3 +336,26 @@ def doctor(
     refuse_within_a_heat()
     with options_as_arguments(), progress_shown(wanted=progress) as line:
         return DoctorResult(api.doctor(Path(data) if data else None, line.write, frameworks=frameworks))
+
+
+# Runs one question for a call of the library: with its progress, and with a warning of what could not be saved.
+
+
+def answer(question: str, ask: Ask, *, progress: bool | None) -> tuple[Record, bool]:
+    return run(partial(api.answer, question, ask), progress=progress)
+
+
+def run(ask: Callable[..., Record], *, progress: bool | None) -> tuple[Record, bool]:
+    """Run a question. Return its record, and whether it was saved to the end."""
+    refuse_within_a_heat()
+    unsaved: list[StoreError] = []
+    with options_as_arguments(), progress_shown(wanted=progress) as line:
+        record = ask(show=line.show, tell=line.tell, warn=unsaved.append)
+    warn(unsaved)
+    return record, not unsaved
+
+
+def warn(unsaved: Sequence[StoreError]) -> None:
+    """Warn, once, of what could not be saved: the result is there all the same."""
+    if unsaved:
+        warnings.warn(str(unsaved[-1]), RuntimeWarning, stacklevel=5)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import csv
+import grp
 import mmap
 import os
 import platform
-from collections.abc import Sequence
-from dataclasses import replace
+import pwd
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata, util
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import psutil
 
 from laptime.core_score import measure_core
 from laptime.machine.cards import Cards
-from laptime.machine.duplicate_installs import find_duplicate_installs
-from laptime.machine.host_environment import read_host_environment
 from laptime.machine.processor import look_at_processor, read_use
-from laptime.model.frameworks import FrameworkRow, all_frameworks
-from laptime.model.machine import Framework, Machine
+from laptime.model.frameworks import FrameworkRow, Package, all_frameworks
+from laptime.model.machine import DeviceNode, Framework, HostEnvironment, Machine
+from laptime.model.missing import Missing
 from laptime.sensors import cgroup
+from laptime.sensors.base import read_lines, read_word
+from laptime.sensors.host.sensor import NoiseReader
 
 
 def look_at_machine() -> Machine:
@@ -106,3 +115,222 @@ def _container() -> str | None:
     if Path("/run/.containerenv").exists():
         return "podman"
     return os.environ.get("container")  # systemd-nspawn, LXC and others set it  # noqa: SIM112
+
+
+# What is between programs and devices here: device nodes, variables, shared memory, containers, WSL, file systems.
+
+# NVIDIA, AMD computing, drawing and computing of all makers, WSL, accelerators (TPUs and others), Neuron, VFIO.
+NODES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*", "dxg", "accel*", "accel/*", "neuron*", "vfio/*")
+VARIABLES = (
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+    *("CUDA_MPS_PIPE_DIRECTORY", "CUDA_LAUNCH_BLOCKING", "CUDA_HOME", "LD_LIBRARY_PATH", "LD_PRELOAD"),
+    *("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_OVERRIDE_GFX_VERSION"),
+    *("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR", "JAX_PLATFORMS", "JAX_PLATFORM_NAME", "XLA_FLAGS"),
+    *("XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "TF_FORCE_GPU_ALLOW_GROWTH"),
+    *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_ENABLE_MPS_FALLBACK", "KERAS_BACKEND"),
+    *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY", "TPU_VISIBLE_CHIPS"),
+    *("COLAB_RELEASE_TAG", "COLAB_GPU", "KAGGLE_KERNEL_RUN_TYPE"),
+)
+VIRTUAL = ("QEMU", "KVM", "VMware", "VirtualBox", "Virtual Machine", "Google Compute", "Amazon EC2", "OpenStack", "Xen")
+
+
+def find_filesystem(folder: Path, proc: Path = Path("/proc")) -> str | Missing:
+    """Return the type of the innermost mount that holds the folder, as the kernel names it: ext4, nfs4, fuse.sshfs."""
+    try:
+        lines = (proc / "self" / "mountinfo").read_text(errors="replace").splitlines()
+    except OSError as error:
+        return Missing(f"{proc}/self/mountinfo: {error.strerror}")
+    mounts = [_read_mount(line) for line in lines if " - " in line]
+    holding = [(place, kind) for place, kind in mounts if _holds(place, folder.resolve())]
+    if not holding:
+        return Missing("no mount holds it")
+    return max(reversed(holding), key=lambda each: len(each[0].parts))[1]  # the later of two mounts is visible
+
+
+def _read_mount(line: str) -> tuple[Path, str]:
+    before, _, after = line.partition(" - ")
+    return Path(before.split()[4].encode().decode("unicode_escape")), after.split()[0]
+
+
+def _holds(place: Path, folder: Path) -> bool:
+    return place == folder or place in folder.parents
+
+
+def read_host_environment(
+    dev: Path = Path("/dev"),
+    proc: Path = Path("/proc"),
+    sys: Path = Path("/sys"),
+    environment: Mapping[str, str] = os.environ,
+    container: str | None = None,
+    *,
+    folders: Sequence[Path] = (),
+) -> HostEnvironment:
+    return HostEnvironment(
+        nodes=tuple(node for place in _places(dev) if (node := _node(place)) is not None),
+        variables={name: environment[name] for name in VARIABLES if name in environment},
+        shared_memory_bytes=_shared_memory(dev / "shm"),
+        container=container,
+        virtual=find_virtual(proc, sys),
+        filesystems={str(each): kind for each in folders if isinstance(kind := find_filesystem(each, proc), str)},
+    )
+
+
+def find_virtual(proc: Path, sys: Path) -> str | None:
+    """Return what this system runs in: "wsl", or a hypervisor as the kernel, firmware or processor flags report it."""
+    if "microsoft" in read_word(proc / "version").lower():
+        return "wsl"
+    hypervisor = read_word(sys / "hypervisor" / "type")
+    if hypervisor:
+        return hypervisor
+    told = (read_word(sys / "class" / "dmi" / "id" / each) for each in ("sys_vendor", "product_name"))
+    firmware = " ".join(filter(None, told))
+    if firmware:
+        return firmware if any(word in firmware for word in VIRTUAL) else None
+    flags = next((line for line in read_lines(proc / "cpuinfo") if line.startswith("flags")), "")
+    return "a hypervisor" if "hypervisor" in flags.split() else None
+
+
+def _places(dev: Path) -> list[Path]:
+    found = (place for pattern in NODES for place in sorted(dev.glob(pattern)))
+    return list(dict.fromkeys(found))
+
+
+def _node(place: Path) -> DeviceNode | None:
+    """Describe a device node; None for a folder."""
+    try:
+        told = place.stat()
+    except OSError:
+        return None
+    if stat.S_ISDIR(told.st_mode):
+        return None
+    may_open = os.access(place, os.R_OK | os.W_OK)
+    return DeviceNode(str(place), f"{stat.S_IMODE(told.st_mode):04o}", _owner(told), _group(told), may_open)
+
+
+def _owner(told: os.stat_result) -> str:
+    try:
+        return pwd.getpwuid(told.st_uid).pw_name
+    except KeyError:
+        return str(told.st_uid)
+
+
+def _group(told: os.stat_result) -> str:
+    try:
+        return grp.getgrgid(told.st_gid).gr_name
+    except KeyError:
+        return str(told.st_gid)
+
+
+def _shared_memory(place: Path) -> int | Missing:
+    """Return the size of /dev/shm, through which a loader's workers pass batches; Docker's default is 64 MB."""
+    try:
+        return shutil.disk_usage(place).total
+    except OSError as error:
+        return Missing(f"{place}: {error.strerror}")
+
+
+# A module that several distributions have installed: whose files are imported, and what to do. Nothing is imported.
+
+FILES_COMPARED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledCopy:
+    """A distribution that lists a module's files as its own; `sizes` are the file sizes that it recorded."""
+
+    name: str
+    version: str
+    folder: Path
+    sizes: dict[str, str]
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+def find_duplicate_installs(package: Package) -> str:
+    """Report which distributions brought a module, if there are several, which one is imported, and what to do."""
+    module = package.name
+    found = [(name, each) for name in (module, *package.also) for each in metadata.distributions(name=name)]
+    if len(found) < 2:
+        return ""
+    copies = list({(each.folder, each.words): each for each in _copies(found, module)}.values())
+    if len(copies) < 2:
+        return ""
+    spec = util.find_spec(module)
+    home = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
+    here = [each for each in copies if each.folder == home]
+    away = [each for each in copies if each.folder != home]
+    told = [_tell_mixed(here)] if len(here) > 1 else [f"{each.words} in {each.folder} is imported" for each in here]
+    told += [f"{each.words} in {each.folder} is not" for each in away]
+    both = " ".join(dict.fromkeys(each.name for each in copies))
+    way_out = f"pip uninstall {both}, and install the one that is meant"
+    path = ", or take the other's folder off PYTHONPATH" if away else ""
+    return f"{module} is installed {_times(len(copies))}: {', '.join(told)} ({way_out}{path})"
+
+
+def _copies(found: Iterable[tuple[str, metadata.Distribution]], module: str) -> Iterator[InstalledCopy]:
+    """Skip distributions that only have the name: some contain nothing but their dependencies."""
+    for name, each in found:
+        folder = Path(str(each.locate_file(""))).resolve()
+        record = each.read_text("RECORD")  # the operating system's own packages often have none
+        rows = csv.reader((record or "").splitlines())
+        sizes = {row[0]: row[2] for row in rows if len(row) == 3 and row[0].startswith(f"{module}/")}
+        if sizes or (record is None and (folder / module).is_dir()):
+            yield InstalledCopy(name, each.version, folder, sizes)
+
+
+def _tell_mixed(copies: Sequence[InstalledCopy]) -> str:
+    """Report whose files are in a folder into which several were installed; the last one overwrote the others."""
+    votes: Counter[str] = Counter()
+    first, *others = copies
+    differing = [each for each in first.sizes if any(other.sizes.get(each) != first.sizes[each] for other in others)]
+    for name in differing[:FILES_COMPARED]:
+        file = first.folder / name
+        size = str(file.stat().st_size) if file.exists() else ""
+        votes.update(each.words for each in copies if each.sizes.get(name) == size)
+    all_ = " and ".join(each.words for each in copies)
+    whose = f"most files are those of {votes.most_common(1)[0][0]}" if votes else "nobody can tell whose files are left"
+    return f"{all_} have written over each other in {first.folder}, and {whose}"
+
+
+def _times(count: int) -> str:
+    return "twice" if count == 2 else f"{count} times"
+
+
+# How many cores do other processes fill while laptime prepares a question? It scouts for some seconds anyway.
+
+LEAST_S = 0.5  # the kernel counts in ticks of 10 ms, and what ran for a moment is no neighbour
+NEARLY = 0.7  # of a core: the rest of it is of no use to a thread that the others wait for
+
+
+class CoresTaken:
+    """Counts from its making on. The process `own` (by default this one) and its children are not among the others."""
+
+    def __init__(self, own: int | None = None) -> None:
+        self._reader = NoiseReader()
+        self._is_known = self._reader.probe() is None
+        if self._is_known:
+            self._reader.open(os.getpid() if own is None else own)
+            self._began = self._reader.read()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self._reader.close()
+
+    def count(self) -> int:
+        """Return how many cores were filled; 0 where that cannot be read, or was read for less than half a second."""
+        if not self._is_known:
+            return 0
+        began, now = self._began, self._reader.read()
+        passed_s = (now.at_ns - began.at_ns) / 1e9
+        figures = (began.busy_s, now.busy_s, began.tree_s, now.tree_s)
+        if passed_s < LEAST_S or any(isinstance(each, Missing) for each in figures):
+            return 0
+        before, after, own_before, own_after = (0.0 if isinstance(each, Missing) else each for each in figures)
+        others = ((after - before) - (own_after - own_before)) / passed_s
+        return max(0, int(others + 1 - NEARLY))

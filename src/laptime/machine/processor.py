@@ -12,8 +12,8 @@ import psutil
 from laptime.model.machine import Processor, Use
 from laptime.model.missing import Missing
 from laptime.sensors import cgroup
+from laptime.sensors.base import read_word
 from laptime.sensors.cgroup import usable_cores
-from laptime.sensors.files import read_word
 from laptime.sensors.host import mean_frequency
 
 # The features that decide how fast a training can run; a processor's other flags matter little here.

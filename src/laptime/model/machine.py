@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal
 
-from laptime.model.card import Card
-from laptime.model.device import Device, DeviceKind
-from laptime.model.host_environment import HostEnvironment
 from laptime.model.missing import Missing
 
 __all__ = ["Device", "DeviceKind", "Framework", "Machine", "Processor", "Use"]
@@ -98,3 +97,154 @@ class Machine:
     def framework(self, name: str) -> Framework | None:
         """Return the installed framework of that name, or None."""
         return next((each for each in self.frameworks if each.name == name), None)
+
+
+# One device as one framework sees it.
+
+DeviceKind = Literal["cpu", "cuda", "mps", "xpu", "tpu"]
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device as one framework sees it. `features` names what it supports: bf16, tf32, fp16, graph, compile."""
+
+    name: str
+    kind: DeviceKind
+    label: str
+    usable: bool
+    reason: str | None = None
+    memory_bytes: int | Missing = field(default_factory=lambda: Missing("not reported"))
+    features: tuple[str, ...] = ()
+    details: dict[str, str] = field(default_factory=dict)
+
+
+# A card as its driver reports it, and which card a framework's device is.
+
+BUS = re.compile(r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.[0-7])?")
+KIND = re.compile(r"^(?:gpu|mig)-")
+MAKERS = {"mps": "Apple", "xpu": "Intel"}  # by the kind of device
+
+
+@dataclass(frozen=True, slots=True)
+class CardProcess:
+    """A process that has a context on a card."""
+
+    pid: int
+    memory_bytes: int | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card, or one MIG instance of a card; `parent` is then the UUID of the card that it is part of.
+
+    `memory_used_bytes` is what programs hold; it leaves out what the driver keeps for itself, where the driver reports
+    the two separately. `pcie_generation` and `pcie_width` are those of the link now: an idle link may be slower than
+    `..._most`, what card and slot agreed on. `busy_percent` is the share of the last moments in which anything ran.
+    `reason` says why nothing can compute on the card (no driver, lost). `module` is the kernel module that drives the
+    card. `computes` is False for a card that can only draw.
+    """
+
+    uuid: str | Missing
+    bus: str | Missing
+    name: str | Missing
+    driver: str | Missing
+    cuda: str | Missing
+    capability: str | Missing
+    memory_bytes: int | Missing
+    memory_used_bytes: int | Missing
+    power_limit_mw: int | Missing
+    pcie_generation: int | Missing
+    pcie_generation_most: int | Missing
+    pcie_width: int | Missing
+    pcie_width_most: int | Missing
+    sm_clock_most_mhz: int | Missing
+    mig: bool | Missing
+    ecc: bool | Missing
+    persistence: bool | Missing
+    display: bool | Missing
+    processes: tuple[CardProcess, ...] | Missing
+    parent: str | None = None
+    maker: str = "NVIDIA"
+    busy_percent: float | Missing = field(default_factory=lambda: Missing("not asked"))
+    reason: str | None = None
+    module: str | Missing = field(default_factory=lambda: Missing("not looked at"))
+    computes: bool = True
+
+
+def card_of(otherwise: Missing, **known: Any) -> Card:
+    """Return a card with the `known` facts; `otherwise` is the reason why all others are missing."""
+    asked = [each.name for each in fields(Card) if each.default is MISSING and each.name != "module"]
+    return Card(**(dict.fromkeys(asked, otherwise) | known))
+
+
+def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
+    """Find the card that a framework's device is, by UUID, else by its place on the bus; a number identifies nothing.
+
+    CUDA puts the fastest card first and obeys CUDA_VISIBLE_DEVICES; the driver counts by place on the bus. An instance
+    of a card has the same place as its siblings, so by place the answer is the card. Apple's and Intel's devices report
+    neither: a single card of that maker is the answer.
+    """
+    uuid, bus = device.details.get("uuid", ""), device.details.get("bus", "")
+    by_uuid = [each for each in cards if uuid and is_uuid(each, uuid)]
+    by_bus = [each for each in cards if bus and is_at(each, bus)]
+    by_maker = [each for each in cards if not uuid and not bus and each.maker == MAKERS.get(device.kind)]
+    for found in (by_uuid, by_bus, by_maker):
+        if len(found) == 1:
+            return found[0]
+    told = " and ".join(word for word in (uuid and f"UUID {uuid}", bus and f"place {bus}") if word)
+    if not told:
+        return Missing(f"the framework reports neither UUID nor bus of {device.name}, so no card can be named for it")
+    return Missing(f"no card that the driver shows has {device.name}'s {told}")
+
+
+def is_uuid(card: Card, uuid: str) -> bool:
+    return not isinstance(card.uuid, Missing) and plain_uuid(card.uuid) == plain_uuid(uuid)
+
+
+def is_at(card: Card, bus: str) -> bool:
+    """Whether a card is at a place on the bus; an instance has no place of its own."""
+    return card.parent is None and not isinstance(card.bus, Missing) and normal_bus(card.bus) == normal_bus(bus)
+
+
+def plain_uuid(uuid: str) -> str:
+    """Strip the prefix that names the kind of device: the driver's GPU-1f... is CUDA's 1f..."""
+    return KIND.sub("", uuid.strip().lower())
+
+
+def normal_bus(bus: str) -> str:
+    """Write a place on the bus as domain:bus:device, such as 0000:3b:00; programs write it in several lengths."""
+    found = BUS.fullmatch(bus.strip().lower())
+    if found is None:
+        return bus.strip().lower()
+    domain, number, device = (int(found[part] or "0", 16) for part in ("domain", "bus", "device"))
+    return f"{domain:04x}:{number:02x}:{device:02x}"
+
+
+# What is between a program and the devices: device nodes, variables that hide devices, the container.
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A file by which programs reach a driver. `mode` is as in chmod ("0660"); `may_open` is about this process."""
+
+    path: str
+    mode: str
+    owner: str
+    group: str
+    may_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnvironment:
+    """`variables` are those that choose, hide or slow down devices; only variables that are set here are listed.
+
+    `virtual` names what the system itself runs in: "wsl", or a hypervisor's name as the firmware reports it; None where
+    neither is known. `filesystems` holds the file system type of each folder that training data may be read from.
+    """
+
+    nodes: tuple[DeviceNode, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    shared_memory_bytes: int | Missing = field(default_factory=lambda: Missing("not looked at"))
+    container: str | None = None
+    virtual: str | None = None
+    filesystems: dict[str, str] = field(default_factory=dict)

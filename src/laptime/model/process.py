@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from laptime.model.missing import Missing
 from laptime.model.timeline import Timeline
@@ -70,3 +70,155 @@ class ProcessRun:
         """How long the process itself took, without the time in which it waited for its turn."""
         theirs = ("start", "import") if self.template is not None else ()
         return sum(each for name, each in self.phases_s.items() if name not in (WAITING, *theirs))
+
+
+# A lane is one competitor in a race: a framework, a device, and settings.
+
+Preset = Literal["as-written", "best", "fastest"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+Execution = Literal["eager", "compile", "graph", "compiled_graph"]
+Layout = Literal["framework", "channels_last"]
+Optimizer = Literal["framework", "fused"]
+Malloc = Literal["system", "keep"]
+Denormals = Literal["keep", "flush"]
+Reads = Literal["at once", "deferred"]
+Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"]
+
+AS_WRITTEN: Preset = "as-written"
+OF_TRAINING = " of "  # in a lane's name, before what it trains, where a race has several trainings
+ON_NODES = " on "  # before the type of its nodes, where a race has each lane on several types
+# Groups of inputs.
+NO_TRAINING: tuple[Input, ...] = ("copy", "only")  # one stage alone: nothing is computed
+READY: tuple[Input, ...] = ("cached", "resident", "one")  # kept batches: only the computing is left
+KEPT: tuple[Input, ...] = (*READY, "copy")
+FROM_FILES: tuple[Input, ...] = ("published", "fast", "only")
+# How several devices share a step, as PyTorch calls it: each in a process with all weights, or with its share of them,
+# or all in one process.
+DATA_PARALLEL, SHARDED, SPLIT = "ddp", "fsdp", "dp"
+RANKED = (DATA_PARALLEL, SHARDED)  # a process for each device
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """Return the lane in a lane's name, and the rest: what it trains, or on which nodes it is."""
+    found = (name.find(mark) for mark in (OF_TRAINING, ON_NODES))
+    place = min((each for each in found if each >= 0), default=len(name))
+    return name[:place], name[place:]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane as the user wrote it: `[framework/]device[/setting+setting...]`, before settings are filled in.
+
+    `overrides` holds the settings that were named individually, as (key, value) pairs.
+    """
+
+    framework: str
+    device: str | None
+    preset: Preset = AS_WRITTEN
+    overrides: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a lane, filled in: the preset's values on this device, then the named settings.
+
+    `joined` is how many batches of a user's own data make one step. `extra` holds settings that a row of
+    `planner.settings.SETTINGS` adds and that have no field here.
+    """
+
+    preset: Preset = AS_WRITTEN
+    precision: Precision = "fp32"
+    execution: Execution = "eager"
+    layout: Layout = "framework"
+    optimizer: Optimizer = "framework"
+    threads: int | None = None
+    malloc: Malloc = "system"
+    input: Input = "published"
+    workers: int | None = None
+    batch: int | None = None
+    learning_rate: float | None = None
+    steps_per_execution: int | None = None
+    denormals: Denormals = "keep"
+    reads: Reads = "at once"
+    joined: int | None = None
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.execution in {"compile", "compiled_graph"}
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether a step, or an answer, is one CUDA graph."""
+        return self.execution in {"graph", "compiled_graph"}
+
+    def value_of(self, name: str) -> Any:
+        """Return the value of a field or of an extra setting; None where an extra setting is not set."""
+        return getattr(self, name, self.extra.get(name))
+
+
+# What the processes of one lane (its ranks) report, where several train one network together.
+
+RANK_IS_GONE = "its process is gone"
+REASON_S = 2.0  # a rank may be lost before it is known how its process ended
+
+
+@dataclass(frozen=True, slots=True)
+class RankTimes:
+    """How long each rank took for a window's steps.
+
+    `slowest_ns` adds up the slowest rank of each single step: if the ranks have to wait for each other in every step,
+    they take that long even if nothing is exchanged.
+    """
+
+    rank_ns: tuple[int, ...]
+    slowest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """What the framework's profiler saw in some steps of one rank, after its windows: times of one step.
+
+    A collective was in progress for `in_progress_ns`. For `exposed_ns` of that, nothing was computed next to it.
+    """
+
+    by: str
+    steps: int
+    step_ns: float
+    in_progress_ns: float
+    exposed_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveSum:
+    """The same, added up over all steps that a profiler saw."""
+
+    in_progress_ns: float
+    exposed_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankReport:
+    """One rank over a whole heat. `waited_s` is how long its threads were ready to run and had no core.
+
+    `absent` says why `collectives` is missing.
+    """
+
+    rank: int
+    device: str
+    host: str
+    first_step_ns: int
+    peak_memory_bytes: int | Missing
+    device_memory_bytes: int | Missing
+    waited_s: float | Missing
+    timed_s: float
+    collectives: Collectives | None = None
+    absent: dict[str, Missing] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The time of one all-reduce of this many bytes among the ranks of a heat, with nothing else to do."""
+
+    size_bytes: int
+    ns: float

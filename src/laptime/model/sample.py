@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 
 from laptime.model.limits import StepWork
+from laptime.model.machine import DeviceKind
 from laptime.model.missing import Missing
-from laptime.model.process import ProcessRun
-from laptime.model.ranks import Exchange, RankReport, RankTimes
+from laptime.model.process import Exchange, ProcessRun, RankReport, RankTimes
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 NOT_NOTED = Missing("it was not noted")
@@ -216,3 +217,117 @@ class Heat:
     first_losses: tuple[float, ...] = ()
     late_step: LateStep | None = None
     early_ns: tuple[int, ...] = ()
+
+
+# The sensors that a race can read: one row per sensor; installed packages may add rows.
+
+ENTRY_POINTS = "laptime.sensors"
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRow:
+    """One sensor. `name` is its name in `--sensors`; `sensor` names its class, as "module:Class".
+
+    `watches` are the kinds of devices whose lanes it sees; empty where it sees every lane. `of_device` names a
+    function, as "module:function", that takes a lane's device and returns the sensors of that device alone, or why
+    there is none. `powers` are the kinds of devices whose power or energy it reads; None where that is not known.
+    """
+
+    name: str
+    sensor: str
+    watches: tuple[DeviceKind, ...] = ()
+    of_device: str | None = None
+    powers: tuple[DeviceKind, ...] | None = None
+
+
+SENSORS = (
+    SensorRow("host", "laptime.sensors.host:HostSensor", powers=()),
+    SensorRow("rapl", "laptime.sensors.rapl:RaplSensor", powers=("cpu",)),
+    SensorRow("nvml", "laptime.sensors.nvml:NvmlSensor", ("cuda",), "laptime.sensors.nvml:sensors_of", ("cuda",)),
+    SensorRow("amd", "laptime.sensors.amd:AmdSensor", ("cuda",), "laptime.sensors.amd:sensors_of", ("cuda",)),
+    SensorRow("apple", "laptime.sensors.apple:AppleSensor", ("mps",), powers=()),
+)
+
+
+@cache
+def all_sensors() -> dict[str, SensorRow]:
+    """Return every row by its name: those of laptime, and those that installed packages add as entry points."""
+    ours = {row.name: row for row in SENSORS}
+    from importlib import metadata  # noqa: PLC0415  it is slow to import, and a heat needs none of this
+
+    added: list[SensorRow] = [each.load() for each in metadata.entry_points(group=ENTRY_POINTS)]
+    return ours | {row.name: row for row in added if row.name not in ours}
+
+
+# The resources that a lane used while it was timed: processor, memory, temperature, power, energy, money.
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """The energy of a training: `counted` by the device's own meter, or `estimated` from samples of its power.
+
+    `of` names the device: no figure includes the rest of the computer (memory, fans, power supply). Where there is no
+    figure, `how` and all others say why. `j_whole` is for a whole training, from its first lap to the end of its test.
+    """
+
+    of: str
+    how: str | Missing
+    power_w: float | Missing
+    j_per_lap: float | Missing
+    j_per_1000_items: float | Missing
+    items_per_j: float | Missing
+    j_whole: float | Missing = field(default_factory=lambda: Missing("no training was whole"))
+
+    @property
+    def wh_per_lap(self) -> float | Missing:
+        return self.j_per_lap if isinstance(self.j_per_lap, Missing) else self.j_per_lap / 3600
+
+    @property
+    def wh_whole(self) -> float | Missing:
+        return self.j_whole if isinstance(self.j_whole, Missing) else self.j_whole / 3600
+
+
+@dataclass(frozen=True, slots=True)
+class CardUsage:
+    """What one of a lane's several devices did while the lane was timed."""
+
+    device: str
+    busy_percent: float | Missing
+    memory_most_bytes: float | Missing
+    temperature_most_c: float | Missing
+    power_w: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Medians over the timed parts of heats or of a training; a field named "most" is the maximum of all readings.
+
+    `processor_percent` is for the heat's own processes, of the cores that laptime may use; `others_percent` is what all
+    other processes took of the machine. `device_percent` is the share of moments in which the device had work,
+    `active_percent` how large a part of it worked on average, where the device reports it. Memory is that of the heat's
+    processes; on the device, it is all the memory that the driver reports as used, including that of other processes.
+
+    Of a lane on several devices, `cards` has each. Then `device_percent` and `active_percent` are means of them, energy
+    is their sum, and the others are those of the device with the most.
+    """
+
+    processor_percent: float | Missing
+    others_percent: float | Missing
+    memory_most_bytes: float | Missing
+    device_percent: float | Missing
+    active_percent: float | Missing
+    device_memory_most_bytes: float | Missing
+    temperature_of: str
+    temperature_most_c: float | Missing
+    temperature_slope_c_per_min: float | Missing
+    power_most_w: float | Missing
+    energy: Energy
+    cards: tuple[CardUsage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerUsage:
+    """The resources that answering used at one batch size; single calls have no `batch`."""
+
+    batch: int | None
+    usage: Usage

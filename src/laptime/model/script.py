@@ -7,9 +7,9 @@ from typing import Literal
 
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, Estimate
+from laptime.model.sample import Usage
 from laptime.model.symptoms import DenormalCensus
 from laptime.model.timeline import Timeline
-from laptime.model.usage import Usage
 
 Counted = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
 GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from laptime.model.dataset import DataLayout
-from laptime.model.network import Layer
+from laptime.model.ask import DataLayout
+from laptime.model.limits import Layer
 
 TEST_MOST_BYTES = 256 << 20
 FLOAT_BYTES = 4

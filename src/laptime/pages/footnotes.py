@@ -10,9 +10,20 @@ from laptime.model.missing import Missing
 from laptime.model.process import NODE_IS_GONE, Dnf
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.pages.layout import clean, flow, wrap
-from laptime.pages.numbers import about, duration, factor, over, percent, size, spread, whole_minutes
 from laptime.pages.page import Said
-from laptime.pages.words import joined, short_name, short_names
+from laptime.pages.words import (
+    about,
+    duration,
+    factor,
+    joined,
+    over,
+    percent,
+    short_name,
+    short_names,
+    size,
+    spread,
+    whole_minutes,
+)
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 
 WORTH_A_WORD = 1.03

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Generic, Literal
 
+from laptime.model import quantities
 from laptime.model.record import Record
 from laptime.pages.layout import (
     Cell,
@@ -188,3 +190,127 @@ def live_page(record: Record, note: str, table: list[str], width: int, *, color:
     """Return what is shown while a question runs: the workload, a table, and a note on what is being done."""
     subject = painted(trained_words(record), width, "strong", color=color)
     return [*subject, *table, *painted(note, width, "quiet", color=color)]
+
+
+# Bars, one row a lane: the longest is the slowest. Where bars have no room, the figures stand alone.
+
+LEAST_BAR, MOST_BAR = 10, 40
+GAP = 2
+SIGNS, LETTERS = "▁▂▃▄▅▆▇█", "_.-=+*#@"  # of a sparkline; letters where a terminal cannot show blocks
+EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A lane's name, how long its bar is (None: it has none), and its figures; or, in place of both, its failure."""
+
+    name: str
+    length: float | None
+    figures: tuple[Cell, ...]
+    failed: str = ""
+
+
+def bar_rows(rows: Sequence[Row], view: View) -> list[str]:
+    """Return the rows as lines of name, bar and figures. Columns without any figure are left out."""
+    count = max((len(row.figures) for row in rows), default=0)
+    shown = [place for place in range(count) if any(_figure(row, place).text for row in rows)]
+    names: Column[Row] = Column("", lambda row: row.name, least=14)
+    figures = [_column(place) for place in shown]
+    longest = max((row.length for row in rows if row.length), default=0.0)
+    taken = max((cells_wide(clean(row.name)) for row in rows), default=0) + sum(
+        GAP + max(cells_wide(_figure(row, place).text) for row in rows) for place in shown
+    )
+    room = min(view.width - taken - GAP, MOST_BAR)
+    bars: list[Column[Row]] = [Column("", lambda row: bar(row.length, longest, room, blocks=view.blocks))]
+    columns = [names, *(bars if room >= LEAST_BAR and len(rows) > 1 else []), *figures]
+    lines = lay_out(columns, rows, view.width, color=view.color, failed=lambda row: row.failed)
+    if lines is not None:
+        return lines[1:]  # no column has a title
+    return table_or_sentences([names, *figures], rows, view.width, color=view.color, failed=lambda row: row.failed)
+
+
+def bar(length: float | None, longest: float, room: int, *, blocks: bool) -> str:
+    """Return a bar whose share of the room is that of the longest; every bar has at least a part of a cell."""
+    if not length or not longest or not isfinite(length / longest):
+        return ""
+    eighths = max(round(8 * room * length / longest), 1)
+    if not blocks:
+        return "#" * max(round(eighths / 8), 1)
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + EIGHTHS[rest].strip()
+
+
+def _figure(row: Row, place: int) -> Cell:
+    return row.figures[place] if place < len(row.figures) and not row.failed else Cell("")
+
+
+def _column(place: int) -> Column[Row]:
+    return Column("", lambda row: _figure(row, place), right=False)
+
+
+def sparkline(shares: Sequence[float], *, blocks: bool) -> str:
+    """Return a sign a value, from 0 (the lowest) to 1 (the highest)."""
+    signs = SIGNS if blocks else LETTERS
+    return "".join(signs[min(int(len(signs) * share), len(signs) - 1)] for share in shares)
+
+
+# All fields of what a page shows, in words: what `--details` prints below a page that is not a question's.
+
+NAMES = ("name", "id", "file")  # which field names a row, the first that it has
+
+
+def render_fields(values: object, width: int) -> str:
+    """Return a line for each field of plain values, as JSON has them. A part with fields of its own is indented."""
+    parts = values if isinstance(values, list) else [values]
+    sections = ["\n".join(_lines(part, width, "")) for part in parts]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _lines(value: object, width: int, indent: str) -> Iterator[str]:
+    """Yield the fields of an object. Below the root, its name is on the line above."""
+    if not isinstance(value, dict):
+        yield from wrap(indent + _words(value), width, indent + INDENT)
+        return
+    for name, part in value.items():
+        said = f"{indent}{str(name).replace('_', ' ')}:"
+        if part in (None, "", [], {}):  # there is nothing to say
+            continue
+        if _is_plain(part):
+            yield from wrap(f"{said} {_words(part)}", width, indent + INDENT)
+        elif isinstance(part, dict):
+            below = [*_lines(part, width, indent + INDENT)]
+            yield from [*wrap(said, width, indent + INDENT), *below] if below else []
+        else:
+            yield from _rows(said, part, width, indent)
+
+
+def _rows(said: str, rows: Sequence[object], width: int, indent: str) -> Iterator[str]:
+    """Yield a list of objects, each below its name or its number."""
+    for number, row in enumerate(rows, start=1):
+        name = next((row[each] for each in NAMES if row.get(each)), number) if isinstance(row, dict) else number
+        yield from wrap(f"{said} {name}", width, indent + INDENT)
+        yield from _lines(row, width, indent + INDENT)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value fits on the line of its name: a figure, a text, a reason, or a list of such."""
+    if isinstance(value, dict):
+        return not value or value.keys() == {"missing"}
+    return all(map(_is_plain, value)) if isinstance(value, list) else True
+
+
+def _words(value: object) -> str:
+    """Return a plain value in words; a missing one with its reason."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return quantities.plain(float(f"{value:.6g}"))
+        case {"missing": reason}:
+            return f"- ({reason})"
+        case list():
+            return ", ".join(map(_words, value))
+        case _:
+            return "-" if value in (None, "", {}) else str(value)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from laptime.model.missing import Missing
 from laptime.model.questions import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.record import LaneResult, Record
-from laptime.model.usage import AnswerUsage, CardUsage, Energy, Usage
+from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
 from laptime.pages.layout import Column, flow, lay_out, table_or_sentences, wrap_all
-from laptime.pages.numbers import number, over, size
-from laptime.pages.words import short_name
-from laptime.questions.tune.aims import LanePrices
+from laptime.pages.words import number, over, short_name, size
+from laptime.questions.tune.nouns import LanePrices
 
 NONE = Missing("")
 NO_SENSOR = Missing("no sensor was read")

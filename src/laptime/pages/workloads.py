@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from laptime.model.dataset import DataSource
+from laptime.model.ask import DataSource
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.missing import Missing
 from laptime.model.workload import Adam, LayerRow, PublishedResult, Sgd, Workload
 from laptime.pages.layout import Column, flow, padded, table_or_sentences, wrap
-from laptime.pages.numbers import duration, published_lap, whole_size
-from laptime.pages.words import memory_words, processor_words
+from laptime.pages.words import duration, memory_words, processor_words, published_lap, whole_size
 
 NARROWEST = 40
 PLACEMENTS = {"before": "added before the bias correction", "after": "added after the bias correction"}

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from laptime.model.workload import Loader, Workload
+from laptime.pipelines.decode import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
 from laptime.pipelines.fast import open_fast, open_read_by_workers
 from laptime.pipelines.job import LoaderJob, Way, make_job
-from laptime.pipelines.published import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
-from laptime.pipelines.shared import bytes_to_hold
+from laptime.pipelines.making import bytes_to_hold
 
 __all__ = ["LoaderJob", "Pipeline", "make_job", "open_fast_pipeline", "open_published_pipeline", "read_plain"]
 

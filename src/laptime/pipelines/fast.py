@@ -18,11 +18,9 @@ import msgspec
 import numpy as np
 
 from laptime.errors import LaneError, TrainingError
-from laptime.pipelines.decode import DamagedImages
+from laptime.pipelines.decode import DamagedImages, Pixels
 from laptime.pipelines.job import Labels, LoaderJob
-from laptime.pipelines.making import BatchMaker
-from laptime.pipelines.shared import NoRoomError, PictureStore, make_shared, map_shared, slot_of
-from laptime.pipelines.transforms import Pixels
+from laptime.pipelines.making import BatchMaker, NoRoomError, PictureStore, make_shared, map_shared, slot_of
 from laptime.pipelines.worker import OUT_OF_ROOM, BatchReply
 from laptime.sensors.cgroup import usable_cores
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import psutil
 
 from laptime.data import list_items
-from laptime.model.dataset import DataSource, Part
-from laptime.model.lane import Settings
+from laptime.model.ask import DataSource, Part
 from laptime.model.missing import Missing
+from laptime.model.process import Settings
 from laptime.model.workload import Workload
 from laptime.sensors.cgroup import memory_left_bytes, usable_cores
 

@@ -12,10 +12,9 @@ import sys
 import msgspec
 
 from laptime.errors import LaptimeError
+from laptime.pipelines.decode import AuthorsBatchMaker
 from laptime.pipelines.job import LoaderJob
-from laptime.pipelines.making import BatchMaker
-from laptime.pipelines.published import AuthorsBatchMaker
-from laptime.pipelines.shared import PictureStore, map_shared, slot_of
+from laptime.pipelines.making import BatchMaker, PictureStore, map_shared, slot_of
 
 OUT_OF_ROOM = -1
 

@@ -2,16 +2,236 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from typing import Any
 
-from laptime.model.inference import BATCHES
-from laptime.model.lane import Preset, Settings
-from laptime.planner import batches, environments, groups, presets, refusals
-from laptime.planner.facts import LaneFacts
-from laptime.planner.setting import LARGEST_COUNT, Setting, first_of, is_count, switch
+from laptime.errors import UsageError
+from laptime.model.machine import Device
+from laptime.model.plan import OwnBatches
+from laptime.model.process import Preset, Settings
+from laptime.model.protocol import BATCHES
+from laptime.planner import groups, refusals
+from laptime.planner.refusals import LARGEST_COUNT, LaneFacts, Setting, first_of, is_count, switch
+
+# What the presets `best` and `fastest` choose on a lane (None: as written), and what `laptime tune` tries.
+
+FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
+
+
+def lowest_precision(lane: LaneFacts) -> str | None:
+    """Return a reduced precision that the device has units for. Emulated, it would be coarser and also slower."""
+    if lane.subject.gives_step:
+        return "tf32" if "tf32" in lane.device.features else None  # the rest is up to the step's code
+    if lane.on_processor:
+        return "bf16" if FAST_BF16 & set(lane.machine.processor.features) else None
+    return next((each for each in ("bf16", "tf32", "fp16") if each in lane.device.features), None)
+
+
+def fastest_execution(lane: LaneFacts) -> str | None:
+    """Return the fastest execution. A graph needs fixed shapes and no synchronization: only built-ins ensure both."""
+    on_tensorflow = lane.devices and lane.row.engine.name == "tensorflow"
+    if lane.on_processor or lane.subject.gives_step or on_tensorflow:
+        return None
+    wanted = ("compile",) if lane.workload is None or lane.devices else ("graph", "compile")
+    return next((each for each in wanted if each in lane.device.features), None)
+
+
+def best_layout(lane: LaneFacts) -> str | None:
+    may_convolve = lane.subject.may_convolve and not lane.subject.gives_step
+    return "channels_last" if may_convolve and "channels_last" in lane.device.features else None
+
+
+def best_threads(lane: LaneFacts) -> int | None:
+    """Return as many threads as there are cores that no other process fills. XLA takes all of them on its own."""
+    if not lane.on_processor:
+        return None
+    return lane.cores if lane.row.engine.sizes_own_threads else lane.free_cores
+
+
+def best_input(lane: LaneFacts) -> str | None:
+    """Return the fastest input. laptime cannot place the batches of a plain function on a device."""
+    if lane.subject.reads_files:
+        return "fast"
+    return None if lane.on_processor or lane.row.is_opaque else "resident"
+
+
+def precisions_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    if lane.on_processor or lane.subject.gives_step:
+        lowest = lowest_precision(lane)
+        return () if lowest is None else (lowest,)
+    return tuple(each for each in ("tf32", "bf16", "fp16") if each in lane.device.features)
+
+
+def executions_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    if lane.subject.gives_step:
+        return ()
+    return tuple(each for each in ("compile", "graph", "compiled_graph") if each in lane.device.features)
+
+
+def layouts_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    layout = best_layout(lane)
+    return () if layout is None else (layout,)
+
+
+def optimizers_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("fused",) if "fused" in lane.device.features and not lane.subject.gives_step else ()
+
+
+def dropouts_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    can = "dropout" in lane.device.features and lane.subject.may_drop and not lane.subject.gives_step
+    return ("fast",) if can else ()
+
+
+def cudnn_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    can = "cudnn" in lane.device.features and lane.subject.may_convolve and not lane.subject.gives_step
+    return ("search",) if can else ()
+
+
+def threads_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return all cores, half of them, a quarter of them, and one; without what the framework takes on its own."""
+    cores, usual = lane.cores, lane.device.details.get("threads", "")
+    counts = sorted({1, cores // 4 or 1, cores // 2 or 1, cores, lane.free_cores} if lane.on_processor else ())
+    return tuple(str(each) for each in counts if str(each) != usual)
+
+
+def allocators_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("keep",) if lane.on_processor and "malloc" in lane.device.features else ()
+
+
+def inputs_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return inputs that train on all items, shuffled as written: kept batches are not."""
+    best = best_input(lane)
+    return () if best is None else (best,)
+
+
+def augments_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return where our loader may turn images besides where it does so on its own."""
+    can = "augment" in lane.device.features and lane.workload is not None and lane.workload.turned
+    return (("device" if lane.on_processor else "host"),) if can else ()
+
+
+def progress_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("off",) if "progress" in lane.device.features else ()
+
+
+def pinning_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return whether threads may stay on one core each. Where one thread computes, the system moves it rarely."""
+    can = "pinning" in lane.device.features and not lane.devices and lane.cores > 1
+    return ("cores",) if can else ()
+
+
+def onednn_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("off",) if lane.on_processor and "onednn" in lane.device.features else ()
+
+
+def prefetches_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return numbers of batches that each worker of a user's own DataLoader prepares; without one, it is 2."""
+    own = lane.subject.own
+    return ("4", "8") if own is not None and own.has_workers and lane.row.changes_own_steps else ()
+
+
+def workers_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return numbers of workers of a loader that reads files, or of a user's own."""
+    if lane.workload is not None and not lane.subject.reads_files:
+        return ()
+    cores = lane.cores
+    return tuple(map(str, sorted({0, cores // 2 or 1, cores, 2 * cores})))
+
+
+# How a lane names its batch and its learning rate.
+
+LARGEST_RATE = 100.0
+HALF = "0.5x"
+
+
+def is_batch(value: str) -> bool:
+    return value == HALF or is_count(value.removesuffix("x"))
+
+
+def is_rate(value: str) -> bool:
+    written = re.fullmatch(r"(?=\.?[0-9])[0-9]{0,3}\.?[0-9]{0,9}(e-?[0-9]{1,2})?", value)
+    return written is not None and 0 < float(value) <= LARGEST_RATE
+
+
+def cuts_batches(value: str) -> bool:
+    """Whether a value of `batch` makes other batches of a user's own data. `2x` joins them as they are."""
+    return value == HALF or not value.endswith("x")
+
+
+def as_batch(text: str, lane: LaneFacts) -> dict[str, Any]:
+    """Return the items of a batch, or how many batches of a user's own training are joined into one step."""
+    if not text.endswith("x"):
+        return {"batch": int(text)}
+    if lane.workload is not None:
+        return {"batch": max(1, int(float(text[:-1]) * lane.workload.batch))}
+    _refuse_other_lanes(text, lane)
+    if text != HALF:
+        return {"joined": int(text[:-1])}
+    batches = (
+        OwnBatches("how many items they have is not known") if lane.subject.own is None else lane.subject.own.batches
+    )
+    if batches.batch is None or batches.batch < 2:
+        why = batches.uncut or "they have one item"
+        raise UsageError(*OwnBatches.refusal(text, lane.subject.name, why))
+    return {"batch": batches.batch // 2}
+
+
+def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
+    """Refuse another batch of a training of your own where laptime cannot make it: the rule of every question.
+
+    What its function returns is not known where it failed for a reason that a lane will show. Then the lane's own
+    process refuses the batch, in the same words.
+    """
+    if lane.workload is not None or settings.batch is None:
+        return
+    text, own = str(settings.batch), lane.subject.own
+    _refuse_other_lanes(text, lane)
+    why = None if own is None else own.batches.why_not(settings.batch)
+    if why is not None:
+        raise UsageError(*OwnBatches.refusal(text, lane.subject.name, why))
+
+
+def _refuse_other_lanes(text: str, lane: LaneFacts) -> None:
+    if not lane.row.changes_own_steps:
+        why = f"only torch lanes cut and join them, and not {lane.framework}"
+        raise UsageError(*OwnBatches.refusal(text, lane.subject.name, why))
+
+
+# The environment variables that settings need at the start of a lane's process.
+
+# glibc returns freed memory to the system, and the next step takes page faults for it. These thresholds keep it.
+KEEP_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+
+# One place for each core, and threads spread over them, as OpenMP reads it.
+PINNED = {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"}
+WITHOUT_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}  # PyTorch has a switch of its own
+
+
+def of_threads(settings: Settings, device: Device) -> dict[str, str]:
+    if settings.threads is None or device.kind != "cpu":
+        return {}
+    return {"OMP_NUM_THREADS": str(settings.threads), "MKL_NUM_THREADS": str(settings.threads)}
+
+
+def of_pinning(settings: Settings, _device: Device) -> dict[str, str]:
+    return PINNED if settings.value_of("pinning") == "cores" else {}
+
+
+def of_malloc(settings: Settings, _device: Device) -> dict[str, str]:
+    return KEEP_MEMORY if settings.malloc == "keep" else {}
+
+
+def of_onednn(settings: Settings, _device: Device) -> dict[str, str]:
+    return WITHOUT_ONEDNN if settings.value_of("onednn") == "off" else {}
+
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
-TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/tune/winners.py)
+TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/tune/said.py)
 SIZES = ", ".join(map(str, BATCHES))
 
 
@@ -27,8 +247,8 @@ ROWS = (
         "what the numbers of a step are computed in",
         stands_alone=True,
         changes="arithmetic",
-        tunes=presets.precisions_to_try,
-        fastest=presets.lowest_precision,
+        tunes=precisions_to_try,
+        fastest=lowest_precision,
         refuse=partial(refusals.refuse_feature, "precision"),
     ),
     Setting(
@@ -36,8 +256,8 @@ ROWS = (
         ("eager", "compile", "graph", "compiled_graph"),
         "`graph` is the whole step as one CUDA graph, `compiled_graph` the compiled step",
         stands_alone=True,
-        tunes=presets.executions_to_try,
-        best=presets.fastest_execution,
+        tunes=executions_to_try,
+        best=fastest_execution,
         refuse=partial(refusals.refuse_feature, "execution"),
     ),
     Setting(
@@ -45,8 +265,8 @@ ROWS = (
         ("channels_last",),
         "the order in memory that convolutions prefer",
         stands_alone=True,
-        tunes=presets.layouts_to_try,
-        best=presets.best_layout,
+        tunes=layouts_to_try,
+        best=best_layout,
         refuse=partial(refusals.refuse_feature, "layout"),
     ),
     Setting(
@@ -54,8 +274,8 @@ ROWS = (
         ("fused",),
         "the optimizer's step in one kernel",
         stands_alone=True,
-        tunes=presets.optimizers_to_try,
-        best=first_of(presets.optimizers_to_try),
+        tunes=optimizers_to_try,
+        best=first_of(optimizers_to_try),
         refuse=refusals.refuse_optimizer,
     ),
     Setting(
@@ -64,10 +284,10 @@ ROWS = (
         "how many threads compute on the processor",
         takes="a whole number from 1 on",
         kind=int,
-        tunes=presets.threads_to_try,
-        best=presets.best_threads,
+        tunes=threads_to_try,
+        best=best_threads,
         refuse=_refuse_threads,
-        environment=environments.of_threads,
+        environment=of_threads,
     ),
     switch(
         "pinning",
@@ -75,9 +295,9 @@ ROWS = (
         "system",
         "each thread stays on one core",
         "each thread stays on one core",
-        tunes=presets.pinning_to_try,
+        tunes=pinning_to_try,
         refuse=refusals.refuse_pinning,
-        environment=environments.of_pinning,
+        environment=of_pinning,
     ),
     Setting(
         "malloc",
@@ -85,10 +305,10 @@ ROWS = (
         "freed memory stays in the process",
         takes="keep (freed memory stays in the process) or system",
         accepts=lambda value: value in {"keep", "system"},
-        tunes=presets.allocators_to_try,
-        best=first_of(presets.allocators_to_try),
+        tunes=allocators_to_try,
+        best=first_of(allocators_to_try),
         refuse=refusals.refuse_malloc,
-        environment=environments.of_malloc,
+        environment=of_malloc,
     ),
     switch(
         "dropout",
@@ -96,8 +316,8 @@ ROWS = (
         "framework",
         "masks of dropout from 16-bit random numbers",
         "masks from 16-bit random numbers, on all threads",
-        tunes=presets.dropouts_to_try,
-        best=first_of(presets.dropouts_to_try),
+        tunes=dropouts_to_try,
+        best=first_of(dropouts_to_try),
     ),
     switch(
         "cudnn",
@@ -105,8 +325,8 @@ ROWS = (
         "framework",
         "cuDNN tries its algorithms for each shape, and keeps the fastest",
         "cuDNN tries its algorithms for each shape",
-        tunes=presets.cudnn_to_try,
-        best=first_of(presets.cudnn_to_try),
+        tunes=cudnn_to_try,
+        best=first_of(cudnn_to_try),
         code="torch.backends.cudnn.benchmark = True",
     ),
     switch(
@@ -115,8 +335,8 @@ ROWS = (
         "on",
         "products and convolutions of a processor without Intel's oneDNN",
         "the framework's other kernels",
-        tunes=presets.onednn_to_try,
-        environment=environments.of_onednn,
+        tunes=onednn_to_try,
+        environment=of_onednn,
         code="torch.backends.mkldnn.enabled = False",
     ),
     Setting(
@@ -163,8 +383,8 @@ ROWS = (
         "on the device; `only`: the loader without the training; `one`: the first batch again and again; `copy`: to "
         "the device, nothing computed",
         takes="published, fast, cached, resident, only, one, copy",
-        tunes=presets.inputs_to_try,
-        best=presets.best_input,
+        tunes=inputs_to_try,
+        best=best_input,
         refuse=refusals.refuse_input,
     ),
     Setting(
@@ -174,7 +394,7 @@ ROWS = (
         takes="a whole number, 0 for none besides the training's own process",
         kind=int,
         accepts=lambda value: value == "0" or is_count(value),
-        tunes=presets.workers_to_try,
+        tunes=workers_to_try,
         refuse=refusals.refuse_workers,
     ),
     Setting(
@@ -183,7 +403,7 @@ ROWS = (
         "batches that each worker of your own DataLoader prepares",
         takes="a whole number from 1 on",
         kind=int,
-        tunes=presets.prefetches_to_try,
+        tunes=prefetches_to_try,
         code="DataLoader(..., prefetch_factor={value})",
         refuse=refusals.refuse_prefetch,
     ),
@@ -192,7 +412,7 @@ ROWS = (
         ("host", "device"),
         "where our loader turns images: as it reads them, or on the lane's device, whole batches at once",
         takes="host (as images are read) or device (whole batches on the lane's device)",
-        tunes=presets.augments_to_try,
+        tunes=augments_to_try,
         refuse=refusals.refuse_augment,
     ),
     Setting(
@@ -215,11 +435,11 @@ ROWS = (
         takes=f"a whole number from 1 to {LARGEST_COUNT:,}, or a multiple such as 4x; or 0.5x, the half",
         changes="learning",
         kind=int,
-        accepts=batches.is_batch,
+        accepts=is_batch,
         tunes=lambda _lane: ("0.5x", "2x", "4x", "8x"),
         fields=("batch", "joined"),
-        read=batches.as_batch,
-        refuse=batches.refuse_batch,
+        read=as_batch,
+        refuse=refuse_batch,
         refused_for={"infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
     ),
     Setting(
@@ -229,7 +449,7 @@ ROWS = (
         takes="a learning rate above 0 and up to 100, such as 0.001 or 1e-3",
         changes="learning",
         kind=float,
-        accepts=batches.is_rate,
+        accepts=is_rate,
         fields=("learning_rate",),
         refuse=refusals.refuse_rate,
         refused_for={"infer": ("names a learning rate, and nothing is trained", "leave lr out")},
@@ -257,8 +477,8 @@ ROWS = (
         "no progress bar of Keras's `fit`",
         "no progress bar",
         only_of="Keras",
-        tunes=presets.progress_to_try,
-        best=first_of(presets.progress_to_try),
+        tunes=progress_to_try,
+        best=first_of(progress_to_try),
         code="model.fit(..., verbose=0)",
     ),
     Setting(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from laptime.analysis.limits import place_under_roof
-from laptime.model.lane import NO_TRAINING
+from laptime.analysis.readings import place_under_roof
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Roofline, StepWork, key_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
+from laptime.model.process import NO_TRAINING
 from laptime.model.record import LaneResult
 from laptime.workloads import find_workload
-from laptime.workloads.arithmetic import count_step
+from laptime.workloads.shapes import count_step
 
 ROOFLINE, PROFILE = "roofline", "profile"
 TRAINS_NOTHING = Missing("this lane trains nothing")

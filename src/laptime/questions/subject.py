@@ -7,19 +7,30 @@ that the user gives, or is made.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from laptime.data import describe_made, make_source, read_source
 from laptime.disk import expand_home, name_in_utf8
-from laptime.errors import UsageError
-from laptime.model.ask import Ask
-from laptime.model.dataset import DataSource
-from laptime.model.frameworks import all_frameworks, find_framework
-from laptime.model.lane import FROM_FILES
-from laptime.model.plan import Plan, PlannedLane, Subject
+from laptime.errors import TrainingError, UsageError
+from laptime.model.ask import Ask, DataSource
+from laptime.model.frameworks import FrameworkRow, all_frameworks, find_framework
+from laptime.model.machine import Device, Framework, Machine
+from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
+from laptime.model.process import FROM_FILES, Lane
+from laptime.model.record import Record
 from laptime.model.workload import AT_WIDTH, Adam, Workload, name_at_width
+from laptime.planner.lanes import default_framework, parse_lane
+from laptime.planner.plan import name_device
+from laptime.planner.refusals import refuse_kind
+from laptime.planner.settings import cuts_batches
+from laptime.questions.sweep.cells import read_axes
+from laptime.run.launchers import LOCAL, Launcher
+from laptime.run.runner import ProcessRunner
+from laptime.run.scout import Failure, ask_training, scout_with_training
 from laptime.workloads import find_workload
 
 TRAINING_LINES = {  # of a function that laptime can call, by the family of frameworks
@@ -345,3 +356,186 @@ def _lanes_of_built_in(plan: Plan) -> list[PlannedLane]:
     if not plan.subject.is_built_in:
         return []
     return [lane for lane in plan.lanes if find_framework(lane.framework).runs_own_code]
+
+
+# A user's own code: what kind of training its function returns, and when its errors end a question.
+#
+# An error of this code meets every lane, so it is reported once, with its place, and not lane by lane. An error that
+# may be one lane's alone (memory, a device, a setting) is not: so a question ends only where nothing of the training
+# has worked yet, and where the error has met every framework and kind of device in the race.
+
+PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
+STEPS = ("jax", "torch", "python")  # the families of frameworks that run a step function
+ON_LOAD = "load"  # the file's import or its function raised, before anything was placed on a device
+IN_PLACE = ("own", ON_LOAD)  # errors that name file and line
+TRACEBACK = "Traceback (most recent call last):\n"  # what follows says where a script failed, and is enough
+BY_ITS_CODE = (*IN_PLACE, "exit", "error", "TrainingError")
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is known of a training before it runs: what kind it is, and what the framework sees that was asked."""
+
+    own: OwnTraining | None = None
+    seen: Framework | None = None
+
+
+class OwnCode:
+    """Ends a question with a TrainingError as soon as a training's own code keeps all its lanes from running."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._subject_of = plan.subject_of
+        self._untried = {
+            training.name: {
+                (lane.framework, lane.device.kind) for lane in plan.lanes if plan.subject_of(lane) == training
+            }
+            for training in plan.subjects
+        }
+        self._works = {training.name for training in plan.subjects if training.is_built_in}
+
+    def look_at(self, lane: PlannedLane, runner: ProcessRunner) -> None:
+        """Note how a lane's process ended, or how far it came."""
+        if runner.works:
+            self.note_success(lane)
+        elif runner.failed is not None:
+            failed = runner.failed
+            printed = runner.printed.replace(TRACEBACK, "") if self._subject_of(lane).command else ""
+            self.note_failure(lane, Failure(failed.reason, failed.kind, failed.source or printed))
+
+    def note_success(self, lane: PlannedLane) -> None:
+        """Note that the first steps of a lane's training ran without an error."""
+        self._works.add(self._subject_of(lane).name)
+
+    def note_failure(self, lane: PlannedLane, failure: Failure) -> None:
+        """Raise a TrainingError if no lane is left that could run."""
+        name = self._subject_of(lane).name
+        if name in self._works or failure.kind not in BY_ITS_CODE:
+            return
+        row, kind = find_framework(lane.framework), lane.device.kind
+        is_everywhere = failure.kind == ON_LOAD and not row.is_opaque
+        untried = self._untried[name]
+        untried -= {each for each in untried if each[0] == row.name and (is_everywhere or each[1] == kind)}
+        if not untried:
+            raise say_failure(name, failure)
+
+
+def say_failure(name: str, failure: Failure) -> TrainingError:
+    """Return an error that names the training, or the place in its file."""
+    is_named = failure.kind in IN_PLACE or failure.source or failure.reason.startswith(name.partition(":")[0])
+    return TrainingError(failure.reason if is_named else f"{name}: {failure.reason}", failure.source)
+
+
+def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Launcher = LOCAL) -> Inspection:
+    """Call the user's function once, before anything else runs, if the text of its file does not say enough.
+
+    The process that calls it scouts its framework first. Refuse lanes whose framework cannot run what it returns.
+    `own` is None if the call is not needed, or did not work for a reason that a lane will show. Raise a TrainingError
+    if the user's code raised.
+    """
+    framework = _framework_to_ask(ask, machine, subject)
+    if framework is None:
+        return Inspection()
+    environment = name_device(framework.name, PROCESSOR)
+    seen, told = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
+    if isinstance(told, Failure) and told.kind in BY_ITS_CODE and seen is not None and _may_have_started(seen):
+        told = ask_training(framework.name, subject, environment, ask.patience_s, launcher)
+    if isinstance(told, OwnTraining):
+        for text in ask.lanes:
+            refuse_kind(find_framework(parse_lane(text).framework), told, subject.name)
+        return Inspection(told, seen)
+    if told.kind in BY_ITS_CODE:
+        raise say_failure(subject.name, told)
+    return Inspection(seen=seen)
+
+
+def _may_have_started(seen: Framework) -> bool:
+    """Whether a scout may have started devices, which some code cannot bear: it configures them, or forks."""
+    has_card = any(each.usable and each.kind != PROCESSOR.kind for each in seen.devices)
+    return has_card or not find_framework(seen.name).engine.starts_late
+
+
+def family_of(training: OwnTraining, subject: Subject) -> str | None:
+    """Return the family of frameworks that can run a training."""
+    if training.kind == "step":
+        return subject.written_for if subject.written_for in STEPS else "python"
+    return subject.written_for if training.kind == "other" else training.kind
+
+
+def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> Framework | None:
+    """Return the framework in whose process the function is called, or None if nothing is to be found out."""
+    lanes = [parse_lane(text) for text in ask.lanes]
+    rows = [row for row in (find_framework(lane.framework) for lane in lanes) if row.runs_own_code]
+    if subject.file is None or len(rows) < len(lanes):
+        return None
+    fits = all(_may_run(row, subject.written_for) for row in rows)
+    on_cards = any(row.is_opaque and lane.device != "cpu" for row, lane in zip(rows, lanes, strict=True))
+    if subject.written_for is not None and fits and not _changes_data(ask, lanes) and not on_cards:
+        return None
+    guess = default_framework(machine, subject) if subject.written_for is not None or not rows else rows[0].name
+    able = [guess, *(row.name for row in rows), *(each.name for each in machine.frameworks)]
+    views = (machine.framework(name) for name in able)
+    return next((view for view in views if view is not None and view.problem is None), None)
+
+
+def _changes_data(ask: Ask, lanes: Sequence[Lane]) -> bool:
+    """Whether a lane may have other batches or workers than the user's data, which these have to allow."""
+    named = [setting for lane in lanes for setting in lane.overrides]
+    if any(key == "workers" or (key == "batch" and cuts_batches(value)) for key, value in named):
+        return True
+    swept = () if ask.sweep is None else [axis.name for axis in read_axes(ask.sweep)]
+    return bool(
+        ask.batches
+        or (ask.full is not None and ask.full.batches)
+        or ask.tune is not None
+        or not {"batch", "workers"}.isdisjoint(swept)
+    )
+
+
+def _may_run(row: FrameworkRow, family: str | None) -> bool:
+    return row.family == family or (row.family in STEPS and family in STEPS)
+
+
+# A record is data: what it names is started only if this user made it here, or says that it is trusted.
+
+SHOWN_MOST = 1_500  # characters: an error is cut at 2,000, and what is cut could hide the worst part
+
+
+def check_trusted(record: Record, trusted: str | None, *, is_ours: bool) -> None:
+    """Refuse to start what a record names, unless it is this user's or `trusted` is its id."""
+    if trusted is not None and trusted != record.id:
+        says = f"--trust names {trusted}, and the record is {record.id}"
+        raise UsageError(says, f"If you trust it: --trust {record.id}")
+    if is_ours or trusted:
+        return
+    starts = "; ".join(describe_start(record))
+    if len(starts) > SHOWN_MOST:
+        starts = f"more than fits here, {len(starts)} characters; read it whole: laptime show {record.id} --json"
+    raise UsageError(
+        f"{record.id} bears no signature of yours: it was made elsewhere, by another user, or by an older laptime. "
+        f"It would start {starts}",
+        f"If you trust all of that: --trust {record.id}",
+    )
+
+
+def describe_start(record: Record) -> Iterator[str]:
+    """Yield all that a record would start, open or reach if it were run again, whole."""
+    ask = record.ask
+    if ask.command:
+        yield f"the command: {shlex.join(ask.command)}"
+    subjects = (record.workload, *(each.subject for each in record.others))
+    for what, subject in zip_longest((ask.what, *ask.others), subjects):
+        yield _describe_training(what, subject)
+    if ask.data is not None:
+        yield f"on the data in {shlex.quote(ask.data)}"
+    if ask.on is not None:
+        yield f"on the cluster {shlex.quote(ask.on)}"
+    lanes = ", ".join(dict.fromkeys(lane.name for lane in record.lanes))
+    yield f"on {lanes or 'no lane'}"
+
+
+def _describe_training(what: str | None, subject: Subject | None) -> str:
+    if subject is not None and subject.command:
+        return f"the command: {shlex.join(subject.command)}"
+    if subject is not None and subject.file is not None:
+        return f"the code of {shlex.quote(subject.file)} ({what})"
+    return f"the training {what}"

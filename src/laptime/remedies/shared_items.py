@@ -30,8 +30,8 @@ import psutil
 
 from laptime.disk import is_alive
 from laptime.errors import UsageError
-from laptime.model.digits import brief
 from laptime.model.missing import Missing
+from laptime.model.quantities import brief
 from laptime.sensors.cgroup import memory_left_bytes, memory_limit_bytes
 
 UNITS = {"B": 1}

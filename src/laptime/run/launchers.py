@@ -10,20 +10,25 @@ imported.
 
 from __future__ import annotations
 
+import contextlib
+import queue
+import secrets
+import socket
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module, util
 from typing import Any, Protocol
 
-from laptime.errors import UsageError
-from laptime.model.fleet import NodeType
+from laptime.authentication import BACKLOG, Admission, SignedLines
+from laptime.errors import UsageError, WireError
+from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.installation import install_command
-from laptime.model.launchers import LauncherRow, Place, find_launcher
 from laptime.model.machine import NodeRoom
-from laptime.model.plan import PlannedLane
+from laptime.model.plan import LauncherRow, Place, PlannedLane, find_launcher
 from laptime.run.child import AnyChild, Child
-from laptime.run.fleet import Fleet
-from laptime.run.meeting import Meeting
+from laptime.run.node import FROM_NODE, NodeHello, NodeLink, NodeRefusal, read_hello, why_refused
 
 Tell = Callable[[str], None]
 
@@ -147,3 +152,133 @@ def open_cluster(wanted: Wanted) -> Cluster:
 def _refuse_missing(row: LauncherRow) -> None:
     if util.find_spec(row.module) is None:
         raise UsageError(f"--on {row.word}: the package {row.module} is not installed", install_command(row.extra))
+
+
+# Where agents meet the parent: it listens on one port for a whole race, and admits those that know its secret.
+
+CLOSE_S = 1.0  # it takes a millisecond, unless an agent does not take what is sent to it
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """An agent that is there. `refused` says why it cannot be used; its connection is closed then."""
+
+    hello: NodeHello
+    link: NodeLink
+    refused: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """An agent that was submitted: its ticket, and a queue into which it comes."""
+
+    ticket: str
+    arrivals: queue.SimpleQueue[Arrived] = field(default_factory=queue.SimpleQueue)
+
+
+class Meeting:
+    """Listens for agents. A thread of its own admits them, and sleeps otherwise."""
+
+    def __init__(self, address: str, secret: str = "") -> None:
+        """Listen on a free port; without a secret that the nodes have by now, make one."""
+        self.secret = secret or secrets.token_hex(32)
+        self._awaited: dict[str, Awaited] = {}
+        self._made = 0
+        try:
+            server = socket.create_server((address, 0), backlog=BACKLOG)
+        except OSError as error:
+            says = f"this machine cannot listen on {address}, where the nodes would look for it: {error}"
+            raise UsageError(says, "name an address that the nodes reach: LAPTIME_ADDRESS=10.0.0.5") from error
+        self.address, self.port = address, server.getsockname()[1]
+        self._admission = Admission(server, self.secret)
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="meeting")
+        self._listener.start()
+
+    def expect(self, ticket: str | None = None) -> Awaited:
+        """Return a ticket under which an agent may come: a new one, or this one."""
+        self._made += 1
+        awaited = Awaited(ticket or str(self._made))
+        self._awaited[awaited.ticket] = awaited
+        return awaited
+
+    def forget(self, ticket: str) -> None:
+        """Admit nobody under this ticket any more."""
+        self._awaited.pop(ticket, None)
+
+    def close(self) -> None:
+        self._admission.stop()
+        self._listener.join(CLOSE_S)
+
+    def _listen(self) -> None:
+        with contextlib.closing(self._admission):
+            while (admitted := self._admission.next()) is not None:
+                try:
+                    self._welcome(*admitted)
+                except (OSError, WireError):
+                    admitted[0].close()
+
+    def _welcome(self, connection: SignedLines, first: bytes) -> None:
+        """Hand an agent to the one that waits for it; it may be of another laptime."""
+        hello = read_hello(first)
+        awaited = None if hello is None else self._awaited.pop(hello.ticket, None)
+        if hello is None or awaited is None:  # nobody waits for it any more
+            connection.close()
+            return
+        link = NodeLink(connection, FROM_NODE)
+        refused = why_refused(hello)
+        if refused is not None:
+            with contextlib.suppress(OSError):
+                link.say(NodeRefusal(refused))
+            link.close()
+        awaited.arrivals.put(Arrived(hello, link, refused))
+
+
+# Which node the next heat of a lane gets, where each lane has nodes of one type: they take their rounds in turn.
+
+Living = Callable[[Sequence[str]], Sequence[str]]
+
+
+class Fleet:
+    """The types of a cluster's nodes, and what each node is. `living` returns those of some nodes that are there."""
+
+    def __init__(self, types: Sequence[NodeType], living: Living) -> None:
+        self.types, self._living = tuple(types), living
+        self.nodes: tuple[FleetNode, ...] = ()
+        self._home: NodeType | None = None
+        self._lost: set[str] = set()
+        self._begun: Counter[str] = Counter()
+        self._latest: dict[str, str] = {}
+
+    def note(self, nodes: Sequence[FleetNode]) -> None:
+        """Keep what was found out about each node. No heat runs on one that has a problem."""
+        self.nodes = tuple(nodes)
+
+    def first_of(self, kind: NodeType) -> FleetNode:
+        """Return a node of a type, if possible one that can be used."""
+        mine = [each for each in self.nodes if each.of == kind.name]
+        return next((each for each in mine if each.problem is None), mine[0])
+
+    def settle(self, kind: NodeType) -> None:
+        """Let what belongs to no lane run on this type's nodes."""
+        self._home = kind
+
+    def place(self, place: Place, lane: PlannedLane | None) -> Place:
+        """Return a place on the node whose turn it is."""
+        kind = lane.where if lane is not None and lane.where is not None else self._home
+        if kind is None:
+            return place
+        name = "" if lane is None else lane.name
+        able = self._able(kind) or kind.nodes
+        node = able[self._begun[name] % len(able)]
+        self._begun[name] += 1
+        self._latest[name] = node
+        return replace(place, nodes=(node,), on=kind.name)
+
+    def goes_on(self, lane: PlannedLane) -> bool:
+        """Note that the node of a lane's latest heat is gone. Return whether its type has another one."""
+        self._lost.add(self._latest.get(lane.name, ""))
+        return lane.where is not None and bool(self._able(lane.where))
+
+    def _able(self, kind: NodeType) -> tuple[str, ...]:
+        bad = self._lost | {each.node for each in self.nodes if each.problem is not None}
+        return tuple(node for node in self._living(kind.nodes) if node not in bad)

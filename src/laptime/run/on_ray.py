@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.fleet import NodeType
-from laptime.model.launchers import Place
+from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
+from laptime.model.plan import Place
 from laptime.model.process import NODE_IS_GONE
-from laptime.run.addresses import address_towards
-from laptime.run.launchers import Submission, Wanted
-from laptime.run.meeting import Meeting
+from laptime.run.launchers import Meeting, Submission, Wanted
+from laptime.run.node import address_towards
 from laptime.run.starting import NotSubmitted, make_starter, words_of
 
 ANSWER_S = 5.0

@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.fleet import NodeType
-from laptime.model.launchers import Place
+from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
-from laptime.run.addresses import LOOPBACK, address_towards
-from laptime.run.launchers import Submission, Wanted
-from laptime.run.meeting import Meeting
-from laptime.run.node_messages import SECRET
+from laptime.model.plan import Place
+from laptime.run.launchers import Meeting, Submission, Wanted
+from laptime.run.node import LOOPBACK, SECRET, address_towards
 from laptime.run.starting import NotSubmitted, make_starter, words_of
 
 ANYWHERE = (

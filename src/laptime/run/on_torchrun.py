@@ -4,7 +4,7 @@ The command of rank 0 races. On each further node, one process serves as a `Stan
 asks it for. They find rank 0 by what it wrote into torchrun's own store, which a short process reads that has PyTorch.
 
 The store is open to every program that reaches its port. So it has an address and nothing else, and is not believed:
-what answers at that address has to prove that it knows the secret of the nodes (`run/cluster_secret.py`).
+what answers at that address has to prove that it knows the secret of the nodes (`run/node.py`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,23 @@ import msgspec
 from laptime import wire
 from laptime.authentication import derive
 from laptime.errors import LaneError, UsageError, WireError
-from laptime.model.fleet import NodeType
-from laptime.model.launchers import Place
+from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
+from laptime.model.plan import Place
 from laptime.model.process import NODE_IS_GONE
-from laptime.run.addresses import address_towards
 from laptime.run.child import Silence
-from laptime.run.cluster_secret import SAME, take_cluster_secret
-from laptime.run.launchers import Submission, Wanted
-from laptime.run.meeting import Awaited, Meeting
-from laptime.run.node_messages import CONNECT_S, AgentEnded, NodeLink, NodeRefusal, StartAgent, connect_to_parent
+from laptime.run.launchers import Awaited, Meeting, Submission, Wanted
+from laptime.run.node import (
+    CONNECT_S,
+    SAME,
+    AgentEnded,
+    NodeLink,
+    NodeRefusal,
+    StartAgent,
+    address_towards,
+    connect_to_parent,
+    take_cluster_secret,
+)
 from laptime.run.starting import NotSubmitted, agent_words, make_starter, words_of
 
 STORE = "laptime.backends.torch.meeting_place"

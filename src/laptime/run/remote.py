@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
 from laptime import wire
-from laptime.errors import WireError
-from laptime.model.digits import brief
-from laptime.model.launchers import Place
+from laptime.errors import LaneError, WireError
+from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.process import NODE_IS_GONE, Template
+from laptime.model.plan import HeatOrder, Place, PlannedLane, RankPlace, largest_of, place_of
+from laptime.model.process import NODE_IS_GONE, RANK_IS_GONE, REASON_S, Template
+from laptime.model.quantities import brief
 from laptime.model.sample import Noise
-from laptime.run.child import GRACE_S, PAUSE_S, SWEEP_S, Ended, Silence, WindowReader
-from laptime.run.launchers import Submission, Tell
-from laptime.run.meeting import Arrived, Awaited, Meeting
-from laptime.run.node_messages import (
+from laptime.run.child import GRACE_S, PAUSE_S, SWEEP_S, Ended, Silence, WindowReader, refuse_within_a_heat
+from laptime.run.launchers import Arrived, Awaited, Cluster, Fleet, Meeting, Submission, Tell, Wanted, open_cluster
+from laptime.run.node import (
     Around,
     BeginChild,
     ChildBegan,
@@ -38,6 +41,7 @@ from laptime.run.node_messages import (
     Trouble,
     raw,
 )
+from laptime.run.starting import agent_words
 
 LOOK_S = 0.2  # how often it is asked whether a submitted agent has failed
 TOLD_AFTER_S = 2.0
@@ -254,3 +258,245 @@ class ReadingsOfNode:
 
     def close(self) -> None:
         """Do nothing: the agent does."""
+
+
+# A heat whose ranks are on several nodes. For a runner it is one child: that of the first rank, which leads.
+#
+# SpreadChild (first rank)  -> its agent -> laptime.heat: forks the ranks of its node, says where it is (RanksMeet)
+# RemoteChild (further node) -> its agent -> laptime.heat: forks the ranks of its node, which connect to the first
+
+END_S = 1.0
+BLAME_S = 8.0  # the first rank says what failed: only if it does not, its loss of another one is reported
+NOT_KNOWN = Missing(RANK_IS_GONE)
+
+
+class SpreadChild(RemoteChild):
+    """The process of the first rank, and with it those on other nodes."""
+
+    def __init__(
+        self, waiting: Waiting, environment: dict[str, str], others: Sequence[RemoteChild], lane: PlannedLane
+    ) -> None:
+        super().__init__(waiting, environment, is_spread=True)
+        self._others, self._counts = tuple(others), lane.spread
+        self._order: HeatOrder | None = None
+        self._failed: wire.Failed | None = None
+        self._blame_at_s = 0.0
+
+    def say(self, message: wire.FromParent) -> None:
+        match message:
+            case wire.Warm():
+                for each in self._others:
+                    each.say(message)
+            case wire.Run(order=order) | wire.Prove(order=order):
+                self._order = order
+            case wire.Observe(order=profile):
+                self._order = profile.heat
+            case _:
+                pass
+        super().say(message)
+
+    def begin(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        super().begin(timeout_s)
+        for each in self._others:
+            each.begin(max(0.0, deadline - time.monotonic()))
+
+    def hear(self, timeout_s: float) -> wire.FromChild | None:
+        deadline = time.monotonic() + timeout_s
+        self.begin(timeout_s)
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            try:
+                message = super().hear(min(left_s, LOOK_S))
+            except Silence:
+                self._look_at_others()
+                if self._failed is not None and time.monotonic() >= self._blame_at_s:
+                    return self._failed
+                if left_s <= LOOK_S:
+                    raise
+                continue
+            if isinstance(message, wire.RanksMeet):
+                self._send_others(message.place)
+                continue
+            if isinstance(message, wire.Failed) and message.reason.endswith(RANK_IS_GONE):
+                known = self._why_lost() or message
+                return wire.Failed(message.phase, known.reason, known.kind, message.peak_memory_bytes, known.source)
+            return message
+
+    def _why_lost(self) -> wire.Failed | None:
+        """Return how another rank ended, as its own node knows it."""
+        deadline_s = time.monotonic() + REASON_S
+        self._look_at_others()
+        while self._failed is None and time.monotonic() < deadline_s:
+            time.sleep(LOOK_S)
+            self._look_at_others()
+        return self._failed
+
+    def pause(self) -> None:
+        super().pause()
+        for each in self._others:
+            each.pause()
+
+    def go_on(self) -> None:
+        for each in self._others:
+            each.go_on()
+        super().go_on()
+
+    def end(self, *, grace_s: float = GRACE_S) -> Ended:
+        try:
+            return super().end(grace_s=grace_s)
+        finally:
+            for each in self._others:  # without the first rank they end on their own
+                each.end(grace_s=min(grace_s, GRACE_S))
+
+    def _send_others(self, place: RankPlace) -> None:
+        """Send each further node its ranks, and where the first rank is."""
+        assert self._order is not None
+        rank = place.rank
+        for count, each in zip(self._counts[1:], self._others, strict=True):
+            each.say(wire.Run(replace(self._order, place=replace(place, rank=rank))))
+            rank += count
+
+    def _look_at_others(self) -> None:
+        """Hear what went wrong on another node."""
+        rank = self._counts[0]
+        for count, each in zip(self._counts[1:], self._others, strict=True):
+            if self._failed is None:
+                self._failed = _failure_of(each, rank)
+                self._blame_at_s = time.monotonic() + BLAME_S
+            rank += count
+
+
+def _failure_of(child: RemoteChild, rank: int) -> wire.Failed | None:
+    try:
+        while (message := child.hear(0)) is not None:
+            if isinstance(message, wire.Failed):
+                said = f"rank {rank} on {child.node}: {message.reason}"
+                return wire.Failed(message.phase, said, message.kind, message.peak_memory_bytes, message.source)
+    except Silence:
+        return None
+    except WireError as error:
+        return wire.Failed("start", f"rank {rank}: {error.says}", "error", NOT_KNOWN)
+    ended = child.end(grace_s=END_S)
+    how = f"its process was ended by {ended.signal}" if ended.signal else RANK_IS_GONE
+    return wire.Failed("start", f"rank {rank} on {child.node}: {how}", "error", NOT_KNOWN)
+
+
+# Children on the nodes of a cluster: have an agent submitted for each, and give the child that it will relay.
+
+LEAVE_S = 5.0
+FORWARDED = ("LAPTIME_FAKE",)
+A_LOOK = "a look at a node"
+
+
+class RemoteLauncher:
+    """Has each child started by an agent on a cluster."""
+
+    is_elsewhere = True
+
+    def __init__(self, wanted: Wanted) -> None:
+        refuse_within_a_heat()
+        self.fleet: Fleet | None = None
+        self._wanted = wanted
+        self._cluster: Cluster = open_cluster(wanted)
+        self._tell: Tell = lambda _note: None
+        self._submitted: list[Submission] = []
+        with ExitStack() as opened:
+            opened.callback(self._cluster.close)
+            self._meeting = Meeting(self._cluster.address, self._cluster.secret)
+            opened.callback(self._meeting.close)
+            self._cluster.open(self._meeting)
+            self._rooms = self._cluster.rooms()
+            opened.pop_all()
+
+    def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> RemoteChild:
+        if lane is not None and lane.spread:
+            return self._start_apart(environment, lane)
+        place = largest_of(self._wanted.scouts, self._rooms) if lane is None else place_of(lane)
+        if self.fleet is not None:
+            place = self.fleet.place(place, lane)
+        return self._start(environment, place, lane.name if lane else A_LOOK)
+
+    def _start(self, environment: dict[str, str], place: Place, name: str) -> RemoteChild:
+        awaited = self._meeting.expect()
+        submission = self._cluster.submit(self._words(awaited), self._meeting.secret, place)
+        return RemoteChild(self._wait_for(awaited, submission, name, place), _forwarded() | environment)
+
+    def _start_apart(self, environment: dict[str, str], lane: PlannedLane) -> SpreadChild:
+        """Start a process on each node over which a lane is spread: the first of them leads the others."""
+        places = [place_of(lane, count) for count in lane.spread]
+        awaited = [self._meeting.expect() for _ in places]
+        submitted = self._cluster.submit_apart(list(map(self._words, awaited)), self._meeting.secret, places)
+        first, *others = [
+            self._wait_for(one, submission, lane.name, place)
+            for one, submission, place in zip(awaited, submitted, places, strict=True)
+        ]
+        told = _forwarded() | environment
+        return SpreadChild(first, told, [RemoteChild(each, told, is_spread=True) for each in others], lane)
+
+    def _words(self, awaited: Awaited) -> list[str]:
+        return agent_words(self._meeting.address, self._meeting.port, awaited.ticket)
+
+    def _wait_for(self, awaited: Awaited, submission: Submission, name: str, place: Place) -> Waiting:
+        self._submitted = [each for each in self._submitted if each.problem() is None]
+        self._submitted.append(submission)
+        request = Request(name, place, self._wanted.word, self._tell, self._wanted.patience_s)
+        return Waiting(self._meeting, awaited, submission, request)
+
+    def look(self) -> Machine:
+        """Describe a node as those on which the lanes will run."""
+        child = self.start({})
+        try:
+            return replace(child.look_around(self._wanted.patience_s), nodes=self._rooms)
+        except WireError as error:
+            raise LaneError(f"--on {self._wanted.word}: {error.says}", error.hint) from error
+        finally:
+            child.abandon()
+
+    def look_at_each(self, each: str) -> Fleet:
+        """Find the types of the cluster's nodes, and describe all nodes that have one."""
+        fleet = Fleet(self._cluster.find_types(each), self._cluster.living)
+        deadline = time.monotonic() + self._wanted.patience_s
+        asked = [
+            (kind, node, self._start({}, replace(self._wanted.scouts, nodes=(node,), on=kind.name), A_LOOK))
+            for kind in fleet.types
+            for node in kind.nodes
+        ]
+        try:
+            fleet.note([_look(FleetNode(node, kind.name), child, deadline) for kind, node, child in asked])
+        finally:
+            for _, _, child in asked:
+                child.abandon()
+        self.fleet = fleet
+        return fleet
+
+    def why_alone(self, lanes: Sequence[PlannedLane]) -> str | None:
+        return self._cluster.why_alone([place_of(lane) for lane in lanes])
+
+    def report_to(self, tell: Tell) -> None:
+        self._tell = tell
+
+    def close(self) -> None:
+        """Leave the cluster. Agents end as their children do, so they are given a moment first."""
+        self._meeting.close()
+        deadline = time.monotonic() + LEAVE_S
+        for submission in self._submitted:
+            while submission.problem() is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+            submission.cancel()
+        self._cluster.close()
+
+
+def _look(node: FleetNode, child: RemoteChild, deadline: float) -> FleetNode:
+    """Return a node with its description, or with why it has none. Its place is free afterwards."""
+    try:
+        machine = child.look_around(max(deadline - time.monotonic(), LOOK_S), drivers=True)
+        return replace(node, host=child.node, machine=machine)
+    except WireError as error:
+        return replace(node, host=child.node, problem=error.says)
+    finally:
+        child.abandon()
+
+
+def _forwarded() -> dict[str, str]:
+    return {name: os.environ[name] for name in FORWARDED if name in os.environ}

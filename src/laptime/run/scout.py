@@ -12,12 +12,12 @@ from types import UnionType
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
-from laptime.model.digits import brief
-from laptime.model.inference import AnswerReference
 from laptime.model.limits import Peak, PeakOrder
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnTraining, PlannedLane, Subject
+from laptime.model.protocol import AnswerReference
+from laptime.model.quantities import brief
 from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import AnyChild, Silence
 from laptime.run.launchers import LOCAL, Launcher

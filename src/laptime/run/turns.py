@@ -6,25 +6,30 @@ drift cancels in their ratio. Each heat still has its own process.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from types import MappingProxyType, TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 import psutil
 
 from laptime import wire
-from laptime.errors import WireError
+from laptime.errors import LaneError, WireError
 from laptime.model.machine import Device
-from laptime.model.plan import Pace
+from laptime.model.plan import Pace, PlannedLane
 from laptime.model.process import Dnf
-from laptime.model.sample import SLOW_SPELL
+from laptime.model.quantities import brief
+from laptime.model.sample import SLOW_SPELL, Window
 from laptime.run.answers import InferenceRunner
-from laptime.run.heats import HeatRunner
-from laptime.run.runner import Started
-from laptime.run.slow_spells import find_slow_spells
-from laptime.run.turn_steps import Entrant, TurnSteps, choose_steps, fit_steps
+from laptime.run.child import Silence
+from laptime.run.launchers import LOCAL, Launcher
+from laptime.run.runner import HeatRunner, Started
+from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 REACH_FACTOR = 4  # and this many times, to reach the step at which something was seen
@@ -215,3 +220,269 @@ def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
         return turns >= TURNS_LEAST
     counted_s = spent_s * (turns - min(repeated, pace.reruns_max)) / turns
     return counted_s >= ENOUGH * pace.measure_s and turns - min(repeated, pace.reruns_max) >= pace.windows_min
+
+
+# Which steps the heats of a round time in a turn: the same ones, wherever their steps take about as long.
+#
+# Steps change while a training learns: its numbers become tiny, its sequences grow. So a lane that is faster must not
+# be timed at later steps. A card may take 300 steps while a processor takes one, and then a turn of the same steps
+# would be over before its clock is up: such lanes have turns of their own, and `analysis.rounds` compares what is
+# comparable. So has a lane whose turns would become too long for what the others need: a card takes hundreds of steps
+# until its clock is up, and a lane of slower steps would take as many.
+
+FAR = 8.0  # the slowest lane's step over the fastest one's, up to which they time the same steps
+SHORTEST_S = 0.1  # of a turn, so that the kernel's ticks show what other processes did
+DEAR = 2.0  # times as long as of its own: the longest turns that a lane takes so that others time the same steps
+CATCH_UP_S = 3.0  # the longest that it takes to come to where they begin
+LONGEST = 4  # windows: a common multiple of two frameworks' strides may make turns this much longer
+LATER = 8  # further steps that a heat may take to time the same ones as other rounds
+SHORTER = 0.1  # of a unit: a turn may be this much short
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSteps:
+    """The steps of a heat's turns: `steps` in each, the first after `after` steps, the others after `untimed` ones."""
+
+    after: int
+    untimed: int
+    steps: int
+
+    def order(self, turn: int) -> wire.TakeTurn:
+        return wire.TakeTurn(self.steps, self.after + turn * (self.untimed + self.steps))
+
+    def shifted(self, steps: int) -> TurnSteps:
+        """Return the same turns, later by some steps."""
+        return replace(self, after=self.after + steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A heat that waits for its first turn: what it needs, and the steps that it took so far."""
+
+    needs: wire.TurnNeeds
+    taken: int
+
+
+def choose_steps(entrants: Sequence[Entrant], window_s: float, least: int = 0) -> list[TurnSteps]:
+    """Return the steps of each heat's turns, the first of them after at least `least`."""
+    chosen: dict[int, TurnSteps] = {}
+    for group in _groups(entrants, window_s):
+        steps = _steps_of([entrants[each] for each in group], window_s, least)
+        chosen.update(dict.fromkeys(group, steps))
+    return [chosen[each] for each in range(len(entrants))]
+
+
+def fit_steps(kept: Sequence[TurnSteps], entrants: Sequence[Entrant]) -> list[TurnSteps]:
+    """Return the turns of an earlier round, where heats of the same turns went beyond their begin all later by that."""
+    fitted: dict[TurnSteps, TurnSteps] = {}
+    for steps in set(kept):
+        group = [each for mine, each in zip(kept, entrants, strict=True) if mine == steps]
+        over = max(each.taken + steps.untimed - steps.after for each in group)
+        stride = math.lcm(*(each.needs.stride for each in group))
+        fitted[steps] = steps.shifted(max(math.ceil(over / stride), 0) * stride)
+    return [fitted[steps] for steps in kept]
+
+
+def _groups(entrants: Sequence[Entrant], window_s: float) -> list[list[int]]:
+    """Group the heats that can time the same steps, from the slowest on."""
+    groups: list[list[int]] = []
+    for number in sorted(range(len(entrants)), key=lambda each: -entrants[each].needs.step_ns):
+        for group in groups:
+            if _may_join(entrants[number], [entrants[each] for each in group], window_s):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
+
+
+def _may_join(entrant: Entrant, group: Sequence[Entrant], window_s: float) -> bool:
+    slowest_ns = group[0].needs.step_ns
+    if slowest_ns > FAR * entrant.needs.step_ns:
+        return False
+    unit = math.lcm(entrant.needs.unit, *(each.needs.unit for each in group))
+    is_common = unit == max(entrant.needs.unit, *(each.needs.unit for each in group))
+    if not is_common and unit * slowest_ns > LONGEST * window_s * 1e9:
+        return False
+    together = _steps_of([*group, entrant], window_s, 0)
+    return all(_is_cheap(each, together, window_s) for each in (*group, entrant))
+
+
+def _is_cheap(entrant: Entrant, together: TurnSteps, window_s: float) -> bool:
+    """Whether turns together with others take a heat hardly longer than turns of its own."""
+    alone = _steps_of([entrant], window_s, 0)
+    further = together.after - together.untimed - entrant.taken
+    catch_up_s = further * entrant.needs.step_ns / 1e9
+    is_near = further <= LATER or catch_up_s <= CATCH_UP_S
+    return is_near and together.untimed + together.steps <= DEAR * (alone.untimed + alone.steps)
+
+
+def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnSteps:
+    """Return turns that last `window_s` in the mean of the lanes, and in no lane too short to see disturbances."""
+    times_s = [max(each.needs.step_ns, 1.0) / 1e9 for each in group]
+    fitting = max(window_s * len(group) / sum(times_s), SHORTEST_S / min(times_s))
+    unit = math.lcm(*(each.needs.unit for each in group))
+    stride = math.lcm(*(each.needs.stride for each in group))
+    units = max(math.ceil(fitting / unit - SHORTER), *(math.ceil(each.needs.least / unit) for each in group), 1)
+    untimed = math.ceil(max(each.needs.warm for each in group) / stride) * stride
+    taken = math.ceil(max(each.taken for each in group) / stride) * stride + untimed
+    wanted = math.ceil(least / stride) * stride
+    after = wanted if taken < wanted <= taken + LATER else taken
+    return TurnSteps(after, untimed, units * unit)
+
+
+# Find the spells in which the whole machine was slow: slow windows of different heats, one directly after another.
+#
+# Seen on a shared virtual machine: steps took twice as long for a second or two while the heats used all cores and no
+# other process ran. The cause is not known; perhaps another machine on the same host. A lane's own slow steps look
+# different: the other lane is as fast as ever next to them.
+
+SLOW = 1.25  # times the step of the heat's fastest undisturbed window
+
+
+def find_slow_spells(heats: Sequence[Sequence[Window]]) -> list[tuple[int, int]]:
+    """Return the windows in such spells, each as the number of its heat and its number within the heat."""
+    fastest = [min((_step_ns(each) for each in windows if each.flag is None), default=0.0) for windows in heats]
+    timed = sorted(
+        (window.start_ns, heat, number, _step_ns(window) > SLOW * fastest[heat] > 0)
+        for heat, windows in enumerate(heats)
+        for number, window in enumerate(windows)
+    )
+    found: list[tuple[int, int]] = []
+    for is_slow, run in groupby(timed, key=lambda each: each[3]):
+        spell = [(heat, number) for _, heat, number, _ in run]
+        if is_slow and len({heat for heat, _ in spell}) > 1:
+            found += spell
+    return found
+
+
+def _step_ns(window: Window) -> float:
+    return (window.end_ns - window.start_ns) / window.steps
+
+
+# Start children before their turn: they import their frameworks in parallel, and wait while others are timed.
+#
+# A framework takes seconds to import, on one core. Each heat still has its own process, in which nothing was built and
+# no device was used. With two cores per child, its start-up takes no longer than alone. Where rounds are worth more
+# than that, there is a child on each core, and the start-up of a lane is the shortest of its heats. Where a framework
+# bears it, only a lane's first heats import: the others are forked (laptime.run.templates).
+
+CORES_A_CHILD = 2
+MOST_AT_ONCE = 8  # each holds some hundred megabytes
+
+
+class Prestarter:
+    """Starts a child for each lane that is ready for its order, and ends the children that were not taken.
+
+    `importing_s` is how long it has waited so far for templates that heats are then forked from, once each.
+    """
+
+    def __init__(
+        self, cores: int, patience_s: float, cores_a_child: int = CORES_A_CHILD, launcher: Launcher = LOCAL
+    ) -> None:
+        self._launcher = launcher
+        # A child on a cluster that waits for its turn holds a place that another may wait for.
+        self._at_once = 1 if launcher.is_elsewhere else max(1, min(cores // cores_a_child, MOST_AT_ONCE))
+        self._patience_s = patience_s
+        self._waiting: list[PlannedLane] = []
+        self._held: dict[str, Started] = {}
+        self._templates = HeatTemplates()
+        self.importing_s, self._imports = 0.0, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        for started in self._held.values():
+            started.child.abandon()
+        self._templates.close()
+
+    def line_up(self, lanes: Iterable[PlannedLane]) -> None:
+        """Set the lanes whose children will be taken next, in order."""
+        self._waiting = list(lanes)
+
+    def start_ahead(self, lanes: Iterable[PlannedLane]) -> None:
+        """Start the templates of the first heats of these lanes, as many as may start at once; wait for none."""
+        begun = 0
+        with contextlib.suppress(LaneError):  # the heats will report it
+            for lane in () if self._launcher.is_elsewhere else lanes:
+                begun += begun < self._at_once and self._templates.begin_ahead(lane)
+
+    def take_alone(self, lane: PlannedLane) -> Started | None:
+        """Return a child for what is no heat, forked like the heats of this lane; None where these are no forks."""
+        if self._launcher.is_elsewhere or not may_fork(lane):
+            return None
+        self.line_up([lane])
+        return self.take(lane)
+
+    def take(self, lane: PlannedLane) -> Started:
+        """Return the lane's child. If it does not exist yet, start the next children, as many as may start at once."""
+        if lane.name not in self._held:
+            coming, self._waiting = self._waiting[: self._at_once], self._waiting[self._at_once :]
+            self._start(coming)
+        return self._held.pop(lane.name)
+
+    def expect_imports_s(self, lanes: Iterable[PlannedLane]) -> float:
+        """Return how long the templates take that the next heats of these lanes lack, by those before."""
+        return self._templates.missing(lanes) * self.importing_s / max(1, self._imports)
+
+    def pass_over(self, lane: PlannedLane) -> None:
+        """Skip a lane. End its child if it was started."""
+        self._waiting = [each for each in self._waiting if each.name != lane.name]
+        if lane.name in self._held:
+            self._held.pop(lane.name).child.abandon()
+
+    def _start(self, lanes: list[PlannedLane]) -> None:
+        """Start these children, or as many as the system allows. All have the same deadline."""
+        deadline = time.monotonic() + self._patience_s
+        begun: list[tuple[PlannedLane, HeatTemplate | None]] = []
+        for lane in lanes:
+            try:
+                template = None if self._launcher.is_elsewhere else self._templates.begin(lane)
+                if template is None:
+                    self._begin_fresh(lane)
+            except LaneError:
+                if not begun:
+                    raise
+                self._waiting = [*lanes[len(begun) :], *self._waiting]
+                break
+            begun.append((lane, template))
+        for lane, template in begun:
+            self._held[lane.name] = self._fork(lane, template, deadline) or self._await(lane, deadline)
+
+    def _begin_fresh(self, lane: PlannedLane) -> None:
+        child = self._launcher.start(lane.environment, lane)
+        self._held[lane.name] = Started(child)
+        child.say(wire.Warm(lane.framework))
+
+    def _fork(self, lane: PlannedLane, template: HeatTemplate | None, deadline: float) -> Started | None:
+        """Fork a heat; if that is not possible, begin a fresh process. The heat then reports what goes wrong."""
+        if template is None:
+            return None
+        began_s, is_new = time.monotonic(), template.told is None
+        is_ready = template.make_ready(deadline)
+        if is_new:
+            self._imports += 1
+            self.importing_s += time.monotonic() - began_s
+        if is_ready:
+            with contextlib.suppress(LaneError):
+                return Started(ForkedChild(template))
+        self._begin_fresh(lane)
+        return None
+
+    def _await(self, lane: PlannedLane, deadline: float) -> Started:
+        """Wait until a child is warm. The heat reports what goes wrong."""
+        child = self._held[lane.name].child
+        heard: list[wire.FromChild] = []
+        try:
+            while (message := child.hear(deadline - time.monotonic())) is not None:
+                heard.append(message)
+                if isinstance(message, wire.Warmed | wire.Failed):
+                    break
+        except Silence:
+            return Started(child, tuple(heard), f"no message for {brief(self._patience_s)} s; stopped")
+        except WireError as error:
+            return Started(child, tuple(heard), str(error))
+        return Started(child, tuple(heard))

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laptime.errors import SensorError
-from laptime.model.card import Card, card_of, normal_bus
-from laptime.model.machine import Device
+from laptime.model.machine import Card, Device, card_of, normal_bus
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.files import OpenFile, read_link_generation, read_number, read_word
+from laptime.sensors.base import OpenFile, read_link_generation, read_number, read_word
 
 VENDOR = "0x1002"
 NO_CARD = "no graphics card of AMD with the driver amdgpu is under /sys/class/drm"

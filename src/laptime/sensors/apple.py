@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from laptime.errors import SensorError
-from laptime.model.card import Card, card_of
+from laptime.model.machine import Card, card_of
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laptime.model.missing import Missing
-from laptime.sensors.files import read_lines
+from laptime.sensors.base import read_lines
 
 ROOT = Path("/sys/fs/cgroup")
 PROC = Path("/proc")

@@ -13,7 +13,7 @@ from pathlib import Path
 from laptime.errors import SensorError
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.files import OpenFile, read_word
+from laptime.sensors.base import OpenFile, read_word
 
 NO_METER = "no meter of the processor's energy is under /sys/class/powercap, as in most virtual machines"
 

@@ -1,7 +1,6 @@
 """Saved results: records, their list, and the references of proofs."""
 
-from laptime.store.files import home_folder, list_records, new_id, records_folder, save
-from laptime.store.lookup import find, load
+from laptime.store.files import find, home_folder, list_records, load, new_id, records_folder, save
 from laptime.store.references import load_reference, save_reference
 from laptime.store.schema import decode, encode
 

@@ -9,9 +9,8 @@ from typing import Final
 
 from laptime.disk import expand_home, remove_stale, write_new
 from laptime.errors import RecordError, StoreError
-from laptime.model.kept import FileCheck, Imported
-from laptime.store.files import is_file, living, not_saved, path_of, read_bytes, records_folder
-from laptime.store.lookup import find
+from laptime.model.record import FileCheck, Imported
+from laptime.store.files import find, is_file, living, not_saved, path_of, read_bytes, records_folder
 from laptime.store.schema import decode, decode_as_found, encode
 
 HINT_OTHER = (

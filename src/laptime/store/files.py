@@ -5,9 +5,13 @@ from __future__ import annotations
 import atexit
 import bisect
 import contextlib
+import difflib
 import errno
+import hashlib
+import hmac
 import os
 import random as randomness
+import re
 import secrets
 import stat
 import time
@@ -20,14 +24,14 @@ from pathlib import Path
 
 import platformdirs
 
-from laptime.disk import SUFFIX, own_folder, remove_stale, write_atomically
+from laptime.disk import SUFFIX, expand_home, own_folder, remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
 from laptime.model.installation import installed_version
 from laptime.model.record import SCHEMA, Record, RecordRow
-from laptime.store import index, signing
+from laptime.store import index
 from laptime.store.index import row_of, unreadable_row
+from laptime.store.lock import is_gone, this_process
 from laptime.store.schema import HINT_MEMORY, decode, encode
-from laptime.store.writer import is_gone, this_process
 from laptime.visible import encodable
 
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
@@ -112,7 +116,7 @@ def save(record: Record) -> Path:
     """
     path = path_of(record.id)
     data = encode(replace(record, writer=this_process() if record.status == "running" else None))
-    data = signing.sign(data, home_folder())
+    data = sign(data, home_folder())
     try:
         write_atomically(path, data, is_private=bool(record.ask.command))
     except OSError as error:
@@ -376,3 +380,203 @@ def _are_still_faulty(head: index.Head) -> bool:
 def _reader() -> str:
     """Return what reads records: another version of laptime may read what this one cannot."""
     return f"laptime {installed_version()}, schema {SCHEMA}"
+
+
+# Which record a name means: an id or its beginning, a file, `latest`, or `@label`.
+
+LATEST = "latest"
+LABEL = "@"  # before a label, where a record is named
+COMPARED = 2_000  # the newest ids, of which the nearest to a wrong one are named
+LABEL_HINT = "`laptime race --label NAME` gives a record a label."
+
+
+def load(name: str) -> Record:
+    """Load a record by its id, a unique beginning of the id, a file, `latest`, or `@label`."""
+    return read(find(name))
+
+
+def load_own(name: str) -> Record:
+    """Load a record that will be continued, and so saved again. Refuse it if another record here has its id."""
+    record = load(name)
+    try:
+        own = read(path_of(record.id)) if is_file(path_of(record.id)) else record
+    except RecordError:
+        own = None
+    if own is None or own.started != record.started:
+        says = f"{record.id} is the id of another record here, which would be written over"
+        raise RecordError(says, f"Set LAPTIME_HOME to another folder, or move {path_of(record.id)} away.")
+    return record
+
+
+def load_ours(name: str) -> Record | None:
+    """Load a record, unless this user did not make it here."""
+    record = load(name)
+    return record if is_ours(record, name) else None
+
+
+def is_ours(record: Record, name: str) -> bool:
+    """Whether this user made this very record here: the file that `name` means holds it signed, or the store does."""
+    content = encode(record)
+    for found_by in (name, record.id):
+        with contextlib.suppress(RecordError):
+            data = read_bytes(path := find(found_by))
+            if is_signed(data, home_folder()) and encode(living(decode(data, str(path)))) == content:
+                return True
+    return False
+
+
+def find(name: str) -> Path:
+    """Return the file that `name` means; a RecordError names the nearest records."""
+    if name == LATEST:
+        return _latest()
+    if name.startswith(LABEL):
+        return _labelled(name.removeprefix(LABEL))
+    if is_file(path_of(name)):
+        return path_of(name)
+    if os.sep in name or name.endswith(".json") or is_file(Path(name)):
+        return expand_home(name, "the record's name")
+    return _begun_by(name)
+
+
+def find_removable(name: str) -> str:
+    """Return the id of a record that may be removed: one in the folder of records that no process is writing."""
+    path = find(name)
+    if path.absolute().parent != records_folder().absolute():
+        raise RecordError(f"{path} is not in the folder of records", "Give a record's id, or delete the file yourself.")
+    status: str = "unreadable"
+    with contextlib.suppress(RecordError):
+        status = read(path).status
+    if status == "running":
+        raise RecordError(f"{path.stem} is still running", "Wait for its end, or end it with Ctrl-C.")
+    return path.stem
+
+
+def _latest() -> Path:
+    rows = list_records()
+    if not rows:
+        raise RecordError("there are no records yet", "`laptime race` makes one.")
+    readable = next((row for row in rows if row.unreadable is None), rows[0])
+    return path_of(readable.id)
+
+
+def _labelled(label: str) -> Path:
+    """Return the newest readable record with this label."""
+    rows = [row for row in list_records() if row.label is not None and row.unreadable is None]
+    found = next((row for row in rows if row.label == label), None)
+    if found is not None:
+        return path_of(found.id)
+    labels = list(dict.fromkeys(row.label for row in rows if row.label is not None))
+    near = difflib.get_close_matches(label, labels, n=3, cutoff=0.5) or labels[:3]
+    hint = f"Nearest: {_few([LABEL + each for each in near])}. {LIST_HINT}" if near else LABEL_HINT
+    raise RecordError(f"no record has the label {label!r}", hint)
+
+
+def _begun_by(name: str) -> Path:
+    ids = [each.removesuffix(".json") for each in list_names() if each.endswith(".json")]
+    begun = sorted(each for each in ids if name and each.startswith(name) and is_file(path_of(each)))
+    if len(begun) == 1:
+        return path_of(begun[0])
+    if begun:
+        raise RecordError(f"{name!r} begins {len(begun)} records: {_few(begun)}", "Give more of the id.")
+    near = difflib.get_close_matches(name, sorted(ids)[-COMPARED:], n=3, cutoff=0.5)
+    raise RecordError(f"there is no record {name!r}", f"Nearest: {_few(near)}. {LIST_HINT}" if near else LIST_HINT)
+
+
+def _few(ids: list[str]) -> str:
+    return ", ".join(ids[:5]) + (" and others" if len(ids) > 5 else "")
+
+
+# Where profilers' traces are: one compressed file per lane, in a folder next to that of the records.
+
+LONGEST_NAME = 100
+
+
+def place_trace(record_id: str, lane: str) -> Path:
+    """Return the file for a lane's trace. Remove what killed children left in the folder."""
+    folder = home_folder() / "traces"
+    remove_stale(folder)
+    return folder / f"{record_id}-{_plain(lane)}.json.gz"
+
+
+def drop_all(record_id: str) -> None:
+    """Remove the traces of a record that is removed."""
+    with contextlib.suppress(OSError):
+        for path in (home_folder() / "traces").glob(f"{record_id}-*.json.gz"):
+            path.unlink()
+
+
+def _plain(lane: str) -> str:
+    """Return a lane's name as a file name. A digest separates names that are shortened or become the same here."""
+    plain = re.sub(r"[^A-Za-z0-9=.]+", "-", lane)
+    if plain == lane.replace("/", "-") and len(plain) <= LONGEST_NAME:
+        return plain
+    return f"{plain[:LONGEST_NAME]}-{hashlib.sha256(lane.encode()).hexdigest()[:8]}"
+
+
+# Which records this user made here: laptime signs what it saves with a key in LAPTIME_HOME that its owner alone reads.
+#
+# A record is data, and may come from anybody. To race one again, or to resume it, starts what it names: a command, the
+# code of a file, heats on a cluster. That takes a signature of this key, or the user's word. A signature is the last
+# member of a record's file, over all bytes before it: it holds whatever schema the file has.
+
+KEY_BYTES = 32
+SIGNATURE = re.compile(rb',"signature":"([0-9a-f]{64})"\}\s*\Z')
+OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+OF_OWNER = stat.S_IRUSR | stat.S_IWUSR
+
+
+def sign(data: bytes, home: Path) -> bytes:
+    """Return a record's JSON with a signature as its last member. Where no key can be kept, it stays as it is."""
+    key = _read_key(home) or _make_key(home)
+    return data if key is None else data[:-1] + f',"signature":"{_signed_digest(key, data[:-1])}"}}'.encode()
+
+
+def is_signed(data: bytes, home: Path) -> bool:
+    """Whether these bytes of a file were signed with this user's key."""
+    found, key = SIGNATURE.search(data), _read_key(home)
+    if found is None or key is None:
+        return False
+    return hmac.compare_digest(_signed_digest(key, data[: found.start()]), found[1].decode())
+
+
+def _signed_digest(key: bytes, data: bytes) -> str:
+    return hmac.new(key, data, hashlib.sha256).hexdigest()
+
+
+def _place(home: Path) -> Path:
+    """Return where the key is. Users who share a LAPTIME_HOME have a key each."""
+    return home / f"laptime-key-{os.getuid()}"
+
+
+def _read_key(home: Path) -> bytes | None:
+    """Return the key, unless there is none that this user alone could have written and can read."""
+    data = b""
+    with contextlib.suppress(OSError):
+        file = os.open(_place(home), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            status = os.fstat(file)
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & OF_OTHERS:
+                data = os.read(file, KEY_BYTES + 1)
+        finally:
+            os.close(file)
+    return data if len(data) == KEY_BYTES else None
+
+
+def _make_key(home: Path) -> bytes | None:
+    """Make the key, unless another process was faster."""
+    place = _place(home)
+    whole = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
+    with contextlib.suppress(OSError):
+        home.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(whole, flags, OF_OWNER)
+        try:
+            os.write(file, secrets.token_bytes(KEY_BYTES))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        with contextlib.suppress(FileExistsError):
+            place.hardlink_to(whole)
+    with contextlib.suppress(OSError):
+        whole.unlink()
+    return _read_key(home)

@@ -2,21 +2,85 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
 from itertools import chain
 from math import inf, isfinite, nan
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
 from laptime.errors import RecordError
 from laptime.model.installation import upgrade_command
-from laptime.model.questions import find_question
-from laptime.model.record import SCHEMA, Record
-from laptime.store.sound import is_sound, list_faults
-from laptime.store.upgrades import UPGRADES, Tree
+from laptime.model.profile import Operator, Profile
+from laptime.model.protocol import LapFactor, LapResult
+from laptime.model.questions import QUESTIONS, find_question
+from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFactor, Record
+from laptime.model.sample import Window
+from laptime.questions.scale.nouns import LinkCost
+from laptime.questions.why.nouns import Factor
 from laptime.visible import encodable
+
+# Upgrades of older records to the current schema: one function per schema, on plain JSON.
+
+Tree = dict[str, Any]
+
+OF_A_PROCESS = ("status", "phases_s", "notes", "dnf", "timeline", "versions", "parameters", "items_per_step",
+                "peak_memory_bytes", "device_memory_bytes")  # fmt: skip
+
+
+def to_schema_2(tree: Tree) -> Tree:
+    """Move the process of each heat and training into `process`, the answer into `answer`, and "class" to "steady"."""
+    tree = dict(tree)
+    comparisons, why = tree.pop("comparisons", []), tree.pop("why", None)
+    full, infer = tree.pop("full", None), tree.pop("infer", None)
+    tree["lanes"] = [_lane(lane) for lane in tree["lanes"]]
+    question = tree["question"]
+    if question == "full":
+        tree["answer"] = {**full, "runs": [_with_process(run, run["lane"]) for run in full["runs"]]}
+    elif question == "infer":
+        tree["answer"] = {**infer, "lanes": [_infer_lane(lane) for lane in infer["lanes"]]}
+    elif question == "why":
+        tree["answer"] = {"comparisons": comparisons, "why": why}
+    else:
+        tree["answer"] = {"comparisons": comparisons} if question == "race" else {}
+    return tree
+
+
+def _lane(lane: Tree) -> Tree:
+    return {**lane, "heats": [_heat(heat, lane) for heat in lane.get("heats", [])]}
+
+
+def _heat(heat: Tree, lane: Tree) -> Tree:
+    """Upgrade a heat. Schema 1 had versions and items only in the lane, and memory in the heat's readings."""
+    heat = dict(heat)
+    memory = heat.pop("readings", {})
+    heat["steady"] = heat.pop("class")
+    known = {"versions": lane["framework"], "items_per_step": lane.get("items_per_step")}
+    known |= {name: _whole(memory[name]) for name in ("peak_memory_bytes", "device_memory_bytes") if name in memory}
+    return _with_process({**known, **heat}, lane["name"])
+
+
+def _infer_lane(lane: Tree) -> Tree:
+    return {**lane, "heats": [_with_process(heat, heat["lane"]) for heat in lane.get("heats", [])]}
+
+
+def _with_process(run: Tree, lane: str) -> Tree:
+    process = {name: run[name] for name in OF_A_PROCESS if name in run}
+    rest = {name: value for name, value in run.items() if name not in process and name != "lane"}
+    return {"process": {"lane": lane, **process}, **rest}
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) else value
+
+
+UPGRADES: tuple[Callable[[Tree], Tree], ...] = (to_schema_2,)
+"""The function at index n turns schema n + 1 into schema n + 2."""
+
 
 ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
 """The form of a record's id. An id becomes the name of files and folders, so an id from a file must have this form."""
@@ -176,3 +240,198 @@ def _all_finite(values: Sequence[Any]) -> bool:
         return not values or (all(map(isfinite, values)) and min(values) >= -LARGEST and max(values) <= LARGEST)
     except (TypeError, OverflowError):
         return False
+
+
+# The JSON Schema of a record, made from its types: other programs check with it what laptime writes.
+#
+# It describes the bytes of the file. A number that is not finite is written as a missing value, and the form of
+# `answer` depends on `question`.
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+PLACE = "#/$defs/{name}"
+NOT_FINITE = "NotFinite"
+
+
+def record_schema() -> Tree:
+    """Return the JSON Schema of the records that this laptime writes."""
+    kinds = [Record, *(row.answer for row in QUESTIONS)]
+    _, described = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
+    parts: Tree = {name: _part(name, part) for name, part in sorted(described.items())}
+    parts[NOT_FINITE] = {
+        "description": "A number that is not finite, which JSON cannot hold.",
+        "type": "object",
+        "properties": {"missing": {"enum": list(UNFINITE)}},
+        "required": ["missing"],
+    }
+    record: Tree = parts.pop("Record")
+    record["properties"]["schema"] = {"const": SCHEMA}
+    record["properties"]["id"] = {"type": "string", "pattern": f"^{ID.pattern}$"}
+    record["properties"]["signature"] = {
+        "description": "By the laptime that saved it, over all bytes before; no other one can check it.",
+        "type": "string",
+        "pattern": "^[0-9a-f]{64}$",
+    }
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:laptime:record:{SCHEMA}",
+        **record,
+        "title": f"A record of laptime, schema {SCHEMA}",
+        "allOf": [_answer_of(row.name, row.answer.__name__) for row in QUESTIONS],
+        "$defs": parts,
+    }
+
+
+def schema_text() -> str:
+    """Return the schema as it is in docs/record.schema.json."""
+    return json.dumps(record_schema(), indent=1) + "\n"
+
+
+def _hook(kind: type) -> Tree:
+    """Describe an answer of a question that is not in the table: packages add questions."""
+    assert kind is Answer
+    return {"type": "object"}
+
+
+def _answer_of(question: str, answer: str) -> Tree:
+    """Return the rule that a record of this question has this answer."""
+    return {
+        "if": {"properties": {"question": {"const": question}}},
+        "then": {"properties": {"answer": {"$ref": PLACE.format(name=answer)}}},
+    }
+
+
+def _part(name: str, part: Tree) -> Tree:
+    """Return the schema of a class, with the limits of its figures, and numbers as the file has them."""
+    if "description" in part:
+        part["description"] = " ".join(part["description"].split())
+    limits = {field: above for field, above, _ in figures_of(_classes()[name])}
+    for field, described in part.get("properties", {}).items():
+        if field in limits:
+            _limit(described, above=limits[field])
+    made: Tree = _schema_with_unfinite(part)
+    return made
+
+
+def _limit(described: Tree, *, above: bool) -> None:
+    """Refuse a figure that no laptime writes. Lists of figures are not checked when a record is read either."""
+    for each in (described, *described.get("anyOf", ())):
+        if each.get("type") in {"number", "integer"}:
+            each["exclusiveMinimum" if above else "minimum"] = 0
+
+
+def _schema_with_unfinite(tree: Any) -> Any:
+    if isinstance(tree, list):
+        return [_schema_with_unfinite(part) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if tree.get("type") == "number":
+        limits = {key: part for key, part in tree.items() if key != "default"}
+        kept = {"default": tree["default"]} if "default" in tree else {}
+        return {"anyOf": [limits, {"$ref": PLACE.format(name=NOT_FINITE)}], **kept}
+    return {key: part if key == "default" else _schema_with_unfinite(part) for key, part in tree.items()}
+
+
+@cache
+def _classes() -> dict[str, type]:
+    """Return every class that a record may hold, by its name."""
+    return {kind.__name__: kind for kind in _inside(Record, *(row.answer for row in QUESTIONS), seen=set())}
+
+
+def _inside(*kinds: Any, seen: set[Any]) -> Iterator[type]:
+    for kind in kinds:
+        if is_dataclass(kind) and kind not in seen:
+            seen.add(kind)
+            yield kind  # type: ignore[misc]
+            yield from _inside(*get_type_hints(kind).values(), seen=seen)
+        else:
+            yield from _inside(*get_args(kind), seen=seen)
+
+
+# Find figures that laptime never writes. A file with one was damaged or edited, and is refused.
+
+NUMBERS = {int, float}
+PLAIN = {int, float, str, bool, type(None)}
+UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_mhz", "_mw", "_w", "_mib")
+OTHERS = {"median", "seconds", "steps", "items", "laps", "heats", "calls", "pairs", "seeds", "batch", "processes"}
+ABOVE_ZERO: dict[type, tuple[str, ...]] = {
+    Comparison: ("ratio",),
+    Factor: ("ratio",),
+    Forecast: ("laps", "fresh_factor"),
+    InferFactor: ("ratio",),
+    LapFactor: ("later_laps", "first_lap"),
+    LapResult: ("steps",),
+    Profile: ("steps", "plain_ms", "profiled_ms"),
+    Window: ("steps",),
+}
+MAY_BE_NEGATIVE: dict[type, tuple[str, ...]] = {
+    LinkCost: ("hidden_ms",),  # a step may pay more than an exchange alone
+    Operator: ("memory_bytes",),  # freed memory is subtracted
+}
+
+
+def is_sound(value: Any) -> bool:
+    """Whether there is no such figure. This must be fast: a list of records may read 100,000 of them."""
+    kind: type = type(value)
+    if kind is tuple:
+        return not value or type(value[0]) in PLAIN or all(map(is_sound, value))
+    if kind is dict:
+        return all(map(is_sound, value.values()))
+    return not _has_fields(kind) or _are_figures_sound(value, kind)
+
+
+@cache
+def _has_fields(kind: type) -> bool:
+    return is_dataclass(kind)
+
+
+def _are_figures_sound(value: Any, kind: type) -> bool:
+    for name, above, _ in figures_of(kind):
+        found = getattr(value, name)
+        if type(found) in NUMBERS and (found < 0 or (above and found == 0)):
+            return False
+    for name in parts_of(kind):
+        part = getattr(value, name)
+        if type(part) not in PLAIN and not is_sound(part):
+            return False
+    return True
+
+
+def list_faults(value: Any, place: str = "$") -> Iterator[str]:
+    """Yield a message for every such figure, with its place in the file."""
+    kind: type = type(value)
+    if is_dataclass(kind):
+        for name, above, expected in figures_of(kind):
+            found = getattr(value, name)
+            if isinstance(found, int | float) and (found < 0 or (above and found == 0)):
+                yield f"{place}.{name}: expected a number {expected}, got {found:g}"
+        for name in names_of(kind):
+            yield from list_faults(getattr(value, name), f"{place}.{name}")
+    elif isinstance(value, tuple) and value and not isinstance(value[0], int | float):
+        for number, part in enumerate(value):
+            yield from list_faults(part, f"{place}[{number}]")
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from list_faults(part, f"{place}.{key}")
+
+
+@cache
+def parts_of(kind: type) -> tuple[str, ...]:
+    """Return the fields of a class that may hold figures inside: not texts and single numbers, nor lists of them."""
+    return tuple(name for name, hint in get_type_hints(kind).items() if _holds_parts(hint))
+
+
+def _holds_parts(hint: Any) -> bool:
+    return is_dataclass(hint) or hint is Answer or any(map(_holds_parts, get_args(hint)))
+
+
+@cache
+def names_of(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
+
+
+@cache
+def figures_of(kind: type) -> tuple[tuple[str, bool, str], ...]:
+    """Return a class's fields of times, sizes and counts, each with whether 0 is refused and what is expected."""
+    above, free = ABOVE_ZERO.get(kind, ()), MAY_BE_NEGATIVE.get(kind, ())
+    checked = [name for name in names_of(kind) if name not in free and (name.endswith(UNITS) or name in OTHERS)]
+    return tuple((name, name in above, "above 0" if name in above else "from 0 on") for name in {*checked, *above})

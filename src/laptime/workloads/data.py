@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.model.workload import Workload
-from laptime.workloads.scaling import split_width
+from laptime.workloads.memory import split_width
 
 VIEWS = 5  # items that show the same picture
 PICTURES = 50  # in a block; a block is drawn as a whole

@@ -18,11 +18,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from laptime.model.device import DeviceKind
-from laptime.model.lane import Settings
-from laptime.model.network import AveragePool, BatchNorm, Conv, Dense, Dropout, GlobalAveragePool, Layer, MaxPool, Relu
-from laptime.model.workload import FLOAT_BYTES, Adam, Workload
-from laptime.workloads.shapes import Joined, Shape, expand, output_shape, weights_of
+from laptime.errors import UsageError
+from laptime.model.limits import (
+    AveragePool,
+    BatchNorm,
+    Conv,
+    Dense,
+    DenseBlock,
+    Dropout,
+    GlobalAveragePool,
+    Layer,
+    MaxPool,
+    Relu,
+    Reshape,
+)
+from laptime.model.machine import DeviceKind
+from laptime.model.process import Settings
+from laptime.model.workload import AT_WIDTH, FLOAT_BYTES, Adam, Workload, is_width
+from laptime.workloads.shapes import Joined, Shape, count_parameters, expand, output_shape, weights_of
 
 INDEX_BYTES = 8
 MASK_BYTES = {"cpu": FLOAT_BYTES}  # of dropout, a value; elsewhere a byte
@@ -173,3 +186,51 @@ def _item_bytes(workload: Workload) -> int:
 
 def _bytes(shape: Shape) -> int:
     return FLOAT_BYTES * math.prod(shape)
+
+
+# A built-in network at another width: filters and hidden units times a factor, all else as it is published.
+
+
+def split_width(name: str) -> tuple[str, float]:
+    """Return a workload's name without its width, and the width: 1 if there is none."""
+    plain, at, width = name.partition(AT_WIDTH)
+    if at and not is_width(width):
+        raise UsageError(f"workload '{name}': '{width}' is no width", f"such as {plain}{AT_WIDTH}0.5")
+    return plain, float(width) if at else 1.0
+
+
+def scale_workload(workload: Workload, width: float) -> Workload:
+    """Return the workload with its network at a width. No one has published results of it."""
+    if width == 1:
+        return workload
+    layers: list[Layer] = []
+    shape: Shape = workload.image_shape
+    for layer in workload.layers:
+        layers.append(_scaled(layer, shape, width))
+        shape = output_shape(layers[-1], shape)
+    scaled = replace(
+        workload,
+        name=f"{workload.name}{AT_WIDTH}{width:g}",
+        layers=tuple(layers),
+        published=replace(workload.published, claim="nothing of this width", results=()),
+    )
+    return replace(scaled, parameters=count_parameters(scaled))
+
+
+def _scaled(layer: Layer, shape: Shape, width: float) -> Layer:
+    """Return a layer at a width. A dense layer without an activation makes the outputs, and keeps its units."""
+    match layer:
+        case Conv(filters=filters):
+            return replace(layer, filters=_times(filters, width))
+        case Dense(units=units, activation="relu"):
+            return replace(layer, units=_times(units, width))
+        case DenseBlock(growth=growth):
+            return replace(layer, growth=_times(growth, width))
+        case Reshape(shape=wanted):
+            return Reshape((*wanted[:-1], math.prod(shape) // math.prod(wanted[:-1])))
+        case _:
+            return layer
+
+
+def _times(count: int, width: float) -> int:
+    return max(1, round(count * width))

@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from laptime.model.card import match_card
-from laptime.model.machine import Device
+from laptime.model.machine import Device, match_card
 from laptime.model.missing import Missing
 from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import metadata, util
+from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it allocates 3/4 of the card at once
 
 import jax
 import jaxlib
 import numpy as np
 from jax import numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from laptime.backends.base import IN_PLACE, PRODUCT, Exercise, copy_work, product_work
 from laptime.backends.cuda import ask_driver, identify_card
+from laptime.backends.steps import count_items
+from laptime.backends.xplane import FolderProfiler, XEvent, XLine, XPlane
 from laptime.errors import LaneError
 from laptime.model.machine import Device, DeviceKind
 from laptime.model.missing import Missing
+from laptime.model.plan import PlannedLane
 from laptime.pipelines.job import free_memory_bytes
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it allocates 3/4 of the card at once
+
 
 KINDS: dict[str, DeviceKind] = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 NOT_TOLD = Missing("JAX reports only how much of it it may take")
@@ -143,3 +151,155 @@ class JaxExercises:
             return held
 
         return Exercise(once, lambda: jax.block_until_ready(held), copy_work(held.nbytes))
+
+
+# JAX's own profiler on a lane, thread by thread or stream by stream; and how often XLA has compiled.
+
+# before JAX itself
+
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+NO_READER = "JAX {} has no reader of its own profiles (jax.profiler.ProfileData); a newer one has"
+
+
+def open_profiler(device: str, scratch: Path) -> JaxProfiler | Missing:
+    """Return the profiler of a lane on this device, or why this JAX has none whose profiles can be read."""
+    if not (hasattr(jax.profiler, "ProfileData") and hasattr(jax.profiler, "ProfileOptions")):
+        return Missing(NO_READER.format(list_versions()["jax"]))
+    return JaxProfiler(device, scratch)
+
+
+class JaxProfiler(FolderProfiler):
+    by = f"jax.profiler of JAX {list_versions()['jax']}"
+    framework = "JAX"
+
+    def watch(self, folder: Path) -> None:
+        options: Any = jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        jax.profiler.start_trace(str(folder), profiler_options=options)
+
+    def stop(self) -> None:
+        jax.profiler.stop_trace()
+
+    def planes_of(self, _data: bytes, file: Path) -> Iterable[XPlane]:
+        told: Any = jax.profiler.ProfileData.from_file(str(file))
+        return map(_read_plane, told.planes)
+
+
+def _read_plane(plane: Any) -> XPlane:
+    lines = (XLine(str(line.name), tuple(map(_read_event, line.events))) for line in plane.lines)
+    return XPlane(str(plane.name), tuple(lines))
+
+
+def _read_event(event: Any) -> XEvent:
+    return XEvent(str(event.name), float(event.start_ns), float(event.duration_ns), dict(event.stats))
+
+
+class CompileCounter:
+    """Counts compilations as JAX reports them. JAX never removes a listener, so there is only one counter."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def hear(self, event: str, _seconds: float, **_words: Any) -> None:
+        self.times += event == COMPILED
+
+
+@functools.cache
+def compile_counter() -> CompileCounter:
+    made = CompileCounter()
+    jax.monitoring.register_event_duration_secs_listener(made.hear)
+    return made
+
+
+# How the devices of a lane share a step in JAX: the state is on each of them, and a batch is cut into equal parts.
+#
+# XLA then computes each part on its device, and what a single device would compute of the whole batch.
+
+# before JAX itself
+
+
+AXIS = "batch"
+NUMBERS = "biufcV"  # V: the types that NumPy does not know, such as bfloat16
+
+
+class Placement:
+    """The lane's device, where JAX itself puts what is not on a device."""
+
+    def check_items(self, items: int) -> None:
+        """Refuse a batch of this many items, if the devices cannot share it."""
+
+    def put_state(self, leaf: Any) -> Any:
+        """Put an array of the state on each device."""
+        return jax.device_put(leaf)
+
+    def put_batch(self, batch: Any) -> Any:
+        """Put a batch on the devices, each of which takes an equal part."""
+        return jax.tree.map(jax.device_put, batch)
+
+    def spread(self, step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Return the user's step as it runs on these devices."""
+        return step
+
+
+class ShardedPlacement(Placement):
+    """Several devices, over which each batch is shared out in the step, as a user's loop would do it."""
+
+    def __init__(self, lane: PlannedLane) -> None:
+        self._name = lane.name
+        found = find_devices([each.name for each in lane.devices])
+        self._count = len(found)
+        mesh = Mesh(np.array(found), (AXIS,))
+        self._whole, self._parts = (NamedSharding(mesh, spec) for spec in (PartitionSpec(), PartitionSpec(AXIS)))
+
+    def check_items(self, items: int) -> None:
+        if items % self._count:
+            raise LaneError(
+                f"{self._name}: a batch of {items} cannot be shared out to {self._count} devices",
+                "give batches whose length is a multiple of their number",
+            )
+
+    def put_state(self, leaf: Any) -> Any:
+        return jax.device_put(leaf, self._whole)
+
+    def put_batch(self, batch: Any) -> Any:
+        """Cut what has a row for each item; the rest, such as a random key, is put on each device."""
+        items = count_items(jax.tree.leaves(batch))
+        self.check_items(items)
+        return jax.tree.map(partial(self._put, items), batch)
+
+    def spread(self, step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return lambda state, batch: step(state, self.put_batch(batch))
+
+    def _put(self, items: int, leaf: Any) -> Any:
+        wanted = self._parts if np.shape(leaf)[:1] == (items,) else self._whole
+        if isinstance(leaf, jax.Array):
+            return leaf if leaf.sharding == wanted else jax.device_put(leaf, wanted)
+        if not hasattr(leaf, "shape"):  # a plain number
+            return leaf
+        array = np.asarray(leaf)
+        return jax.device_put(array, wanted) if array.dtype.kind in NUMBERS else leaf
+
+
+def open_placement(lane: PlannedLane) -> Placement:
+    return ShardedPlacement(lane) if lane.devices else Placement()
+
+
+def join(batches: Sequence[Any]) -> Any:
+    """Return one batch of several, all of whose arrays have a row for each item."""
+    for batch in batches:
+        leaves = jax.tree.leaves(batch)
+        items = count_items(leaves)
+        odd = next((leaf for leaf in leaves if np.shape(leaf)[:1] != (items,)), None)
+        if odd is not None:
+            raise LaneError(
+                f"weak: a batch holds {type(odd).__name__} of shape {np.shape(odd)}, expected a row for each of "
+                f"{items} items: such batches cannot be joined",
+                "name strong: each batch is shared out",
+            )
+    return jax.tree.map(_concatenate, *batches)
+
+
+def _concatenate(*parts: Any) -> Any:
+    kind = jnp if any(isinstance(each, jax.Array) for each in parts) else np
+    return kind.concatenate([each if isinstance(each, jax.Array) else np.asarray(each) for each in parts])

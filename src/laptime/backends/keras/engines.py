@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Protocol, TypeVar
+
+import keras
 
 from laptime.backends.base import Exercises, Profiler
+from laptime.errors import LaneError
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.model.plan import PlannedLane
 from laptime.model.symptoms import DenormalCensus
 
 FEATURES = ("bf16", "compile", "progress")
@@ -114,3 +121,125 @@ def open_engine(framework: str) -> Engine:
     os.environ["KERAS_BACKEND"] = name
     engine: Engine = importlib.import_module(f"laptime.backends.keras.on_{name}").open_engine()
     return engine
+
+
+# The one thread in which a process uses Keras.
+#
+# It does all computing: building, proof, `fit` and test items. `fit` cannot run in the heat's own thread, which
+# times it. With PyTorch, each computing thread gets its own OpenMP helpers. With two sets of helpers on one processor,
+# both are slow to wake: when the proof ran in another thread than `fit`, a step took 30 % longer than in a script.
+# Keras, too, keeps its settings per thread.
+
+T = TypeVar("T")
+
+
+class KerasThread:
+    """Runs one task after another in one thread.
+
+    It is a daemon thread, so a call of `fit` that was not ended does not keep the process alive, as it would in a pool
+    of the standard library.
+    """
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        Thread(target=self._run, name="keras", daemon=True).start()
+        self._end_the_last: Callable[[], None] | None = None
+
+    def __call__(self, work: Callable[[], T]) -> T:
+        """Run a task and wait for it; end a call of `fit` first if one holds the thread."""
+        self._free()
+        return self._ask(work).result()
+
+    def begin(self, work: Callable[[], None], end: Callable[[], None]) -> Future[None]:
+        """Start a task that will hold the thread until `end` is called."""
+        self._free()
+        self._end_the_last = end
+        return self._ask(work)
+
+    def _ask(self, work: Callable[[], T]) -> Future[T]:
+        told: Future[T] = Future()
+        self._asked.put((work, told))
+        return told
+
+    def _run(self) -> None:
+        while True:
+            work, told = self._asked.get()
+            try:
+                told.set_result(work())
+            except BaseException as error:  # noqa: BLE001  its caller raises it
+                told.set_exception(error)
+
+    def _free(self) -> None:
+        end, self._end_the_last = self._end_the_last, None
+        if end is not None:
+            end()
+
+
+# The devices of a Keras lane: one, or several that share each step as Keras's own distribution has it.
+
+SharedBatch = Sequence[Any]
+
+
+class OneDevice:
+    """The lane's device computes each step."""
+
+    count = times = 1
+
+    def __init__(self, lane: PlannedLane, engine: Engine) -> None:
+        self._name = engine.name_device(lane.device.name)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the context in which Keras computes on the lane's devices; each thread must enter its own."""
+        device: AbstractContextManager[Any] = keras.device(self._name)
+        return device
+
+    def take(self, model: Any, batch: SharedBatch) -> dict[str, Any]:
+        """Run one step of the proof on a batch."""
+        told: dict[str, Any] = model.train_on_batch(*batch, return_dict=True)
+        return told
+
+    def check_items(self, items: int) -> None:
+        """Refuse a batch of this many items, if the devices cannot share it."""
+
+    def check_at_once(self, steps: int) -> None:
+        """Refuse this many steps at once, if the devices cannot take them."""
+
+    def problem(self, model: Any) -> str | None:  # noqa: ARG002  it depends on the model where there are several
+        """Return why the devices compute something else than one device, or None."""
+        return None
+
+
+class SeveralDevices(OneDevice):
+    """Several devices share each batch; `times` is how many batches, as they are written, make one step."""
+
+    def __init__(self, lane: PlannedLane, engine: Engine) -> None:
+        self._lane, self._shared = lane.name, engine.share_out([each.name for each in lane.devices])
+        self.count, self.times = len(lane.devices), lane.batches_a_step
+
+    def scope(self) -> AbstractContextManager[Any]:
+        return self._shared.scope()
+
+    def take(self, model: Any, batch: SharedBatch) -> dict[str, Any]:
+        return self._shared.take(model, batch)
+
+    def check_items(self, items: int) -> None:
+        if items % self.count:
+            raise LaneError(
+                f"{self._lane}: a batch of {items} cannot be shared out to {self.count} devices",
+                "give batches whose length is a multiple of their number, the last of the data too",
+            )
+
+    def check_at_once(self, steps: int) -> None:
+        if steps > 1 and not self._shared.several_at_once:
+            raise LaneError(
+                f"{self._lane}: it takes {steps} steps at once, expected 1 where TensorFlow shares a step out",
+                "compile it with steps_per_execution=1 for this lane, or race keras-jax",
+            )
+
+    def problem(self, model: Any) -> str | None:
+        return self._shared.problem(model) if self.count > 1 else None
+
+
+def open_devices(lane: PlannedLane, engine: Engine) -> OneDevice:
+    """Return the lane's devices. Called before anything is computed: an engine may have to be told of them."""
+    return SeveralDevices(lane, engine) if lane.devices else OneDevice(lane, engine)

@@ -6,6 +6,7 @@ as one callback looks at batches, Keras waits for each batch's results before it
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from concurrent.futures import Future
 from typing import Any
 
 import keras
+from keras.src.utils import module_utils
 
-from laptime.backends.keras.one_thread import KerasThread
+from laptime.backends.keras.engines import KerasThread
 from laptime.errors import LaneError
 
 ENDLESS = 1_000_000
@@ -146,3 +148,22 @@ class FitCallbacks(keras.callbacks.CallbackList):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         super().on_epoch_end(epoch, logs)
         self._fit_run.epoch_done(logs)
+
+
+# How all that a Keras training draws from is seeded, without the seconds that an unused TensorFlow takes to import.
+
+
+def seed_all(seed: int) -> None:
+    """Seed Python, NumPy and the engine, as `keras.utils.set_random_seed` does, and TensorFlow if it is imported.
+
+    Keras's function imports TensorFlow on every engine. A user's code may import it later, so only a workload of the
+    catalogue is built after this.
+    """
+    if "tensorflow" in sys.modules:
+        keras.utils.set_random_seed(seed)
+        return
+    module_utils.tensorflow._available = False  # noqa: SLF001  Keras has no other way to leave it out
+    try:
+        keras.utils.set_random_seed(seed)
+    finally:
+        module_utils.tensorflow._available = None  # noqa: SLF001  as it was: nobody has tried to import it

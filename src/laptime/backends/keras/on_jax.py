@@ -11,13 +11,15 @@ from typing import Any
 
 from laptime.backends.jax.devices import (  # before JAX itself
     JaxExercises,
+    JaxProfiler,
+    compile_counter,
     find_devices,
     list_cards,
     list_versions,
+    open_profiler,
     peak_bytes,
     set_precision,
 )
-from laptime.backends.jax.profiling import JaxProfiler, compile_counter, open_profiler
 from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
 from laptime.model.missing import Missing

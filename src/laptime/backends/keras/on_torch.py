@@ -11,8 +11,17 @@ import torch
 
 from laptime.backends.keras.engines import LACKS, SharedSteps
 from laptime.backends.torch.denormals import DenormalCount, is_flushing
-from laptime.backends.torch.devices import TorchExercises, list_devices, list_versions, peak_bytes
-from laptime.backends.torch.precision import Switches, flush_denormals, read_switches, set_precision, set_switches
+from laptime.backends.torch.devices import (
+    Switches,
+    TorchExercises,
+    flush_denormals,
+    list_devices,
+    list_versions,
+    peak_bytes,
+    read_switches,
+    set_precision,
+    set_switches,
+)
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.sync_detector import count_compiled
 from laptime.errors import LaneError

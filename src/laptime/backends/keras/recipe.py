@@ -15,13 +15,12 @@ from keras import ops
 
 from laptime.backends.fingerprint import Array, make_run
 from laptime.backends.items import BuiltInItems
-from laptime.backends.keras.engines import Engine
-from laptime.backends.keras.seeding import seed_all
-from laptime.backends.keras.sharing import OneDevice
+from laptime.backends.keras.engines import Engine, OneDevice
+from laptime.backends.keras.fit import seed_all
 from laptime.errors import LaneError
-from laptime.model import network as layers
-from laptime.model.lane import Settings
+from laptime.model import limits as layers
 from laptime.model.plan import HeatOrder
+from laptime.model.process import Settings
 from laptime.model.sample import ProofRun, Reference
 from laptime.model.workload import Adam, Workload
 from laptime.workloads.data import Items

@@ -13,14 +13,11 @@ import numpy as np
 
 from laptime.backends.base import Evaluator
 from laptime.backends.fingerprint import make_run, measure_movement, part
-from laptime.backends.keras.engines import Engine
+from laptime.backends.keras.engines import Engine, KerasThread, OneDevice
 from laptime.backends.keras.feeds import Feed, open_feed
-from laptime.backends.keras.one_thread import KerasThread
-from laptime.backends.keras.own_data import items_of, open_own_feed
-from laptime.backends.keras.own_model import Array, OwnModel
+from laptime.backends.keras.own_model import Array, OwnModel, items_of, open_own_feed
 from laptime.backends.keras.recipe import Arrays, KerasRecipe, prove, refer
-from laptime.backends.keras.sharing import OneDevice
-from laptime.backends.steps_proof import CHANCE, OTHER_WAY
+from laptime.backends.steps import CHANCE, OTHER_WAY
 from laptime.errors import LaneError, LaptimeError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder

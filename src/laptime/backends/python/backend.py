@@ -21,11 +21,12 @@ from laptime.backends.steps import (
     StepTraining,
     SupplyRunner,
     call_for_steps,
+    compare_with_float64,
     count_items,
     start_runner,
     supply_batches,
+    take_steps,
 )
-from laptime.backends.steps_proof import compare_with_float64, take_steps
 from laptime.errors import LaneError, TrainingError
 from laptime.model.limits import StepWork
 from laptime.model.machine import Device

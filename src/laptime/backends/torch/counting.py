@@ -2,7 +2,7 @@
 
 Products and convolutions are counted by their shapes. Bytes are those of an operator's tensor arguments and results,
 each read or written once; caches and fusing compilers move fewer. The operators are listed as
-`laptime.workloads.operators` lists those of a built-in training, so that a forecast reads both alike.
+`laptime.workloads.shapes` lists those of a built-in training, so that a forecast reads both alike.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from torch.utils import flop_counter
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from laptime.backends.torch.between import time_between
-from laptime.model.forecasting import OperatorKind, StepOperator
+from laptime.backends.torch.runners import time_between
+from laptime.model.hardware import OperatorKind, StepOperator
 from laptime.model.limits import StepWork
-from laptime.workloads.operators import kind_of_convolution
+from laptime.workloads.shapes import kind_of_convolution
 
 HOW = (
     "one eager step: torch.utils.flop_counter for products and convolutions, and the bytes of every operator's tensor "
@@ -38,7 +38,7 @@ MOVES_NOTHING = (
     "_unsafe_view", "set_", "resize_",
 )  # fmt: skip
 GATHERS = ("embedding", "index_select", "gather", "index")  # of their first argument, only what is chosen is read
-OURS = ("aten", "prims")  # what has other names is an operator of another library
+COUNTED_OURS = ("aten", "prims")  # what has other names is an operator of another library
 COMPUTES_UNSEEN = ("mkldnn_rnn_layer", "mkldnn_rnn_layer_backward", "_cudnn_rnn", "_cudnn_rnn_backward")
 # A norm reads its values once for their mean, and once more to use it.
 PASSES_MORE = {
@@ -145,7 +145,7 @@ def list_calls(func: Any, args: Any, kwargs: Any, told: Any) -> Iterator[StepOpe
     if flops:
         yield StepOperator("attention" if "attention" in name or "bmm" in name else "product", flops, moved)
     elif moved:
-        is_known = func.namespace in OURS and name not in COMPUTES_UNSEEN
+        is_known = func.namespace in COUNTED_OURS and name not in COMPUTES_UNSEEN
         yield StepOperator("move" if is_known else "unknown", 0.0, moved)
 
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import platform
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import util
+from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.cuda import nccl
+from torch.optim import Optimizer
 
 from laptime.backends.base import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT, Exercise, copy_work, product_work
 from laptime.backends.cuda import ask_driver
-from laptime.backends.torch.precision import set_precision
+from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.process import Settings
 from laptime.pipelines.job import free_memory_bytes
 
 AMPERE = (8, 0)
@@ -268,3 +274,175 @@ class TorchExercises:
             return Exercise(source.neg_, self._fence, copy_work(source.nbytes))
         into = torch.zeros_like(source)
         return Exercise(lambda: into.copy_(source), self._fence, copy_work(source.nbytes))
+
+
+# What float32 means: PyTorch's switches that let float32 products and convolutions use TF32 or bf16.
+#
+# PyTorch has two APIs for the same switches, and raises an error when one reads what the other has set. The processor's
+# switch for denormal numbers is here too: they are too small for full precision, and often 100 times as slow.
+
+HAS_NEW_WORDS = hasattr(torch.backends.cuda.matmul, "fp32_precision")  # from PyTorch 2.9 on
+EXACT, TF32 = "ieee", "tf32"
+ROWS, SMALL, SMALLER = 256, 1e-30, 1e-10  # a product of denormal numbers only, of which each thread gets rows
+MANY = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The state of the switches: TF32 in products and convolutions by the old API, and each place of the new API."""
+
+    old: tuple[bool, bool] | None
+    new: tuple[str, ...]
+
+    def take_tf32(self) -> bool:
+        """Whether products or convolutions would use TF32 on a card that supports it."""
+        return TF32 in self.new[1:5] or (self.old is not None and any(self.old))
+
+
+def read_switches() -> Switches:
+    """Return the state of the switches: PyTorch's defaults, or what a user's code has set."""
+    old = None
+    with contextlib.suppress(RuntimeError):
+        old = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+    return Switches(old, tuple(place.fp32_precision for place in _places()))
+
+
+def set_switches(wanted: Switches) -> None:
+    """Restore the switches, general ones before specific ones."""
+    if wanted.old is not None:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = wanted.old
+    for place, word in zip(_places(), wanted.new, strict=True):
+        place.fp32_precision = word
+
+
+def set_precision(precision: str) -> None:
+    """Set what float32 means: by default, PyTorch's convolutions use TF32 on NVIDIA GPUs."""
+    tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
+    for place in _places()[1:]:
+        place.fp32_precision = TF32 if tf32 and place not in _of_processor() else EXACT
+    if HAS_NEW_WORDS and precision == "bf16":
+        _of_processor()[1].fp32_precision = "bf16"
+
+
+class LanePrecision:
+    """Sets the switches for a lane's training: by its settings, or in a user's own float32 as the user set them."""
+
+    def __init__(self, settings: Settings, *, is_own: bool) -> None:
+        self._precision = settings.precision
+        self._left = read_switches() if is_own and settings.precision == "fp32" else None
+
+    def apply(self) -> None:
+        """Set the switches again: the proof has changed them."""
+        if self._left is None:
+            set_precision(self._precision)
+        else:
+            set_switches(self._left)
+
+    def notes(self, device: Device) -> tuple[str, ...]:
+        """Return a note where float32 means TF32, since the proof is taken without it."""
+        if self._left is None or TF32 not in device.features or not self._left.take_tf32():
+            return ()
+        return ("float32 in TF32 where PyTorch and this code have it so; its proof is taken in float32 proper",)
+
+
+def _places() -> list[Any]:
+    """Return the places of the switches: for all, for products and convolutions on cards, and for the processor."""
+    if not HAS_NEW_WORDS:
+        return []
+    said: Any = torch.backends
+    return [said, said.cuda.matmul, said.cudnn, said.cudnn.conv, said.cudnn.rnn, *_of_processor()]
+
+
+def _of_processor() -> list[Any]:
+    said: Any = torch.backends.mkldnn
+    return [said, said.matmul, said.conv, said.rnn]
+
+
+def flush_denormals() -> None:
+    """Make all threads treat denormal numbers as 0.
+
+    The switch belongs to a thread, and a new thread inherits it from the thread that starts it. So it is set before
+    PyTorch starts its threads; then a test shows whether it reached them all.
+    """
+    if not torch.set_flush_denormal(True):
+        raise LaneError("denormals=flush: PyTorch has no such switch on this processor", "leave it out")
+    if keeps_denormals():
+        raise LaneError(
+            "denormals=flush did not reach all threads of PyTorch, some were there before",
+            "keep the file's own products inside of its function, or call torch.set_flush_denormal(True) in it",
+        )
+
+
+def keeps_denormals() -> bool:
+    """Whether any thread still computes with denormal numbers: products may have their own threads."""
+    product = torch.full((ROWS, ROWS), SMALL) @ torch.full((ROWS, ROWS), SMALLER)
+    scaled = torch.full((MANY,), SMALL) * SMALLER
+    return any(bool(each.view(torch.int32).any()) for each in (product, scaled))
+
+
+# Deep copies of PyTorch's optimizers with all that they hold.
+
+HOOKS = "_optimizer_"
+WRAPPED = "_wrapped_by_lr_sched"
+
+
+@contextlib.contextmanager
+def whole_optimizers() -> Iterator[None]:
+    """Copy an optimizer's own attributes too: PyTorch leaves them out, and LBFGS cannot go on without its parameters.
+
+    Functions that an optimizer holds are left out all the same. A schedule wraps the step of its optimizer, to know
+    whether it was called, and the wrapper would step the original: the copy gets one of its own.
+    """
+    real: Any = Optimizer.__getstate__
+
+    def get_whole_state(optimizer: Optimizer) -> dict[str, Any]:
+        held = {
+            key: value for key, value in vars(optimizer).items() if not key.startswith(HOOKS) and not callable(value)
+        }
+        if hasattr(optimizer.step, WRAPPED):
+            held["step"] = MethodType(_step, optimizer)
+        return {**held, **real(optimizer)}
+
+    Optimizer.__getstate__ = get_whole_state  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Optimizer.__getstate__ = real  # type: ignore[method-assign]
+
+
+def _step(optimizer: Any, *arguments: Any, **words: Any) -> Any:
+    """Step as the optimizer's class does, and note it for the optimizer's schedule."""
+    optimizer._opt_called = True  # noqa: SLF001  where a schedule looks
+    return type(optimizer).step(optimizer, *arguments, **words)
+
+
+setattr(_step, WRAPPED, True)
+
+
+# What a lane sets for its whole process: its device, threads, denormal numbers, precision and seed.
+
+
+def take_device(order: HeatOrder) -> None:
+    _take_threads(order.lane.settings)
+    if order.lane.settings.denormals == "flush":
+        flush_denormals()
+    if order.lane.settings.value_of("onednn") == "off":
+        torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # it is a property of the module
+    if order.lane.device.kind == "cuda":
+        torch.cuda.set_device(order.lane.device.name)
+
+
+def set_up(settings: Settings, precision: LanePrecision, seed: int) -> None:
+    """Set threads, precision and seed again: a user's function and the proof may have changed them."""
+    _take_threads(settings)
+    precision.apply()
+    torch.manual_seed(seed)
+    torch.backends.cudnn.benchmark |= settings.value_of("cudnn") == "search"
+
+
+def _take_threads(settings: Settings) -> None:
+    """Set the lane's number of threads again, in case the user's own code changed it."""
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)

@@ -16,8 +16,8 @@ from laptime.backends.torch.batches import count_bytes, describe, filled, leaves
 from laptime.backends.torch.ranks import OneProcess, Ranks
 from laptime.backends.torch.recipe import Batch, OwnData
 from laptime.errors import LaneError, TrainingError
-from laptime.model.lane import Settings
 from laptime.model.plan import SET_IN_ITS_DATA
+from laptime.model.process import Settings
 
 CACHED_MOST_BYTES = 512 << 20
 CACHED_MOST_BATCHES = 64

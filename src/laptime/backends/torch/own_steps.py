@@ -14,24 +14,21 @@ from torch import Tensor, nn, optim
 
 from laptime.backends.base import Runner
 from laptime.backends.python.arrays import list_arrays, rebuild
-from laptime.backends.steps import CopiedSteps, OwnSteps, StepTraining, make_own_steps
-from laptime.backends.steps_proof import compare_with_float64, take_steps
+from laptime.backends.steps import CopiedSteps, OwnSteps, StepTraining, compare_with_float64, make_own_steps, take_steps
 from laptime.backends.torch.batches import mapped, move_leaf
 from laptime.backends.torch.counting import count_work
-from laptime.backends.torch.devices import DeviceClock, peak_bytes
+from laptime.backends.torch.devices import DeviceClock, LanePrecision, peak_bytes, set_precision, set_up
 from laptime.backends.torch.inputs import open_source
-from laptime.backends.torch.lane_setup import set_up
-from laptime.backends.torch.precision import LanePrecision, set_precision
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.random_numbers import draws_left_to_kernels
 from laptime.backends.torch.recipe import Batch, OwnData
 from laptime.backends.torch.runners import STALE, DeferredRunner, EagerRunner, TorchCopyRunner, TorchLoaderRunner
 from laptime.backends.torch.sync_detector import count_compiled
 from laptime.errors import LaneError, TrainingError
-from laptime.model.lane import NO_TRAINING, Settings
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.process import NO_TRAINING, Settings
 from laptime.model.sample import LateStep, ProofRun, Reference
 
 

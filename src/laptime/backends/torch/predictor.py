@@ -16,18 +16,15 @@ from laptime.backends.base import REFUSALS
 from laptime.backends.fingerprint import make_answers
 from laptime.backends.items import repeated
 from laptime.backends.torch.batches import in_layout, mapped, move_leaf, tensors
-from laptime.backends.torch.calling import call
-from laptime.backends.torch.devices import DeviceClock, peak_bytes
-from laptime.backends.torch.evaluation import count_items
-from laptime.backends.torch.precision import LanePrecision, set_precision
-from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, TorchRecipe, open_recipe
+from laptime.backends.torch.devices import DeviceClock, LanePrecision, peak_bytes, set_precision
+from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, TorchRecipe, call, open_recipe
 from laptime.backends.torch.runners import warm_up_for_capture
-from laptime.backends.torch.stepping import avoid_weight_casts, forward_of, place_network
+from laptime.backends.torch.stepping import avoid_weight_casts, count_items, forward_of, place_network
 from laptime.errors import LaneError
-from laptime.model.inference import PROOF_ITEMS, AnswerReference, AnswerRun
-from laptime.model.lane import Settings
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.process import Settings
+from laptime.model.protocol import PROOF_ITEMS, AnswerReference, AnswerRun
 
 CHANCE = 1e-5  # two float32 runs of one network differ by less; another random mask makes them differ by far more
 Forward = Callable[[Any], Any]

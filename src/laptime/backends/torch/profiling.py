@@ -6,21 +6,32 @@ refuses, only the processor's side is reported.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
-from laptime.backends.kernels import Activity, sum_device, sum_operators
+from laptime.backends.torch.batches import leaves
+from laptime.backends.torch.denormals import DenormalCount, count_held, flow_counted
+from laptime.backends.torch.inputs import BatchSource
+from laptime.backends.torch.stepping import Stepper
+from laptime.backends.torch.sync_detector import SyncDetector, count_compiled
+from laptime.backends.xplane import Activity, overlap_ns, sum_device, sum_operators, unite_ns
 from laptime.model.missing import Missing
+from laptime.model.process import CollectiveSum
 from laptime.model.profile import DeviceSum, Observed, OperatorSum
+from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 SIDES = {"cuda": ("CUDA", "CUDA"), "xpu": ("XPU", "XPU")}  # PyTorch's names in two enums: what is watched, where it ran
-ON_PROCESSOR = Missing("this lane computes on the processor")
+NO_CARD = Missing("this lane computes on the processor")
 NOTHING_TOLD = (
     "PyTorch's profiler told of no kernel: another tool may hold the card's profiling interface (CUPTI serves one at a "
     "time), or the driver keeps it to the administrator"
@@ -86,7 +97,7 @@ class TorchProfiler:
 
     def _sum_device(self, ran: list[Activity]) -> DeviceSum | Missing:
         if self._device.type == "cpu":
-            return ON_PROCESSOR
+            return NO_CARD
         if self._side() is None:
             return Missing(f"PyTorch's profiler does not watch {self._device.type}")
         if not ran:
@@ -141,3 +152,134 @@ def list_activities(events: Iterable[Any], side: Any) -> list[Activity]:
         for each in events
         if each.device_type() == side and not each.is_user_annotation()
     ]
+
+
+# A PyTorch step in parts: fetch, copy, the rest; with its reads, its compilations and its denormal numbers.
+
+NOTHING = Missing("this lane has one stage alone, and computes nothing")
+FUSED = Missing("a step that was compiled or captured is not looked into: its reads are its compiler's")
+
+
+class TorchStepParts:
+    """A training after its windows, run part by part."""
+
+    stride = 1
+
+    def __init__(
+        self, source: BatchSource, train: Callable[[Any], None], device: torch.device, stepper: Stepper | None
+    ) -> None:
+        self.fetch, self.move, self.compute = source.fetch, source.move, train
+        self._device, self._stepper = device, stepper
+        self._bytes = self._arrays = 0
+        self._compiled = count_compiled()
+
+    def describe(self, batch: Any) -> Hashable:
+        arrays = [each for each in leaves(batch) if isinstance(each, Tensor | np.ndarray)]
+        away = [] if self._device.type == "cpu" else [each for each in arrays if _is_here(each)]
+        self._bytes += sum(int(each.nbytes) for each in away)
+        self._arrays += len(away)
+        return tuple(tuple(each.shape) for each in arrays)
+
+    def look(self, steps: int, timed: int) -> StepSymptoms:  # noqa: ARG002  copies were counted in `describe`
+        """Count reads in some more steps first; then inspect what these steps leave behind."""
+        threads = torch.get_num_threads()
+        told = StepSymptoms(0, copied_bytes=self._bytes, copied_arrays=float(self._arrays), threads=threads)
+        if self._stepper is None:
+            return replace(told, reads=NOTHING, compiles=NOTHING, denormals=NOTHING)
+        told = self._read(self._stepper, steps, told)
+        return replace(told, compiles=count_compiled() - self._compiled)
+
+    def _read(self, stepper: Stepper, steps: int, told: StepSymptoms) -> StepSymptoms:
+        counted = DenormalCount()
+        reads = FUSED if not stepper.is_eager else self._watch(stepper, steps, counted)
+        count_held(stepper.network, stepper.optimizer, counted, gradients=isinstance(reads, Missing))
+        share, whose = DenormalCensus(counted.shares()).worst
+        notes = {"denormals": f"of {whose}"} if share else {}
+        told = replace(told, denormals=share, notes=notes)
+        if isinstance(reads, Missing):
+            return replace(told, reads=reads)
+        return replace(told, reads=reads.total() / steps, sites=reads.sites(steps))
+
+    def _watch(self, stepper: Stepper, steps: int, counted: DenormalCount) -> SyncDetector:
+        """Count reads in each of these steps, and the denormal numbers that flow in the first."""
+        reads = SyncDetector(self._device)
+        for number in range(steps):
+            batch = self.move(self.fetch())
+            with reads, flow_counted(stepper.network, counted) if number == 0 else contextlib.nullcontext():
+                self.compute(batch)
+        return reads
+
+
+def _is_here(leaf: Any) -> bool:
+    return not isinstance(leaf, Tensor) or leaf.device.type == "cpu"
+
+
+# How long a collective was in progress in the steps that torch.profiler saw, and how long nothing was computed then.
+#
+# On a card, collectives are the kernels of NCCL, and computing is every other kernel. On a processor, gloo's threads
+# mark each collective from its start to its end, and computing is what the operators of the other threads take. Spans
+# around operators (a module's forward, a node of the backward pass, an optimizer's step) may hold waiting, and do not
+# count.
+
+COMPILED = Missing("compiled code on a processor does not name its operators to PyTorch's profiler")
+NO_COLLECTIVE = Missing("PyTorch's profiler told of no collective")
+ON_CARD, ON_PROCESSOR = "nccl", "gloo:"
+CALLS = ("c10d::", "c10d_functional::", "_c10d_functional::")  # operators that start a collective, or wait for it
+AROUND = ("autograd::", "torch::", "torch.")  # what calls operators, and hooks that start collectives
+Spans = list[tuple[float, float]]
+
+
+class TorchExchangeProfiler(TorchProfiler):
+    """torch.profiler, asked only about collectives."""
+
+    sees_memory = False
+
+    def collectives(self) -> CollectiveSum | Missing:
+        events = list(self._session.profiler.kineto_results.events())
+        if self._device.type == "cpu":
+            return sum_on_processor(events)
+        side = self._side()
+        if self._device.type != "cuda" or side is None:
+            return Missing(f"which kernels exchange on {self._device.type} is not known")
+        ran = list_activities(events, side[1])
+        return sum_on_card(ran) if ran else Missing(self._refusal or NOTHING_TOLD)
+
+
+def sum_on_card(ran: Iterable[Activity]) -> CollectiveSum | Missing:
+    """Compare the kernels of NCCL with all others."""
+    kernels = [each for each in ran if each.is_kernel]
+    exchange = [(each.start_ns, each.end_ns) for each in kernels if each.name.lower().startswith(ON_CARD)]
+    computing = [(each.start_ns, each.end_ns) for each in kernels if not each.name.lower().startswith(ON_CARD)]
+    if not exchange:
+        return NO_COLLECTIVE
+    in_progress_ns = unite_ns(exchange)
+    return CollectiveSum(in_progress_ns, max(0.0, in_progress_ns - overlap_ns(exchange, computing)))
+
+
+def sum_on_processor(events: Iterable[Any]) -> CollectiveSum | Missing:
+    """Compare gloo's collectives with the operators of the threads that are not gloo's.
+
+    A call that starts a collective belongs to it, with all operators that it calls in turn.
+    """
+    events = [each for each in events if each.device_type() == DeviceType.CPU]
+    exchange = [each for each in events if str(each.name()).startswith(ON_PROCESSOR)]
+    if not exchange:
+        return NO_COLLECTIVE
+    calls = [each for each in events if str(each.name()).startswith(CALLS)]
+    of_gloo = {each.start_thread_id() for each in exchange} - {each.start_thread_id() for each in calls}
+    computing = _spans(each for each in events if _computes(each) and each.start_thread_id() not in of_gloo)
+    in_calls = _spans(calls)
+    in_progress = [*_spans(exchange), *in_calls]
+    in_progress_ns = unite_ns(in_progress)
+    hidden_ns = overlap_ns(in_progress, computing) - overlap_ns(in_calls, computing)
+    return CollectiveSum(in_progress_ns, max(0.0, in_progress_ns - hidden_ns))
+
+
+def _computes(event: Any) -> bool:
+    name = str(event.name())
+    around = event.is_user_annotation() or event.is_async() or name.startswith((*AROUND, *CALLS, ON_PROCESSOR))
+    return "::" in name and not around
+
+
+def _spans(events: Iterable[Any]) -> Spans:
+    return [(float(each.start_ns()), float(each.start_ns() + each.duration_ns())) for each in events]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from laptime.backends.fingerprint import Array, measure_movement
 from laptime.backends.torch.batches import in_layout, mapped, move_leaf
-from laptime.backends.torch.precision import set_precision
+from laptime.backends.torch.devices import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
 from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
 from laptime.backends.torch.ranks import computes_over_batch, whole
@@ -24,7 +24,7 @@ from laptime.backends.torch.runners import CapturedStep
 from laptime.backends.torch.stepping import Stepper, optimizer_options, switch_off_dropout
 from laptime.backends.torch.sync_detector import count_compiled
 from laptime.errors import LaneError
-from laptime.model.lane import Settings
+from laptime.model.process import Settings
 from laptime.model.sample import LateStep, Movement, ProofRun, Reference
 
 PLAIN = Settings(input="cached")

@@ -22,8 +22,8 @@ from laptime.backends.base import Exercise
 from laptime.backends.torch.batches import filled, leaves, mapped
 from laptime.backends.torch.devices import DeviceClock
 from laptime.errors import LaneError
-from laptime.model.lane import SHARDED, SPLIT, Settings
 from laptime.model.plan import HeatOrder
+from laptime.model.process import SHARDED, SPLIT, Settings
 
 MEET_S = 300.0
 SIOCGIFADDR = 0x8915

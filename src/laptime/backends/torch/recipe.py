@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from laptime.backends import own
 from laptime.backends.fingerprint import scale_near
 from laptime.backends.items import BuiltInItems
-from laptime.backends.returned import is_keras
-from laptime.backends.torch.batches import digest_batches, hollow, keep_batches, load_batches
-from laptime.backends.torch.calling import Calling, OwnLoss, count_batch_items
-from laptime.backends.torch.networks import build_network, load_pretrained, load_weights, make_loss
-from laptime.backends.torch.own_batches import with_batch
-from laptime.backends.torch.own_optimizer import COUPLED, OwnOptimizer
+from laptime.backends.own import is_keras
+from laptime.backends.torch.batches import digest_batches, hollow, keep_batches, load_batches, tensors
+from laptime.backends.torch.own_batches import COUPLED, OwnOptimizer, with_batch
 from laptime.backends.torch.random_numbers import restored_generators, seed_all
 from laptime.backends.torch.ranks import open_group
-from laptime.errors import TrainingError
-from laptime.model.lane import Settings
+from laptime.errors import LaneError, TrainingError
+from laptime.model import limits as layers
 from laptime.model.plan import HeatOrder, Subject
-from laptime.model.workload import Adam, Training
+from laptime.model.process import Settings
+from laptime.model.workload import Adam, Training, Workload
 from laptime.workloads.data import Items
+from laptime.workloads.shapes import WeightSpec, list_weights, output_shape
 from laptime.workloads.weights import make_weights
 
 Batch = Any
@@ -269,3 +273,355 @@ def batches_of(items: Items, batch: int) -> Iterator[Batch]:
 
 def _kind_of(value: Any) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+# The catalogue's networks as PyTorch modules: layers, weights, loss, and a fast dropout for processors.
+#
+# Dropout: on a processor, PyTorch draws one number per value on a single thread. That takes 5.8 ms for the 819,200
+# values of cifar-cnn, a seventh of its step in bf16. `WordDropout` gives each value the same chance with 16-bit numbers
+# drawn four at a time: 1.4 ms (two EPYC cores, PyTorch 2.13.0, 2026-11-20). Rates are exact to 1/65,536.
+
+STEPS = 1 << 16
+WORD_VALUES = 4
+LEAST_WORD = -(1 << 63)
+
+
+class SwapLastAxes(nn.Module):
+    """Exchange the last two axes."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs.transpose(-1, -2)
+
+
+class DenseLayer(nn.Module):
+    """One layer of a dense block: norm, relu, 1x1, norm, relu, 3x3, on all earlier outputs concatenated."""
+
+    def __init__(self, channels: int, block: layers.DenseBlock) -> None:
+        super().__init__()
+        middle = block.bottleneck * block.growth
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv1 = nn.Conv2d(channels, middle, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(middle)
+        self.conv2 = nn.Conv2d(middle, block.growth, 3, padding=1, bias=False)
+
+    def forward(self, joined: Tensor) -> Tensor:
+        narrow = self.conv1(nn.functional.relu(self.norm1(joined), inplace=True))
+        new: Tensor = self.conv2(nn.functional.relu(self.norm2(narrow), inplace=True))
+        return new
+
+
+class TorchDenseBlock(nn.Module):
+    """DenseNet's block: the output of each layer is concatenated to all earlier ones."""
+
+    def __init__(self, channels: int, block: layers.DenseBlock) -> None:
+        super().__init__()
+        widths = (channels + index * block.growth for index in range(block.layers))
+        self.layers = nn.ModuleList(DenseLayer(width, block) for width in widths)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = [inputs]
+        for layer in self.layers:
+            outputs.append(layer(torch.cat(outputs, 1)))
+        return torch.cat(outputs, 1)
+
+
+def build_network(workload: Workload) -> nn.Sequential:
+    """Build the network with PyTorch's own starting weights; `load_weights` loads the canonical ones."""
+    modules: list[nn.Module] = []
+    shape: tuple[int, ...] = workload.image_shape
+    for layer in workload.layers:
+        modules.extend(_modules_for(layer, shape))
+        shape = output_shape(layer, shape)
+    return nn.Sequential(*modules)
+
+
+def load_weights(network: nn.Module, workload: Workload, weights: Sequence[npt.NDArray[np.float32]]) -> None:
+    """Copy the canonical weights into the network, converted to PyTorch's layouts."""
+    specs = list_weights(workload)
+    parameters = list(network.parameters())
+    if len(parameters) != len(specs):
+        raise LaneError(f"{workload.name}: {len(parameters)} arrays in the network, {len(specs)} in the catalogue")
+    with torch.no_grad():
+        for parameter, spec, array in zip(parameters, specs, weights, strict=True):
+            parameter.copy_(torch.from_numpy(to_torch_layout(array, spec)))
+
+
+def to_torch_layout(array: npt.NDArray[np.float32], spec: WeightSpec) -> npt.NDArray[np.float32]:
+    """Convert one canonical array to the layout of PyTorch's layer."""
+    if spec.kind == "conv":
+        return np.ascontiguousarray(array.transpose(3, 2, 0, 1))
+    if spec.kind == "dense" and spec.flattened_from is not None:
+        height, width, channels = spec.flattened_from
+        places = array.reshape(height, width, channels, -1).transpose(3, 2, 0, 1)
+        return np.ascontiguousarray(places.reshape(places.shape[0], -1))
+    if spec.kind == "dense":
+        return np.ascontiguousarray(array.T)
+    return array
+
+
+def load_pretrained(network: nn.Module, workload: Workload) -> str:
+    """Load the weights of torchvision's pre-trained DenseNet121, except the head, and return their name."""
+    if workload.name != "pets-densenet":
+        raise LaneError(f"--pretrained: there are no pre-trained weights for {workload.name}, only for pets-densenet")
+    try:
+        from torchvision.models import DenseNet121_Weights, densenet121
+    except ImportError:
+        raise LaneError(
+            "--pretrained: torchvision is not installed, and the pre-trained weights come with it",
+            "pip install torchvision, or leave out --pretrained",
+        ) from None
+    donor = densenet121(weights=DenseNet121_Weights.IMAGENET1K_V1)
+    ours, theirs = dict(network.named_parameters()), dict(donor.named_parameters())
+    with torch.no_grad():
+        for mine, given in list(zip(ours.values(), theirs.values(), strict=True))[:-2]:
+            mine.copy_(given)
+        for kept, given in zip(network.buffers(), donor.buffers(), strict=True):
+            kept.copy_(given)
+    return str(DenseNet121_Weights.IMAGENET1K_V1)
+
+
+def make_loss(workload: Workload) -> Any:
+    """Return the loss as a function of outputs and class numbers."""
+    return _sigmoid_crossentropy if workload.loss == "sigmoid_crossentropy" else _softmax_crossentropy
+
+
+def _softmax_crossentropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(outputs.flatten(0, -2), labels.flatten())
+
+
+def _sigmoid_crossentropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Categorical cross-entropy of sigmoid outputs as Keras has it: scaled to sum 1, clipped at 1e-7."""
+    likely = outputs.sigmoid()
+    shares = likely / likely.sum(-1, keepdim=True)
+    chosen = shares.gather(-1, labels.unsqueeze(-1)).clamp(1e-7, 1 - 1e-7)
+    return -chosen.log().mean()
+
+
+def _modules_for(layer: layers.Layer, shape: tuple[int, ...]) -> Iterator[nn.Module]:  # noqa: PLR0912  one case a layer
+    match layer:
+        case layers.Conv():
+            yield nn.Conv2d(
+                shape[-1], layer.filters, layer.kernel, layer.stride, padding=layer.padding, bias=layer.bias
+            )
+            yield from _activation(layer.activation)
+        case layers.Dense():
+            yield nn.Linear(shape[-1], layer.units)
+            yield from _activation(layer.activation)
+        case layers.MaxPool():
+            yield nn.MaxPool2d(layer.size, layer.stride, layer.padding)
+        case layers.AveragePool():
+            yield nn.AvgPool2d(layer.size)
+        case layers.GlobalAveragePool():
+            yield nn.AdaptiveAvgPool2d(1)
+            yield nn.Flatten()
+        case layers.BatchNorm():
+            yield nn.BatchNorm2d(shape[-1], layer.epsilon, layer.momentum)
+        case layers.Relu():
+            yield nn.ReLU(inplace=True)
+        case layers.Flatten():
+            yield nn.Flatten()
+        case layers.Dropout():
+            yield nn.Dropout(layer.rate)
+        case layers.Reshape():
+            yield nn.Unflatten(1, layer.shape)
+        case layers.SwapAxes():
+            yield SwapLastAxes()
+        case layers.DenseBlock():
+            yield TorchDenseBlock(shape[-1], layer)
+        case layers.Transition():
+            yield nn.BatchNorm2d(shape[-1])
+            yield nn.ReLU(inplace=True)
+            yield nn.Conv2d(shape[-1], shape[-1] // 2, 1, bias=False)
+            yield nn.AvgPool2d(2)
+
+
+def _activation(name: layers.Activation) -> Iterator[nn.Module]:
+    if name == "relu":
+        yield nn.ReLU()
+
+
+class WordDropout(nn.Dropout):
+    """Dropout whose mask comes from whole random words."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if not self.training or self.p == 0.0:
+            return inputs
+        mask = self._mask(inputs)
+        return inputs.mul_(mask) if self.inplace else inputs * mask
+
+    def _mask(self, inputs: Tensor) -> Tensor:
+        if self.p == 1.0:  # nothing is kept, and no factor could compensate
+            return torch.zeros_like(inputs)
+        count = inputs.numel()
+        words = torch.empty(-(-count // WORD_VALUES), dtype=torch.int64).random_(LEAST_WORD, None)
+        threshold = STEPS // 2 - round((1 - self.p) * STEPS)
+        kept = words.view(torch.int16)[:count].view(inputs.shape) >= threshold
+        return kept.to(inputs.dtype) * (1 / (1 - self.p))
+
+
+def speed_up_dropout(network: nn.Module) -> bool:
+    """Replace every plain dropout layer; return whether there was any."""
+    found = False
+    for module in network.modules():
+        if type(module) is nn.Dropout:
+            module.__class__ = WordDropout
+            found = True
+    return found
+
+
+# How a user's model is called on a batch, and where its loss is.
+#
+# | batch | with a `loss` | without |
+# |---|---|---|
+# | a tuple or list of two or more | model(all but the last), loss(outputs, the last) | model(*batch) |
+# | a dict | model(**what its forward names), loss(outputs, batch) | model(**batch) |
+# | anything else, alone or in a tuple of one | model(batch), loss(outputs, batch) | model(batch) |
+#
+# Without a `loss`, what the model returns is or holds its loss.
+
+WAYS = (
+    "a tuple gives model(all but the last) and loss(outputs, the last), a dict model(**batch) and "
+    "loss(outputs, batch), anything else model(batch); without a loss, a tuple gives model(*batch)"
+)
+GIVE_A_LOSS = (
+    "return its loss from its forward (of several, their sum), or give loss=, a function of (outputs, targets)"
+)
+KINDS = inspect.Parameter
+PAIRS = (tuple, list)
+
+
+class Inputs(NamedTuple):
+    """What a model is called with, where that is not one value."""
+
+    args: tuple[Any, ...]
+    words: dict[str, Any]
+
+
+def call(network: Callable[..., Any], inputs: Any) -> Any:
+    return network(*inputs.args, **inputs.words) if type(inputs) is Inputs else network(inputs)
+
+
+class Calling:
+    """Splits the batches of one training into what the model gets and what its loss gets."""
+
+    def __init__(self, name: str, model: nn.Module, *, has_loss: bool) -> None:
+        self._name, self._has_loss = name, has_loss
+        self._signature = _signature_of(model)
+        self._named = _names_of(self._signature) if has_loss else None
+
+    def split(self, batch: Any) -> tuple[Any, Any]:
+        """Return the inputs of the model, and the targets of the loss."""
+        if (
+            self._has_loss and type(batch) in PAIRS and len(batch) == 2
+        ):  # most batches: the other tests take a microsecond
+            return batch[0], batch[1]
+        if isinstance(batch, Mapping):
+            named = self._named
+            return Inputs((), {key: batch[key] for key in batch if named is None or key in named}), batch
+        if not isinstance(batch, tuple | list) or isinstance(batch, PackedSequence):
+            return batch, batch
+        if len(batch) == 1:
+            return batch[0], batch[0]
+        if not self._has_loss:
+            return Inputs(tuple(batch), {}), batch
+        return batch[0] if len(batch) == 2 else Inputs(tuple(batch[:-1]), {}), batch[-1]
+
+    def check(self, batch: Any) -> None:
+        """Raise an error in words if the model cannot be called on this batch."""
+        inputs, _ = self.split(batch)
+        if isinstance(batch, tuple | list) and not batch:
+            raise TrainingError(f"{self._name}: a batch is an empty {type(batch).__name__}", WAYS)
+        if self._signature is None:
+            return
+        try:
+            call(self._signature.bind, inputs)
+        except TypeError as error:
+            raise TrainingError(
+                f"{self._name}: a batch is {_describe(batch)}, so that it is called as {_written(inputs)}, and the "
+                f"model's forward{self._signature} does not take that: {error}",
+                WAYS,
+            ) from None
+
+
+class OwnLoss:
+    """A user's loss, or the one that the model has computed; checked to be one number."""
+
+    def __init__(self, name: str, given: Callable[..., Any] | None) -> None:
+        self._name, self._given = name, given
+
+    def __call__(self, outputs: Any, targets: Any) -> Tensor:
+        loss = find_loss(outputs) if self._given is None else self._given(outputs, targets)
+        if isinstance(loss, Tensor) and loss.numel() == 1:
+            return loss
+        if self._given is None:
+            raise TrainingError(
+                f"{self._name}: gives no loss, and its model returned {_describe(outputs)}: expected its loss as one "
+                "number, as the first of a tuple, or as .loss or ['loss']",
+                GIVE_A_LOSS,
+            )
+        raise TrainingError(
+            f"{self._name}: loss returned {_describe(loss)}, expected a tensor of one number", "such as its mean"
+        )
+
+    def on(self, device: torch.device) -> OwnLoss:
+        """Return the loss with its own weights, if it has any, on the device."""
+        if not isinstance(self._given, nn.Module):
+            return self
+        return OwnLoss(self._name, copy.deepcopy(self._given).to(device))
+
+    def widen(self) -> None:
+        if isinstance(self._given, nn.Module):
+            self._given.double()
+
+    def narrow(self) -> None:
+        if isinstance(self._given, nn.Module):
+            self._given.float()
+
+
+def find_loss(outputs: Any) -> Any:
+    """Return the loss in what a model returned, or None."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    if isinstance(outputs, Mapping) and "loss" in outputs:
+        return outputs["loss"]
+    if hasattr(outputs, "loss"):
+        return outputs.loss
+    return outputs[0] if isinstance(outputs, tuple | list) and outputs else None
+
+
+def count_batch_items(inputs: Any, targets: Any) -> int:
+    """Return how many items a batch has: the length that its targets have in common, or most of its tensors."""
+    lengths = [[len(each) for each in tensors(value) if each.dim()] for value in (targets, inputs)]
+    alike = (found[0] for found in lengths if len(set(found)) == 1 and found[0])
+    usual = (length for length, _ in Counter(filter(None, lengths[1])).most_common(1))
+    return next(alike, None) or next(usual, 1)
+
+
+def _signature_of(model: nn.Module) -> inspect.Signature | None:
+    try:
+        return inspect.signature(getattr(model, "_orig_mod", model).forward)  # that of a compiled model takes anything
+    except (TypeError, ValueError):
+        return None
+
+
+def _names_of(signature: inspect.Signature | None) -> frozenset[str] | None:
+    """Return the names that a forward takes; None if it takes any."""
+    told = signature.parameters.values() if signature is not None else ()
+    if signature is None or any(each.kind is KINDS.VAR_KEYWORD for each in told):
+        return None
+    return frozenset(each.name for each in told if each.kind in {KINDS.POSITIONAL_OR_KEYWORD, KINDS.KEYWORD_ONLY})
+
+
+def _written(inputs: Any) -> str:
+    if type(inputs) is not Inputs:
+        return "model(batch)"
+    return f"model({', '.join((*map(_describe, inputs.args), *(f'{key}=...' for key in inputs.words)))})"
+
+
+def _describe(value: Any) -> str:
+    kind = type(value).__name__
+    if isinstance(value, Tensor):
+        return f"a tensor of {tuple(value.shape)}"
+    if isinstance(value, Mapping):
+        return f"{kind} of {', '.join(map(str, value))}"
+    return f"{kind} of {len(value)}" if isinstance(value, tuple | list) else kind

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from laptime import api, showing
-from laptime.library.shown import Shown
-from laptime.questions.compare.history_nouns import History, HistoryPoint
-from laptime.questions.compare.nouns import Compared, Difference, LaneChange
+from laptime.library.notebook import Shown
+from laptime.questions.compare.nouns import Compared, Difference, History, HistoryPoint, LaneChange
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -10,24 +12,27 @@ from typing import ParamSpec, TypeVar
 
 from laptime.errors import RecordError, UsageError
 from laptime.model.ask import Ask
-from laptime.model.lane import OF_TRAINING
+from laptime.model.frameworks import all_frameworks
 from laptime.model.plan import Subject
+from laptime.model.process import AS_WRITTEN, OF_TRAINING
 from laptime.model.questions import find_question
-from laptime.model.record import Record
+from laptime.model.record import BOTH, LaneResult, Record, RecordRow, Selection, is_exactly, is_lane, trains
 from laptime.questions.compare import reduce as compared
+from laptime.questions.compare.nouns import History
+from laptime.questions.compare.reduce import Found, follow_lane, has_rate
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What a comparison may raise where a record holds figures that no laptime wrote."""
 
 Parameters = ParamSpec("Parameters")
-Found = TypeVar("Found")
+Compared = TypeVar("Compared")
 
 
-def in_words(compare: Callable[Parameters, Found]) -> Callable[Parameters, Found]:
+def in_words(compare: Callable[Parameters, Compared]) -> Callable[Parameters, Compared]:
     """Decorate a function so that what it raises on a bad record becomes a RecordError."""
 
     @wraps(compare)
-    def compared_in_words(*given: Parameters.args, **named: Parameters.kwargs) -> Found:
+    def compared_in_words(*given: Parameters.args, **named: Parameters.kwargs) -> Compared:
         try:
             return compare(*given, **named)
         except FAULTS as error:
@@ -79,3 +84,101 @@ def _found_again(what: str, training: Subject) -> str:
         return what
     named = Path(what if what.endswith(".py") else what.rpartition(":")[0])
     return what if named.absolute() == Path(training.file) else f"{training.file}:{training.function}"
+
+
+# Which lane a history follows, in which of the saved records, and the history itself.
+
+Load = Callable[[str], Record]
+
+
+@in_words
+def make_history(
+    what: str, lane: str | None, question: str, *, rows: Sequence[RecordRow], load: Load, limit: int
+) -> History:
+    """Return how a lane of a training changed over the newest records that have it. `limit` 0 takes all of them."""
+    chosen = [
+        row
+        for row in Selection(question=question).of(rows)
+        if row.unreadable is None and row.status != "running" and _trains_any(row.workload, what)
+    ]
+    functions = dict.fromkeys(row.workload for row in rows if trains(row.workload.rpartition(":")[0], what))
+    if not chosen and len(functions) == 1:
+        return make_history(next(iter(functions)), lane, question, rows=rows, load=load, limit=limit)
+    if not chosen and functions:
+        raise UsageError(f"records name several trainings of {what}", f"name one: {', '.join(functions)}")
+    if not chosen:
+        raise RecordError(f"no record of {question} trained {what}{_near(what, rows)}", "`laptime list` shows all.")
+    place, others = choose_lane([_places(row, what) for row in chosen], lane, what)
+    having = [row for row in chosen if place in _places(row, what)]
+    newest = having[:limit] if limit else having
+    found, left_out = _load_each(newest, what, place, load)
+    if not found:
+        says = f"no record has a result of {place} for {what}: {'; '.join(left_out)}"
+        raise RecordError(says, "`laptime list` shows all records.")
+    return History(what, place, question, follow_lane(found), tuple(others), tuple(left_out), len(having) - len(newest))
+
+
+def choose_lane(places: Iterable[Sequence[str]], lane: str | None, what: str) -> tuple[str, list[str]]:
+    """Return the lane that is meant, by default the one that is in most records, and the others."""
+    counted = Counter(place for each in places for place in each)
+    known = [place for place, _ in counted.most_common()]
+    if not known:
+        raise RecordError(f"no record of {what} has a lane", "`laptime list` shows all records.")
+    if lane is None:
+        return known[0], known[1:]
+    meant = [each for each in known if is_exactly(each, lane)] or [each for each in known if is_lane(each, lane)]
+    if len(meant) > 1 and lane not in all_frameworks():  # as where a lane is raced: without settings it is as written
+        meant = [each for each in meant if each.endswith(f"/{AS_WRITTEN}")] or meant
+    if len(meant) > 1:
+        raise UsageError(f"'{lane}' may be {len(meant)} lanes: {', '.join(meant)}", "name one of them")
+    if not meant:
+        raise UsageError(f"no record of {what} has the lane '{lane}'", f"its lanes: {', '.join(known)}")
+    return meant[0], [each for each in known if each != meant[0]]
+
+
+def _places(row: RecordRow, what: str) -> list[str]:
+    """Return the lanes of a row that train WHAT, without the name of their training."""
+    parted = (name.partition(OF_TRAINING) for name in row.lanes)
+    return list(dict.fromkeys(place for place, of, training in parted if not of or _is_training(training, what)))
+
+
+def _trains_any(workload: str, what: str) -> bool:
+    """Whether one of the trainings of a row is WHAT, which may have a longer path than the record has."""
+    return any(_is_training(each, what) for each in (workload, *workload.split(BOTH)))
+
+
+def _is_training(name: str, what: str) -> bool:
+    """Whether the name of a training in a record is what it is called on the command line."""
+    return trains(name, what) or trains(what, name)
+
+
+def _load_each(rows: Sequence[RecordRow], what: str, place: str, load: Load) -> tuple[list[Found], list[str]]:
+    """Return each record with the lane, the oldest first, and why records have no result of it."""
+    found: list[Found] = []
+    left_out = []
+    for row in reversed(rows):
+        try:
+            record = load(row.id)
+        except RecordError as error:
+            left_out.append(f"{row.id}: {error.says}")
+            continue
+        lane = _lane_in(record, what, place)
+        if lane is not None and has_rate(record, lane):
+            found.append((record, lane))
+        else:
+            left_out.append(f"{row.id}: {(lane.reason or lane.status) if lane is not None else 'no such lane'}")
+    return found, left_out
+
+
+def _lane_in(record: Record, what: str, place: str) -> LaneResult | None:
+    for lane in record.lanes:
+        named, of, training = lane.name.partition(OF_TRAINING)
+        if named == place and (not of or _is_training(training, what)):
+            return lane
+    return None
+
+
+def _near(what: str, rows: Sequence[RecordRow]) -> str:
+    known = list(dict.fromkeys(row.workload for row in rows if row.workload and row.workload != what))
+    near = difflib.get_close_matches(what, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""

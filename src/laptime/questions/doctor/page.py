@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 
+from laptime.model.frameworks import find_framework
 from laptime.model.installation import install_command
+from laptime.model.limits import COPY, NOT_MEASURED, DeviceKey, DevicePeaks
+from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
 from laptime.model.missing import Missing
-from laptime.pages.layout import Cell, Column, clean, painted, table_or_sentences, wrap, wrap_all
-from laptime.pages.numbers import number
-from laptime.pages.words import machine_words
-from laptime.questions.doctor.devices_page import NO_FRAMEWORK
+from laptime.pages.layout import Cell, Column, clean, lay_out, painted, table_or_sentences, wrap, wrap_all
+from laptime.pages.words import (
+    chip_words,
+    joined,
+    machine_words,
+    memory_words,
+    number,
+    processor_words,
+    size,
+    whole_size,
+)
+from laptime.pages.workloads import fact_lines
 from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
 
 ALL_WELL = "Every device that is here can be used by every framework that is installed."
@@ -68,3 +80,306 @@ def _outcome(trial: DeviceTest) -> Cell:
 def _problem(problem: Problem, width: int) -> list[str]:
     """Return a problem, with its command on a separate line, unbroken, so that it can be copied."""
     return [*wrap(f"{problem.about}: {problem.says}.", width, "  "), f"    {clean(problem.command)}"]
+
+
+# Processors and cards: what each can do and does now, which framework can use it, and its peaks.
+
+Fact = tuple[str, str]
+Facts = dict[str, object]
+UNUSED = "no framework here uses it"
+DRAWS = "it only brings a picture to a screen"
+SMALL_BYTES = 1e9  # a loader's workers hand whole batches through shared memory
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+HINT = "What each can do at most: laptime devices --measure"
+NO_FRAMEWORK = "No framework is installed"
+
+
+def hardware(machine: Machine, width: int) -> list[str]:
+    """Return lines for processor, memory and every card, each with its current load. Each reason appears once."""
+    facts = [*_processor(machine), *_memory(machine)] if machine.use is not None else []
+    facts += _drivers(machine)
+    facts += [fact for card in machine.cards for fact in _card(card, machine)]
+    facts += _no_cards(machine)
+    return fact_lines([*facts, *_around(machine)], width)
+
+
+def hardware_rows(machine: Machine) -> list[Facts]:
+    """Return rows for the processor and the cards, of the same form as those of the frameworks' devices."""
+    use = None if machine.use is None else asdict(machine.use)
+    around = None if machine.surroundings is None else asdict(machine.surroundings)
+    memory = {"memory_bytes": machine.memory_bytes, "memory_limit_bytes": machine.memory_limit_bytes}
+    processor = {**_row_of("processor"), **asdict(machine.processor), **memory, "usable": True, "reason": None}
+    here = {"use": use, "surroundings": around, "absent": machine.absent, "container": machine.container}
+    return [{**processor, **here}, *(_card_row(card, machine) for card in machine.cards)]
+
+
+def card_of(device: Device, machine: Machine) -> Facts | Missing | None:
+    """Return the card that a framework's device is, or None for a processor and for a device that is not there."""
+    if device.kind == "cpu" or not (device.usable or {"uuid", "bus"} & device.details.keys()):
+        return None
+    card = match_card(device, machine.cards)
+    return card if isinstance(card, Missing) else {"name": _name(card), "uuid": card.uuid, "bus": card.bus}
+
+
+def users_of(card: Card, machine: Machine) -> list[str]:
+    """Return the names of the usable framework devices that are this card."""
+    return [f"{name} {device.name}" for name, device in _devices(machine) if match_card(device, machine.cards) == card]
+
+
+def _devices(machine: Machine) -> Iterator[tuple[str, Device]]:
+    for framework in machine.frameworks:
+        yield from ((framework.name, each) for each in framework.devices if each.usable and each.kind != "cpu")
+
+
+def _row_of(kind: str) -> Facts:
+    """Return the fields that all rows have. Hardware belongs to no framework."""
+    return {"framework": None, "version": None, "notes": (), "kind": kind}
+
+
+def _card_row(card: Card, machine: Machine) -> Facts:
+    users = users_of(card, machine)
+    reason = None if users else card.reason or (UNUSED if card.computes else DRAWS)
+    return {
+        **_row_of("card"),
+        **asdict(card),
+        "name": _name(card),
+        "usable": bool(users),
+        "reason": reason,
+        "users": users,
+    }
+
+
+def _processor(machine: Machine) -> list[Fact]:
+    now = [] if machine.use is None else [("  now", ", ".join(_now(machine.use)))]
+    return [("processor", processor_words(machine)), *now]
+
+
+def _now(use: Use) -> list[str]:
+    """Return load and clocks. What is not known is left out: a virtual machine shows no clocks and no governors."""
+    told = [] if isinstance(use.busy_percent, Missing) else [f"{use.busy_percent:.0f} % busy"]
+    told += [] if isinstance(use.load_1m, Missing) else [f"load {use.load_1m:.2f}"]
+    told += [] if isinstance(use.frequency_mhz, Missing) else [f"{number(use.frequency_mhz)} MHz"]
+    told += [] if isinstance(use.governors, Missing) else [f"governor {' and '.join(use.governors)}"]
+    return told
+
+
+def _memory(machine: Machine) -> list[Fact]:
+    use, around, told = machine.use, machine.surroundings, [memory_words(machine)]
+    if use is not None and not isinstance(use.memory_available_bytes, Missing):
+        told.append(f"{size(use.memory_available_bytes)} available")
+    if use is not None and not isinstance(use.swap_used_bytes, Missing) and use.swap_used_bytes:
+        told.append(f"{size(use.swap_used_bytes)} swapped out")
+    shared = None if around is None else around.shared_memory_bytes
+    if shared is not None and not isinstance(shared, Missing) and shared < SMALL_BYTES:
+        told.append(f"only {size(shared)} shared (/dev/shm)")
+    return [("memory", ", ".join(told))]
+
+
+def _drivers(machine: Machine) -> list[Fact]:
+    """Return each driver's version once, not for every card."""
+    told: dict[str, str] = {}
+    for card in machine.cards:
+        if not isinstance(card.driver, Missing):
+            cuda = "" if isinstance(card.cuda, Missing) else f", CUDA up to {card.cuda}"
+            told.setdefault(f"{card.maker} driver", f"{card.driver}{cuda}")
+    return list(told.items())
+
+
+def _card(card: Card, machine: Machine) -> list[Fact]:
+    bus = "" if isinstance(card.bus, Missing) else f" {card.bus}"
+    label = f"card{bus}" if card.parent is None else "  instance"
+    told = [_name(card), *_abilities(card), *_card_now(card)]
+    return [(label, ", ".join(told)), ("", _whose(card, machine))]
+
+
+def _name(card: Card) -> str:
+    return f"{card.maker} card" if isinstance(card.name, Missing) else card.name
+
+
+def _abilities(card: Card) -> list[str]:
+    told = [] if isinstance(card.capability, Missing) else [f"capability {card.capability}"]
+    told += [_link(card)] if _link(card) else []
+    told += [] if isinstance(card.power_limit_mw, Missing) else [f"at most {number(card.power_limit_mw / 1e3)} W"]
+    told += [] if isinstance(card.ecc, Missing) else [f"ECC {'on' if card.ecc else 'off'}"]
+    return [*told, "split into instances (MIG)"] if card.mig is True else told
+
+
+def _link(card: Card) -> str:
+    """Return the PCIe link as it is now and, if it is slower than its maximum, that maximum too."""
+    now, most = _lanes(card.pcie_generation, card.pcie_width), _lanes(card.pcie_generation_most, card.pcie_width_most)
+    if not now:
+        return f"PCIe up to {most}" if most else ""
+    return f"PCIe {now}" if now == most or not most else f"PCIe {now} now of {most}"
+
+
+def _lanes(generation: int | Missing, width: int | Missing) -> str:
+    parts = [] if isinstance(generation, Missing) else [str(generation)]
+    return " ".join([*parts, *([] if isinstance(width, Missing) else [f"x{width}"])])
+
+
+def _card_now(card: Card) -> list[str]:
+    total, used, busy, held = card.memory_bytes, card.memory_used_bytes, card.busy_percent, card.processes
+    told: list[str] = []
+    if not isinstance(total, Missing):
+        in_use = "" if isinstance(used, Missing) else f", {size(used) if used else 'none'} of it in use"
+        told = [f"{whole_size(total)}{in_use}"]
+    told += [] if isinstance(busy, Missing) else [f"{busy:.0f} % busy"]
+    if not isinstance(held, Missing) and held:
+        told.append(f"{len(held)} process{'es' * (len(held) != 1)} on it")
+    return told
+
+
+def _whose(card: Card, machine: Machine) -> str:
+    users = users_of(card, machine)
+    if users:
+        return f"used by {', '.join(users)}"
+    if card.reason is not None:
+        return f"{UNUSED}: {card.reason}"
+    if not card.computes:
+        return DRAWS
+    parts = [each for each in machine.cards if each.parent is not None and each.parent == card.uuid]
+    return "used by its instances" if any(users_of(each, machine) for each in parts) else UNUSED
+
+
+def _no_cards(machine: Machine) -> list[Fact]:
+    """Return why no card is known, or why the NVIDIA driver failed although other cards are known."""
+    if not machine.cards:
+        reasons = [why.missing for name in ("PCI", "NVIDIA") if (why := machine.absent.get(name)) is not None]
+        return [("cards", f"none: {'; '.join(reasons)}")] if reasons else []
+    nvidia = machine.absent.get("NVIDIA")
+    silent = nvidia is None or not any(each.maker == "NVIDIA" for each in machine.cards)
+    told = any(nvidia is not None and each.reason == nvidia.missing for each in machine.cards)
+    return [] if silent or told or nvidia is None else [("NVIDIA driver", nvidia.missing)]
+
+
+def _around(machine: Machine) -> list[Fact]:
+    """Return what may hide or slow a device: variables that are set, device files that may not be opened."""
+    around = machine.surroundings
+    if around is None:
+        return []
+    told = [("set here", ", ".join(f"{name}={value}" for name, value in around.variables.items()))]
+    closed = [f"{each.path} ({each.mode} {each.owner} {each.group})" for each in around.nodes if not each.may_open]
+    told += [("not allowed", ", ".join(closed)), ("runs in", around.virtual or "")]
+    return [(name, says) for name, says in told if says]
+
+
+FLOPS, BYTES = "FLOP/s", "B/s"
+FrameworkDevice = tuple[Framework, "Device | None"]
+Limits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
+
+
+def peak_lines(limits: Limits, width: int) -> list[str]:
+    """Return the table of all measured devices, then a line for each unknown peak with the reason."""
+    measured = [each for _, each in limits if isinstance(each, DevicePeaks)]
+    rows = [row for each in measured for row in _peak_rows(each)]
+    columns: list[Column[tuple[str, ...]]] = [
+        Column("at most", lambda row: row[0], least=12),
+        Column("what", lambda row: row[1]),
+        Column("best", lambda row: row[2], right=True),
+        Column("middle", lambda row: row[3], right=True),
+        Column("by", lambda row: row[4], least=16),
+    ]
+    lines = (lay_out(columns, rows, width) or list(_sentences(rows, width))) if rows else []
+    lines += wrap_all(_reasons(limits), width)
+    if any(each == NOT_MEASURED for _, each in limits):
+        lines += wrap(HINT, width, "  ")
+    return lines
+
+
+def rate(value: float, unit: str) -> str:
+    """Return a rate with the prefix that fits: `235 GFLOP/s`."""
+    return rates((value,), unit)
+
+
+def rates(values: Sequence[float], unit: str) -> str:
+    """Return rates with the prefix that fits the last: `96 of 235 GFLOP/s`."""
+    size, prefix = next((each for each in PREFIXES if float(f"{values[-1]:.3g}") >= each[0]), PREFIXES[-1])
+    return f"{' of '.join(number(value / size) for value in values)} {prefix}{unit}"
+
+
+def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:
+    name = chip_words(peaks.label)
+    for limit, peak in peaks.peaks.items():
+        unit = BYTES if limit == COPY else FLOPS
+        what = COPY if limit == COPY else f"{limit} product"
+        yield name, what, rate(peak.best_per_s, unit), rate(peak.median_per_s, unit), f"{peak.by}, {peak.of}"
+        name = ""
+
+
+def _sentences(rows: Iterable[tuple[str, ...]], width: int) -> Iterator[str]:
+    for device, what, best, middle, by in rows:
+        said = f"{what} at most {best} (middle {middle}), by {by}"
+        yield from wrap(f"{device}: {said}" if device else f"  {said}", width, "  ")
+
+
+def _reasons(limits: Limits) -> Iterator[str]:
+    for key, each in limits:
+        name = chip_words(key.label)
+        if isinstance(each, DevicePeaks):
+            yield from (f"- ({name}, {limit}: {why.missing})" for limit, why in each.absent.items())
+            yield f"{name}: measured {each.measured[:10]}"
+        elif each != NOT_MEASURED:
+            yield f"- ({name}: {each.missing})"
+
+
+def render_devices(machine: Machine, width: int) -> str:
+    """Return what can be trained on, the hardware, and what each installed framework can use, or why it cannot."""
+    container = [f"container {machine.container}"] if machine.container else []
+    about = ", ".join([machine.system, f"Python {machine.python}", *container])
+    head = [*wrap_all([_answer(machine), machine_words(machine), about], width), *hardware(machine, width)]
+    seen: list[FrameworkDevice] = []
+    for each in machine.frameworks:
+        seen += [(each, device) for device in (() if each.problem else each.devices)] or [(each, None)]
+    memory = _told(lambda each: "-" if isinstance(each.memory_bytes, Missing) else whole_size(each.memory_bytes))
+    columns: list[Column[FrameworkDevice]] = [
+        Column("framework", lambda seen: f"{seen[0].name} {seen[0].version}", least=10),
+        Column("device", _told(lambda device: device.name)),
+        Column("what it is", _told(_label), least=14),
+        Column("memory", memory, right=True),
+        Column("usable", _told(_usable), least=20),
+    ]
+    table = table_or_sentences(columns, seen, width, failed=_why_no_device)
+    notes = list(dict.fromkeys(note for framework in machine.frameworks for note in framework.notes))
+    if all(find_framework(each.name).is_opaque for each in machine.frameworks):
+        notes.append(f"{NO_FRAMEWORK}. {install_command('torch')}")
+    return "\n".join([*head, *table, *wrap_all(notes, width)]) + "\n"
+
+
+def _answer(machine: Machine) -> str:
+    """Return a sentence on what a training can run on, cards first, and on cards that nothing uses."""
+    users: dict[str, list[str]] = {}
+    for framework in machine.frameworks:
+        for each in framework.devices if framework.problem is None else ():
+            if each.usable:
+                name = each.name if each.kind == "cpu" else f"{each.name} {each.label}"
+                users.setdefault(name, []).append(framework.name)
+    found = [f"{name} ({', '.join(names)})" for name, names in sorted(users.items(), key=lambda pair: pair[0] == "cpu")]
+    said = [f"You can train on {joined(found)}." if found else "No framework here can train."]
+    idle = sum(card.computes and _whose(card, machine).startswith(UNUSED) for card in machine.cards)
+    if idle:
+        said.append(f"{idle} card{'s are' if idle > 1 else ' is'} not used: laptime doctor.")
+    elif not machine.cards and users.keys() <= {"cpu"}:
+        said.append("There is no card.")
+    return " ".join(said)
+
+
+def _why_no_device(seen: FrameworkDevice) -> str:
+    framework, device = seen
+    if device is not None:
+        return ""
+    return f"cannot run: {framework.problem}" if framework.problem else "not asked yet for its devices"
+
+
+def _told(words: Callable[[Device], str]) -> Callable[[FrameworkDevice], str]:
+    return lambda seen: "" if seen[1] is None else words(seen[1])
+
+
+def _label(device: Device) -> str:
+    capability = device.details.get("capability")
+    return device.label if capability is None else f"{device.label}, capability {capability}"
+
+
+def _usable(device: Device) -> str:
+    if not device.usable:
+        return f"no: {device.reason or 'no reason given'}"
+    return f"yes: {', '.join(device.features)}" if device.features else "yes"

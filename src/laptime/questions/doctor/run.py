@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 
-from laptime.model.limits import DevicePeaks, PeakOrder
+from laptime.analysis.readings import join_peaks
+from laptime.model.frameworks import find_framework
+from laptime.model.limits import NOT_MEASURED, PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
+from laptime.model.process import Malloc, Settings
+from laptime.planner.plan import environment_for
 from laptime.questions.bounds import Recall
 from laptime.questions.doctor.checkup import find_card_problems, find_host_problems
-from laptime.questions.doctor.gauge import environment_of, usable_devices, with_driver
 from laptime.questions.doctor.nouns import Checkup, DeviceTest
 from laptime.run.scout import ask_peaks
 
@@ -37,3 +43,121 @@ def _try(
     peak = known if isinstance(known, Missing) else known.peaks.get(PRECISION, Missing(f"no peak in {PRECISION}"))
     share = peak if isinstance(peak, Missing) else product.best_per_s / peak.best_per_s
     return DeviceTest(framework, device.name, device.label, product, share)
+
+
+# Measure each device's peaks: a child for each framework and device, one at a time, because they would share cores.
+
+PROCESSOR_ROWS, CARD_ROWS = 2048, 8192
+PROCESSOR_COPY_BYTES, CARD_COPY_BYTES = 512_000_000, 1 << 30
+Told = dict[str, Peak | Missing]
+Limits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
+IMPORT_LIMITS = 3  # a child starts for about as long as it measures this many limits; used for the progress only
+
+
+@dataclass(frozen=True, slots=True)
+class PeakCache:
+    """How peaks are loaded and saved. `tell` is called with progress before each child starts."""
+
+    recall: Recall
+    keep: Callable[[DevicePeaks], None]
+    tell: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One child's part: the device that it measures, and its order."""
+
+    key: DeviceKey
+    order: PeakOrder
+
+
+def known_limits(machine: Machine, recall: Recall) -> Limits:
+    """Return each device that any framework can use, once, with its saved peaks."""
+    seen = list(usable_devices(machine))
+    keys = dict.fromkeys(with_driver(key, seen) for key, _, _ in seen)
+    return tuple((key, recall(key)) for key in keys)
+
+
+def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Limits:
+    """Measure the peaks of every device that any framework can use. Report saved peaks that no longer hold.
+
+    A device's peaks are saved after each framework's turn on it, so that what ends later turns leaves those.
+    """
+    for key, kept in known_limits(machine, cache.recall):
+        if isinstance(kept, Missing) and kept != NOT_MEASURED:
+            cache.tell(f"{key.label}: {kept.missing}")
+    measured = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    found: dict[DeviceKey, DevicePeaks | Missing] = {}
+    for key, told in _measure(machine, cache.tell, patience_s):
+        found[key] = peaks = join_peaks(key, measured, told)
+        if peaks.peaks:
+            cache.keep(peaks)
+    return tuple(found.items())
+
+
+def add_limits(rows: Iterable[dict[str, object]], machine: Machine, limits: Limits) -> list[dict[str, object]]:
+    """Return the rows of devices, with `limits` in those of usable devices."""
+    known = {key.device: asdict(each) for key, each in limits}
+    devices = {(name, device.name): key.device for key, name, device in usable_devices(machine)}
+    keys = [devices.get((str(row["framework"]), str(row["name"]))) for row in rows]
+    return [{**row, "limits": known[key]} if key in known else row for row, key in zip(rows, keys, strict=True)]
+
+
+def _measure(
+    machine: Machine, tell: Callable[[str], None], patience_s: float
+) -> Iterator[tuple[DeviceKey, dict[str, Told]]]:
+    """Yield a device after each turn, with what each framework has measured on it so far."""
+    turns, began_s = list(_turns(machine)), time.monotonic()
+    told: dict[DeviceKey, dict[str, Told]] = {}
+    for number, turn in enumerate(turns):
+        order = turn.order
+        done, left = (
+            sum(IMPORT_LIMITS + len(each.order.limits) for each in some) for some in (turns[:number], turns[number:])
+        )
+        what = f"{order.framework}/{order.device.name} ({', '.join(order.limits)})"
+        end = f"; about {left / done * (time.monotonic() - began_s):.0f} s to go" if done else ""
+        tell(f"{number + 1} of {len(turns)}: {what}{end}")
+        told.setdefault(turn.key, {})[order.framework] = ask_peaks(order, environment_of(order, machine), patience_s)
+        yield turn.key, told[turn.key]
+
+
+def usable_devices(machine: Machine) -> Iterator[tuple[DeviceKey, str, Device]]:
+    """Yield each usable device of each framework. A plain function is left out: nothing has tried its cards."""
+    for framework in machine.frameworks:
+        if find_framework(framework.name).is_opaque:
+            continue
+        for device in framework.devices:
+            if device.usable:
+                yield key_of(device, framework.name, machine.processor), framework.name, device
+
+
+def _turns(machine: Machine) -> Iterator[_Turn]:
+    seen = list(usable_devices(machine))
+    features: dict[str, set[str]] = {}
+    for key, _, device in seen:
+        features.setdefault(key.device, set()).update(device.features)
+    for key, framework, device in seen:
+        if find_framework(framework).measures_peaks:  # not Keras, which would only measure its engine again
+            able = tuple(each for each in PRECISIONS if each == "fp32" or each in features[key.device])
+            yield _Turn(with_driver(key, seen), _order(framework, device, able))
+
+
+def with_driver(key: DeviceKey, seen: list[tuple[DeviceKey, str, Device]]) -> DeviceKey:
+    """Return a device's key from a framework that reports the driver, if there is one."""
+    same = [each for each, _, _ in seen if each.device == key.device]
+    return next((each for each in same if each.driver), same[0])
+
+
+def _order(framework: str, device: Device, precisions: tuple[str, ...]) -> PeakOrder:
+    if device.kind == "cpu":
+        return PeakOrder(framework, device, precisions, PROCESSOR_ROWS, PROCESSOR_COPY_BYTES)
+    return PeakOrder(framework, device, precisions, CARD_ROWS, CARD_COPY_BYTES)
+
+
+def environment_of(order: PeakOrder, machine: Machine) -> dict[str, str]:
+    """Return the child's variables. On a processor it uses the threads and the allocator of a lane at its best."""
+    if order.device.kind != "cpu":
+        return environment_for(order.framework, Settings(), order.device)
+    malloc: Malloc = "keep" if "malloc" in order.device.features else "system"
+    settings = Settings(threads=machine.processor.cores_usable, malloc=malloc)
+    return environment_for(order.framework, settings, order.device)

@@ -11,9 +11,9 @@ from typing import Any
 
 from laptime import forecasts, showing
 from laptime.errors import UsageError
+from laptime.library.notebook import Shown
 from laptime.library.saved import Recorded, record_of
-from laptime.library.shown import Shown
-from laptime.model.forecasting import DeviceForecast, HardwareForecast
+from laptime.model.hardware import DeviceForecast, HardwareForecast
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -9,7 +9,7 @@ import click
 
 from laptime import api, forecasts, showing
 from laptime.cli.asking import SAYS, Duration, Words
-from laptime.cli.help import Command, rare
+from laptime.cli.main import Command, rare
 from laptime.cli.output import page_view
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.questions import conclude, with_progress

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
-from laptime.model.forecasting import CheckedForecast, DeviceForecast, HardwareForecast, Range
+from laptime.model.hardware import CheckedForecast, DeviceForecast, HardwareForecast, Range
 from laptime.model.missing import Missing
+from laptime.model.record import Record
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
-from laptime.pages.numbers import lap, number, percent, rough, size, step
 from laptime.pages.page import INDENT, NARROWEST, View
-from laptime.pages.words import short_name, short_names
-from laptime.questions.forecast.cards_page import plain_card, times
+from laptime.pages.words import joined, lap, number, percent, rough, short_name, short_names, size, step
 
 LAP = "lap"
 FEW = 3  # devices that are not predicted, each with its reason
@@ -199,3 +198,36 @@ def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
         "\n".join([*painted(said, view.width, "strong", color=view.color), "", *(INDENT + line for line in table)])
         + "\n"
     )
+
+
+# What a card would bring, in a sentence, for the page of a race on a machine that has none.
+
+WHY_HARDLY = {"loader": "the loader would bind it", "python": "its own Python takes too long between operators"}
+HARDLY = 1.2  # times as fast: less is no reason to rent a card
+
+
+def card_sentence(record: Record) -> list[str]:
+    """Return whether a card would help, and how much; nothing where that was not predicted."""
+    cards = record.cards
+    if cards is None or not cards.rows:
+        return []
+    lane, best = short_name(cards.lane), max(cards.rows, key=lambda each: each.factor.middle)
+    if best.factor.middle < HARDLY:
+        why = WHY_HARDLY.get(best.binds, "the steps are too small")
+        return [f"A card would hardly help, since {why}: {plain_card(best.card)} {times(best.factor)} as fast."]
+    first, *others = (f"{plain_card(each.card)} {times(each.factor)}" for each in cards.rows)
+    bound = [plain_card(each.card) for each in cards.rows if each.binds == "loader"]
+    which = "each" if len(bound) == len(cards.rows) else joined(bound)
+    loader = f"; the loader would bind {which}" if bound else ""
+    unknown = "" if cards.loader_is_known else ", if the loader keeps up"
+    told = joined([f"{first} as fast as {lane}", *others])
+    return [f"Cards, as predicted: {told}{unknown}{loader} (laptime forecast {record.id})."]
+
+
+def times(found: Range) -> str:
+    return f"{rough(found.low)}-{rough(found.high)}x"
+
+
+def plain_card(name: str) -> str:
+    """Return a device's name without its maker and its family."""
+    return name.removeprefix("NVIDIA ").removeprefix("GeForce ")

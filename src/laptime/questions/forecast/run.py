@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from laptime.errors import UsageError
+from laptime.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.ask import Ask
-from laptime.model.digits import plain
-from laptime.model.forecasting import Binds, DeviceForecast, Efficiencies, HardwareForecast, Range
-from laptime.model.hardware import KnownDevice
+from laptime.model.hardware import (
+    Binds,
+    CardFactor,
+    CheckedForecast,
+    DeviceForecast,
+    Efficiencies,
+    HardwareForecast,
+    KnownDevice,
+    PredictedCards,
+    Range,
+    StepOperator,
+)
+from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.record import Record
+from laptime.model.quantities import plain
+from laptime.model.questions import find_question
+from laptime.model.record import LaneResult, Record
+from laptime.model.workload import Workload
 from laptime.planner.lanes import parse_lane
-from laptime.questions.compare.run import in_words
+from laptime.questions.asking import means_a_script
+from laptime.questions.compare.run import FAULTS, in_words
 from laptime.questions.forecast.lane import (
+    NO_LOADER,
     MeasuredLane,
     Recall,
     find_lane,
@@ -24,23 +41,28 @@ from laptime.questions.forecast.lane import (
     measure_lane,
     nothing_kept,
     refuse,
+    training_lanes,
 )
-from laptime.questions.forecast.processors import rate_of, spread_between, times_as_slow
 from laptime.questions.forecast.reduce import (
     MEASURED_CORE_SPREAD,
     UNKNOWN_HOST_SPREAD,
     UNKNOWN_SPREAD,
+    ProcessorRate,
     StepForecast,
     forecast_step,
     range_of,
+    rate_of,
     seen_regime,
+    spread_between,
     spread_of,
     times_as_long,
+    times_as_slow,
     with_python,
 )
-from laptime.questions.script import means_a_script
 from laptime.questions.subject import names_a_file
+from laptime.stats import median
 from laptime.workloads import CATALOGUE, find_workload
+from laptime.workloads.shapes import list_operators
 
 COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40gb", "h100-sxm")
 FULL = 0.95  # of a card's memory
@@ -241,3 +263,169 @@ def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: Step
         share = f"{100 * found.unknown_share:.0f} %"
         told.append(f"{share} of its time is operators that nobody can count, taken by their bytes alone")
     return tuple(told)
+
+
+# Predictions of devices, held against what was published of them and against saved races.
+
+LEAST_TO_COMPARE = 3  # devices of a published experiment
+Match = Callable[[str], KnownDevice | None]
+"""Returns the device that a label means, if it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A measured step on a known device, and where it was measured."""
+
+    what: str
+    operators: tuple[StepOperator, ...]
+    precision: str
+    execution: str
+    device: KnownDevice
+    ms: float
+    source: str
+
+
+@in_words
+def check_forecasts(
+    records: Sequence[Record], match: Match, known: Efficiencies, recall: Recall
+) -> tuple[CheckedForecast, ...]:
+    """Hold predictions against what was published of the built-in trainings, and against saved records.
+
+    A step on a processor is predicted from the same step on each other one, where records have two.
+    """
+    recorded = [each for record in records for each in _recorded_steps(record, match)]
+    found = [each for each in (_check(step, known) for step in recorded) if each is not None]
+    return (*_check_published(match, known), *found, *_check_processors(records, recall))
+
+
+def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForecast]:
+    """Yield the published steps of each experiment. What all its cards have in common is its software, and no error."""
+    for workload in CATALOGUE.values():
+        steps = list(_published_steps(workload, match))
+        found = [each for each in (_check(step, known) for step in steps) if each is not None]
+        if len(found) < LEAST_TO_COMPARE:
+            continue
+        slower = median([each.measured_ms / each.predicted_ms.middle for each in found])
+        for each in found:
+            told = each.predicted_ms
+            predicted = Range(slower * told.middle, slower * told.low, slower * told.high)
+            yield replace(each, predicted_ms=predicted, software=slower)
+        share = median([_flops(each) / (each.ms / 1e3) / _peak(each.device) for each in steps if _is_modelled(each)])
+        yield from (_check_by_peak(each, share, known) for each in steps if not _is_modelled(each))
+
+
+def _check_by_peak(step: _Step, share: float, known: Efficiencies) -> CheckedForecast:
+    """Return the check of a processor or a TPU, as if it reached the share of its peak that the cards did."""
+    predicted = range_of(1e3 * _flops(step) / (share * _peak(step.device)), known.spread["unseen"])
+    return CheckedForecast(step.what, step.device.name, step.source, step.ms, predicted, share=share)
+
+
+def _is_modelled(step: _Step) -> bool:
+    """Whether the model of operators knows such a device: it is a card."""
+    return step.device.kind not in {"cpu", *NOT_MEASURED}
+
+
+def _flops(step: _Step) -> float:
+    return sum(each.calls * each.flops for each in step.operators)
+
+
+def _peak(device: KnownDevice) -> float:
+    """Return the operations a second of a device at its best."""
+    return device.boosted_flops("fp32") or device.boosted_flops("bf16") or 0.0
+
+
+def _published_steps(workload: Workload, match: Match) -> Iterator[_Step]:
+    operators = list_operators(workload, workload.batch)
+    for result in workload.published.results:
+        device = match(result.device)
+        if device is not None and result.lap_s and _peak(device):
+            ms = 1e3 * median(list(result.lap_s)) / workload.steps_per_lap
+            yield _Step(workload.name, operators, "fp32", "graph", device, ms, "published")
+
+
+def _recorded_steps(record: Record, match: Match) -> Iterator[_Step]:
+    for lane in training_lanes(record):
+        device, found = match(lane.device.label), measure_lane(record, lane)
+        if device is not None and not isinstance(found, Missing):
+            device = replace(device, core_score=found.core_score)
+            yield _Step(found.what, found.operators, found.precision, found.execution, device, found.step_ms, record.id)
+
+
+def _check_processors(records: Sequence[Record], recall: Recall) -> Iterator[CheckedForecast]:
+    """Yield the newest step of each lane on each processor, as it is predicted from that on each other one."""
+    newest: dict[tuple[str, str], dict[str, tuple[str, MeasuredLane, ProcessorRate]]] = {}
+    for record in sorted(records, key=lambda each: each.started):
+        for lane in training_lanes(record):
+            measured, rate = measure_lane(record, lane), find_processor(record, lane, recall)
+            if not isinstance(measured, Missing) and not isinstance(rate, Missing):
+                place = f"{measured.place} ({record.machine.processor.cores_usable} cores)"
+                newest.setdefault((measured.what, lane.name), {})[place] = record.id, measured, rate
+    for (what, lane_name), places in newest.items():
+        for (place, there), (_, here) in permutations(places.items(), 2):
+            ratio, spread = times_as_slow(there[2], here[2]), spread_between(there[2], here[2])
+            predicted = range_of(ratio * here[1].step_ms, spread)
+            source = f"{there[0]}; from {here[0]}"
+            yield CheckedForecast(f"{what}, {lane_name}", place, source, there[1].step_ms, predicted)
+
+
+def _check(step: _Step, known: Efficiencies) -> CheckedForecast | None:
+    if not _is_modelled(step):
+        return None
+    found = forecast_step(step.operators, step.device, step.precision, step.execution, known)
+    if isinstance(found, Missing):
+        return None
+    predicted = range_of(1e3 * found.step_s, spread_of(step.device, step.precision, known))
+    return CheckedForecast(step.what, step.device.name, step.source, step.ms, predicted)
+
+
+# What a card would bring, predicted at the end of a race or a `why` on a machine that has none.
+
+THREE = ("t4", "rtx-4090", "h100-sxm")  # the cheapest to rent, one under a desk, and one of the fastest
+
+
+def with_cards(record: Record) -> Record:
+    """Return a finished record with what common cards would bring, if that can be predicted.
+
+    A prediction that fails must not cost a race its record. A disturbed step predicts nothing.
+    """
+    if (
+        not find_question(record.question).predicts_cards
+        or has_card(record.machine)
+        or record.ask.on
+        or record.distrust
+    ):
+        return record
+    try:
+        return replace(record, cards=predict_cards(record))
+    except FAULTS:
+        return record
+
+
+def predict_cards(record: Record) -> PredictedCards | None:
+    lanes = [each for each in training_lanes(record) if each.device.kind == "cpu"]
+    lane = _lane_of(record, lanes)
+    measured = None if lane is None else measure_lane(record, lane)
+    if measured is None or isinstance(measured, Missing):
+        return None
+    found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
+    rows = tuple(_factor_of(each) for each in found if not isinstance(each, Missing) and each.fits)
+    known = measured.loader != NO_LOADER
+    return PredictedCards(measured.lane.name, rows, loader_is_known=known) if rows else None
+
+
+def has_card(machine: Machine) -> bool:
+    """Whether this machine has anything faster than its processor, used or not."""
+    return bool(machine.cards) or any(
+        device.usable and device.kind != "cpu" for framework in machine.frameworks for device in framework.devices
+    )
+
+
+def _lane_of(record: Record, lanes: list[LaneResult]) -> LaneResult | None:
+    """Return the lane that a `why` is about, or the fastest of a race."""
+    if record.question == "why":
+        return lanes[0] if lanes and lanes[0] == record.lanes[0] else None
+    return max(lanes, key=lambda each: each.items_per_s.median if each.items_per_s else 0.0, default=None)
+
+
+def _factor_of(found: DeviceForecast) -> CardFactor:
+    return CardFactor(found.device.name, found.factor, found.binds)

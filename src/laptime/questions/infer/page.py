@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
 from laptime.model.missing import Missing
 from laptime.model.questions import inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
-from laptime.pages.numbers import about, duration, factor, number, spread, step, tiny
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
@@ -24,7 +25,21 @@ from laptime.pages.page import (
     rendered,
 )
 from laptime.pages.usage import money_words, usage_lines
-from laptime.pages.words import NOT_SAME, above_one, joined, place_words, ratio_cell, short_name
+from laptime.pages.words import (
+    NOT_SAME,
+    about,
+    above_one,
+    duration,
+    factor,
+    joined,
+    number,
+    place_words,
+    ratio_cell,
+    short_name,
+    spread,
+    step,
+    tiny,
+)
 from laptime.questions.race.page import ends_words, spoken_name
 
 HOW = (
@@ -349,3 +364,42 @@ def _closing(record: Record) -> str:
     if 0 < most < answers.pace.heats:
         short = f" The budget of {duration(record.ask.budget_s)} allowed no more of {answers.pace.heats}."
     return f"{each} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"
+
+
+# The figures of inference: how long a call takes, and how many items per second at each batch size.
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of inference, the most telling first."""
+    return [*_calls(record), *_throughput_figure(record), *reading_figures(record), *fact_figures(record)]
+
+
+def _calls(record: Record) -> list[Figure]:
+    lanes = inference_of(record).lanes
+    says = "The middle single call, with its interval. Shorter is faster."
+    return [Figure("One call", Bars("ms", tuple(map(_bar, lanes))), says)] if lanes else []
+
+
+def _bar(lane: InferLane) -> Bar:
+    middle = lane.p50_ms
+    if middle is None:
+        ended = [heat.process.dnf.reason for heat in lane.heats if heat.process.dnf is not None]
+        return Bar(short_name(lane.lane), None, words="; ".join(ended) or "no call was answered", kind="failed")
+    told = [f"{number(middle.median)} ms"]
+    told += [f"{name} {number(each.median)} ms" for name, each in (("p95", lane.p95_ms), ("p99", lane.p99_ms)) if each]
+    low, high = (None if isinstance(end, Missing) else end for end in (middle.low, middle.high))
+    return Bar(short_name(lane.lane), middle.median, low, high, ", ".join(told))
+
+
+def _throughput_figure(record: Record) -> list[Figure]:
+    curves = [
+        Curve(
+            short_name(lane.lane),
+            tuple((float(each.batch), each.items_per_s.median) for each in lane.batches if each.items_per_s),
+        )
+        for lane in inference_of(record).lanes
+    ]
+    shown = tuple(each for each in curves if each.points)
+    across = Axis("batch", is_log=True)
+    up = Axis(f"{record.workload.items} per second", from_zero=True)
+    return [Figure("Throughput by batch", Plane(across, up, shown))] if shown else []

@@ -8,13 +8,24 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 
-from laptime.analysis.aggregate import ALPHA, START_PHASES, bounds, estimate, largest, middle, rate, startup_s
-from laptime.analysis.heats import mean_of, quiet_windows, step_ms
+from laptime.analysis.heats import (
+    ALPHA,
+    START_PHASES,
+    bounds,
+    estimate,
+    largest,
+    mean_of,
+    middle,
+    quiet_windows,
+    rate,
+    startup_s,
+    step_ms,
+)
 from laptime.analysis.lanes import NO_HEAT
 from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
-from laptime.model.inference import AnswerReference, AnswerRun, BatchRun, InferHeat
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
+from laptime.model.protocol import AnswerReference, AnswerRun, BatchRun, InferHeat
 from laptime.model.record import BatchResult, Estimate, InferFactor, InferLane, LaneResult, Parity, Wait
 from laptime.stats import Steady, find_steady, log_mean_interval, median, quantile, verdict
 

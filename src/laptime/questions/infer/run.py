@@ -8,30 +8,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from laptime.analysis.aggregate import most_memory
+from laptime.analysis.heats import most_memory
 from laptime.analysis.usage import answer_usages
 from laptime.diagnosis.findings import judge_answers
 from laptime.model.ask import Ask
-from laptime.model.inference import AnswerReference, InferHeat, InferOrder, InferPace, InferPlan
-from laptime.model.lane import Settings
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
-from laptime.model.process import ProcessRun
+from laptime.model.process import ProcessRun, Settings
+from laptime.model.protocol import AnswerReference, InferHeat, InferOrder, InferPace, InferPlan
 from laptime.model.questions import InferAnswer
 from laptime.model.record import InferFactor, InferLane, LaneResult
-from laptime.planner.environments import KEEP_MEMORY
-from laptime.planner.pace import choose_infer_pace
+from laptime.planner.groups import choose_infer_pace
 from laptime.planner.plan import check_question
+from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare, say_left
 from laptime.questions.infer.reduce import describe_answers, find_infer_factors, summarise_infer_lane
 from laptime.questions.job import FAKE, SHOWN_AT, Job, Outcome, RecordStatus
-from laptime.questions.proving import order_heat
-from laptime.questions.together import run_together, say_why_alone
+from laptime.questions.proving import order_heat, run_together, say_why_alone
 from laptime.run.answers import InferenceRunner
 from laptime.run.child import Child
+from laptime.run.instruments import SensorSelection
 from laptime.run.runner import Limits, Started
 from laptime.run.scout import Failure, ask_answers
-from laptime.run.sensor_selection import SensorSelection
 from laptime.run.turns import Player, play_parts
 
 

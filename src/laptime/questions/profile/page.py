@@ -6,16 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from laptime.figures.readings import fact_figures, roofline_figures
+from laptime.model.figure import Bar, Bars, Figure
 from laptime.model.limits import COPY, NOT_MEASURED, Roofline
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
-from laptime.pages.numbers import duration, factor, number, over, percent, size, step
 from laptime.pages.page import NARROWEST, PageParts, Said, View, header, rendered
-from laptime.pages.words import joined, place_words, short_name
-from laptime.questions.doctor.devices_page import BYTES, FLOPS, rates
+from laptime.pages.words import duration, factor, joined, number, over, percent, place_words, short_name, size, step
+from laptime.questions.doctor.page import BYTES, FLOPS, rates
 from laptime.visible import cells_wide
 
 TOP_BELOW_A_RACE = 5
@@ -259,3 +260,25 @@ def _near(found: Roofline) -> str:
     over = OVER[found.binds] if found.share > 1 else ""
     allows = "allow" if found.binds == "products" else "allows"
     return f"{percent(found.share)} of what its {found.binds} {allows} ({bound}; {free}{over})"
+
+
+# The figures of a profile: the operators that take a step's time, on each lane.
+
+OPERATORS_MOST = 15
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of a profile."""
+    profiled = [figure for lane in record.lanes if lane.profile is not None for figure in _of(lane, lane.profile)]
+    return [*profiled, *roofline_figures(record.lanes), *fact_figures(record)]
+
+
+def _of(lane: LaneResult, profile: Profile) -> list[Figure]:
+    shown = profile.operators[:OPERATORS_MOST]
+    bars = tuple(
+        Bar(each.name, each.own_ms, words=f"{number(each.own_ms)} ms, {number(each.calls)} calls, {each.where}")
+        for each in shown
+    )
+    busy = "" if isinstance(profile.device_busy, Missing) else f" The device was busy {profile.device_busy:.0%}."
+    says = f"Own time a step in {profile.steps} steps under {profile.by}, {profile.cost:.2f} times a plain step.{busy}"
+    return [Figure(f"Operators of {short_name(lane.name)}", Bars("ms a step", bars), says)] if bars else []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from laptime.analysis.aggregate import startup_s
+from laptime.analysis.heats import startup_s
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
@@ -19,7 +19,7 @@ from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline
 from laptime.questions.job import SHOWN_AT, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
-from laptime.run.profiles import ProfileRunner
+from laptime.run.answers import ProfileRunner
 
 NOT_ASKED = Parity("unproven", reason="it was profiled, and not raced")
 NO_TURN = Missing("the run was ended before its turn came")

@@ -11,8 +11,7 @@ from click.core import ParameterSource
 from laptime import api, showing
 from laptime.cli.asking import BEHIND, DRY_RUN, RACE_OPTIONS, ScriptCommand, make_race_ask, takes
 from laptime.cli.completion import complete_record
-from laptime.cli.help import rare
-from laptime.cli.main import EXIT_INTERRUPTED
+from laptime.cli.main import EXIT_INTERRUPTED, rare
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, show_plan, tell, with_progress
 from laptime.errors import RecordError, UsageError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.model.lane import OF_TRAINING
 from laptime.model.missing import Missing
+from laptime.model.process import OF_TRAINING
 from laptime.model.record import Comparison, OtherTraining, Record
 from laptime.pages.words import short_name
 

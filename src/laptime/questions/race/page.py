@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from laptime.model.lane import AS_WRITTEN, NO_TRAINING, parts_of
+from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
+from laptime.figures.steps import step_figures
+from laptime.model.figure import Axis, Bar, BarKind, Bars, Curve, Figure, Plane
+from laptime.model.frameworks import FleetNode
+from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.record import Comparison, InferFactor, LaneResult, Record
+from laptime.model.process import AS_WRITTEN, NO_TRAINING, parts_of
+from laptime.model.questions import RaceAnswer
+from laptime.model.record import Comparison, Estimate, InferFactor, LaneResult, Record
+from laptime.model.sample import ProofRun
 from laptime.model.workload import PublishedResult
 from laptime.pages import footnotes
-from laptime.pages.bars import Row, bar_rows
 from laptime.pages.layout import SEPARATOR, Cell, flow, wrap
-from laptime.pages.numbers import duration, factor, lap, over, percent, published_lap, step, tiny
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
     RecordColumn,
+    Row,
     Said,
     View,
+    bar_rows,
     fit_table,
     header,
     live_page,
@@ -30,22 +38,126 @@ from laptime.pages.words import (
     above_one,
     against_first,
     against_title,
+    duration,
+    factor,
     failure_words,
     joined,
+    lap,
     lap_words,
+    machine_words,
+    number,
+    over,
+    percent,
     place_words,
+    published_lap,
     rate_words,
     reference_name,
     same_work,
     short_name,
+    step,
     step_words,
+    tiny,
 )
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN
-from laptime.questions.forecast.cards_page import card_sentence
+from laptime.questions.forecast.page import card_sentence
 from laptime.questions.profile.page import limit_lines, profile_figures, profiles
-from laptime.questions.race.fleet_page import cost_cell, fleet_words, node_lines, price_words
 from laptime.questions.race.others_page import is_other_work, most_telling, names_of_trainings, trainings_compared
 from laptime.visible import cells_wide
+
+# What a page says of a race on several types of nodes: how these differ, what a lap costs on each, and the nodes.
+
+HOUR_S = 3600
+
+
+def fleet_words(record: Record) -> list[str]:
+    """Return how the versions on the nodes differ, and which nodes were left out: for the top of the page."""
+    nodes = nodes_of(record)
+    differing = [_differing(what, nodes, record) for what in _facts_of(nodes, record)]
+    out: dict[str, list[str]] = {}
+    for each in nodes:
+        if each.problem is not None:
+            out.setdefault(f"{each.of}: {each.problem}", []).append(each.node)
+    told = [f"{len(ids)} node{'s' * (len(ids) != 1)} left out, {says}" for says, ids in out.items()]
+    said = list(filter(None, differing))
+    return [*([f"The nodes differ: {'; '.join(said)}."] if said else []), *(f"{each.rstrip('.')}." for each in told)]
+
+
+def price_words(record: Record) -> list[str]:
+    """Return which type is the cheapest for a lap, and which the fastest."""
+    costs = {lane.name: cost for lane in record.lanes if (cost := lap_cost(lane, record)) is not None}
+    if not costs:
+        return []
+    laps = {lane.name: lane.lap_s.median for lane in record.lanes if lane.name in costs and lane.lap_s is not None}
+    cheapest, fastest = min(costs, key=costs.__getitem__), min(laps, key=laps.__getitem__)
+    said = f"A lap is cheapest on {short_name(cheapest)} ({number(costs[cheapest])})"
+    if all(each.verdict == "not distinguishable" for each in record.answer.comparisons):
+        return [f"{said}; none was found to be faster."]
+    if cheapest == fastest:
+        return [f"{said}, which is also the fastest."]
+    return [f"{said}, and fastest on {short_name(fastest)} ({number(costs[fastest])})."]
+
+
+def lap_cost(lane: LaneResult, record: Record) -> float | None:
+    """Return what the time of a lap costs at its type's price, or None where no price was given."""
+    price = next((each.per_hour for each in record.ask.prices if lane.where and each.of == lane.where.value), None)
+    return None if price is None or lane.lap_s is None else price * lane.lap_s.median / HOUR_S
+
+
+def cost_cell(lane: LaneResult, record: Record) -> str:
+    cost = lap_cost(lane, record)
+    return "-" if cost is None else number(cost)
+
+
+def node_lines(record: Record, width: int) -> list[str]:
+    """Return a line a node: its type, its name, and what it has."""
+    lines: list[str] = []
+    for each in nodes_of(record):
+        seen = [] if each.machine is None else [machine_words(each.machine), *_told(each.machine, record)]
+        said = [
+            f"{each.of}: {each.host or 'its name is not known'}",
+            each.node[:12],
+            *seen,
+            *filter(None, [each.problem]),
+        ]
+        lines += wrap(", ".join(said), width, "  ")
+    return lines
+
+
+def nodes_of(record: Record) -> tuple[FleetNode, ...]:
+    return record.answer.nodes if isinstance(record.answer, RaceAnswer) else ()
+
+
+def _told(machine: Machine, record: Record) -> list[str]:
+    return [f"{what} {value}" for what, value in dict(_facts(machine, record)).items()]
+
+
+def _facts(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
+    """Return the versions that may make two nodes differ: Python, the frameworks of the lanes, drivers of cards."""
+    raced = {name for lane in record.lanes for name in (lane.name.partition("/")[0], *lane.framework)}
+    for each in machine.frameworks:
+        if each.name in raced:
+            yield from ({each.name: each.version} | each.versions | {"python": machine.python}).items()
+    drivers = sorted({card.driver for card in machine.cards if not isinstance(card.driver, Missing)})
+    if drivers:
+        yield "driver", " and ".join(drivers)
+
+
+def _facts_of(nodes: tuple[FleetNode, ...], record: Record) -> list[str]:
+    found = (what for each in nodes if each.machine is not None for what, _ in _facts(each.machine, record))
+    return list(dict.fromkeys(found))
+
+
+def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
+    """Return the values of one fact on each type, or "" if all nodes have the same."""
+    of: dict[str, list[str]] = {}
+    for each in nodes:
+        if each.machine is not None and each.problem is None:
+            value = dict(_facts(each.machine, record)).get(what, "none")
+            of.setdefault(value, []).append(each.of)
+    if len(of) < 2:
+        return ""
+    return f"{what} {joined([f'{value} on {joined([*dict.fromkeys(on)])}' for value, on in of.items()])}"
+
 
 STATUSES = ("same", "differs", "unproven")
 IN_ALL = " in all"
@@ -331,3 +443,93 @@ def _published_words(quotes: list[Quoted]) -> str:
         return ""
     are_laps = not any(each.words.endswith(IN_ALL) for each in quotes)
     return f"Published{', a lap' * are_laps}: {SEPARATOR.join(each.words for each in quotes)}"
+
+
+# The figures of a race: lanes and published results, the ratios of rounds, the proof, steps, rooflines, readings.
+
+NO_RESULT = "no result"
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of a race, the most telling first."""
+    return [
+        *lane_bars(record),
+        *_ratios(record),
+        *proof_figures(record),
+        *step_figures(record.lanes),
+        *roofline_figures(record.lanes),
+        *reading_figures(record),
+        *fact_figures(record),
+    ]
+
+
+def lane_bars(record: Record) -> list[Figure]:
+    """Return the lanes as bars of a lap's time, with the published laps below; or of a step's or an item's time."""
+    lanes = [lane for lane in record.lanes if lane.settings.input not in NO_TRAINING]
+    if not lanes:
+        return []
+    ran = [lane for lane in lanes if lane.step_ms is not None]
+    if ran and all(lane.lap_s is not None for lane in ran):
+        published = record.published.results if record.published else ()
+        quoted = tuple(
+            Bar(each.device, lap_s, words=f"{published_lap(lap_s)}, published", kind="published")
+            for each in published
+            if each.lap_s
+            for lap_s in (sorted(each.lap_s)[len(each.lap_s) // 2],)
+        )
+        bars = tuple(_bar(lane, lane.lap_s, lap_words(lane), record) for lane in lanes)
+        below = " Published results are of other machines." if quoted else ""
+        return [Figure("A lap on each lane", Bars("s a lap", bars + quoted), f"Shorter is faster.{below}")]
+    if len({lane.items_per_step for lane in ran}) <= 1:
+        bars = tuple(_bar(lane, lane.step_ms, step_words(lane), record) for lane in lanes)
+        return [Figure("A step on each lane", Bars("ms a step", bars), "Shorter is faster.")]
+    bars = tuple(_bar(lane, lane.items_per_s, "", record) for lane in lanes)
+    return [Figure(f"Throughput of each lane, {record.workload.items} per second", Bars("a second", bars))]
+
+
+def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) -> Bar:
+    failed = failure_words(lane)
+    if failed or figure is None:
+        why = [failed] if lane.reason is None or lane.reason in failed else [failed, lane.reason]
+        return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
+    against = against_first(lane, record).text
+    told = words if lane.name == reference_name(record) or against == "-" else f"{words}, {against}"
+    low, high = (None if isinstance(end, Missing) else end for end in (figure.low, figure.high))
+    return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), _kind(lane))
+
+
+def _kind(lane: LaneResult) -> BarKind:
+    return "lane" if lane.settings.preset == AS_WRITTEN else "best"
+
+
+def _ratios(record: Record) -> list[Figure]:
+    """Return the ratio of each round: whether it settled, and how far single rounds are from it."""
+    compared = [each for each in record.answer.comparisons if len(each.ratios) > 1 and each.same_work is not False]
+    if not compared:
+        return []
+    curves = tuple(
+        Curve(short_name(each.lane), tuple((number + 1.0, ratio) for number, ratio in enumerate(each.ratios)), "dots")
+        for each in compared
+    )
+    reference = short_name(compared[0].reference)
+    says = f"How many times as fast as {reference}, in each round. Above 1 is faster."
+    return [Figure("The ratio of each round", Plane(Axis("round", is_whole=True), Axis("times as fast"), curves), says)]
+
+
+def proof_figures(record: Record) -> list[Figure]:
+    """Return the losses of the proof: lanes that did the same work lie on each other."""
+    if record.reference is None:
+        return []
+    runs = {"float64 reference": record.reference.exact}
+    for lane in record.lanes:
+        first = next((proof for heat in lane.heats for proof in heat.proofs if proof.precision == "fp32"), None)
+        if first is not None and lane.training in (None, record.workload.name):
+            runs[short_name(lane.name)] = first
+    curves = tuple(_losses(name, run) for name, run in runs.items())
+    says = "The same steps from the same weights on the same batches. What did the same work has the same losses."
+    across, up = Axis("step of the proof", is_whole=True), Axis("loss")
+    return [Figure("Equal work: the losses of the proof", Plane(across, up, curves), says)] if len(runs) > 1 else []
+
+
+def _losses(name: str, run: ProofRun) -> Curve:
+    return Curve(name, tuple((number + 1.0, loss) for number, loss in enumerate(run.losses)))

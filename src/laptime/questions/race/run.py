@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import chain
 from math import ceil
 
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.findings import find_findings
+from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.digits import brief
+from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.plan import PlannedLane
+from laptime.model.plan import Plan, PlannedLane
+from laptime.model.process import ON_NODES
 from laptime.model.profile import ProfileRun
+from laptime.model.quantities import brief
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, LaneResult, OtherTraining
-from laptime.planner.pace import OVERRUN, shorten_pace
-from laptime.questions.asking import Prepared, prepare_trainings
+from laptime.planner.groups import OVERRUN, shorten_pace
+from laptime.planner.plan import pace_of
+from laptime.questions.asking import Prepared, keep_apart, means_a_script, prepare_script, prepare_trainings
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile.run import profile_lane
-from laptime.questions.race.fleet import prepare_fleet
 from laptime.questions.race.timed_work import find_other_steps, find_other_timed
-from laptime.questions.script import means_a_script, prepare_script
-from laptime.run.launchers import LOCAL, Launcher
-from laptime.run.prestart import Prestarter
+from laptime.run.launchers import LOCAL, Fleet, Launcher
+from laptime.run.turns import Prestarter
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
@@ -243,3 +246,62 @@ class Race:
         differs = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes)
         same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
         return replace(found, same_work=same)
+
+
+# The same lanes on each type of nodes of a cluster (`--each`): a plan for each type, joined into one race.
+
+
+def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
+    """Prepare a race on each type of nodes. A type that cannot run it is left out, with the reason.
+
+    What belongs to no lane, as the reference, runs on the first type that can.
+    """
+    _refuse_prices(ask, fleet)
+    made: list[tuple[NodeType, Prepared]] = []
+    nodes = {each.node: each for each in fleet.nodes}
+    for kind in fleet.types:
+        first = fleet.first_of(kind)
+        if first.machine is None:
+            continue
+        fleet.settle(kind)
+        try:
+            made.append((kind, prepare_trainings(ask, _without_cards(first.machine), launcher)))
+        except UsageError as error:
+            nodes |= {each.node: _refused(each, error.says) for each in fleet.nodes if each.of == kind.name}
+    fleet.note(tuple(nodes.values()))
+    if not made:
+        told = "; ".join(dict.fromkeys(f"{each.of}: {each.problem}" for each in fleet.nodes))
+        raise UsageError(
+            f"--each {ask.each}: no type of nodes can run this: {told}", "laptime devices shows what a machine has"
+        )
+    fleet.settle(made[0][0])
+    return replace(made[0][1], plan=_join(ask, made, launcher, fleet))
+
+
+def _join(ask: Ask, made: list[tuple[NodeType, Prepared]], launcher: Launcher, fleet: Fleet) -> Plan:
+    (_, first), *_ = made
+    lanes = tuple(_on(lane, kind) for kind, prepared in made for lane in prepared.plan.lanes)
+    alone, pace = pace_of(ask, first.machine, lanes)
+    notes = tuple(dict.fromkeys(chain.from_iterable(prepared.plan.notes for _, prepared in made)))
+    plan = replace(first.plan, lanes=lanes, alone=alone, pace=pace, notes=notes, nodes=fleet.nodes)
+    return keep_apart(plan, launcher.why_alone(lanes))
+
+
+def _on(lane: PlannedLane, kind: NodeType) -> PlannedLane:
+    return replace(lane, name=f"{lane.name}{ON_NODES}{kind.name}", where=kind)
+
+
+def _without_cards(machine: Machine) -> Machine:
+    """Return a machine as others on a cluster are planned with: a lane sees the cards of its place only."""
+    return replace(machine, cards=(), absent={})
+
+
+def _refused(node: FleetNode, says: str) -> FleetNode:
+    return replace(node, problem=node.problem or says)
+
+
+def _refuse_prices(ask: Ask, fleet: Fleet) -> None:
+    there = [kind.value for kind in fleet.types]
+    unknown = [each.of for each in ask.prices if each.of not in there]
+    if unknown:
+        raise UsageError(f"--prices {unknown[0]}: no node is of this type", f"there are: {', '.join(there)}")

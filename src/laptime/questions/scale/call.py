@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from laptime.errors import UsageError
 from laptime.library.asking import DurationLike, LaneNames, ShareLike, What, check_call, make_ask, read_argument
+from laptime.library.calls import answer
 from laptime.library.results import ScaleResult
-from laptime.library.running import answer
 from laptime.model.ask import DEFAULT_WORKLOAD, SCALE_BUDGET_S, Ask
 from laptime.questions.scale.nouns import GROWTH, ScaleAsk
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from laptime.errors import UsageError
 from laptime.model.frameworks import find_framework
-from laptime.model.lane import DATA_PARALLEL, SHARDED, SPLIT, Lane
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane, Subject
+from laptime.model.process import DATA_PARALLEL, SHARDED, SPLIT, Lane
 from laptime.planner.groups import is_group, rooms_of
 from laptime.questions.scale.nouns import MODES, Mode, Role, ScaleAsk, ScaleLane
 

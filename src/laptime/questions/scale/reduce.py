@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import isfinite
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isfinite, log2
 from typing import Any
 
-from laptime.analysis.aggregate import bounds
+from laptime.analysis.heats import bounds, steady_windows, step_ratio
 from laptime.model.missing import Missing
+from laptime.model.process import Exchange
 from laptime.model.record import Comparison, HeatResult, LaneResult
 from laptime.questions.scale.nouns import (
     Bounded,
+    HeldOut,
+    LinkCost,
     LostPart,
     LostTime,
     LostTo,
+    Mode,
     ProfiledExchange,
+    Projection,
     RankRow,
+    Role,
     ScaleCurve,
     ScaleLane,
     ScalePoint,
     Scaling,
     Straggler,
 )
-from laptime.questions.scale.parts import ScaleRound, ranks_alone, rounds_of
-from laptime.questions.scale.prediction import describe_link, hold_out, project
 from laptime.questions.scale.words import WORTH_NAMING
 from laptime.stats import log_mean_interval, mean_interval, median
 
@@ -201,3 +206,323 @@ def _rank_rows(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> l
             first_ms, memory = each.first_step_ns / 1e6, each.peak_memory_bytes
             rows.append(RankRow(name, each.rank, each.device, each.host, first_ms, memory, each.device_memory_bytes))
     return rows
+
+
+# What one round of a scale shows: the steps of its lanes, measured in turns, and where a step's time goes.
+
+
+@dataclass(frozen=True, slots=True)
+class AloneRanks:
+    """What the ranks take that exchange nothing, in milliseconds a step: each one, and the slowest of each step."""
+
+    rank_ms: tuple[float, ...]
+    slowest_ms: float
+    draws: tuple[float, ...]
+
+    @property
+    def usual_ms(self) -> float:
+        """What a rank takes: the median of all but the slowest."""
+        return median(sorted(self.rank_ms)[:-1] or self.rank_ms)
+
+    @property
+    def straggler_ms(self) -> float:
+        """How much longer than the others the slowest rank takes."""
+        return max(self.rank_ms) - self.usual_ms
+
+    @property
+    def waiting_ms(self) -> float:
+        """How much longer the slowest rank of each single step takes than the slowest rank does."""
+        return max(0.0, self.slowest_ms - max(self.rank_ms))
+
+    @property
+    def all_ms(self) -> float:
+        """What a step takes until the last rank is done."""
+        return self.usual_ms + self.straggler_ms + self.waiting_ms
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRound:
+    """One round of one curve, in milliseconds a step. `count` is the largest count of devices."""
+
+    mode: Mode
+    count: int
+    one_ms: float
+    several_ms: Mapping[int, float]
+    alone: AloneRanks | None
+    part_ms: float | None
+    one_ready_ms: float | None
+    alone_ready: AloneRanks | None
+    exchanges: Mapping[int, tuple[Exchange, ...]]
+
+    @property
+    def computing_ms(self) -> float:
+        """What a device would take if nothing were lost."""
+        return self.one_ms if self.mode == "weak" else self.one_ms / self.count
+
+    @property
+    def smaller_batch_ms(self) -> float:
+        return 0.0 if self.part_ms is None else self.part_ms - self.computing_ms
+
+    @property
+    def loader_ms(self) -> float:
+        """How much more of a step the loaders take on all devices than on one.
+
+        That is what ready batches gain: also where a loader is slow in one rank, or in another one in each step.
+        """
+        if self.alone is None or self.one_ready_ms is None or self.alone_ready is None:
+            return 0.0
+        on_one = self.one_ms - self.one_ready_ms
+        if self.mode == "strong":
+            on_one /= self.count
+        return max(0.0, self.alone.all_ms - self.alone_ready.all_ms - max(0.0, on_one))
+
+    @property
+    def apart(self) -> AloneRanks | None:
+        """The ranks as they differ by their computing: on ready batches, if these were raced."""
+        return self.alone if self.alone_ready is None else self.alone_ready
+
+    def parts_ms(self) -> dict[LostTo, float]:
+        """Return where the time of a step on all devices goes. The parts add up to the step."""
+        step_ms, alone, apart = self.several_ms[self.count], self.alone, self.apart
+        if alone is None or apart is None:
+            return {"computing": self.computing_ms, "exchange": step_ms - self.computing_ms}
+        loader = self.loader_ms
+        known = self.computing_ms + self.smaller_batch_ms + loader + apart.straggler_ms + apart.waiting_ms
+        return {
+            "computing": self.computing_ms,
+            "smaller batch": self.smaller_batch_ms,
+            "host": alone.all_ms - known,
+            "loader": loader,
+            "straggler": apart.straggler_ms,
+            "waiting": apart.waiting_ms,
+            "exchange": step_ms - alone.all_ms,
+        }
+
+
+def rounds_of(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> list[ScaleRound]:
+    """Return the rounds in which one device and the largest count both finished a heat."""
+    named: dict[tuple[Role, int], LaneResult] = {(each.role, each.devices): lanes[each.name] for each in roles}
+    most = max((count for role, count in named if role == "several"), default=0)
+    if not most:
+        return []
+    heats = {key: _by_round(lane) for key, lane in named.items()}
+    both = heats["one", 1].keys() & heats["several", most].keys()
+    return [_round(roles[0].mode, most, number, heats) for number in sorted(both)]
+
+
+def ranks_alone(heat: HeatResult, times: float) -> AloneRanks | None:
+    """Return what the ranks of a heat took; `times` corrects its step to that of its turns."""
+    windows = [window for window in steady_windows(heat) if window.ranks is not None]
+    if not windows:
+        return None
+    steps = sum(window.steps for window in windows)
+    per_step = times / steps / 1e6
+    told = [window.ranks for window in windows if window.ranks is not None]
+    rank_ns = [sum(column) for column in zip(*(each.rank_ns for each in told), strict=True)]
+    draws = [ns for window in windows for ns in window.step_ns]
+    middle = sum(draws) / len(draws) if draws else 0.0
+    return AloneRanks(
+        tuple(each * per_step for each in rank_ns),
+        sum(each.slowest_ns for each in told) * per_step,
+        tuple(each / middle for each in draws) if middle else (),
+    )
+
+
+def _by_round(lane: LaneResult) -> dict[int, HeatResult]:
+    return {heat.round: heat for heat in lane.heats if heat.step_ms is not None}
+
+
+def _round(
+    mode: Mode, most: int, number: int, heats: Mapping[tuple[Role, int], Mapping[int, HeatResult]]
+) -> ScaleRound:
+    one = heats["one", 1][number]
+    assert one.step_ms is not None
+    one_ms = one.step_ms
+
+    def find(role: Role, count: int) -> HeatResult | None:
+        return heats.get((role, count), {}).get(number)
+
+    def taken(heat: HeatResult | None) -> float | None:
+        return None if heat is None else one_ms * step_ratio(one, heat)
+
+    alone, ready = find("alone", most), find("several ready", most)
+    several = {count: each[number] for (role, count), each in heats.items() if role == "several" and number in each}
+    return ScaleRound(
+        mode,
+        most,
+        one_ms,
+        {count: one_ms * step_ratio(one, heat) for count, heat in several.items()},
+        _alone(alone, taken(alone)),
+        taken(find("part", 1)),
+        taken(find("one ready", 1)),
+        _alone(ready, taken(ready)),
+        {count: heat.exchanges for count, heat in several.items() if heat.exchanges},
+    )
+
+
+def _alone(heat: HeatResult | None, step_ms: float | None) -> AloneRanks | None:
+    if heat is None or step_ms is None or heat.step_ms is None:
+        return None
+    return ranks_alone(heat, step_ms / heat.step_ms)
+
+
+# What more devices would bring: a model of a step, from what was measured on a few.
+#
+# A step takes what one device computes, what the ranks lose to their host and to each other, and that part of an
+# all-reduce which computing does not hide. An all-reduce of S bytes on N devices takes 2(N-1) hops of a ring and moves
+# 2(N-1)/N x S bytes over each link; by a tree it takes 2 log2(N) hops. What is hidden does not grow with N.
+
+BEYOND = (2, 4, 8, 16, 32, 64, 256, 1024, 4096)
+FURTHER = 0.03  # by how much a prediction may be wrong for each doubling beyond what was measured
+NO_EXCHANGE = Missing("what the devices exchange was not timed alone: they are used by one process")
+ONE_COUNT = Missing("one count alone was measured")
+ROUNDS_LEAST = 2  # for an interval
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduceCost:
+    """What an all-reduce costs: `hop_ms` a hop, and `byte_ms` a byte that a link of a ring carries."""
+
+    size_bytes: int
+    hop_ms: float
+    byte_ms: float
+
+    def takes_ms(self, devices: int, *, by_tree: bool = False) -> float:
+        if devices < 2:
+            return 0.0
+        hops = 2 * log2(devices) if by_tree else 2 * (devices - 1)
+        return hops * self.hop_ms + _share_sent(devices) * self.size_bytes * self.byte_ms
+
+
+@dataclass(frozen=True, slots=True)
+class StepModel:
+    """A step on `count` devices in one round.
+
+    `more_ms` is what it pays beyond an all-reduce alone; below 0, it hides so much of one.
+    """
+
+    mode: Mode
+    count: int
+    one_ms: float
+    fixed_ms: float
+    lost_ms: dict[LostTo, float]
+    draws: tuple[float, ...]
+    reduce: AllReduceCost
+    more_ms: float
+
+    def parts_ms(self, devices: int, *, by_tree: bool = False) -> dict[LostTo, float]:
+        parts = dict(self.lost_ms)
+        parts["computing"] = self.one_ms if self.mode == "weak" else self.one_ms / devices
+        if self.mode == "strong":
+            parts["smaller batch"] = self.fixed_ms * (1 - 1 / devices)
+        if "waiting" in parts and self.draws:
+            more = expected_slowest(self.draws, devices) - expected_slowest(self.draws, self.count)
+            parts["waiting"] = max(0.0, parts["waiting"] + (self.one_ms if self.mode == "weak" else 0.0) * more)
+        parts["exchange"] = max(0.0, self.reduce.takes_ms(devices, by_tree=by_tree) + self.more_ms)
+        return parts
+
+    def speedup(self, devices: int, *, by_tree: bool = False) -> float:
+        step_ms = sum(self.parts_ms(devices, by_tree=by_tree).values())
+        times = devices if self.mode == "weak" else 1
+        return times * self.one_ms / step_ms
+
+
+def fit(seen: ScaleRound, count: int) -> StepModel | None:
+    """Fit the model to one device and to `count` in one round; None if their exchange was not timed."""
+    reduce = fit_all_reduce(seen.exchanges.get(count, ()), count)
+    step_ms = seen.several_ms.get(count)
+    if reduce is None or step_ms is None:
+        return None
+    alone_ms = reduce.takes_ms(count)
+    if count == seen.count and seen.alone is not None:
+        parts = seen.parts_ms()
+        exposed_ms = parts.pop("exchange")
+    else:
+        parts = {"computing": seen.one_ms if seen.mode == "weak" else seen.one_ms / count}
+        exposed_ms = step_ms - parts["computing"]
+    fixed_ms = 0.0
+    if seen.part_ms is not None:
+        fixed_ms = max(0.0, (seen.part_ms * seen.count - seen.one_ms) / (seen.count - 1))
+    kept = {name: ms for name, ms in parts.items() if name not in {"computing", "smaller batch"}}
+    draws = seen.apart.draws if seen.apart is not None else ()
+    more_ms = exposed_ms - alone_ms
+    return StepModel(seen.mode, count, seen.one_ms, fixed_ms, kept, tuple(sorted(draws)), reduce, more_ms)
+
+
+def fit_all_reduce(exchanges: Sequence[Exchange], devices: int) -> AllReduceCost | None:
+    """Return what a hop and a byte cost, from an exchange of next to nothing and one of all gradients."""
+    if devices < 2 or not exchanges:
+        return None
+    small, large = min(exchanges, key=lambda each: each.size_bytes), max(exchanges, key=lambda each: each.size_bytes)
+    hops = 2 * (devices - 1)
+    hop_ms = small.ns / 1e6 / hops
+    byte_ms = max(0.0, large.ns - small.ns) / 1e6 / (_share_sent(devices) * large.size_bytes)
+    return AllReduceCost(large.size_bytes, hop_ms, byte_ms)
+
+
+def expected_slowest(draws: Sequence[float], devices: int) -> float:
+    """Return the mean of the greatest of this many draws, from draws in ascending order."""
+    count = len(draws)
+    chances = [(place / count) ** devices for place in range(count + 1)]
+    return sum(draw * (high - low) for draw, (low, high) in zip(draws, pairwise(chances), strict=True))
+
+
+def describe_link(rounds: Sequence[ScaleRound], count: int) -> LinkCost | Missing:
+    """Return what an all-reduce costs among the measured devices: the means of the rounds."""
+    fits = [each for each in (fit(one, count) for one in rounds) if each is not None]
+    if not fits:
+        return NO_EXCHANGE
+    hop_ms = sum(each.reduce.hop_ms for each in fits) / len(fits)
+    byte_ms = sum(each.reduce.byte_ms for each in fits) / len(fits)
+    rate = 1e-6 / byte_ms if byte_ms else float("inf")
+    hidden_ms = -sum(each.more_ms for each in fits) / len(fits)
+    return LinkCost(hop_ms * 1e3, rate, fits[0].reduce.size_bytes, hidden_ms)
+
+
+def project(rounds: Sequence[ScaleRound], count: int, held_out: HeldOut | Missing) -> tuple[Projection, ...] | Missing:
+    """Predict the speed-up of more devices than were measured."""
+    fits = [each for each in (fit(one, count) for one in rounds) if each is not None]
+    if not fits:
+        return NO_EXCHANGE if rounds else ONE_COUNT
+    off = 0.0 if isinstance(held_out, Missing) else abs(held_out.error)
+    return tuple(_project(fits, devices, off) for devices in BEYOND if devices > count)
+
+
+def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
+    """Predict the largest count from the one below it, and compare with what was measured."""
+    counts = sorted({count for each in rounds for count in each.several_ms})
+    if len(counts) < 2:
+        return Missing("the smaller counts are one device alone: none could be held out")
+    largest, below = counts[-1], counts[-2]
+    pairs = [
+        (model.speedup(largest), _predicted_speedup(each, largest))
+        for each in rounds
+        if largest in each.several_ms and (model := fit(each, below)) is not None
+    ]
+    if not pairs:
+        return NO_EXCHANGE
+    predicted, measured = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+    return HeldOut(largest, predicted, measured)
+
+
+def _predicted_speedup(seen: ScaleRound, count: int) -> float:
+    return (count if seen.mode == "weak" else 1) * seen.one_ms / seen.several_ms[count]
+
+
+def _project(fits: Sequence[StepModel], devices: int, off: float) -> Projection:
+    rings = [each.speedup(devices) for each in fits]
+    trees = [each.speedup(devices, by_tree=True) for each in fits]
+    middle = sum(rings + trees) / 2 / len(fits)
+    further = 1 + off + FURTHER * log2(devices / fits[0].count)
+    low = max(0.0, mean_interval(rings, ALPHA)[1]) if len(fits) >= ROUNDS_LEAST else min(rings)
+    high = mean_interval(trees, ALPHA)[2] if len(fits) >= ROUNDS_LEAST else max(trees)
+    span = Bounded(middle, min(low, middle) / further, max(high, middle) * further)
+    parts = fits[0].parts_ms(devices)
+    lost = {name: sum(each.parts_ms(devices).get(name, 0.0) for each in fits) for name in parts if name != "computing"}
+    binds = max(lost, key=lambda name: lost[name], default=None)
+    return Projection(devices, span, binds if binds is not None and lost[binds] > 0 else None)
+
+
+def _share_sent(devices: int) -> float:
+    """Return how many times its size a ring sends over each link."""
+    return 2 * (devices - 1) / devices

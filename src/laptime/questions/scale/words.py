@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laptime.model.digits import percent, times
 from laptime.model.missing import Missing
+from laptime.model.quantities import percent, times
 from laptime.questions.scale.nouns import Bounded, LostTime, LostTo, ScaleCurve, ScalePoint
 
 NOUNS = {"cuda": "card", "mps": "device", "xpu": "card", "tpu": "TPU", "cpu": "process"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from laptime.errors import UsageError
 from laptime.library.asking import DurationLike, LaneNames, What, check_call, make_ask
+from laptime.library.calls import answer
 from laptime.library.results import SweepResult
-from laptime.library.running import answer
 from laptime.model.ask import DEFAULT_WORKLOAD, SWEEP_BUDGET_S, Ask
 from laptime.questions.sweep.nouns import AXES, SweepAsk
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from laptime.errors import UsageError
-from laptime.model.lane import Lane
 from laptime.model.plan import PlannedLane
+from laptime.model.process import Lane
 from laptime.model.workload import is_width
 from laptime.planner.settings import SETTINGS
 from laptime.questions.sweep.nouns import AXES, WIDTH, SweepAsk, SweepAxis

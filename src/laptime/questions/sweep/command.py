@@ -18,7 +18,7 @@ from laptime.cli.asking import (
     ItemCount,
     make_ask,
 )
-from laptime.cli.help import rare
+from laptime.cli.main import rare
 from laptime.cli.questions import ONE_LANE, WORDS, make_command
 from laptime.model.ask import Ask
 from laptime.questions.sweep.nouns import AXES, SweepAsk

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from laptime.model.digits import brief, taken
+from laptime.figures.readings import fact_figures
+from laptime.model.figure import Axis, Curve, Figure, Plane
 from laptime.model.missing import Missing
+from laptime.model.quantities import brief, taken
 from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
 from laptime.pages import footnotes
-from laptime.pages.bars import bar
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
-from laptime.pages.numbers import number, size, step
-from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
-from laptime.pages.words import place_words, short_name
+from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
+from laptime.pages.words import number, place_words, short_name, size, step
 from laptime.questions.race import page as race
+from laptime.questions.race.page import figures as race_figures
+from laptime.questions.race.page import proof_figures
 from laptime.questions.scale.nouns import Bounded
 from laptime.questions.sweep.nouns import WIDTH, Sweep, SweepCell, SweepCurve
 
@@ -191,3 +193,34 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
         *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
     ]
+
+
+# The figures of a sweep: the rate of each lane over the first axis.
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of a sweep; those of a race where nothing was concluded."""
+    sweep = sweep_of(record)
+    if sweep is None:
+        return race_figures(record)
+    return [
+        *_curves(sweep, record.workload.items, "rate"),
+        *_curves(sweep, record.workload.items, "step"),
+        *proof_figures(record),
+        *fact_figures(record),
+    ]
+
+
+def _curves(sweep: Sweep, items: str, what: str) -> list[Figure]:
+    curves = []
+    for lane in lanes_of(sweep):
+        for along in sweep.axes[1].values if len(sweep.axes) > 1 else (None,):
+            cells = [each for each in sweep.cells if each.of == lane and (along is None or each.at[1] == along)]
+            told = [(each.at[0], each.items_per_s if what == "rate" else each.step_ms) for each in cells]
+            points = tuple((float(value), figure) for value, figure in told if figure is not None)
+            name = short_name(lane) if along is None else f"{short_name(lane)}, {sweep.axes[1].name} {along}"
+            curves += [Curve(name, points)] if points else []
+    across = Axis(sweep.axes[0].name, is_log=True)
+    up = Axis(f"{items} a second" if what == "rate" else "ms a step", is_log=True)
+    title = f"{'Rate' if what == 'rate' else 'Step'} over {sweep.axes[0].name}"
+    return [Figure(title, Plane(across, up, tuple(curves)), "")] if curves else []

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
+from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
 from laptime.model.missing import Missing
-from laptime.model.protocol import LapFactor
-from laptime.model.questions import training_of
-from laptime.model.record import Record
+from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
+from laptime.model.questions import TrainingAnswer, training_of
+from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
-from laptime.pages.bars import Row, bar_rows
-from laptime.pages.layout import Cell
-from laptime.pages.numbers import duration, factor, over
-from laptime.pages.page import NARROWEST, PageParts, Said, View, rendered
-from laptime.pages.usage import money_words
-from laptime.pages.words import above_one, joined, place_words, short_name
-from laptime.questions.race.page import proof_sentence, spoken_name
-from laptime.questions.train.laps_page import (
-    against_first_lane,
-    count_kept,
-    ends_with,
-    final_score,
-    first_lap_words,
-    later_laps,
-    mean,
-    published_laps,
-    reached_words,
-    runs_of,
-    total,
-    training_details,
-    training_name,
+from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
+from laptime.pages.page import (
+    NARROWEST,
+    PageParts,
+    RecordColumn,
+    Row,
+    Said,
+    View,
+    bar_rows,
+    fit_table,
+    header,
+    quiet,
+    rendered,
 )
+from laptime.pages.usage import money_words, usage_lines
+from laptime.pages.words import (
+    NOT_SAME,
+    about,
+    above_one,
+    duration,
+    factor,
+    four_places,
+    joined,
+    over,
+    place_words,
+    ratio_cell,
+    short_name,
+    step,
+    times,
+    training_lap,
+)
+from laptime.questions.race.page import proof_figures, proof_lines, proof_sentence, published_line, spoken_name
+from laptime.visible import cells_wide
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -139,3 +154,402 @@ def _closing(record: Record) -> str:
 
 def _is_whole(record: Record) -> bool:
     return record.status == "finished" and all(run.process.status == "ok" for run in training_of(record).runs)
+
+
+# Whole trainings in all details: every lap, each lane's total, factor and final scores; and the live bar of a lap.
+
+LEAST_BAR = 8
+
+
+def live_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
+    """Return the current lap as a bar with its figures, or between laps what is being done."""
+    if not moment.steps or moment.lap is not None:
+        return painted(moment_words(moment), width, "quiet", color=color)
+    figures = [
+        f"{moment.step:,}/{moment.steps:,}",
+        f"{step(moment.step_ms)} a step" if moment.step_ms is not None else "",
+        f"loss {four_places(moment.loss)}",
+        f"accuracy {four_places(moment.accuracy)}",
+        f"{duration(moment.left_s)} left" if moment.left_s is not None else "",
+    ]
+    title = painted(moment_words(moment), width, "strong", color=color)
+    told = "  ".join(filter(None, figures))
+    space = width - cells_wide(told) - 2
+    if space < LEAST_BAR:
+        return [*title, *flow(filter(None, figures), width)]
+    done = min(max(round(space * moment.step / moment.steps), 0), space)
+    full, empty = ("█", "░") if blocks else ("#", ".")
+    return [*title, f"{full * done}{empty * (space - done)}  {told}"]
+
+
+def moment_words(moment: Moment) -> str:
+    """Return a moment in one line, for a file or above the bar."""
+    who = short_name(moment.lane) + (f" (seed {moment.seed})" if moment.seed is not None else "")
+    if moment.lap is not None:
+        return f"{who} {_lap_words(moment.lap, moment.laps)}"
+    where = f" {moment.number} of {moment.laps}" if moment.number else ""
+    return f"{who}{': ' if who else ''}{moment.doing}{where}"
+
+
+def step_words(moment: Moment) -> str:
+    """Return a moment in one line, with the step of the lap that is being trained."""
+    is_step = moment.steps and moment.lap is None
+    return f"{moment_words(moment)}{f', step {moment.step:,} of {moment.steps:,}' if is_step else ''}"
+
+
+def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> list[str]:
+    """Return one training as a table of laps, or as a sentence per lap if no table fits."""
+    title = painted(_title(run, full), width, "strong", color=color)
+    if not run.laps:
+        return title
+    several = any(not isinstance(each.score.whole, Missing) for each in run.laps)
+    validated = any(each.validation is not None for each in run.laps)
+    columns: list[Column[LapResult]] = [
+        Column("lap", lambda each: str(each.number), right=True),
+        Column("time", lambda each: training_lap(each.train_s), right=True),
+        Column("step", lambda each: step(each.train_s * 1e3 / each.steps), right=True),
+        Column("loss", lambda each: four_places(each.score.loss), right=True),
+        Column("accuracy", lambda each: four_places(each.score.accuracy), right=True),
+    ]
+    columns += [Column("whole", lambda each: four_places(each.score.whole), right=True)] if several else []
+    if validated:
+        columns.append(Column("val. loss", lambda each: four_places(_seen_in(each, "loss")), right=True))
+        columns.append(Column("val. accuracy", lambda each: four_places(_seen_in(each, "accuracy")), right=True))
+        columns += [Column("whole", lambda each: four_places(_seen_in(each, "whole")), right=True)] if several else []
+    table = lay_out(columns, run.laps, width, color=color)
+    return [*title, *(table or wrap_all([_lap_words(each, full.protocol.laps) for each in run.laps], width))]
+
+
+def _seen_in(each: LapResult, figure: str) -> float | Missing | None:
+    """Return a figure of a lap's validation."""
+    return getattr(each.validation.score, figure) if each.validation else None
+
+
+def _totals(record: Record, width: int, *, color: bool) -> list[str]:
+    """Return the table of lanes, with means over seeds. If the loss column does not fit, losses follow below."""
+
+    def failed(lane: LaneResult) -> str:
+        return "" if runs_of(record, lane.name) else "DNF" if lane.status == "dnf" else "not trained"
+
+    lines, gone = fit_table(TOTAL_COLUMNS, record.lanes, record, width, color=color, failed=failed)
+    return [*lines, *_losses(record, width)] if LOSS in gone else lines
+
+
+def _first_lap(lane: LaneResult, record: Record) -> str:
+    return _mean_time([run.laps[0].train_s for run in runs_of(record, lane.name)])
+
+
+def later_laps(lane: LaneResult, record: Record) -> str:
+    """Return the time of a lap without a first step, of which the factors are quotients."""
+    known = any(not each.fresh for run in runs_of(record, lane.name) for each in run.laps)
+    return training_lap(lane.lap_s.median) if known and lane.lap_s is not None else "-"
+
+
+def _mean_time(seconds: Sequence[float]) -> str:
+    found = mean(seconds)
+    return "-" if found is None else training_lap(found)
+
+
+def total(lane: LaneResult, record: Record) -> Cell:
+    """Return the time of all laps, or how many laps there are if a training is not complete."""
+    runs, wanted = runs_of(record, lane.name), training_of(record).protocol.laps
+    short = next((run for run in runs if count_kept(run) < wanted), None)
+    if short is not None:
+        return Cell(f"{count_kept(short)} of {wanted} laps", "bad")
+    return Cell(_mean_time([run.train_s for run in runs]))
+
+
+def against_first_lane(lane: LaneResult, record: Record) -> Cell:
+    """Return the factor of the later laps against the first lane, unless one of the two did other work."""
+    found = next((each for each in training_of(record).factors if each.lane == lane.name), None)
+    first = next((each for each in record.lanes if each.step_ms is not None), lane)
+    if "differs" in {lane.parity.status, first.parity.status}:
+        return Cell(NOT_SAME, "bad")
+    if found is None:
+        return Cell("1" if lane.name == first.name and len(record.lanes) > 1 else "-")
+    ratio, low, high = found.later_laps, found.low, found.high
+    if isinstance(ratio, Missing):
+        return Cell("-")
+    if isinstance(low, Missing) or isinstance(high, Missing):
+        return Cell(times(ratio))
+    return ratio_cell(ratio, low, high, "not distinguishable" if low <= 1 <= high else "faster")
+
+
+def count_kept(run: FullRun) -> int:
+    """Count the laps that have or had a checkpoint: a lap without a finite loss has none."""
+    return sum(not isinstance(each.score.loss, Missing) for each in run.laps)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def runs_of(record: Record, lane: str) -> list[FullRun]:
+    return [run for run in training_of(record).runs if run.process.lane == lane and run.laps]
+
+
+def _is_tested(record: Record) -> bool:
+    return any(run.test is not None for run in training_of(record).runs)
+
+
+def ends_with(record: Record) -> str:
+    """Return what the final figures come from: "test", "val.", or "" if there are none."""
+    if not any(_finals(record, lane.name) for lane in record.lanes):
+        return ""
+    return "test" if _is_tested(record) else "val."
+
+
+def _losses(record: Record, width: int) -> list[str]:
+    """Return the lanes' final losses, for a page whose table has no room for them."""
+    ended = [lane for lane in record.lanes if _finals(record, lane.name)]
+    parts = (f"{short_name(lane.name)} {final_score(lane, record, 'loss')}" for lane in ended)
+    return flow(parts, width, f"{ends_with(record)} loss: ")
+
+
+def final_score(lane: LaneResult, record: Record, figure: Literal["loss", "accuracy"]) -> str:
+    values = [score.loss if figure == "loss" else score.accuracy for score in _finals(record, lane.name)]
+    return four_places(mean([value for value in values if not isinstance(value, Missing)]))
+
+
+def _finals(record: Record, lane: str) -> list[Score]:
+    """Return a lane's final scores: its tests or, without a test, the last validation of each seed."""
+    tested = _is_tested(record)
+    runs = [run for run in runs_of(record, lane) if run.process.status == "ok" or not tested]
+    looks = [run.test if tested else run.laps[-1].validation for run in runs]
+    return [each.score for each in looks if each is not None]
+
+
+LOSS: RecordColumn[LaneResult] = RecordColumn(
+    lambda record: f"{ends_with(record)} loss",
+    lambda lane, record: final_score(lane, record, "loss"),
+    right=True,
+    leaves=1,
+    shown=ends_with,
+)
+TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
+    RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14),
+    RecordColumn("total", total, right=True),
+    RecordColumn("first lap", _first_lap, right=True),
+    RecordColumn("later laps", later_laps, right=True),
+    RecordColumn("against first", against_first_lane, least=12),
+    LOSS,
+    RecordColumn("accuracy", lambda lane, record: final_score(lane, record, "accuracy"), right=True, shown=ends_with),
+]
+
+
+def _protocol(record: Record) -> str:
+    asked, items = training_of(record).protocol, record.workload.items
+    laps = f"whole training: {asked.laps:,} lap{'s' * (asked.laps != 1)}"
+    steps = f" of {asked.steps_per_lap:,} steps" if asked.steps_per_lap else ""
+    seeds = f", {asked.seeds} seeds" if asked.seeds > 1 else ""
+    if not record.workload.is_built_in:
+        return f"{laps}{steps}{seeds}; no validation and no test: a training of your own brings none in this version"
+    runs = training_of(record).runs
+    validations, tests = (each.validation for run in runs for each in run.laps), (run.test for run in runs)
+    seen = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
+    held = f", test on {_counted(tests, asked.evaluation_items)} {items}" if asked.evaluation_items else ""
+    return f"{laps}{steps}{seeds}{seen}{held}"
+
+
+def _counted(looks: Iterable[Evaluation | None], published: int) -> str:
+    """Return how many items were examined, and the published number if it differs."""
+    items = next((each.score.items for each in looks if each), published)
+    return f"{items:,}" if items == published else f"{items:,} (published: {published:,})"
+
+
+def _title(run: FullRun, full: TrainingAnswer) -> str:
+    words = [short_name(run.process.lane)]
+    words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
+    words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
+    done = count_kept(run)
+    return ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])])
+
+
+def _lap_words(each: LapResult, laps: int) -> str:
+    said = [
+        f"lap {each.number} of {laps}: {training_lap(each.train_s)}",
+        f"{step(each.train_s * 1e3 / each.steps)} a step",
+        f"loss {four_places(each.score.loss)}",
+        f"accuracy {four_places(each.score.accuracy)}{_whole(each.score)}",
+    ]
+    if each.validation is not None:
+        seen = each.validation.score
+        said += [f"validation loss {four_places(seen.loss)}", f"accuracy {four_places(seen.accuracy)}{_whole(seen)}"]
+    return ", ".join(said)
+
+
+def _whole(score: Score) -> str:
+    return "" if isinstance(score.whole, Missing) else f" (whole {four_places(score.whole)})"
+
+
+def _failures(record: Record, width: int) -> list[str]:
+    """Report where and why each unfinished training ended."""
+    lines: list[str] = []
+    for run in training_of(record).runs:
+        if run.process.dnf is not None:
+            laps = f"; {count_kept(run)} lap{'s' * (count_kept(run) != 1)} kept"
+            lines += footnotes.end_lines(training_name(run, training_of(record)), run.process.dnf, width, laps)
+    return lines
+
+
+def first_lap_words(record: Record) -> str:
+    factors = [each for each in training_of(record).factors if each.same_work is not False]
+    first = [(short_name(each.lane), each.first_lap) for each in factors]
+    said = [f"{name} {times(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
+    head = "The factor is of later laps; in the first, with the first step in it: "
+    return f"{head}{', '.join(said)}." if said else ""
+
+
+def reached_words(record: Record) -> str:
+    until = training_of(record).protocol.until_accuracy
+    if until is None:
+        return ""
+    where = "validation" if training_of(record).protocol.validation_items else "training"
+    said = [f"{training_name(run, training_of(record))} {_when(run.reached)}" for run in training_of(record).runs]
+    return f"Accuracy {until:g} in {where}: {'; '.join(said)}."
+
+
+def training_name(run: FullRun, full: TrainingAnswer) -> str:
+    return short_name(run.process.lane) + (f" (seed {run.seed})" if full.protocol.seeds > 1 else "")
+
+
+def _when(reached: Reached | None) -> str:
+    if reached is None:
+        return "was not looked for"
+    if isinstance(reached.accuracy, Missing):
+        return f"cannot be told: {reached.accuracy.missing}"
+    if reached.lap is None or reached.train_s is None:
+        return f"never reached; the best was {four_places(reached.accuracy)}"
+    return f"in lap {reached.lap}, after {training_lap(reached.train_s)} of training"
+
+
+def _predictions(record: Record, width: int) -> list[str]:
+    """Return the class numbers that each lane predicts, below the true ones."""
+    runs = [run for run in training_of(record).runs if run.predictions is not None and run.predictions.truth]
+    if not runs:
+        return []
+    rows = [("truth", runs[0].predictions.truth)]  # type: ignore[union-attr]
+    rows += [(training_name(run, training_of(record)), run.predictions.predicted) for run in runs]  # type: ignore[union-attr]
+    wide = max(len(name) for name, _ in rows)
+    lines = [f"predictions of the first {len(rows[0][1])} test {record.workload.items}, by class number:"]
+    lines += [f"  {name:<{wide}}  {' '.join('-'.join(map(str, each)) for each in numbers)}" for name, numbers in rows]
+    return [broken for line in lines for broken in wrap(line, width, " " * (wide + 4))]
+
+
+def _beside(record: Record, width: int) -> list[str]:
+    """Return the time of everything that is not training. It is in no lap and in no factor."""
+    parts = []
+    for run in training_of(record).runs:
+        kept = [each.checkpoint_s for each in run.laps if not isinstance(each.checkpoint_s, Missing)]
+        said = [f"validation {about(run.validation_s)}"] if run.validation_s else []
+        said += [f"checkpoints {about(sum(kept))}"] if kept else []
+        said += [f"test {about(run.test.seconds)}"] if run.test else []
+        parts += [f"{training_name(run, training_of(record))} {', '.join(said)}"] if said else []
+    return flow(parts, width, "besides the laps: ") if parts else []
+
+
+def _wholes(record: Record, width: int) -> list[str]:
+    """Return the time that a user waits, from the start of the process to the end of the test."""
+    full = training_of(record)
+    parts = [f"{training_name(run, full)} {duration(run.whole_s)}" for run in full.runs if run.process.status == "ok"]
+    return flow(parts, width, "from start to end, without proof and checkpoints: ") if parts else []
+
+
+def published_laps(record: Record, width: int) -> str:
+    """Return the published laps, if these laps are as long."""
+    steps, published = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
+    words = published_line(record, width)
+    if not words or steps is None or published is None or steps == published:
+        return words
+    return f"Published laps are not shown: they are of {published:,} steps, and these of {steps:,}."
+
+
+def training_details(record: Record, view: View) -> list[list[str]]:
+    """Return all that the record holds, in sections."""
+    width, color, full = view.width, view.color, training_of(record)
+    asked = replace(record.workload, steps_per_lap=full.protocol.steps_per_lap or record.workload.steps_per_lap)
+    return [
+        header(replace(record, workload=asked), width, color=color),
+        wrap_all([_protocol(record)], width),
+        *(_laps(run, full, width, color=color) for run in full.runs),
+        _totals(record, width, color=color),
+        usage_lines(record, width, color=color),
+        proof_lines(record, width),
+        _failures(record, width),
+        *(wrap(each, width, "  ") for each in (first_lap_words(record), reached_words(record)) if each),
+        _predictions(record, width),
+        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        quiet(_beside(record, width), color=color),
+        quiet(footnotes.starts(record, width), color=color),
+        _wholes(record, width),
+        *(wrap(each, width, "  ") for each in (published_laps(record, width), f"{full.order}.") if each),
+    ]
+
+
+# The figures of whole trainings: their time, loss and accuracy of each lap, each lap's time, and readings.
+
+LapValue = Callable[[LapResult], float | Missing]
+NONE = Missing("not measured")
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of whole trainings, the most telling first."""
+    runs = training_of(record).runs
+    return [
+        _times(runs),
+        *_curves(runs),
+        *_laps_figure(runs),
+        *proof_figures(record),
+        *reading_figures(record),
+        *fact_figures(record),
+    ]
+
+
+def _name(run: FullRun, runs: Sequence[FullRun]) -> str:
+    several = len({each.seed for each in runs}) > 1
+    return short_name(run.process.lane) + (f", seed {run.seed}" if several else "")
+
+
+def _times(runs: Sequence[FullRun]) -> Figure:
+    bars = tuple(_bar(run, runs) for run in runs)
+    says = "From the start of the process to the end of the test, without what only laptime does."
+    return Figure("Whole trainings", Bars("s", bars), says)
+
+
+def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
+    if run.process.status != "ok":
+        why = run.process.dnf.reason if run.process.dnf else run.process.status
+        return Bar(_name(run, runs), None, words=f"{len(run.laps)} laps, then: {why}", kind="failed")
+    accuracy = NONE if run.test is None else run.test.score.accuracy
+    told = "" if isinstance(accuracy, Missing) else f", test accuracy {accuracy:.2%}"
+    return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}")
+
+
+def _curves(runs: Sequence[FullRun]) -> list[Figure]:
+    """Return loss and accuracy by lap, in training and in validation: lanes that learn alike lie on each other."""
+    return [
+        *_by_lap("Loss of each lap", "loss", runs, lambda lap: lap.score.loss),
+        *_by_lap("Validation loss of each lap", "loss", runs, lambda lap: _validated(lap, "loss")),
+        *_by_lap("Accuracy of each lap", "accuracy", runs, lambda lap: lap.score.accuracy),
+        *_by_lap("Validation accuracy of each lap", "accuracy", runs, lambda lap: _validated(lap, "accuracy")),
+    ]
+
+
+def _validated(lap: LapResult, name: str) -> float | Missing:
+    found: float | Missing = NONE if lap.validation is None else getattr(lap.validation.score, name)
+    return found
+
+
+def _laps_figure(runs: Sequence[FullRun]) -> list[Figure]:
+    return _by_lap("Training time of each lap", "seconds", runs, lambda lap: lap.train_s, from_zero=True)
+
+
+def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, from_zero: bool = False) -> list[Figure]:
+    curves = [Curve(_name(run, runs), _points(run, value)) for run in runs]
+    shown = tuple(curve for curve in curves if curve.points)
+    return [Figure(title, Plane(Axis("lap", is_whole=True), Axis(up, from_zero=from_zero), shown))] if shown else []
+
+
+def _points(run: FullRun, value: LapValue) -> tuple[tuple[float, float], ...]:
+    told = ((float(lap.number), value(lap)) for lap in run.laps)
+    return tuple((number, each) for number, each in told if not isinstance(each, Missing))

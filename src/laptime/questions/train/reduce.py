@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from math import fsum, sqrt
 
-from laptime.analysis.aggregate import ALPHA, ONE_TRAINING, bounds, estimate, largest, middle, startup_s
+from laptime.analysis.heats import ALPHA, ONE_TRAINING, bounds, estimate, largest, middle, startup_s
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane

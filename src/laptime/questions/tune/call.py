@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from laptime.errors import UsageError
 from laptime.library.asking import DurationLike, LaneNames, What, check_call, make_ask, read_argument
+from laptime.library.calls import answer
 from laptime.library.results import TuneResult
-from laptime.library.running import answer
 from laptime.model.ask import DEFAULT_WORKLOAD, TUNE_BUDGET_S, Ask
-from laptime.questions.tune.aims import DEFAULT_AIM, AimWord
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.nouns import DEFAULT_AIM, AimWord, TuneAsk
 
 if TYPE_CHECKING:
     from laptime.library.calls import Items, PathLike

@@ -18,11 +18,10 @@ from laptime.cli.asking import (
     Words,
     make_ask,
 )
-from laptime.cli.help import rare
+from laptime.cli.main import rare
 from laptime.cli.questions import ONE_LANE, WORDS, make_command
 from laptime.model.ask import Ask
-from laptime.questions.tune.aims import AIMS, DEFAULT_AIM
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.nouns import AIMS, DEFAULT_AIM, TuneAsk
 
 TUNE_HELP = f"""Find the best settings of each LANE for WHAT, and prove what they gain.
 

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from laptime.errors import UsageError
-from laptime.model.lane import Lane
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
-from laptime.planner.facts import LaneFacts, SubjectFacts
+from laptime.model.process import Lane
+from laptime.model.workload import Adam, Sgd, Workload
 from laptime.planner.lanes import parse_lane
-from laptime.planner.setting import Setting
+from laptime.planner.refusals import LaneFacts, Setting, SubjectFacts
 from laptime.planner.settings import SETTINGS
-from laptime.questions.tune.aims import AIMS
-from laptime.questions.tune.learning_rates import rate_of_batch
-from laptime.questions.tune.nouns import ALL, ALLOWED, Changes, TuneAsk
+from laptime.questions.tune.nouns import AIMS, ALL, ALLOWED, Changes, TuneAsk
 
 Words = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
@@ -195,3 +193,20 @@ def change_of(words: Words) -> Changes:
     """Return what a set of settings changes besides the time."""
     found: Changes = next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")
     return found
+
+
+# The learning rate that belongs to another batch of a built-in training.
+#
+# With plain SGD it grows as the batch: one step then takes the place of several, and has to go as far as they did. A
+# step of Adam has nearly one length, whatever that of the gradient, and the noisier the gradient, the less of it goes
+# one way. The mean over k times as many items has noise that is smaller by the root of k. So the rate grows as the
+# root.
+
+POWERS: dict[type[Adam | Sgd], float] = {Sgd: 1.0, Adam: 0.5}
+
+
+def rate_of_batch(workload: Workload, batch: int) -> float:
+    """Return the learning rate for a batch of this many items."""
+    published = workload.optimizer
+    rate = published.learning_rate * (batch / workload.batch) ** POWERS[type(published)]
+    return float(f"{rate:.4g}")  # as short as a lane's name wants it

@@ -6,20 +6,22 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from laptime.model.digits import times
+from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.figure import Bar, Bars, Figure
 from laptime.model.missing import Missing
+from laptime.model.quantities import times
 from laptime.model.questions import TuneAnswer
-from laptime.model.record import Record
+from laptime.model.record import Parity, Record
 from laptime.pages import footnotes
-from laptime.pages.bars import bar
+from laptime.pages.footnotes import finding_words
 from laptime.pages.layout import Column, table_or_sentences, wrap
-from laptime.pages.page import NARROWEST, PageParts, Said, View, header, quiet, rendered
+from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.usage import energy_words, money_words, usage_lines
-from laptime.pages.words import place_words, short_name
+from laptime.pages.words import four_places, joined, place_words, short_name, tiny
 from laptime.questions.race import page as race
-from laptime.questions.tune.aims import Aim
-from laptime.questions.tune.learned_page import learned_notes, learned_table, next_command
-from laptime.questions.tune.nouns import SettingWorth, TunedLane, Tuning
+from laptime.questions.race.page import figures as race_figures
+from laptime.questions.race.page import lane_bars, proof_figures
+from laptime.questions.tune.nouns import Aim, Learned, SettingWorth, TunedLane, Tuning
 
 BAR, NARROW_BAR = 20, 10
 WIDE = 90
@@ -187,3 +189,142 @@ def _standing_words(tuned: TunedLane, aim: Aim) -> str:
     seemed = "" if tuned.seemed is None else f"; in the search it seemed {times(tuned.seemed)}"
     gain = "no fresh heats" if tuned.gain is None else f"{times(tuned.gain.ratio)} in {tuned.pairs} fresh rounds"
     return f"{tuned.winner} is {tuned.standing}: {gain}{seemed}."
+
+
+# What the winner of a tuning changes besides the time: how far its proof was off, and what whole laps taught it.
+
+NO_WINNER = "No lap was trained: no other settings are in the winner."
+NOT_SEEN = "How well it then learns was not measured."
+
+
+def learned_table(tuned: TunedLane, view: View) -> list[str]:
+    """Return the loss and accuracy of the lane as asked and of its winner."""
+    rows = tuned.learned
+    return table_or_sentences(_learned_columns(rows), rows, view.width, color=view.color) if _is_known(rows) else []
+
+
+def _is_known(rows: Sequence[Learned]) -> bool:
+    return any(not isinstance(each.loss, Missing) or not isinstance(each.accuracy, Missing) for each in rows)
+
+
+def _learned_columns(rows: Sequence[Learned]) -> list[Column[Learned]]:
+    known = next(each for each in rows if not isinstance(each.loss, Missing) or not isinstance(each.accuracy, Missing))
+    return [
+        Column(f"learned in {laps_words(known.laps)}", lambda each: short_name(each.lane)),
+        Column(f"{known.over} loss", lambda each: four_places(each.loss), right=True),
+        Column(f"{known.over} accuracy", lambda each: four_places(each.accuracy), right=True),
+    ]
+
+
+def laps_words(laps: int) -> str:
+    return f"{laps:,} lap{'s' * (laps != 1)}"
+
+
+def learned_notes(tuned: TunedLane, record: Record) -> list[str]:
+    """Return what the winner changes, and why figures of its learning are missing."""
+    return [*_changes(tuned, record), *_missing(tuned, record), *_differences(tuned, record)]
+
+
+def changes_of(tuned: TunedLane) -> list[str]:
+    """Return the settings of the winner that change the arithmetic or the learning."""
+    return [each.word for each in tuned.settings if each.in_winner and each.changes]
+
+
+def _changes(tuned: TunedLane, record: Record) -> list[str]:
+    """Return what each kind of change does, as far as the proof shows it."""
+    said = []
+    parity = next((lane.parity for lane in record.lanes if lane.name == tuned.winner), None)
+    exact = [each.word for each in tuned.settings if each.in_winner and each.changes == "arithmetic"]
+    if exact and parity is not None and parity.worst is not None:
+        said.append(f"{joined(exact)} {_verb(exact)} the arithmetic: {_off(parity)}.")
+    others = [each.word for each in tuned.settings if each.in_winner and each.changes == "learning"]
+    if others:
+        unseen = "" if tuned.learned else f" {NOT_SEEN}"
+        said.append(f"{joined(others)} {_verb(others)} the learning.{unseen}")
+    return said
+
+
+def _verb(words: Sequence[str]) -> str:
+    return "changes" if len(words) == 1 else "change"
+
+
+def _off(parity: Parity) -> str:
+    """Return how far the losses of the proof were off, and what is allowed."""
+    steps = f"in the proof's {parity.steps} step{'s' * (parity.steps != 1)}"
+    exact = _distance(parity.worst, parity.tolerance)
+    if parity.strays is None:
+        return f"{steps} its loss is off by up to {exact}"
+    coarse = _distance(parity.strays, parity.strays_tolerance)
+    return f"{steps} its loss is off by up to {coarse} in {parity.strays_precision}, and by {exact} in fp32"
+
+
+def _distance(off: float | None, allowed: float | None) -> str:
+    return f"{tiny(off or 0.0)}{'' if allowed is None else f' (allowed {tiny(allowed)})'}"
+
+
+def _missing(tuned: TunedLane, record: Record) -> list[str]:
+    """Return why a lane has no loss or accuracy, each reason once."""
+    if record.ask.tune is None or record.ask.tune.laps is None:
+        return []
+    if not tuned.learned:
+        return [NO_WINNER]
+    told: dict[tuple[str, str], list[str]] = {}
+    for each in tuned.learned:
+        for lack in _lacks(each):
+            told.setdefault(lack, []).append(short_name(each.lane))
+    return [f"No {lacks} of {joined(lanes)}: {why}." for (lacks, why), lanes in told.items()]
+
+
+def _lacks(each: Learned) -> list[tuple[str, str]]:
+    """Return which figures are missing, with the reason."""
+    loss, accuracy = each.loss, each.accuracy
+    if isinstance(loss, Missing) and loss == accuracy:
+        return [("loss and accuracy", loss.missing)]
+    figures = (("loss", loss), ("accuracy", accuracy))
+    return [(name, value.missing) for name, value in figures if isinstance(value, Missing)]
+
+
+def _differences(tuned: TunedLane, record: Record) -> list[str]:
+    found = (each for each in record.findings if each.rule == "learning" and each.evidence["lane"] == tuned.winner)
+    return [finding_words(each) for each in found]
+
+
+def next_command(tuned: TunedLane, record: Record) -> str:
+    """Return the command to type next: what the winner learns, if that was not seen, else a race of the two."""
+    lanes = [short_name(tuned.asked), tuned.winner]
+    if changes_of(tuned) and not tuned.learned:
+        return f"Next: {shlex.join(['laptime', 'train', record.ask.what, *lanes])} --laps 1"
+    return f"Next: {shlex.join(['laptime', 'race', record.workload.name, *lanes])}"
+
+
+# The figures of a tuning: what each setting alone is worth, and all lanes that raced.
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of a tuning; those of a race where nothing was concluded."""
+    tuning = tuning_of(record)
+    if tuning is None:
+        return race_figures(record)
+    return [
+        *(figure for each in tuning.lanes for figure in _worths(each, record)),
+        *lane_bars(record),
+        *proof_figures(record),
+        *reading_figures(record),
+        *fact_figures(record),
+    ]
+
+
+def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
+    bars = tuple(_bar(each) for each in tuned.settings)
+    aim, lane = record.ask.aim, short_name(tuned.asked)
+    says = f"{lane} with one setting alone: how many times {aim.as_much} it {aim.does}."
+    return (
+        [Figure(f"What each setting is worth on {short_name(tuned.asked)}", Bars("times", bars), says)] if bars else []
+    )
+
+
+def _bar(each: SettingWorth) -> Bar:
+    if each.alone is None:
+        return Bar(each.word, None, words=each.reason or "", kind="failed")
+    low, high = (None if isinstance(end, Missing) else end for end in (each.alone.low, each.alone.high))
+    return Bar(each.word, each.alone.ratio, low, high, times(each.alone.ratio), "best" if each.in_winner else "lane")

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from laptime.analysis.aggregate import bounds
-from laptime.analysis.heats import noise_of_ratio, pairs_of_heats, step_ratio
+from laptime.analysis.heats import bounds, noise_of_ratio, pairs_of_heats, step_ratio
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.usage import summarise_usage
 from laptime.model.missing import Missing

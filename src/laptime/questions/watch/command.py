@@ -8,7 +8,7 @@ import click
 
 from laptime import api, showing
 from laptime.cli.asking import ALL_SENSORS, Words
-from laptime.cli.help import Command
+from laptime.cli.main import Command
 from laptime.cli.output import Progress, may_draw, message_width
 from laptime.cli.printing import MESSAGES, complain, say
 from laptime.errors import LaptimeError, StoreError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +16,8 @@ from typing import Any, ClassVar
 import psutil
 
 from laptime.analysis.readings import Span, make_energy
-from laptime.analysis.script_facts import read_hello
-from laptime.analysis.script_process import ProcessReader
-from laptime.analysis.script_ranks import compare_ranks
-from laptime.analysis.script_unseen import why_unseen
+from laptime.analysis.script_process import ProcessReader, compare_ranks, read_hello
+from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import describe_usage, power_of
 from laptime.diagnosis.findings import judge_run
 from laptime.errors import UsageError
@@ -27,19 +26,17 @@ from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, Subject
 from laptime.model.record import Finding
+from laptime.model.sample import Usage
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
 from laptime.model.timeline import Timeline
-from laptime.model.usage import Usage
 from laptime.model.workload import ProofPlan
 from laptime.planner.plan import check_label
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.watch.findings import script_findings
-from laptime.questions.watch.masking import mask_secrets
-from laptime.run.command import run_command, watched_environment
-from laptime.run.listening import SETTLE_S, Listener
-from laptime.run.own_process import Block
-from laptime.run.sensor_selection import SensorSelection
+from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
+from laptime.run.instruments import SensorSelection
+from laptime.run.starting import Block
 
 LIVE_S = 0.5
 LEAVES_S = 0.5
@@ -262,3 +259,39 @@ def why_no_greeting(command: Sequence[str]) -> str:
 
 def _order(process: ScriptProcess) -> tuple[int, int]:
     return (process.rank if process.rank is not None else 1 << 30, process.pid)
+
+
+# Words of a command that look like a secret are not kept: a record may be shown, exported and passed on.
+
+MASK = "***"
+# An option or a variable by its name: --hf-token, WANDB_API_KEY, --db.password; not --tokenizer or --max-tokens.
+NAME = r"""(?:[\w.-]*[-_.])?(?:token|secret|password|passwd|passphrase|credentials?|auth
+        |(?:api|access|private|secret|auth|encryption)[-_.]?key)(?:[-_.](?:id|value|string))?"""
+NAMED = re.compile(
+    rf"(?P<name>(?<![\w.-])-{{0,2}}{NAME})(?P<between>\s*[=:]\s*|\s+)(?P<value>[^\s'\"]+)", re.IGNORECASE | re.VERBOSE
+)
+OPTION = re.compile(rf"--?{NAME}", re.IGNORECASE | re.VERBOSE)
+# Values that are made to be recognised, whatever they are called.
+KNOWN = re.compile(
+    r"""\b(?:hf_|sk-|pk-|rk_live_|sk_live_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|ya29\.|dop_v1_)
+        [\w.~+/=-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w.-]{8,}|(?<=\bBearer\s)\S+""",
+    re.VERBOSE,
+)
+IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@]+@", re.IGNORECASE)
+
+
+def mask_secrets(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command with what looks like a secret as `***`."""
+    masked: list[str] = []
+    is_value = False
+    for word in command:
+        masked.append(MASK if is_value and not word.startswith("-") else _mask(word))
+        is_value = OPTION.fullmatch(word) is not None
+    return tuple(masked)
+
+
+def _mask(word: str) -> str:
+    """Mask within one word, which may be a whole script of `sh -c`."""
+    word = IN_ADDRESS.sub(rf"\g<scheme>{MASK}@", word)
+    word = KNOWN.sub(MASK, word)
+    return NAMED.sub(rf"\g<name>\g<between>{MASK}", word)

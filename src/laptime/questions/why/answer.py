@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from laptime.model.digits import percent, times
 from laptime.model.missing import Missing
+from laptime.model.quantities import percent, times
 from laptime.questions.why.causes import judge_causes, sum_up
 from laptime.questions.why.experiments import LEARNING, PRESET, freezes, predict
 from laptime.questions.why.facts import WhyFacts, ceilings, split

@@ -6,14 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from laptime.analysis.step_states import find_lane_state
-from laptime.diagnosis.findings import FAULTS_BYTES_A_STEP, FAULTS_SHARE, THROTTLED_SHARE
+from laptime.diagnosis.findings import (
+    DENORMALS,
+    FAULTS_BYTES_A_STEP,
+    FAULTS_SHARE,
+    THROTTLED_SHARE,
+    denormals_of,
+    describe_state,
+)
 from laptime.diagnosis.lane_readings import long_share, number_types
-from laptime.diagnosis.state_findings import DENORMALS, denormals_of, describe_state
-from laptime.model.digits import count, percent, times
 from laptime.model.missing import Missing
+from laptime.model.quantities import count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
-from laptime.questions.why.facts import WhyFacts, part_share
-from laptime.questions.why.judging import NOT_KNOWN, Signature, judge
+from laptime.questions.why.facts import NOT_KNOWN, Signature, WhyFacts, judge, part_share
 from laptime.questions.why.nouns import Cause, Factor, Standing, Verdict
 from laptime.questions.why.step_causes import explained_otherwise, too_little_work
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from laptime.model.frameworks import SCRIPT, find_framework
+from laptime.model.limits import Conv, DenseBlock
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.network import Conv, DenseBlock
 from laptime.model.plan import PlannedLane
 from laptime.model.workload import Workload
 from laptime.questions.why import gains

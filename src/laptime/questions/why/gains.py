@@ -10,16 +10,14 @@ import re
 from collections.abc import Callable
 
 from laptime.analysis.step_states import find_lane_state
-from laptime.diagnosis.findings import FAULTS_SHARE, THROTTLED_SHARE
+from laptime.diagnosis.findings import FAULTS_SHARE, THROTTLED_SHARE, denormals_of
 from laptime.diagnosis.lane_readings import find_pauses, finished, number_types
-from laptime.diagnosis.state_findings import denormals_of
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult
 from laptime.questions.why.compute_causes import NEAR, given_back_memory, processor_limited
-from laptime.questions.why.device_causes import memory_full
 from laptime.questions.why.facts import WhyFacts, part_share
 from laptime.questions.why.nouns import Experiment
-from laptime.questions.why.step_causes import BUSY, WORTH, too_little_work
+from laptime.questions.why.step_causes import BUSY, WORTH, memory_full, too_little_work
 
 Expect = Callable[[WhyFacts], float]
 Predict = Callable[[WhyFacts, Experiment], "float | Missing"]

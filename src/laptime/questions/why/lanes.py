@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
 from laptime.errors import UsageError
-from laptime.model.lane import AS_WRITTEN, Lane
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
+from laptime.model.process import AS_WRITTEN, Lane
 from laptime.planner.lanes import parse_lane
 from laptime.planner.settings import PRESETS
 from laptime.questions.why.nouns import ONLY_A_LANE, Experiment

@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import floor, isfinite
 
+from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
+from laptime.figures.steps import step_figures
+from laptime.model.figure import Bar, Bars, Figure, Part, Stack, Table
 from laptime.model.missing import Missing
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
-from laptime.pages.numbers import WIDE, duration, factor, number, percent
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
-from laptime.pages.words import machine_words, step_words
-from laptime.questions.forecast.cards_page import card_sentence
+from laptime.pages.words import WIDE, duration, factor, machine_words, number, percent, short_name, step_words
+from laptime.questions.forecast.page import card_sentence
 from laptime.questions.race import page as race
+from laptime.questions.race.page import figures as race_figures
+from laptime.questions.race.page import lane_bars
 from laptime.questions.why.nouns import ONLY_A_LANE, Cause, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
 from laptime.visible import cells_wide
 
@@ -311,3 +315,66 @@ def _grouped(remedies: Sequence[Remedy], reason: Callable[[Remedy], str], head: 
 def _why_not_predicted(remedy: Remedy) -> str:
     told = remedy.predicted
     return OF_OLD_RECORDS.sub("", told.missing) if isinstance(told, Missing) else ""
+
+
+# The figures of why: the parts of a step, the three ceilings, what each experiment gained, and all causes.
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return all figures of why; those of a race where nothing was concluded."""
+    why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
+    if why is None:
+        return race_figures(record)
+    return [
+        *_parts(why),
+        *_ceilings_figure(why, record),
+        *_remedies(why),
+        _causes_figure(why),
+        *lane_bars(record),
+        *step_figures(record.lanes[:1]),
+        *roofline_figures(record.lanes[:1]),
+        *reading_figures(record),
+        *fact_figures(record),
+    ]
+
+
+def _parts(why: Why) -> list[Figure]:
+    parts = tuple(Part(each.of, each.share) for each in why.parts if each.share > 0)
+    return [Figure("Where the time of a step goes", Stack(((short_name(why.lane), parts),)))] if parts else []
+
+
+def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
+    bars = []
+    for each in why.ceilings:
+        if isinstance(each.items_per_s, Missing):
+            bars.append(Bar(each.stage, None, words=each.items_per_s.missing, kind="failed"))
+            continue
+        low, high = (None if isinstance(end, Missing) else end for end in (each.low, each.high))
+        words = f"{number(each.items_per_s)}{', which binds' if each.binds else ''}"
+        bars.append(Bar(each.stage, each.items_per_s, low, high, words, "best" if each.binds else "lane"))
+    title, says = "The three ceilings", f"{record.workload.items} per second of each stage alone. The lowest binds."
+    return [Figure(title, Bars("a second", tuple(bars)), says)] if bars else []
+
+
+def _remedies(why: Why) -> list[Figure]:
+    rows = tuple(_remedy(each) for each in why.remedies)
+    heads = ("remedy", "=predicted", "=measured", "changes", "how")
+    return [Figure("What may be changed", Table(heads, rows))] if rows else []
+
+
+def _remedy(remedy: Remedy) -> tuple[str, ...]:
+    predicted = "-" if isinstance(remedy.predicted, Missing) else f"{factor(remedy.predicted)}x"
+    measured = _factor_words(remedy.measured) if remedy.measured else f"- ({remedy.reason})"
+    says = f"{remedy.says} (recommended)" if remedy.recommended else remedy.says
+    return says, predicted, measured, remedy.changes, remedy.code
+
+
+def _factor_words(found: Factor) -> str:
+    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+        return f"{factor(found.ratio)}x"
+    return f"{factor(found.ratio)}x ({factor(found.low)}-{factor(found.high)})"
+
+
+def _causes_figure(why: Why) -> Figure:
+    rows = tuple((each.cause, each.standing, each.says) for each in why.causes)
+    return Figure("Every cause that was judged", Table(("cause", "verdict", "why"), rows))

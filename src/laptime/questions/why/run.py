@@ -13,38 +13,33 @@ from functools import partial
 
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
-from laptime.diagnosis.findings import find_findings
-from laptime.diagnosis.state_findings import denormals_of
+from laptime.diagnosis.findings import denormals_of, find_findings
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.forecasting import CONVOLUTIONS
 from laptime.model.frameworks import SCRIPT
-from laptime.model.lane import NO_TRAINING, READY
+from laptime.model.hardware import CONVOLUTIONS
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
+from laptime.model.process import NO_TRAINING, READY
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.sample import Reference
 from laptime.model.symptoms import NO_INPUT
-from laptime.planner.groups import refuse_group_for
+from laptime.planner.groups import HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
-from laptime.planner.pace import HEATS_LEAST, HEATS_USUAL, shortest_pace
-from laptime.planner.plan import plan_lane
-from laptime.planner.script_lanes import find_devices, plan_script, plan_script_lane
-from laptime.questions.asking import Prepared, facts_of, prepare
+from laptime.planner.plan import find_devices, plan_lane, plan_script, plan_script_lane
+from laptime.questions.asking import Prepared, describe_script, facts_of, means_a_script, prepare, see_devices
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
-from laptime.questions.script import describe_script, means_a_script, see_devices
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
 from laptime.questions.why.experiments import AskedTraining, list_experiments, order_experiments
-from laptime.questions.why.facts import WhyFacts
-from laptime.questions.why.judging import mean_factor
+from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
 from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial
-from laptime.run.prestart import Prestarter
+from laptime.run.turns import Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05

@@ -10,7 +10,7 @@ from pathlib import Path
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
 from laptime.sensors import cgroup
-from laptime.sensors.files import OpenFile, read_word
+from laptime.sensors.base import OpenFile, read_word
 
 Figures = Sequence[float | None]
 

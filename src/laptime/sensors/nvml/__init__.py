@@ -4,7 +4,6 @@ The library is imported when it is first used. Both sensors watch whole cards an
 `model.card.match_card` finds which of them a framework's cuda:1 is.
 """
 
-from laptime.sensors.nvml.listing import Survey, list_cards, survey_cards
-from laptime.sensors.nvml.sensor import NvmlSensor, SlowNvmlSensor, sensors_of
+from laptime.sensors.nvml.sensor import NvmlSensor, SlowNvmlSensor, Survey, list_cards, sensors_of, survey_cards
 
 __all__ = ["NvmlSensor", "SlowNvmlSensor", "Survey", "list_cards", "sensors_of", "survey_cards"]
