@@ -27,8 +27,8 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) -e '.[torch]'
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(INSTALL) -e '.[torch,dev]'
+$(VENV)/.installed-dev: $(VENV)/.installed extras/trackers/pyproject.toml
+	$(INSTALL) -e '.[torch,dev]' -e ./extras/trackers
 	touch $@
 
 race: $(VENV)/.installed
@@ -37,8 +37,8 @@ race: $(VENV)/.installed
 test: lint types tests
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples extras
+	$(BIN)/ruff format --check src tests bench examples extras
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

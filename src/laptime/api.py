@@ -15,7 +15,7 @@ from laptime.disk import write_atomically
 from laptime.errors import StoreError
 from laptime.exports import tables
 from laptime.exports.tables import TABLES
-from laptime.exports.trackers import EXPORTS
+from laptime.exports.targets import all_exports, find_export
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask, MadeSet
 from laptime.model.installation import installed_version
@@ -188,7 +188,7 @@ def write_files(place: Path, files: Mapping[str, bytes], *, is_folder: bool) -> 
 
 def export(record: Record, target: str, place: str | None = None, what: str | None = None) -> str:
     """Write a record for another program, and return where: `place`, or the record's id with the target's ending."""
-    row = EXPORTS[target]
+    row = find_export(target)
     place = place or f"{record.id}{row.ending}"
     if row.fill is not None:
         row.fill(record, place)
@@ -199,7 +199,7 @@ def export(record: Record, target: str, place: str | None = None, what: str | No
 
 def export_bytes(record: Record, target: str, what: str | None = None) -> bytes:
     """Return what an export of one file holds."""
-    make = EXPORTS[target].make
+    make = find_export(target).make
     assert make is not None
     return make(record, what)
 
@@ -284,7 +284,7 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 
 
 export_tables = tuple(TABLES)
-exports = EXPORTS
+exports = all_exports
 load = files.load
 check_gate, check_store = comparing.check_gate, files.check_store
 compare_records = comparing.compare_records
@@ -319,6 +319,7 @@ __all__ = [
     "export_bytes",
     "export_tables",
     "exports",
+    "find_export",
     "full",
     "history",
     "history_frame",

@@ -8,6 +8,7 @@ import io
 import json
 import resource
 import socket
+import subprocess
 import sys
 from dataclasses import replace
 from math import nan
@@ -45,15 +46,30 @@ def own_folder(tmp_path, monkeypatch):
 
 def test_the_command_knows_what_the_tables_have():
     """Its help is instant, so it does not import them."""
-    assert tuple(api.exports) == records.TARGETS
+    assert all(name in records.TO_HELP for name in api.exports())
     assert api.export_tables == records.TABLES
+
+
+def test_trackers_are_found_by_their_entry_points_and_another_word_is_refused_with_the_targets():
+    assert {"tensorboard", "mlflow", "wandb"} <= set(api.exports())
+    with pytest.raises(UsageError) as refused:
+        api.find_export("excel")
+    assert "csv, json, parquet, pyperf" in refused.value.hint
+
+
+def test_a_tracker_without_its_package_is_a_sentence_with_the_command():
+    """Without entry points, as where laptime alone is installed."""
+    hidden = "import importlib.metadata as it; it.entry_points = lambda **_: ()"
+    asked = f"{hidden}; from laptime import api; api.find_export('mlflow')"
+    ended = subprocess.run([sys.executable, "-c", asked], check=False, capture_output=True, text=True)
+    assert "pip install ./extras/trackers" in ended.stderr
 
 
 def test_the_page_has_every_target_with_what_it_needs_and_every_table():
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
     told = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
     needs = {row[0]: row[2] for row in told if len(row) == 4}
-    assert {row.name: row.needs or "nothing" for row in api.exports.values()}.items() <= needs.items()
+    assert {row.name: row.needs or "nothing" for row in api.exports().values()}.items() <= needs.items()
     assert set(api.export_tables) <= {row[0] for row in told if len(row) == 2}
 
 
@@ -288,7 +304,7 @@ def test_a_full_disk_leaves_nothing_half_written(house):
 @pytest.mark.parametrize("target", ["parquet", "tensorboard", "mlflow", "wandb"])
 def test_a_full_disk_leaves_nothing_of_a_client_either(house, target):
     """A sentence, no traceback from a thread, and no folder."""
-    pytest.importorskip(api.exports[target].needs)
+    pytest.importorskip(api.find_export(target).needs)
     place = house.folder / "a.json"
     place.write_bytes(encode(kept("race")))
 

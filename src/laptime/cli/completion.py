@@ -72,6 +72,13 @@ def complete_label(_context: click.Context, _param: click.Parameter, begun: str)
     return beginning(begun, _labels())
 
 
+def complete_target(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete what a record can be exported to."""
+    from laptime import api  # noqa: PLC0415
+
+    return beginning(begun, api.exports())
+
+
 def _labels() -> list[str]:
     """Return the labels of all saved records, the newest first."""
     from laptime import api  # noqa: PLC0415

@@ -13,7 +13,7 @@ import click
 
 from laptime import api, showing
 from laptime.cli.asking import FIELDS, ItemCount
-from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_what
+from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_target, complete_what
 from laptime.cli.main import Command
 from laptime.cli.output import emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
@@ -127,7 +127,7 @@ EXPORT_HELP = """Write a record for another program.
 ID is a record's id or the beginning of one, a file, or `latest`. Without -o it is written here, as ID with an ending.
 A client that a target needs is not installed with laptime: the error names the command.
 """
-TARGETS = ("csv", "json", "parquet", "pyperf", "tensorboard", "mlflow", "wandb")
+TO_HELP = "What to write: csv, json, parquet, pyperf; with laptime-trackers tensorboard, mlflow, wandb."
 TABLES = ("heats", "laps", "answers", "lanes", "windows", "steps")
 NOT_VALID = 1
 
@@ -168,12 +168,12 @@ def validate(*, names: tuple[str, ...], details: bool, as_json: bool) -> int:
     examples=("laptime export latest --to csv", "laptime export r-2026-11-20 --to mlflow -o http://localhost:5000"),
 )  # fmt: skip
 @click.argument("identity", metavar="ID", shell_complete=complete_record)
-@click.option("--to", "target", type=click.Choice(TARGETS), required=True, help="What to write.")
+@click.option("--to", "target", metavar="TARGET", required=True, shell_complete=complete_target, help=TO_HELP)
 @click.option("--what", type=click.Choice(TABLES), help="The table of csv, json and parquet. [default: heats or laps]")
 @click.option("--output", "-o", type=click.Path(), help="The file or folder; for mlflow also a URL; - prints.")
 @click.option("--json", "as_json", is_flag=True, help="Print where it was written as JSON.")
 def export(*, identity: str, target: str, what: str | None, output: str | None, as_json: bool) -> None:
-    row = api.exports[target]
+    row = api.find_export(target)
     if what and not row.has_tables:
         raise UsageError(f"--to {target} has no tables, so --what {what} has no meaning", "Leave --what out.")
     if output == "-" and not row.is_text:

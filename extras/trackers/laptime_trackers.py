@@ -1,4 +1,7 @@
-"""Exports to experiment trackers, by their own clients: TensorBoard, MLflow, and Weights & Biases offline."""
+"""Records of laptime in experiment trackers, by their own clients: TensorBoard, MLflow, Weights & Biases offline.
+
+Each target is a row that laptime finds by the entry point of its name.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,8 @@ from threading import Thread
 from typing import Any
 
 from laptime.errors import StoreError, UsageError
-from laptime.exports.tables import (
-    NS_PER_MS,
-    Row,
-    as_csv,
-    as_json,
-    as_parquet,
-    as_pyperf,
-    import_client,
-    plain,
-    table_of,
-)
+from laptime.exports.tables import NS_PER_MS, Row, import_client, plain, table_of
+from laptime.exports.targets import ExportRow
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.visible import visible
@@ -233,40 +227,6 @@ def _whole_folder(place: str, write: Callable[[Path], None]) -> None:
         raise StoreError(says, "Make room there, or name another place with -o.") from error
 
 
-# The table of what a record can be exported to, one row a target.
-
-
-@dataclass(frozen=True, slots=True)
-class ExportRow:
-    """One target. `make` returns the bytes of a file; `fill` writes a folder, a database, or to a server.
-
-    `needs` is the package of its client, `ending` how the file or folder is called after the record's id. `is_text`
-    says whether it can be printed, `has_tables` whether `--what` chooses the table.
-    """
-
-    name: str
-    ending: str
-    needs: str | None = None
-    make: Callable[[Record, str | None], bytes] | None = None
-    fill: Callable[[Record, str], None] | None = None
-    is_text: bool = False
-    has_tables: bool = False
-
-
-EXPORTS: dict[str, ExportRow] = {
-    row.name: row
-    for row in (
-        ExportRow("csv", ".csv", make=as_csv, is_text=True, has_tables=True),
-        ExportRow("json", ".rows.json", make=as_json, is_text=True, has_tables=True),
-        ExportRow("parquet", ".parquet", "pyarrow", make=as_parquet, has_tables=True),
-        ExportRow("pyperf", ".pyperf.json", make=as_pyperf, is_text=True),
-        ExportRow("tensorboard", "-tensorboard", "tensorboardX", fill=to_tensorboard),
-        ExportRow("mlflow", ".mlflow.db", "mlflow", fill=to_mlflow),
-        ExportRow("wandb", "-wandb", "wandb", fill=to_wandb),
-    )
-}
-
-
 # A record as runs of an experiment tracker: one for each lane, with parameters, metrics over steps, and results.
 
 RESULTS = ("step_ms", "step_ms_low", "step_ms_high", "items_per_s", "lap_s", "first_step_ms", "startup_s",
@@ -350,3 +310,8 @@ def _heat_metrics(lane: LaneResult) -> Iterator[Metric]:
 
 def _is_figure(value: Any) -> bool:
     return isinstance(value, int | float) and isfinite(value)
+
+
+TENSORBOARD = ExportRow("tensorboard", "-tensorboard", "tensorboardX", fill=to_tensorboard)
+MLFLOW = ExportRow("mlflow", ".mlflow.db", "mlflow", fill=to_mlflow)
+WANDB = ExportRow("wandb", "-wandb", "wandb", fill=to_wandb)
