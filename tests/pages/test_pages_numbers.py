@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import figure
 
+from laptime.model import quantities
 from laptime.pages import words
 from laptime.questions.forecast.page import usd
 
@@ -82,7 +83,7 @@ def test_a_factor_has_the_digits_that_it_can_bear(expected, ratio, like):
 
 
 @pytest.mark.parametrize(
-    ("expected", "half"), [("±9 %", 0.09), ("±0.4 %", 0.004), ("±1 %", 0.0097), ("±0.0 %", 0.0), ("", None)]
+    ("expected", "half"), [("±9 %", 0.09), ("±0.4 %", 0.004), ("±1 %", 0.0097), ("±0 %", 0.0), ("", None)]
 )
 def test_a_spread_is_half_the_interval(expected, half):
     """One heat has no interval, so nothing is said of it."""
@@ -100,7 +101,7 @@ def test_a_size_is_in_decimal_units(expected, count):
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_what_is_no_number_says_so(value):
     """A damaged figure is shown as one, and never stops the page."""
-    told = [words.number(value), words.duration(value), words.percent(value), words.tiny(value)]
+    told = [words.number(value), words.duration(value), quantities.percent(value), words.tiny(value)]
     assert {"not a number"} == {*told, words.factor(value), words.about(value)}
 
 

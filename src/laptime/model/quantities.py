@@ -81,7 +81,10 @@ def times(ratio: float) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.0095 or share <= 0 else f"{100 * share:.1f} %"
+    """Whole percent; below one, a digit after the point, so that little is not nothing."""
+    if not isfinite(share):
+        return "not a number"
+    return f"{100 * share:.0f} %" if abs(share) >= 0.0095 or not share else f"{100 * share:.1f} %"
 
 
 def taken(ms: float) -> str:

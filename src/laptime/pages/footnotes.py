@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from laptime.model.missing import Missing
 from laptime.model.process import NODE_IS_GONE, Dnf
+from laptime.model.quantities import percent
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.pages.layout import clean, flow, wrap
 from laptime.pages.page import Said
@@ -17,7 +18,6 @@ from laptime.pages.words import (
     factor,
     joined,
     over,
-    percent,
     short_name,
     short_names,
     size,

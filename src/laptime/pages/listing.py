@@ -10,6 +10,7 @@ from typing import Any
 from laptime.model.ask import Ask, FullAsk, MadeSet
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPace, InferPlan, LapFactor, Protocol
+from laptime.model.quantities import percent
 from laptime.model.questions import (
     InferAnswer,
     ScaleAnswer,
@@ -26,7 +27,7 @@ from laptime.model.record import Comparison, Estimate, FileCheck, Imported, Infe
 from laptime.model.script import TrainingLoop
 from laptime.model.workload import Workload
 from laptime.pages.layout import Column, Item, table_or_sentences, wrap
-from laptime.pages.words import about, duration, lap, percent, short_name, size, step, subject_words
+from laptime.pages.words import about, duration, lap, short_name, size, step, subject_words
 from laptime.questions.race.others_page import most_telling, names_of_trainings
 from laptime.questions.scale.nouns import ScaleAsk
 from laptime.questions.sweep.nouns import SweepAsk

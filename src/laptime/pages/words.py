@@ -168,10 +168,10 @@ def ratio_cell(
         return Cell(f"{verdict} ({factor(low)}-{factor(high)})")
     size, *ends = above_one(ratio, low, high)
     least, most = (factor(end, size) for end in ends if not isinstance(end, Missing))
-    return Cell(f"{times(ratio)} ({least}-{most})", "good" if ratio > 1 else "bad")
+    return Cell(f"{faster_or_slower(ratio)} ({least}-{most})", "good" if ratio > 1 else "bad")
 
 
-def times(ratio: float) -> str:
+def faster_or_slower(ratio: float) -> str:
     if factor(ratio) == "1.00":
         return "as fast, 1.00x"
     return f"{factor(ratio)}x faster" if ratio >= 1 else f"{factor(over(1, ratio))}x slower"
@@ -290,13 +290,7 @@ def spread(estimate: Estimate) -> str:
         return ""
     if (estimate.high - estimate.low) / 2 > WIDE * estimate.median:
         return "(varies too much)"
-    return f"±{percent((estimate.high - estimate.low) / 2 / estimate.median)}"
-
-
-def percent(share: float) -> str:
-    if not isfinite(share):
-        return "not a number"
-    return f"{100 * share:.0f} %" if share >= 0.0095 else f"{100 * share:.1f} %"
+    return f"±{quantities.percent((estimate.high - estimate.low) / 2 / estimate.median)}"
 
 
 def factor(ratio: float, like: float | None = None) -> str:

@@ -9,9 +9,20 @@ from math import log
 
 from laptime.model.missing import Missing
 from laptime.model.process import OF_TRAINING
+from laptime.model.quantities import percent
 from laptime.pages.layout import Cell, Column, Style, clean, painted, table_or_sentences, wrap
 from laptime.pages.page import INDENT, NARROWEST, View, sparkline
-from laptime.pages.words import above_one, factor, joined, number, over, percent, ratio_cell, short_name, spread, times
+from laptime.pages.words import (
+    above_one,
+    factor,
+    faster_or_slower,
+    joined,
+    number,
+    over,
+    ratio_cell,
+    short_name,
+    spread,
+)
 from laptime.questions.compare.nouns import Compared, Difference, History, HistoryPoint, LaneChange, Side
 
 APART = "The two were measured one after the other, so what the machine did meanwhile is in the ratio."
@@ -243,7 +254,10 @@ def _answer(found: History) -> list[str]:
     assert last.change is not None
     since = f", with {joined(last.marks)}" if last.marks else ""
     more = f"; {len(changed)} changes in all" if len(changed) > 1 else ""
-    return [*said, f"Last change beyond noise: {times(last.change.ratio)} on {_day(last)} ({last.id}){since}{more}."]
+    return [
+        *said,
+        f"Last change beyond noise: {faster_or_slower(last.change.ratio)} on {_day(last)} ({last.id}){since}{more}.",
+    ]
 
 
 def is_changed(point: HistoryPoint) -> bool:

@@ -9,10 +9,11 @@ from math import inf
 
 from laptime.model.hardware import CheckedForecast, DeviceForecast, HardwareForecast, Range
 from laptime.model.missing import Missing
+from laptime.model.quantities import percent
 from laptime.model.record import Record
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
 from laptime.pages.page import INDENT, NARROWEST, View
-from laptime.pages.words import joined, lap, number, percent, rough, short_name, short_names, size, step
+from laptime.pages.words import joined, lap, number, rough, short_name, short_names, size, step
 
 LAP = "lap"
 FEW = 3  # devices that are not predicted, each with its reason
@@ -98,7 +99,7 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
         Column("step", lambda each: _ends(each.step_ms, step), right=True),
         Column(found.per, lambda each: _ends(each.lap_s, lap), right=True, least=14),
         *whole,
-        Column("as fast", lambda each: times(each.factor), right=True),
+        Column("as fast", lambda each: span(each.factor), right=True),
         Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),
     ]
     if any(not isinstance(each.cost, Missing) for each in found.rows):
@@ -214,8 +215,8 @@ def card_sentence(record: Record) -> list[str]:
     lane, best = short_name(cards.lane), max(cards.rows, key=lambda each: each.factor.middle)
     if best.factor.middle < HARDLY:
         why = WHY_HARDLY.get(best.binds, "the steps are too small")
-        return [f"A card would hardly help, since {why}: {plain_card(best.card)} {times(best.factor)} as fast."]
-    first, *others = (f"{plain_card(each.card)} {times(each.factor)}" for each in cards.rows)
+        return [f"A card would hardly help, since {why}: {plain_card(best.card)} {span(best.factor)} as fast."]
+    first, *others = (f"{plain_card(each.card)} {span(each.factor)}" for each in cards.rows)
     bound = [plain_card(each.card) for each in cards.rows if each.binds == "loader"]
     which = "each" if len(bound) == len(cards.rows) else joined(bound)
     loader = f"; the loader would bind {which}" if bound else ""
@@ -224,7 +225,7 @@ def card_sentence(record: Record) -> list[str]:
     return [f"Cards, as predicted: {told}{unknown}{loader} (laptime forecast {record.id})."]
 
 
-def times(found: Range) -> str:
+def span(found: Range) -> str:
     return f"{rough(found.low)}-{rough(found.high)}x"
 
 

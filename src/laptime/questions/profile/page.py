@@ -11,11 +11,12 @@ from laptime.model.figure import Bar, Bars, Figure
 from laptime.model.limits import COPY, NOT_MEASURED, Roofline
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
+from laptime.model.quantities import percent
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
 from laptime.pages.page import NARROWEST, PageParts, Said, View, header, rendered
-from laptime.pages.words import duration, factor, joined, number, over, percent, place_words, short_name, size, step
+from laptime.pages.words import duration, factor, joined, number, over, place_words, short_name, size, step
 from laptime.questions.doctor.page import BYTES, FLOPS, rates
 from laptime.visible import cells_wide
 

@@ -13,6 +13,7 @@ from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, parts_of
+from laptime.model.quantities import percent
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, Estimate, InferFactor, LaneResult, Record
 from laptime.model.sample import ProofRun
@@ -47,7 +48,6 @@ from laptime.pages.words import (
     machine_words,
     number,
     over,
-    percent,
     place_words,
     published_lap,
     rate_words,

@@ -34,6 +34,7 @@ from laptime.pages.words import (
     above_one,
     duration,
     factor,
+    faster_or_slower,
     four_places,
     joined,
     over,
@@ -41,7 +42,6 @@ from laptime.pages.words import (
     ratio_cell,
     short_name,
     step,
-    times,
     training_lap,
 )
 from laptime.questions.race.page import proof_figures, proof_lines, proof_sentence, published_line, spoken_name
@@ -271,7 +271,7 @@ def against_first_lane(lane: LaneResult, record: Record) -> Cell:
     if isinstance(ratio, Missing):
         return Cell("-")
     if isinstance(low, Missing) or isinstance(high, Missing):
-        return Cell(times(ratio))
+        return Cell(faster_or_slower(ratio))
     return ratio_cell(ratio, low, high, "not distinguishable" if low <= 1 <= high else "faster")
 
 
@@ -395,7 +395,7 @@ def _failures(record: Record, width: int) -> list[str]:
 def first_lap_words(record: Record) -> str:
     factors = [each for each in training_of(record).factors if each.same_work is not False]
     first = [(short_name(each.lane), each.first_lap) for each in factors]
-    said = [f"{name} {times(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
+    said = [f"{name} {faster_or_slower(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
     head = "The factor is of later laps; in the first, with the first step in it: "
     return f"{head}{', '.join(said)}." if said else ""
 

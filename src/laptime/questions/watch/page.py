@@ -9,13 +9,14 @@ from statistics import median
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.figure import Axis, Band, Bar, Bars, Curve, Figure, Part, Plane, Stack
 from laptime.model.missing import Missing
+from laptime.model.quantities import percent
 from laptime.model.questions import watch_of
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
 from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, rendered
-from laptime.pages.words import duration, joined, lap, number, over, percent, size, spread, step
+from laptime.pages.words import duration, joined, lap, number, over, size, spread, step
 
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
 PARTS = (

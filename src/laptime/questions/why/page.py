@@ -11,12 +11,13 @@ from laptime.figures.readings import fact_figures, reading_figures, roofline_fig
 from laptime.figures.steps import step_figures
 from laptime.model.figure import Bar, Bars, Figure, Part, Stack, Table
 from laptime.model.missing import Missing
+from laptime.model.quantities import percent
 from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
-from laptime.pages.words import WIDE, duration, factor, machine_words, number, percent, short_name, step_words
+from laptime.pages.words import WIDE, duration, factor, machine_words, number, short_name, step_words
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
