@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import wraps
+from pathlib import PurePath
 from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from laptime.drawing.html import FORMATS as DRAWN
-from laptime.drawing.html import Made, format_of, make_files, one_file, plain_name
+from laptime.drawing.html import Made, PictureKind, as_pixels, format_of, make_files, make_picture, one_file, plain_name
 from laptime.drawing.html import as_html as draw_page
+from laptime.drawing.pictures import DARK, LIGHT
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures.steps import thin
@@ -24,9 +26,10 @@ from laptime.model.protocol import FullPlan, InferPlan, Moment
 from laptime.model.questions import find_question
 from laptime.model.record import FileCheck, Imported, Record, RecordRow
 from laptime.pages import listing, workloads
+from laptime.pages.footnotes import distrust
 from laptime.pages.listing import repeat_words
 from laptime.pages.page import PageParts, View, render_fields
-from laptime.pages.words import trained_words
+from laptime.pages.words import chips_words, short_name, trained_words
 from laptime.questions.compare import page as compare_page
 from laptime.questions.compare.nouns import Compared, History
 from laptime.questions.compare.page import LINES_MOST, render_history
@@ -40,7 +43,7 @@ from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.catalogue import list_layers
 
-__all__ = ["FORMATS", "View", "format_of", "moment_words", "step_words"]
+__all__ = ["FORMATS", "Made", "View", "format_of", "moment_words", "step_words"]
 
 Parameters = ParamSpec("Parameters")
 Shown = TypeVar("Shown")
@@ -87,17 +90,32 @@ def report_of(record: Record) -> Report:
     question, view = find_question(record.question), View(100)
     page = question.part("parts")(record, view) if question.parts else PageParts((), (), (), "")
     figures = question.part("figures")(record) if question.figures else []
+    doubts = [each.text for each in distrust(record)]
     return Report(
         id=record.id,
-        title=trained_words(record),
+        question=question.command,
+        title=" · ".join(each for each in trained_words(record).split("  ") if not each.endswith("parameters")),
+        machine=chips_words(record),
         started=record.started,
-        answer=tuple(each.text for each in page.answer),
+        distrust=tuple(doubts),
+        glance=page.glance,
+        lanes=tuple(dict.fromkeys(short_name(lane.name) for lane in record.lanes)),
+        answer=tuple(each.text for each in page.answer if each.text not in doubts),
         notes=tuple(filter(None, page.notes)),
         done=page.done,
         figures=thin(figures),
         text=as_text(record, replace(view, details=True)),
         command=repeat_words(record),
     )
+
+
+def as_picture(record: Record, kind: PictureKind, output: str | None = None, *, dark: bool = False) -> Made:
+    """Return the answer of a record as a picture to share, a card of 1200 x 630 or a badge: SVG, or PNG by its name."""
+    made = make_picture(report_of(record), kind, DARK if dark else LIGHT)
+    ending = "" if output in {None, "-"} else PurePath(output or "").suffix.lower()
+    if ending not in {"", ".svg", ".png"}:
+        raise UsageError(f"'{output}' ends with {ending}, and a {kind} is a picture", "Name a .svg or a .png file.")
+    return as_pixels(made) if ending == ".png" else made
 
 
 def as_html(record: Record) -> str:

@@ -58,8 +58,32 @@ def test_without_a_name_the_file_is_named_by_the_record(reported, tmp_path):
     reported.done("report", identity, "--format", "svg", cwd=tmp_path)
     assert sorted(each.name for each in tmp_path.iterdir()) == [f"{identity}-svg", f"{identity}.html"]
     pictures = sorted((tmp_path / f"{identity}-svg").iterdir())
-    assert pictures[0].name.endswith("-01-a-lap-on-each-lane.svg")
+    assert pictures[1].name.endswith("-02-a-lap-on-each-lane.svg")
     assert {ET.parse(each).getroot().tag for each in pictures} == {"{http://www.w3.org/2000/svg}svg"}
+
+
+def test_a_card_and_a_badge_show_the_answer(reported, tmp_path):
+    """SVG by default, opaque and titled; PNG by its name; one record, and only one with a number."""
+    identity = by_question(reported, "race")
+    card = ET.fromstring(reported.run("report", identity, "--card", "-o", "-").out)
+    assert (card.get("width"), card.get("height")) == ("1200", "630")
+    said = " ".join(each.text or "" for each in card.iter() if each.tag.endswith("text"))
+    for words in ("20.0x", "fake/cuda:0/best is faster than fake/cpu", identity, "race of cifar-cnn"):
+        assert words in said
+    assert card.find("{*}rect").get("fill") == "#ffffff"
+    dark = ET.fromstring(reported.run("report", identity, "--card", "--dark", "-o", "-").out)
+    assert dark.find("{*}rect").get("fill") == "#16161a"
+    badge = reported.run("report", identity, "--badge", "-o", "-").out
+    assert "laptime: 20.0x" in ET.fromstring(badge).find("{*}title").text
+    reported.done("report", identity, "--badge", cwd=tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == [f"{identity}-badge.svg"]
+    for words, said in (
+        (["--card", "-o", "card.gif"], "Name a .svg or a .png file."),
+        (["--dark"], "--dark is for a card"),
+        (["--card", "--format", "csv"], "--card shows one record"),
+    ):
+        assert said in reported.done("report", identity, *words, code=2).err
+    assert "shows one record" in reported.done("report", identity, identity, "--badge", code=2).err
 
 
 def test_csv_has_every_number_that_is_drawn(reported):

@@ -10,10 +10,13 @@ from dataclasses import replace
 import full_records
 import infer_records
 import records
+import scale_records
+import tune_records
+import watch_records
 import why_records
 
 from laptime.errors import RecordError
-from laptime.model.record import Record
+from laptime.model.record import NOT_RELIABLE, Finding, Record
 from laptime.model.sample import Window
 from laptime.store import schema
 
@@ -54,6 +57,33 @@ def long_race(steps: int) -> Record:
     return records.record(
         (replace(records.FIRST, heats=(heat,)), replace(records.BEST, heats=(heat,))), (records.FASTER,)
     )
+
+
+def in_turns() -> Record:
+    """A race of two lanes whose heats took turns in four rounds; one turn was disturbed."""
+    ratios, starts_ns = (1.44, 1.52, 1.5, 1.55), itertools.count(0, 300_000_000)
+    lanes: list[list] = [[], []]
+    for number, ratio in enumerate(ratios):
+        took = (90.0 * ratio, 90.0)
+        windows: list[list[Window]] = [[], []]
+        for turn, place in enumerate((0, 1, 1, 0)):
+            start_ns = next(starts_ns)
+            flag = "other processes took 0.8 cores" if (number, turn) == (2, 3) else None
+            end_ns = start_ns + round(took[place] * 2e6)
+            windows[place].append(Window(start_ns, end_ns, 2, (), None, flag, turn // 2))
+        for place, first in enumerate((records.FIRST, records.BEST)):
+            heat = replace(first.heats[0], order=2 * number + place, round=number, windows=tuple(windows[place]))
+            lanes[place].append(heat)
+    made = [
+        replace(first, heats=tuple(heats)) for first, heats in zip((records.FIRST, records.BEST), lanes, strict=True)
+    ]
+    found = records.comparison("torch/cpu/best", 1.5, 1.44, 1.57, ratios=ratios, in_turns=True, pairs=4)
+    return records.record(tuple(made), (found,))
+
+
+def disturbed() -> Record:
+    finding = Finding(NOT_RELIABLE, "other processes took 1.5 of 2 cores.", {}, "Race again.", "proven")
+    return replace(records.two_lanes(), findings=(finding,))
 
 
 def many_lanes(count: int) -> Record:
@@ -102,6 +132,11 @@ SHOWN: dict[str, Callable[[], Record]] = {
     "broken-training": full_records.broken,
     "inference": infer_records.two_lanes,
     "why": why_records.loader_bound,
+    "turns": in_turns,
+    "disturbed": disturbed,
+    "scale": scale_records.exchange,
+    "tune": tune_records.confirmed,
+    "watch": watch_records.waits,
     "twenty": lambda: many_lanes(20),
     "million": lambda: long_race(1_000_000),
 }

@@ -12,7 +12,7 @@ from laptime.drawing.html import as_html
 from laptime.showing import report_of
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="Chromium and its driver are not installed")
-LARGEST_BYTES = 500_000
+LARGEST_BYTES = 300_000
 CONTRAST_LEAST = 4.5
 CONTRASTS = """
 const rgb = text => text.match(/[\\d.]+/g).map(Number);
@@ -22,7 +22,7 @@ const below = element => { for (let e = element; e; e = e.parentElement) {
   const found = rgb(getComputedStyle(e).backgroundColor); if (found.length < 4 || found[3] > 0) return found; }
   return [255, 255, 255]; };
 const least = {};
-const words = "h1,h2,p,span,td,th,figcaption,summary,code,pre,button,dt,svg.plane text";
+const words = "h1,h2,p,span,small,b,li,td,th,figcaption,summary,code,pre,button,svg.plane text,svg.rows text";
 for (const element of document.querySelectorAll(words)) {
   if (!element.textContent.trim()) continue;
   const style = getComputedStyle(element), ink = rgb(element.closest("svg") ? style.fill : style.color);
@@ -81,22 +81,98 @@ def test_a_report_opens_alone_and_fits(browser, opened, name):
     assert browser.run("return document.querySelectorAll('h2').length") > 3
 
 
+def numbers_of(browser, picked, name="value"):
+    """Return the numbers of the elements that are shown, of those that a selector picks."""
+    script = """
+    return [...document.querySelectorAll(arguments[0])].filter(e => e.closest("svg").getBoundingClientRect().width)
+      .map(e => Number(e.dataset[arguments[1]]))
+    """
+    return browser.run(script, picked, name)
+
+
+def widths_of(browser, picked):
+    script = """
+    return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect().width).filter(Boolean)
+    """
+    return browser.run(script, picked)
+
+
 def test_bars_and_curves_are_the_records_numbers(browser, opened):
     opened("race")
     record = drawn_records.SHOWN["race"]()
-    told = browser.run(
-        "return [...document.querySelectorAll('.bars rect.lane, .bars rect.best')].map(r => r.dataset.value)"
+    laps = [lane.lap_s for lane in record.lanes]
+    assert numbers_of(browser, ".of-bars rect.bar") == [each.median for each in laps]
+    assert numbers_of(browser, ".of-bars rect.bar", "low") == [each.low for each in laps]
+    assert numbers_of(browser, ".of-bars rect.bar", "high") == [each.high for each in laps]
+    widths = widths_of(browser, ".of-bars rect.bar")
+    assert [width / max(widths) for width in widths] == pytest.approx(
+        [each.median / max(lap.median for lap in laps) for each in laps], rel=1e-3
     )
-    assert [float(each) for each in told] == [lane.lap_s.median for lane in record.lanes]
-    widths = browser.run(
-        "return [...document.querySelectorAll('.bars rect')].map(r => r.getBoundingClientRect().width)"
+    told = sorted(each.lap_s[0] for each in record.published.results)
+    assert numbers_of(browser, ".of-bars circle.reported") == told
+    browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+    drawn = browser.run("return document.querySelector('[id^=figure-0] + .of-plane .curve').getAttribute('d')")
+    assert drawn.startswith("M")
+    steps = browser.run(
+        "return [...document.querySelectorAll('h2')].find(e => e.textContent.startsWith('Steps of'))"
+        ".nextElementSibling.querySelector('.curve').getAttribute('d')"
     )
-    values = [lane.lap_s.median for lane in record.lanes] + [each.lap_s[0] for each in record.published.results]
-    assert [width / max(widths) for width in widths] == pytest.approx([each / max(values) for each in values], rel=1e-3)
-    drawn = browser.run("return document.querySelector('.of-plane .curve').getAttribute('d')")
     heat = record.lanes[0].heats[0]
     steps_ms = [ns / 1e6 for window in heat.windows for ns in window.step_ns]
-    assert [float(each) for each in re.findall(r"[\d.e+-]+ ([\d.e+-]+)", drawn)] == pytest.approx(steps_ms, rel=1e-5)
+    assert [float(each) for each in re.findall(r"[\d.e+-]+ ([\d.e+-]+)", steps)] == pytest.approx(steps_ms, rel=1e-5)
+
+
+def test_factors_and_turns_are_the_records_numbers(browser, opened):
+    """The estimate, both ends, each round, and each turn; what was disturbed is marked."""
+    opened("turns")
+    record = drawn_records.SHOWN["turns"]()
+    (found,) = record.answer.comparisons
+    for name, value in (("value", found.ratio), ("low", found.low), ("high", found.high)):
+        assert numbers_of(browser, ".of-factors path.factor", name) == [value]
+    assert numbers_of(browser, ".of-factors circle.round") == list(found.ratios)
+    assert numbers_of(browser, ".of-turns circle") == list(found.ratios)
+    windows = sorted(
+        (heat.round, window.start_ns, (window.end_ns - window.start_ns) / 1e6 / window.steps, bool(window.flag))
+        for lane in record.lanes for heat in lane.heats for window in heat.windows
+    )  # fmt: skip
+    assert numbers_of(browser, ".of-turns rect[data-value]") == pytest.approx([each[2] for each in windows])
+    assert len(widths_of(browser, ".of-turns rect.disturbed-turn")) == sum(each[3] for each in windows) == 1
+    opened("scale")
+    assert browser.run("return document.querySelectorAll('.curve-ends').length") > 0
+
+
+@pytest.mark.parametrize("name", ["race", "turns", "training", "inference", "why", "scale", "tune", "watch"])
+def test_the_answer_and_the_first_chart_are_seen_at_once(browser, opened, name):
+    """Within 640 pixels of a wide page and 800 of a phone; no words of a chart are cut off or lie on each other."""
+    first = "return document.querySelector('figure svg, figure table').getBoundingClientRect()"
+    cut = """
+    const found = [];
+    for (const svg of document.querySelectorAll("svg.rows")) {
+      const frame = svg.getBoundingClientRect();
+      if (!frame.width) continue;
+      for (const each of svg.querySelectorAll("text")) {
+        const box = each.getBoundingClientRect();
+        if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)
+          found.push(each.textContent);
+      }
+    }
+    return found;
+    """
+    for width, least in ((1280, 640), (390, 800)):
+        opened(name)
+        browser.resize(width)
+        assert browser.run("return document.querySelector('.big').getBoundingClientRect().bottom") < least / 2
+        assert browser.run(first)["top"] < least
+        assert browser.run(cut) == []
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_what_is_not_reliable_is_a_chip(browser, opened):
+    opened("disturbed")
+    told = browser.run("return document.querySelector('.chip').textContent")
+    assert told.startswith("NOT RELIABLE: ")
+    opened("race")
+    assert browser.run("return document.querySelector('.chip')") is None
 
 
 def test_a_curve_is_named_by_the_pointer_and_the_keyboard_and_can_be_switched_off(browser, opened):
@@ -139,7 +215,9 @@ def test_a_report_is_whole_without_javascript(browser, opened):
         assert live == html.count("<button"), "no script ran where it was allowed"
         drawn = [each for each in seen if each[0] in {"FIGURE", "TABLE", "SECTION", "svg"}]
         assert {"FIGURE", "TABLE"} <= {each[0] for each in drawn}
-        assert [each for each in drawn if not each[6] * each[7]] == []
+        hidden = [each for each in drawn if not each[6] * each[7]]
+        assert {each[0] for each in hidden} == {"svg"}, "of each chart of rows, one of two is shown"
+        assert len(hidden) == html.count('class="rows narrow"')
 
 
 def test_what_a_record_says_never_runs(browser, tmp_path):

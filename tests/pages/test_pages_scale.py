@@ -13,7 +13,7 @@ from scale_records import bounded
 from shown import in_details
 
 from golden import assert_agreed
-from laptime.model.figure import Plane, Stack
+from laptime.model.figure import Bars, Plane
 from laptime.model.missing import Missing
 from laptime.pages.listing import of_scale
 from laptime.pages.page import View
@@ -88,10 +88,13 @@ def test_without_an_experiment_the_profilers_share_is_the_answer_and_named():
 
 def test_the_charts_hold_the_records_numbers():
     figures = {each.title: each.chart for each in report_of(scale_records.exchange()).figures}
-    plane, stack = figures["What more devices bring"], figures["Where the time of a step goes"]
+    plane, lost = figures["What more devices bring"], figures["Where the time of a step goes on torch/4xcuda/weak"]
     assert isinstance(plane, Plane)
-    assert isinstance(stack, Stack)
+    assert isinstance(lost, Bars)
     curves = {each.label: each.points for each in plane.curves}
     assert curves["torch/cuda, weak"] == ((1.0, 1.0), (2.0, 1.67), (4.0, 2.67))
     assert curves["torch/cuda, weak, predicted"][-1] == (4096.0, 1400)
-    assert {part.label: part.share for part in stack.rows[0][1]}["exchange of gradients"] == 0.31
+    (measured,) = (each for each in plane.curves if each.label == "torch/cuda, weak")
+    assert measured.ends[-1] == pytest.approx((2.64, 2.7))
+    exchange = next(each for each in lost.bars if each.label == "exchange of gradients")
+    assert (exchange.value, exchange.words) == (31.0, "31 % (30 % to 32 %)")

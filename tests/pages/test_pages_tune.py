@@ -80,6 +80,15 @@ def test_a_page_of_another_aim_has_its_words():
     assert of_tune(record) == ["torch/cpu 1.95x per joule with bf16+malloc=keep"]
 
 
-def test_a_report_has_a_bar_for_each_setting():
-    titles = [figure.title for figure in report_of(tune_records.two_lanes()).figures]
-    assert titles[:2] == ["What each setting is worth on torch/cpu", "What each setting is worth on torch/cuda:0"]
+def test_a_report_has_a_factor_for_each_setting():
+    figures = report_of(tune_records.two_lanes()).figures
+    first, second = (each for each in figures if each.title.startswith("What each setting is worth"))
+    assert (first.title[-9:], second.title[-12:]) == ("torch/cpu", "torch/cuda:0")
+    assert all(each.low < each.value < each.high for each in first.chart.factors)
+
+
+def test_the_number_of_a_report_is_the_confirmed_gain():
+    report = report_of(tune_records.confirmed())
+    assert report.glance.number == "1.95x"
+    assert report.glance.ends == "1.92-1.98 at 95 %"
+    assert "laptime.keep_memory()" in {each.says for each in report.glance.facts}

@@ -6,20 +6,24 @@ import base64
 import hashlib
 import importlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import PurePath
+from typing import Literal
 
-from laptime.drawing.svg import COLOURS, labels_of, longest_of, plane_svg, standalone, text
+from laptime.drawing.pictures import NARROW, WIDE, Theme, badge, card, numbers_by_lane, standalone
+from laptime.drawing.rows import draw
+from laptime.drawing.svg import COLOURS, labels_of, numbers_of, plane_svg, text
 from laptime.drawing.words import as_csv, as_markdown, rows_of
 from laptime.errors import UsageError
 from laptime.figures.steps import thinned_words
-from laptime.model.figure import Bar, Bars, Figure, Part, Plane, Report, Stack, Table
+from laptime.model.figure import Bars, Factors, Figure, Plane, Report, Stack, Table, Turns
 from laptime.model.installation import install_command
 
-WIDE = 5  # columns of a table from which on a narrow screen shows a row as a list
+WIDE_TABLE = 5  # columns of a table from which on a narrow screen shows a row as a list
+KINDS = {"=": ' class="number"', "`": ' class="code"'}  # of a column, by how its head begins
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src '{script}'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -47,34 +51,65 @@ def as_html(reports: Sequence[Report]) -> str:
 
 
 def section(report: Report, number: int = 0) -> str:
-    """Return one record as a part of a page."""
-    first, *others = report.answer or (report.title,)
+    """Return one record as a part of a page: the answer first, the charts that show it, and all else folded."""
+    lanes = numbers_by_lane(report)
+    shown = [
+        figure_html(each, f"{number}-{place}", lanes) for place, each in enumerate(report.figures) if not each.more
+    ]
+    more = [figure_html(each, f"{number}-{place}", lanes) for place, each in enumerate(report.figures) if each.more]
     return "".join(
         [
-            f'<section class="record" aria-labelledby="answer-{number}"><h1 id="answer-{number}">{text(first)}</h1>',
-            *(f"<p>{text(each)}</p>" for each in others),
+            f'<section class="record" aria-labelledby="answer-{number}">',
+            _strip(report),
+            *(f'<p class="chip">{text(each)}</p>' for each in report.distrust),
+            *_answer(report, number),
+            *shown,
             *(f'<p class="soft">{text(each)}</p>' for each in (*report.notes, report.done) if each),
-            *(figure_html(each, f"{number}-{place}") for place, each in enumerate(report.figures)),
             "<h2>To repeat it</h2>",
             f'<code class="command">{text(report.command)}</code>',
-            f'<p class="soft">{text(f"Record {report.id}, {report.started}. {thinned_words(report.figures)}")}</p>',
+            *([f"<details><summary>More figures and tables</summary>{''.join(more)}</details>"] if more else []),
             f"<details><summary>All that the record says, as text</summary><pre>{text(report.text)}</pre></details>",
+            f'<p class="soft">{text(f"Record {report.id}, {report.started}. {thinned_words(report.figures)}")}</p>',
             "</section>\n",
         ]
     )
 
 
-def figure_html(figure: Figure, key: str) -> str:
+def _strip(report: Report) -> str:
+    """Return what was asked of which training, where and when."""
+    what = text(f"{report.question} · {report.title}")
+    where = text(f"{report.machine} · {report.started[:10]} · {report.id}")
+    return f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where}</span></p>'
+
+
+def _answer(report: Report, number: int) -> list[str]:
+    """Return the answer: a number between its ends, the sentence that it belongs to, and facts; or sentences alone."""
+    first, *others = report.answer or (report.title,)
+    glance = report.glance
+    if glance is None:
+        return [f'<h1 id="answer-{number}">{text(first)}</h1>', *(f"<p>{text(each)}</p>" for each in others)]
+    facts = "".join(
+        f"<li><b>{text(each.title)}</b><{tag}>{text(each.says)}</{tag}></li>"
+        for each in glance.facts
+        for tag in ("code" if each.is_command else "span",)
+    )
+    big = f'<p class="big">{text(glance.number)}<small>{text(glance.ends)}</small></p>'
+    return [
+        f'<div class="glance">{big}<h1 id="answer-{number}">{text(glance.sentence)}</h1></div>',
+        f'<ul class="facts">{facts}</ul>' if facts else "",
+        *(f"<p>{text(each)}</p>" for each in others if each != glance.sentence),
+    ]
+
+
+def figure_html(figure: Figure, key: str, lanes: Mapping[str, int]) -> str:
     """Return a figure with its title, its sentence, and its chart."""
     match figure.chart:
-        case Bars():
-            kind, inside = "of-bars", _bars(figure.chart)
         case Plane():
-            kind, inside = "of-plane", _plane(figure.chart, figure)
-        case Stack():
-            kind, inside = "of-stack", _stack(figure.chart)
+            kind, inside = "of-plane", _plane(figure.chart, figure, lanes)
         case Table():
             kind, inside = "of-table", _table(figure.chart)
+        case _:
+            kind, inside = f"of-{type(figure.chart).__name__.lower()}", _rows(figure.chart, figure, lanes)
     said = f"<figcaption>{text(figure.says)}</figcaption>" if figure.says else ""
     return (
         f'<h2 id="figure-{key}">{text(figure.title)}</h2><figure class="{kind}" aria-labelledby="figure-{key}">'
@@ -82,36 +117,27 @@ def figure_html(figure: Figure, key: str) -> str:
     )
 
 
-def _bars(bars: Bars) -> str:
-    longest = longest_of(bars)
-    return f'<dl class="bars">{"".join(_bar(bar, longest, bars.unit) for bar in bars.bars)}</dl>'
-
-
-def _bar(bar: Bar, longest: float, unit: str) -> str:
-    if bar.value is None:
-        return f'<dt>{text(bar.label)}</dt><dd><span class="words bad">{text(bar.words)}</span></dd>'
-    low, high = (None if end is None else min(100 * end / longest, 100.0) for end in (bar.low, bar.high))
-    whisker = "" if low is None or high is None else f'<path class="whisker" d="M{low:.2f} 8H{high:.2f}"/>'
-    data = f'data-value="{bar.value!r}"' + "".join(
-        f' data-{name}="{end!r}"' for name, end in (("low", bar.low), ("high", bar.high)) if end is not None
-    )
-    told = bar.words or f"{bar.value:.4g} {unit}"
-    return (
-        f'<dt>{text(bar.label)}</dt><dd><svg viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="{bar.kind}" {data} width="{100 * bar.value / longest:.3f}" height="16"/>{whisker}</svg>'
-        f'<span class="words">{text(told)}</span></dd>'
+def _rows(chart: Bars | Factors | Turns | Stack, figure: Figure, lanes: Mapping[str, int]) -> str:
+    """Return a chart of rows, drawn for a wide and for a narrow screen; one of them is shown."""
+    label = text(f"{figure.title}. {figure.says}")
+    drawn = [(kind, draw(chart, width, lanes)) for kind, width in (("wide", WIDE), ("narrow", NARROW))]
+    return "".join(
+        f'<svg class="rows {kind}" viewBox="0 0 {each.width} {each.height}" role="img" aria-label="{label}">'
+        f"{each.inside}</svg>"
+        for kind, each in drawn
     )
 
 
-def _plane(plane: Plane, figure: Figure) -> str:
-    svg = plane_svg(plane, figure.title, figure.says)
+def _plane(plane: Plane, figure: Figure, lanes: Mapping[str, int]) -> str:
+    numbers = numbers_of(plane, lanes)
+    svg = plane_svg(plane, figure.title, figure.says, numbers)
     logs = "".join(name for name, axis in (("x", plane.across), ("y", plane.up)) if axis.is_log)
     data = f'data-across="{text(plane.across.label)}" data-up="{text(plane.up.label)}" data-logs="{logs}"'
     labels = labels_of(plane)
     keys = "".join(
-        f'<li><button type="button" aria-pressed="true" data-key="{number}" class="k{number % COLOURS}" disabled>'
-        f'<span class="swatch"></span>{text(label)}</button></li>'
-        for number, label in enumerate(labels)
+        f'<li><button type="button" aria-pressed="true" data-key="{numbers[label]}" '
+        f'class="k{numbers[label] % COLOURS}" disabled><span class="swatch"></span>{text(label)}</button></li>'
+        for label in labels
     )
     return f'{svg.replace("<svg ", f"<svg {data} ", 1)}<ul class="keys">{keys}</ul>{_in_numbers(plane)}'
 
@@ -121,45 +147,21 @@ def _in_numbers(plane: Plane) -> str:
     return f"<details><summary>In numbers ({text(plane.up.label)})</summary>{_table(rows_of(plane))}</details>"
 
 
-def _stack(stack: Stack) -> str:
-    return "".join(_stack_row(label, stack.rows[number][1]) for number, (label, _) in enumerate(stack.rows))
-
-
-def _stack_row(label: str, parts: Sequence[Part]) -> str:
-    rects, keys, at = [], [], 0.0
-    for place, part in enumerate(parts):
-        share = part.share
-        rects.append(
-            f'<rect class="f{place % COLOURS}" data-value="{share!r}" x="{100 * at:.3f}" width="{100 * share:.3f}" '
-            'height="26"/>'
-        )
-        keys.append(f'<li class="k{place % COLOURS}"><span class="swatch"></span>{text(part.label)} {share:.0%}</li>')
-        at += share
-    return (
-        f'<p>{text(label)}</p><div class="stack"><svg viewBox="0 0 100 26" preserveAspectRatio="none" '
-        f'aria-hidden="true">{"".join(rects)}</svg></div><ul class="keys">{"".join(keys)}</ul>'
-    )
-
-
 def _table(table: Table) -> str:
-    numbers = [head.startswith("=") for head in table.heads]
-    heads = [head.removeprefix("=") for head in table.heads]
-    kind = ' class="wide"' if len(heads) >= WIDE else ""
-    top = "".join(f"<th{_number(is_number)}>{text(head)}</th>" for head, is_number in zip(heads, numbers, strict=True))
+    kinds = [KINDS.get(head[:1], "") for head in table.heads]
+    heads = [head.removeprefix("=").removeprefix("`") for head in table.heads]
+    kind = ' class="wide"' if len(heads) >= WIDE_TABLE else ""
+    top = "".join(f"<th{each}>{text(head)}</th>" for head, each in zip(heads, kinds, strict=True))
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td{_number(is_number)} data-head="{text(head)}">{text(cell)}</td>'
-            for cell, head, is_number in zip(row, heads, numbers, strict=True)
+            f'<td{each} data-head="{text(head)}">{text(cell)}</td>'
+            for cell, head, each in zip(row, heads, kinds, strict=True)
         )
         + "</tr>"
         for row in table.rows
     )
     return f'<div class="scroll"><table{kind}><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div>'
-
-
-def _number(is_number: bool) -> str:  # noqa: FBT001  a column's kind
-    return ' class="number"' if is_number else ""
 
 
 @cache
@@ -193,9 +195,11 @@ class FormatRow:
 
 def _pictures(reports: Sequence[Report]) -> dict[str, str]:
     """Return the charts of reports as SVG, by a name that begins with the record's id."""
-    figures = [(report.id, number, each) for report in reports for number, each in enumerate(report.figures, 1)]
-    drawn = ((_file_name(record, number, figure), standalone(figure.chart, figure.title))
-             for record, number, figure in figures)  # fmt: skip
+    drawn = (
+        (_file_name(report.id, number, each), standalone(each.chart, each.title, numbers_by_lane(report)))
+        for report in reports
+        for number, each in enumerate(report.figures, 1)
+    )
     return {name: picture for name, picture in drawn if picture is not None}
 
 
@@ -209,17 +213,18 @@ def _as_svg(reports: Sequence[Report]) -> dict[str, bytes]:
 
 
 def _as_png(reports: Sequence[Report]) -> dict[str, bytes]:
-    """Return the charts as pixels, by a library that is asked for only here."""
+    return {f"{name}.png": pixels(picture, PNG_SCALE) for name, picture in _pictures(reports).items()}
+
+
+def pixels(picture: str, zoom: int) -> bytes:
+    """Return a picture as PNG, by a library that is asked for only here."""
     try:
         resvg = importlib.import_module("resvg_py")
     except ImportError:
         raise UsageError(
             "PNG needs resvg-py, which is not installed", f"{install_command('png')}, or use svg"
         ) from None
-    return {
-        f"{name}.png": bytes(resvg.svg_to_bytes(svg_string=picture, zoom=PNG_SCALE, background="#ffffff"))
-        for name, picture in _pictures(reports).items()
-    }
+    return bytes(resvg.svg_to_bytes(svg_string=picture, zoom=zoom, background="#ffffff"))
 
 
 FORMATS: dict[str, FormatRow] = {
@@ -240,6 +245,21 @@ def make_files(reports: Sequence[Report], form: str) -> Made:
     if isinstance(made, dict):
         return Made(f"{name}-{form}", made, is_folder=True)
     return one_file(f"{name}.{form}", made)
+
+
+PictureKind = Literal["card", "badge"]
+
+
+def make_picture(report: Report, kind: PictureKind, theme: Theme) -> Made:
+    """Return the answer of a report as one SVG to share."""
+    picture = card(report, theme) if kind == "card" else badge(report)
+    return one_file(f"{plain_name(report.id)}-{kind}.svg", picture.encode())
+
+
+def as_pixels(made: Made) -> Made:
+    """Return the picture of one file as PNG, at the size that it says."""
+    ((name, data),) = made.files.items()
+    return one_file(str(PurePath(name).with_suffix(".png")), pixels(data.decode(), 1))
 
 
 def one_file(name: str, data: bytes) -> Made:

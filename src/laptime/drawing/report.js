@@ -8,7 +8,7 @@ for (const figure of document.querySelectorAll("figure.of-plane")) {
     button.addEventListener("click", () => {
       const on = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", String(on));
-      for (const curve of curves) {
+      for (const curve of plane.querySelectorAll("[data-key]")) {
         if (curve.dataset.key === button.dataset.key) curve.classList.toggle("away", !on);
       }
     });

@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from laptime.model.figure import Axis, Band, Bar, Bars, Chart, Curve, Plane, Point, Stack
+from laptime.model.figure import Axis, Band, Curve, Plane, Point
 from laptime.visible import visible
 
 WIDTH, HEIGHT = 640, 280
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 44
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 COLOURS = 8
-ROW = 26
-LABELS, VALUES = 230, 150
-STANDALONE = """\
-text{font:13px system-ui,sans-serif;fill:#1b1b1f}.axis,.tick{stroke:#8a8a94;fill:none}.grid{stroke:#e2e2e8}
-.curve{fill:none;stroke-width:1.6}.dots{stroke-width:8;stroke-linecap:round}.band{opacity:.5}
-.warm-up{fill:#f3e2b8}.disturbed{fill:#f2c9c4}.part{fill:#e8eef6}
-.c0{stroke:#0b62a4}.c1{stroke:#b4480f}.c2{stroke:#0a7a55}.c3{stroke:#8a3f86}.c4{stroke:#6b5a00}.c5{stroke:#3d6f8e}
-.c6{stroke:#a3324b}.c7{stroke:#4f4f58}.f0{fill:#0b62a4}.f1{fill:#b4480f}.f2{fill:#0a7a55}.f3{fill:#8a3f86}
-.f4{fill:#6b5a00}.f5{fill:#3d6f8e}.f6{fill:#a3324b}.f7{fill:#4f4f58}
-.lane{fill:#5b7fa6}.best{fill:#0b62a4}.published{fill:#b9b9c3}.whisker{stroke:#1b1b1f;stroke-width:1.4}
-"""
 
 
-def standalone(chart: Chart, title: str) -> str | None:
-    """Return a chart as an SVG file of its own, or None if it is only words."""
-    match chart:
-        case Plane():
-            inside, height = _plane(chart, in_pixels(chart)), HEIGHT + 20 * len(labels_of(chart))
-            keys = "".join(
-                f'<rect class="f{number % COLOURS}" x="{LEFT}" y="{HEIGHT + 20 * number}" width="12" height="12"/>'
-                f'<text x="{LEFT + 18}" y="{HEIGHT + 11 + 20 * number}">{text(label)}</text>'
-                for number, label in enumerate(labels_of(chart))
-            )
-            inside += keys
-        case Bars():
-            inside, height = _bars_inside(chart), ROW * len(chart.bars) + 8
-        case Stack():
-            inside, height = _stack_inside(chart), 2 * ROW * len(chart.rows) + 8
-        case _:
-            return None
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">'
-        f"<title>{text(title)}</title><style>{STANDALONE}</style>{inside}</svg>\n"
-    )
-
-
-def plane_svg(plane: Plane, title: str, says: str) -> str:
-    """Return a plane as an SVG element of a page."""
+def plane_svg(plane: Plane, title: str, says: str, numbers: Mapping[str, int]) -> str:
+    """Return a plane as an SVG element of a page; `numbers` has the number of each curve's colour."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(f"{title}. {says}")}" '
-        f'class="plane" tabindex="0">{_plane(plane, in_values(plane))}</svg>'
+        f'class="plane" tabindex="0">{plane_inside(plane, in_values(plane), numbers)}</svg>'
     )
+
+
+def numbers_of(plane: Plane, lanes: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of each label's colour: a lane has its own everywhere, and what is no lane follows."""
+    numbers: dict[str, int] = {}
+    following = itertools.count(max(lanes.values(), default=-1) + 1)
+    for label in labels_of(plane):
+        numbers[label] = lanes[label] if label in lanes else next(following)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +69,9 @@ def _map(across: Scale, up: Scale) -> tuple[float, float, float, float]:
     return wide, -high, LEFT - across.low * wide, TOP + INNER_HEIGHT + up.low * high
 
 
-def _plane(plane: Plane, frame: Frame) -> str:
+def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
     """Return axes, bands and curves."""
     across, up = scales_of(plane)
-    numbers = {label: number for number, label in enumerate(labels_of(plane))}
     return "".join(
         [
             *(_band(each, across) for each in plane.bands),
@@ -125,16 +100,34 @@ def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
     points = [frame.place(*each) for each in places(curve.points, plane)]
     if not points:
         return ""
-    if curve.kind == "dots" or len(points) == 1:
-        path, kind = "".join(f"M{x:.7g} {y:.7g}h0" for x, y in points), "dots"
+    if curve.kind in {"dots", "predicted"} or len(points) == 1:
+        path = "".join(f"M{x:.7g} {y:.7g}h0" for x, y in points)
+        kind = f"dots{' predicted' * (curve.kind == 'predicted')}"
     elif curve.kind == "steps":
         path = f"M{points[0][0]:.7g} {points[0][1]:.7g}" + "".join(f"H{x:.7g}V{y:.7g}" for x, y in points[1:])
         kind = "steps"
     else:
         path, kind = "M" + " ".join(f"{x:.7g} {y:.7g}" for x, y in points), "line"
-    return (
+    return _ends(curve, number, plane, frame) + (
         f'<path class="curve {kind} c{number % COLOURS}" data-key="{number}" vector-effect="non-scaling-stroke" '
         f'd="{path}"><title>{text(curve.label)}</title></path>'
+    )
+
+
+def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
+    """Return a line from the low to the high end of each point."""
+    lines = []
+    for (across, _), ends in zip(curve.points, curve.ends, strict=False):
+        both = places([(across, end) for end in ends or ()], plane)
+        if len(both) == 2:
+            (x, low), (_, high) = (frame.place(*each) for each in both)
+            lines.append(f"M{x:.7g} {low:.7g}L{x:.7g} {high:.7g}")
+    if not lines:
+        return ""
+    kind = " predicted" * (curve.kind == "predicted")
+    return (
+        f'<path class="curve-ends{kind} c{number % COLOURS}" data-key="{number}" '
+        f'vector-effect="non-scaling-stroke" d="{"".join(lines)}"/>'
     )
 
 
@@ -162,54 +155,6 @@ def _up_ticks(scale: Scale) -> list[str]:
         found.append(f'<path class="grid" d="M{LEFT} {y:.1f}h{INNER_WIDTH}"/>')
         found.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{told}</text>')
     return found
-
-
-def _bars_inside(bars: Bars) -> str:
-    longest = longest_of(bars)
-    return "".join(_bar_row(bar, number, longest) for number, bar in enumerate(bars.bars))
-
-
-def _bar_row(bar: Bar, number: int, longest: float) -> str:
-    y, space = ROW * number + 4, WIDTH - LABELS - VALUES
-    label = f'<text x="{LABELS - 8}" y="{y + 14}" text-anchor="end">{text(bar.label)}</text>'
-    if bar.value is None:
-        return f'{label}<text x="{LABELS}" y="{y + 14}">{text(bar.words)}</text>'
-    width = space * bar.value / longest
-    told = bar.words or words(bar.value)
-    place = max(width, space * min((bar.high or 0.0) / longest, 1.0)) + LABELS + 8
-    whisker = ""
-    if bar.low is not None and bar.high is not None:
-        low, high = (LABELS + space * min(end / longest, 1.0) for end in (bar.low, bar.high))
-        whisker = f'<path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}"/>'
-    return (
-        f'{label}<rect class="{bar.kind}" x="{LABELS}" y="{y}" width="{width:.1f}" height="18">'
-        f'<title>{text(told)}</title></rect>{whisker}<text x="{place:.1f}" y="{y + 14}">{text(_brief(told))}</text>'
-    )
-
-
-def _brief(told: str) -> str:
-    """Return the words up to their second part, where there is room for one only."""
-    return told.partition(", ")[0][:28]
-
-
-def longest_of(bars: Bars) -> float:
-    """Return the value that takes the whole width."""
-    ends = [end for bar in bars.bars for end in (bar.value, bar.high) if end is not None]
-    return max(ends, default=1.0) or 1.0
-
-
-def _stack_inside(stack: Stack) -> str:
-    found = []
-    for number, (label, parts) in enumerate(stack.rows):
-        y, at = 2 * ROW * number + 4, 0.0
-        found.append(f'<text x="0" y="{y + 14}">{text(label)}</text>')
-        for place, part in enumerate(parts):
-            found.append(
-                f'<rect class="f{place % COLOURS}" x="{at * WIDTH:.1f}" y="{y + ROW}" width="{part.share * WIDTH:.1f}" '
-                f'height="18"><title>{text(part.label)} {part.share:.1%}</title></rect>'
-            )
-            at += part.share
-    return "".join(found)
 
 
 def text(told: str) -> str:
@@ -240,15 +185,23 @@ class Scale:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return where ticks are, in the units of the range, with their words."""
-        return _log_ticks(self.low, self.high) if self.is_log else _ticks(self.low, self.high, whole=self.is_whole)
+        if self.is_log and self.is_whole:
+            return _doubled_ticks(self.low, self.high)
+        return (
+            _log_ticks(self.low, self.high) if self.is_log else linear_ticks(self.low, self.high, whole=self.is_whole)
+        )
 
 
 def scales_of(plane: Plane) -> tuple[Scale, Scale]:
     """Return the scales of a plane's two axes."""
-    points = [point for curve in plane.curves for point in drawable(curve.points, plane)]
+    points = [point for curve in plane.curves for point in drawable([*curve.points, *_end_points(curve)], plane)]
     ends = [each for band in plane.bands for each in (band.start, band.end)]
     across = _scale([point[0] for point in points] + ends, plane.across, free=0.0)
     return across, _scale([point[1] for point in points], plane.up, free=EDGE)
+
+
+def _end_points(curve: Curve) -> list[Point]:
+    return [(across, end) for (across, _), ends in zip(curve.points, curve.ends, strict=False) for end in ends or ()]
 
 
 def drawable(points: Iterable[Point], plane: Plane) -> list[Point]:
@@ -284,7 +237,7 @@ def _scale(values: Sequence[float], axis: Axis, free: float) -> Scale:
     return Scale(low if axis.from_zero and low == 0.0 else low - space, high + space, axis.is_log, axis.is_whole)
 
 
-def _ticks(low: float, high: float, *, whole: bool) -> list[tuple[float, str]]:
+def linear_ticks(low: float, high: float, *, whole: bool = False) -> list[tuple[float, str]]:
     rough = max((high - low) / TICKS, 1.0 if whole else 0.0)
     size = 10 ** math.floor(math.log10(rough))
     step = size * next(
@@ -293,6 +246,13 @@ def _ticks(low: float, high: float, *, whole: bool) -> list[tuple[float, str]]:
     first = math.ceil(low / step - 1e-9)
     places = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
     return [(place, words(place)) for place in places]
+
+
+def _doubled_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return 1, 2, 4, 8 and so on: what is counted in devices and batches is mostly doubled."""
+    powers = range(max(math.ceil(low / math.log10(2) - 1e-9), 0), math.floor(high / math.log10(2) + 1e-9) + 1)
+    shown = powers[:: max(1, math.ceil(len(powers) / 9))]
+    return [(power * math.log10(2), words(2.0**power)) for power in shown]
 
 
 def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:

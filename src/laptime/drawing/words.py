@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from laptime.drawing.svg import longest_of
-from laptime.model.figure import Bar, Bars, Chart, Figure, Plane, Report, Stack, Table
+from laptime.drawing.rows import longest_of
+from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Plane, Report, Stack, Table, Turns
 from laptime.pages.layout import clean, wrap
 from laptime.pages.page import sparkline
 from laptime.questions.compare.page import plain
@@ -29,6 +29,7 @@ def _markdown(report: Report) -> list[str]:
     lines = [
         f"## {plain(first)}",
         "",
+        *(f"**{plain(each)}**\n" for each in report.distrust),
         *(f"{plain(each)}\n" for each in (*others, *report.notes, report.done) if each),
     ]
     for each in report.figures:
@@ -45,7 +46,7 @@ def _markdown(report: Report) -> list[str]:
 
 def _markdown_table(table: Table) -> list[str]:
     ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
-    rows = [[head.removeprefix("=") for head in table.heads], ruler, *table.rows]
+    rows = [[head.removeprefix("=").removeprefix("`") for head in table.heads], ruler, *table.rows]
     told = [[cell if row is ruler else plain(cell) for cell in row] for row in rows]
     return [*(f"| {' | '.join(row)} |" for row in told), ""]
 
@@ -64,9 +65,19 @@ def as_csv(reports: Sequence[Report]) -> str:
 def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
     match chart:
         case Bars():
-            for bar in chart.bars:
+            for bar in (*chart.bars, *chart.reported):
                 if bar.value is not None:
                     yield as_cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), as_cell(chart.unit)
+        case Factors():
+            for each in chart.factors:
+                name = as_cell(each.label)
+                yield name, "", repr(each.value), _end(each.low), _end(each.high), "times"
+                yield from ((name, number, repr(ratio), "", "", "times") for number, ratio in enumerate(each.rounds, 1))
+        case Turns():
+            for round_ in chart.rounds:
+                for turn in round_.turns:
+                    place = f"round {round_.number}: {turn.start_s!r} s"
+                    yield as_cell(turn.label), place, repr(turn.ms), "", "", as_cell(chart.unit)
         case Plane():
             for curve in chart.curves:
                 name, unit = as_cell(curve.label), as_cell(chart.up.label)
@@ -90,14 +101,39 @@ def rows_of(chart: Chart) -> Table:
         case Bars():
             rows: list[Row] = [
                 (bar.label, "-" if bar.value is None else f"{bar.value:.4g}", _between(bar.low, bar.high), bar.words)
-                for bar in chart.bars
+                for bar in (*chart.bars, *chart.reported)
             ]
             return Table(("", f"={chart.unit}", "between", ""), tuple(rows))
+        case Factors():
+            heads = ("", f"=times as fast as {chart.reference}", "between", "=rounds")
+            told = [
+                (each.label, f"{each.value:.4g}", _between(each.low, each.high), str(len(each.rounds)))
+                for each in chart.factors
+            ]
+            return Table(heads, tuple(told))
+        case Turns():
+            return _turns(chart)
         case Stack():
             rows = [(label, each.label, f"{each.share:.1%}") for label, parts in chart.rows for each in parts]
             return Table(("", "part", "=share"), tuple(rows))
         case Plane():
             return _curves(chart)
+
+
+def _turns(turns: Turns) -> Table:
+    """Return a row a round: the middle turn of each lane, and the factors."""
+    rows = []
+    for each in turns.rounds:
+        of = {label: sorted(turn.ms for turn in each.turns if turn.label == label) for label in turns.labels}
+        told = [f"{found[len(found) // 2]:.4g}" if found else "-" for found in of.values()]
+        factors = dict(each.factors)
+        told += [f"{factors[row.label]:.3g}x" if row.label in factors else "-" for row in turns.factors.factors]
+        rows.append((str(each.number), *told))
+    heads = (
+        *(f"={label}, {turns.unit}" for label in turns.labels),
+        *(f"={row.label}" for row in turns.factors.factors),
+    )
+    return Table(("round", *heads), tuple(rows))
 
 
 def _between(low: float | None, high: float | None) -> str:
@@ -126,6 +162,11 @@ def _figure(figure: Figure, width: int, *, blocks: bool) -> list[str]:
     match figure.chart:
         case Bars():
             lines = _bars(figure.chart, width, blocks=blocks)
+        case Factors():
+            rows = tuple(Bar(each.label, each.value, each.low, each.high, each.words) for each in figure.chart.factors)
+            lines = _bars(Bars("times", rows), width, blocks=blocks)
+        case Turns():
+            lines = _rounds(figure.chart, width, blocks=blocks)
         case Plane():
             lines = _sparks(figure.chart, width, blocks=blocks)
         case Stack():
@@ -133,6 +174,19 @@ def _figure(figure: Figure, width: int, *, blocks: bool) -> list[str]:
         case Table():
             return []
     return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
+
+
+def _rounds(turns: Turns, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a lane: its turns in their order, on one scale."""
+    told = [(label, [turn.ms for each in turns.rounds for turn in each.turns if turn.label == label])
+            for label in turns.labels]  # fmt: skip
+    values = [value for _, each in told for value in each]
+    if not values:
+        return []
+    names = min(max(cells_wide(clean(label)) for label, _ in told), width // 3)
+    room = max(width - names - 30, 8)
+    low, high = min(values), max(values)
+    return [f"{_cut(clean(label), names)}  {_spark(each, low, high, room, blocks=blocks)}" for label, each in told]
 
 
 def _parts_as_bars(stack: Stack) -> Bars:

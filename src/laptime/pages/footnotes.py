@@ -299,15 +299,19 @@ def _extent(record: Record) -> str:
     """Return how many heats there are, with the status of a race that is not finished."""
     elapsed = duration(record.elapsed_s)
     if record.status == "finished":
-        heats = _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
         compared = record.answer.comparisons
         is_settled = bool(compared) and all(each.settled for each in compared)
         settled = f", settled within {percent(record.ask.margin)}" if is_settled else ""
-        return f"{_duets(record) or heats}, {elapsed}{settled}."
+        return f"{runs_words(record)}, {elapsed}{settled}."
     counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
     planned = f" of {record.ask.heats * len(counts)}" if record.ask.heats else ""
     kept = f"{sum(counts)}{planned} heat{'s' * (bool(planned) or sum(counts) != 1)} kept, {elapsed}."
     return f"{status_words(record)}: {kept}"
+
+
+def runs_words(record: Record) -> str:
+    """Return what was run: `5 duets`, `3 heats each`."""
+    return _duets(record) or _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
 
 
 def _duets(record: Record) -> str:

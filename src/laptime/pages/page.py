@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Generic, Literal
 
 from laptime.model import quantities
+from laptime.model.figure import Glance
 from laptime.model.record import Record
 from laptime.pages.layout import (
     Cell,
@@ -62,7 +63,7 @@ class PageParts:
 
     `notes` are sentences, the most important ones first. `done` says what was run and how sure it is, `then` which
     commands come next. `details` has everything that the record holds, in sections; they take the place of figures and
-    notes where a reader asks for them. `command` goes on with the record.
+    notes where a reader asks for them. `command` goes on with the record. `glance` is what a report shows first.
     """
 
     answer: Sequence[Said]
@@ -72,6 +73,7 @@ class PageParts:
     then: Lines = ()
     details: Sequence[Lines] = field(default_factory=tuple)
     command: str = "laptime show"
+    glance: Glance | None = None
 
 
 def page_text(page: PageParts, record: Record, view: View) -> str:

@@ -53,11 +53,15 @@ def joined(words: Sequence[str]) -> str:
 
 def place_words(record: Record) -> str:
     """Return what was trained, and on which chips."""
+    return f"{joined([*record.trainings])} on {chips_words(record)}"
+
+
+def chips_words(record: Record) -> str:
+    """Return the chips that computed: the cards, and the processor if a lane was on it."""
     chip = record.machine.processor
     processor = f"{chip.cores_visible} x {chip_words(chip.name) or chip.architecture}"
     on_processor = any(lane.device.kind == "cpu" for lane in record.lanes) or not record.lanes
-    chips = [*filter(None, [accelerator_words(record)]), *([processor] if on_processor else [])]
-    return f"{joined([*record.trainings])} on {joined(chips)}"
+    return joined([*filter(None, [accelerator_words(record)]), *([processor] if on_processor else [])])
 
 
 def machine_words(machine: Machine) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
+from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.questions import inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
@@ -58,10 +58,28 @@ def page_parts(record: Record, view: View) -> PageParts:
         notes=_notes(record),
         done=" ".join(filter(None, [_answers_sentence(record), _closing(record)])),
         details=_details(record, view),
+        glance=glance_of(record),
     )
 
 
 render = rendered(page_parts)
+
+
+def glance_of(record: Record) -> Glance | None:
+    """Return the middle time of a call on the lane that answers fastest."""
+    lanes = [(lane, lane.p50_ms) for lane in inference_of(record).lanes if lane.p50_ms is not None]
+    if not lanes:
+        return None
+    lane, middle = min(lanes, key=lambda each: each[1].median)
+    rates = [(each.items_per_s.median, each.batch) for each in lane.batches if each.items_per_s is not None]
+    facts = [GlanceFact(short_name(each.lane), f"{number(found.median)} ms a call") for each, found in lanes[:2]]
+    if rates:
+        best, batch = max(rates)
+        facts.append(GlanceFact(f"{number(best)} {record.workload.items}/s", f"in batches of {batch}"))
+    facts.append(GlanceFact("Same answers", _answers_sentence(record).removeprefix("Same answers: ").rstrip(".")))
+    half = spread(middle)
+    ends = f"{half} at 95 %" if half.startswith("±") else half
+    return Glance(f"{number(middle.median)} ms", ends, _answer(record), tuple(facts))
 
 
 def _answer(record: Record) -> str:
@@ -371,7 +389,8 @@ def _closing(record: Record) -> str:
 
 def figures(record: Record) -> list[Figure]:
     """Return all figures of inference, the most telling first."""
-    return [*_calls(record), *_throughput_figure(record), *reading_figures(record), *fact_figures(record)]
+    more = folded(*reading_figures(record), *fact_figures(record))
+    return [*_calls(record), *_throughput_figure(record), *more]
 
 
 def _calls(record: Record) -> list[Figure]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from laptime.figures.readings import fact_figures, roofline_figures
-from laptime.model.figure import Bar, Bars, Figure
+from laptime.model.figure import Bar, Bars, Figure, folded
 from laptime.model.limits import COPY, NOT_MEASURED, Roofline
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
@@ -271,7 +271,7 @@ OPERATORS_MOST = 15
 def figures(record: Record) -> list[Figure]:
     """Return all figures of a profile."""
     profiled = [figure for lane in record.lanes if lane.profile is not None for figure in _of(lane, lane.profile)]
-    return [*profiled, *roofline_figures(record.lanes), *fact_figures(record)]
+    return [*profiled, *folded(*roofline_figures(record.lanes), *fact_figures(record))]
 
 
 def _of(lane: LaneResult, profile: Profile) -> list[Figure]:

@@ -8,14 +8,30 @@ from dataclasses import dataclass, replace
 
 from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
 from laptime.figures.steps import step_figures
-from laptime.model.figure import Axis, Bar, BarKind, Bars, Curve, Figure, Plane
+from laptime.model.figure import (
+    Axis,
+    Bar,
+    BarKind,
+    Bars,
+    Curve,
+    Factors,
+    Figure,
+    Glance,
+    GlanceFact,
+    Plane,
+    ShownFactor,
+    ShownRound,
+    ShownTurn,
+    Turns,
+    folded,
+)
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, parts_of
 from laptime.model.quantities import percent
 from laptime.model.questions import RaceAnswer
-from laptime.model.record import Comparison, Estimate, InferFactor, LaneResult, Record
+from laptime.model.record import Comparison, Estimate, HeatResult, InferFactor, LaneResult, Record
 from laptime.model.sample import ProofRun
 from laptime.model.workload import PublishedResult
 from laptime.pages import footnotes
@@ -161,6 +177,7 @@ def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
 
 STATUSES = ("same", "differs", "unproven")
 IN_ALL = " in all"
+TURNS_MOST = 600  # more would be bars of less than a pixel
 PROFILES_MOST = 2  # on the short page
 VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
 
@@ -203,6 +220,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record)])),
         then=_then(record),
         details=_details(record, view),
+        glance=glance_of(record),
     )
 
 
@@ -453,14 +471,140 @@ NO_RESULT = "no result"
 def figures(record: Record) -> list[Figure]:
     """Return all figures of a race, the most telling first."""
     return [
+        *factor_figures(record),
         *lane_bars(record),
-        *_ratios(record),
-        *proof_figures(record),
-        *step_figures(record.lanes),
-        *roofline_figures(record.lanes),
-        *reading_figures(record),
-        *fact_figures(record),
+        *turn_figures(record),
+        *folded(
+            *proof_figures(record),
+            *step_figures(record.lanes),
+            *roofline_figures(record.lanes),
+            *reading_figures(record),
+            *fact_figures(record),
+        ),
     ]
+
+
+def glance_of(record: Record) -> Glance | None:
+    """Return the factor of the race, or what its only lane takes; None where there is neither."""
+    fair = [each for each in record.answer.comparisons if each.same_work is not False]
+    if fair:
+        told = most_telling(fair)
+        ratio, low, high = above_one(told.ratio, told.low, told.high)
+        ends = "one pair, no interval"
+        if told.verdict == "not distinguishable":  # the ratio is that of the table, whichever seems faster
+            ratio, low, high = told.ratio, told.low, told.high
+        if not isinstance(low, Missing) and not isinstance(high, Missing):
+            ends = f"{factor(low, ratio)}-{factor(high, ratio)} at 95 %"
+        return Glance(f"{factor(ratio)}x", ends, _verdict_words(told, record), tuple(_facts_at_a_glance(record, told)))
+    ran = [lane for lane in record.lanes if lane.step_ms is not None]
+    if record.answer.comparisons or not ran or ran[0].step_ms is None:
+        return None
+    lap_ = "" if ran[0].lap_s is None else f", {lap_words(ran[0])} a lap"
+    sentence = f"{short_name(ran[0].name)} takes {step_words(ran[0])} a step{lap_}."
+    return Glance(step(ran[0].step_ms.median), "a step", sentence, tuple(_facts_at_a_glance(record, None)))
+
+
+def _verdict_words(told: Comparison, record: Record) -> str:
+    """Return which of two lanes is faster, whether that is settled, and whether their work is equal."""
+    if told.verdict == "not distinguishable":
+        said = f"No difference was found between {short_name(told.lane)} and {short_name(told.reference)}."
+    else:
+        faster, slower = (told.lane, told.reference) if told.ratio >= 1 else (told.reference, told.lane)
+        one, other = names_of_trainings(faster, slower) or (spoken_name(faster, slower), spoken_name(slower, faster))
+        said = f"{one} is faster than {other}."
+        said += f" {'Settled' if told.settled else 'Not settled'} within {percent(record.ask.margin)}."
+    return f"{said} Both did the same work." if told.same_work is True else f"{said} Equal work is not proven."
+
+
+def _facts_at_a_glance(record: Record, told: Comparison | None) -> Iterator[GlanceFact]:
+    """Yield what a whole training takes, what is proven, what was run, and what to type next."""
+    names = [told.lane, told.reference] if told is not None else [lane.name for lane in record.lanes[:1]]
+    lanes = [lane for name in names for lane in record.lanes if lane.name == name]
+    wholes = sorted((lane.whole for lane in lanes if lane.whole is not None), key=lambda each: each.whole_s.median)
+    if wholes:
+        title = ", not ".join(duration(each.whole_s.median) for each in wholes)
+        yield GlanceFact(title, f"{wholes[0].laps:,} lap{'s' * (wholes[0].laps != 1)}, from the steady step")
+    if told is not None:
+        why = told.same_work.missing if isinstance(told.same_work, Missing) else proof_sentence(record).rstrip(".")
+        title = "Same work" if told.same_work is True else "Work not proven"
+        yield GlanceFact(title, why.removeprefix("Same work: "))
+    turns = [
+        window for lane in record.lanes for heat in lane.heats for window in heat.windows if window.turn is not None
+    ]
+    disturbed = sum(window.flag is not None for window in turns)
+    said = f"{disturbed} of {len(turns)} turns disturbed" if turns else "heats one after another"
+    yield GlanceFact(footnotes.runs_words(record), f"{duration(record.elapsed_s)}; {said}")
+    for each in _then(record):
+        yield GlanceFact("Next", each.removeprefix("Next: "), is_command=True)
+
+
+def factor_figures(record: Record) -> list[Figure]:
+    """Return the factors against the first lane, each with its interval and its rounds."""
+    factors = _factors(record)
+    if factors is None:
+        return []
+    told = factors.factors
+    title = (
+        f"How sure is {factor(told[0].value)}x?"
+        if len(told) == 1
+        else f"How many times as fast as {factors.reference}?"
+    )
+    return [Figure(title, factors, "The line is the estimate, the band its 95 % interval, circles are single rounds.")]
+
+
+def _factors(record: Record) -> Factors | None:
+    compared = [each for each in record.answer.comparisons if each.same_work is not False and each.ratio > 0]
+    if not compared:
+        return None
+    rows = []
+    for each in compared:
+        low, high = (None if isinstance(end, Missing) else end for end in (each.low, each.high))
+        ends = "" if low is None or high is None else f" ({factor(low, each.ratio)}-{factor(high, each.ratio)})"
+        rows.append(
+            ShownFactor(short_name(each.lane), each.ratio, low, high, each.ratios, f"{factor(each.ratio)}x{ends}")
+        )
+    return Factors(short_name(compared[0].reference), tuple(rows))
+
+
+def turn_figures(record: Record) -> list[Figure]:
+    """Return what ran when, where lanes took turns: a bar a turn, round by round, with the factor of each below."""
+    factors = _factors(record)
+    heats = [(short_name(lane.name), heat) for lane in record.lanes for heat in lane.heats]
+    by_round: dict[int, list[tuple[str, HeatResult]]] = {}
+    for label, heat in heats:
+        if any(window.turn is not None for window in heat.windows):
+            by_round.setdefault(heat.round, []).append((label, heat))
+    together = [each for _, each in sorted(by_round.items()) if len(each) > 1]
+    count = sum(len(heat.windows) for each in together for _, heat in each)
+    if factors is None or not together or count > TURNS_MOST:
+        return []
+    rounds = tuple(
+        ShownRound(number, _turns_of(each), _factors_of(number, len(together), factors))
+        for number, each in enumerate(together, 1)
+    )
+    says = "Each bar is one turn of a lane, on one clock that is cut between rounds. A pale bar was disturbed."
+    return [Figure("What happened: the lanes took turns", Turns("ms a step", rounds, factors), says)]
+
+
+def _turns_of(heats: list[tuple[str, HeatResult]]) -> tuple[ShownTurn, ...]:
+    windows = [(label, window) for label, heat in heats for window in heat.windows if window.turn is not None]
+    began_ns = min(window.start_ns for _, window in windows)
+    return tuple(
+        ShownTurn(
+            label,
+            (window.start_ns - began_ns) / 1e9,
+            (window.end_ns - began_ns) / 1e9,
+            (window.end_ns - window.start_ns) / 1e6 / max(window.steps, 1),
+            window.flag or "",
+        )
+        for label, window in sorted(windows, key=lambda each: each[1].start_ns)
+    )
+
+
+def _factors_of(number: int, rounds: int, factors: Factors) -> tuple[tuple[str, float], ...]:
+    """Return the factors that a round gave, where every round gave one."""
+    known = [each for each in factors.factors if len(each.rounds) == rounds]
+    return tuple((each.label, each.rounds[number - 1]) for each in known)
 
 
 def lane_bars(record: Record) -> list[Figure]:
@@ -471,18 +615,22 @@ def lane_bars(record: Record) -> list[Figure]:
     ran = [lane for lane in lanes if lane.step_ms is not None]
     if ran and all(lane.lap_s is not None for lane in ran):
         published = record.published.results if record.published else ()
-        quoted = tuple(
-            Bar(each.device, lap_s, words=f"{published_lap(lap_s)}, published", kind="published")
+        reported = tuple(
+            Bar(each.device, lap_s, words=published_lap(lap_s), kind="published")
             for each in published
             if each.lap_s
             for lap_s in (sorted(each.lap_s)[len(each.lap_s) // 2],)
         )
         bars = tuple(_bar(lane, lane.lap_s, lap_words(lane), record) for lane in lanes)
-        below = " Published results are of other machines." if quoted else ""
-        return [Figure("A lap on each lane", Bars("s a lap", bars + quoted), f"Shorter is faster.{below}")]
+        below = " Hollow circles are published results of other machines." if reported else ""
+        return [
+            Figure(
+                "A lap on each lane", Bars("s a lap", bars, reported), f"Shorter is faster; whiskers are 95 %.{below}"
+            )
+        ]
     if len({lane.items_per_step for lane in ran}) <= 1:
         bars = tuple(_bar(lane, lane.step_ms, step_words(lane), record) for lane in lanes)
-        return [Figure("A step on each lane", Bars("ms a step", bars), "Shorter is faster.")]
+        return [Figure("A step on each lane", Bars("ms a step", bars), "Shorter is faster; whiskers are 95 %.")]
     bars = tuple(_bar(lane, lane.items_per_s, "", record) for lane in lanes)
     return [Figure(f"Throughput of each lane, {record.workload.items} per second", Bars("a second", bars))]
 
@@ -492,28 +640,14 @@ def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) 
     if failed or figure is None:
         why = [failed] if lane.reason is None or lane.reason in failed else [failed, lane.reason]
         return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
-    against = against_first(lane, record).text
-    told = words if lane.name == reference_name(record) or against == "-" else f"{words}, {against}"
+    against = "" if words else against_first(lane, record).text
+    told = words or against
     low, high = (None if isinstance(end, Missing) else end for end in (figure.low, figure.high))
     return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), _kind(lane))
 
 
 def _kind(lane: LaneResult) -> BarKind:
     return "lane" if lane.settings.preset == AS_WRITTEN else "best"
-
-
-def _ratios(record: Record) -> list[Figure]:
-    """Return the ratio of each round: whether it settled, and how far single rounds are from it."""
-    compared = [each for each in record.answer.comparisons if len(each.ratios) > 1 and each.same_work is not False]
-    if not compared:
-        return []
-    curves = tuple(
-        Curve(short_name(each.lane), tuple((number + 1.0, ratio) for number, ratio in enumerate(each.ratios)), "dots")
-        for each in compared
-    )
-    reference = short_name(compared[0].reference)
-    says = f"How many times as fast as {reference}, in each round. Above 1 is faster."
-    return [Figure("The ratio of each round", Plane(Axis("round", is_whole=True), Axis("times as fast"), curves), says)]
 
 
 def proof_figures(record: Record) -> list[Figure]:

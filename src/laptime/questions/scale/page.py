@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.figures.steps import step_figures
-from laptime.model.figure import Axis, Curve, Figure, Part, Plane, Stack
+from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent, taken, times
 from laptime.model.questions import ScaleAnswer
@@ -16,7 +16,7 @@ from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.usage import usage_lines
-from laptime.pages.words import number, place_words, short_name, size, step
+from laptime.pages.words import duration, factor, number, place_words, short_name, size, step
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
 from laptime.questions.race.page import lane_bars, proof_figures
@@ -61,6 +61,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=" ".join(filter(None, [race.proof_sentence(_of_training(record)), footnotes.closing(record)])),
         then=[],
         details=_details(record, scaling, view),
+        glance=glance_of(record, scaling),
     )
 
 
@@ -323,10 +324,7 @@ def figures(record: Record) -> list[Figure]:
         *_speedups(scaling),
         *_lost(scaling),
         *lane_bars(record),
-        *proof_figures(record),
-        *step_figures(record.lanes),
-        *reading_figures(record),
-        *fact_figures(record),
+        *folded(*proof_figures(record), *step_figures(record.lanes), *reading_figures(record), *fact_figures(record)),
     ]
 
 
@@ -335,24 +333,54 @@ def _speedups(scaling: Scaling) -> list[Figure]:
     most = 1
     for each in scaling.curves:
         name = f"{short_name(each.of)}, {each.mode}"
-        points = [(float(one.devices), one.speedup.value) for one in each.points if one.speedup is not None]
-        curves.append(Curve(name, tuple(points)))
+        known = [(one.devices, one.speedup) for one in each.points if one.speedup is not None]
+        points = tuple((float(devices), speedup.value) for devices, speedup in known)
+        curves.append(Curve(name, points, ends=tuple(_ends(speedup) for _, speedup in known)))
         most = max(most, 1, *(one.devices for one in each.points))
         if each.beyond:
-            beyond = [(float(one.devices), one.speedup.value) for one in each.beyond]
-            curves.append(Curve(f"{name}, predicted", tuple(beyond), "dots"))
+            beyond = tuple((float(one.devices), one.speedup.value) for one in each.beyond)
+            ends = tuple(_ends(one.speedup) for one in each.beyond)
+            curves.append(Curve(f"{name}, predicted", beyond, "predicted", ends=ends))
     curves.append(Curve("N times", ((1.0, 1.0), (float(most), float(most)))))
     across, up = Axis("devices", is_log=True, is_whole=True), Axis("times as fast as one", is_log=True)
     says = "Items per second against one device. The straight line is what nothing lost would give."
     return [Figure("What more devices bring", Plane(across, up, tuple(curves)), says)]
 
 
+def _ends(found: Bounded) -> tuple[float, float] | None:
+    return None if isinstance(found.low, Missing) or isinstance(found.high, Missing) else (found.low, found.high)
+
+
 def _lost(scaling: Scaling) -> list[Figure]:
-    rows = []
-    for each in scaling.curves:
-        if each.lost is None:
-            continue
-        parts = tuple(Part(name_loss(one.of), one.share.value) for one in each.lost.parts if one.share.value > 0)
-        rows.append((f"{short_name(each.lost.lane)}", parts))
-    says = "The share of a step on the largest count. Only computing is what one device alone takes."
-    return [Figure("Where the time of a step goes", Stack(tuple(rows)), says)] if rows else []
+    """Return the parts of a step as bars: the interval of a part may reach below 0, which a stack cannot show."""
+    says = "Of a step on the largest count, with intervals. Only computing is what one device alone takes."
+    return [
+        Figure(
+            f"Where the time of a step goes on {short_name(each.lost.lane)}",
+            Bars("% of a step", tuple(_lost_bar(name_loss(one.of), one.share) for one in each.lost.parts)),
+            says,
+        )
+        for each in scaling.curves
+        if each.lost is not None
+    ]
+
+
+def _lost_bar(name: str, share: Bounded) -> Bar:
+    ends = _ends(share)
+    low, high = (None, None) if ends is None else (max(100 * end, 0.0) for end in ends)
+    told = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
+    return Bar(name, max(100 * share.value, 0.0), low, high, percent(share.value) + told)
+
+
+def glance_of(record: Record, scaling: Scaling) -> Glance | None:
+    """Return what the largest count brings."""
+    known = [(one, one.speedup) for one in scaling.curves[0].points if one.speedup is not None and one.devices > 1]
+    if not known:
+        return None
+    most, speedup = max(known, key=lambda each: each[0].devices)
+    ends = _ends(speedup)
+    told = "" if ends is None else f"{factor(ends[0], speedup.value)}-{factor(ends[1], speedup.value)} at 95 %"
+    facts = [GlanceFact(f"{most.devices} devices", f"efficiency {percent(most.efficiency or 0.0)}")]
+    facts += [GlanceFact(footnotes.runs_words(record), duration(record.elapsed_s))]
+    says = scaling.says[:1].upper() + scaling.says[1:]
+    return Glance(f"{factor(speedup.value)}x", told, says, tuple(facts))

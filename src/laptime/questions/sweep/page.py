@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from laptime.figures.readings import fact_figures
-from laptime.model.figure import Axis, Curve, Figure, Plane
+from laptime.model.figure import Axis, Curve, Figure, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief, taken
 from laptime.model.questions import SweepAnswer
@@ -206,8 +206,7 @@ def figures(record: Record) -> list[Figure]:
     return [
         *_curves(sweep, record.workload.items, "rate"),
         *_curves(sweep, record.workload.items, "step"),
-        *proof_figures(record),
-        *fact_figures(record),
+        *folded(*proof_figures(record), *fact_figures(record)),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
+from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.questions import TrainingAnswer, training_of
@@ -58,6 +58,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=" ".join(filter(None, [proof_sentence(record), _closing(record)])),
         details=training_details(record, view),
         command="laptime show" if _is_whole(record) else "to go on: laptime resume",
+        glance=glance_of(record),
     )
 
 
@@ -87,6 +88,28 @@ def _answer(record: Record) -> str:
     a_lap = {lane.name: later_laps(lane, record) for lane in trained}
     later = f"a later lap takes {a_lap.get(names[0], '-')} against {a_lap.get(names[1], '-')}"
     return f"{faster} trains {how_much}: {later}; {'both laps' if count == 2 else f'all {laps}'} took {took}."
+
+
+def glance_of(record: Record) -> Glance | None:
+    """Return by what factor the faster lane trains or, of lanes that are not compared, what the first one takes."""
+    full = training_of(record)
+    trained = [lane for lane in record.lanes if runs_of(record, lane.name)]
+    if not trained:
+        return None
+    facts = []
+    for lane in trained[:3]:
+        accuracy = final_score(lane, record, "accuracy")
+        learned = "" if accuracy == "-" else f", accuracy {accuracy}"
+        facts.append(GlanceFact(short_name(lane.name), f"{total(lane, record).text}{learned}"))
+    facts.append(GlanceFact("Same work", proof_sentence(record).removeprefix("Same work: ").rstrip(".")))
+    fair = [(each, each.later_laps) for each in full.factors if each.same_work is not False]
+    known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
+    said = _answer(record)
+    if not known:
+        place = f"on {short_name(trained[0].name)}"
+        return Glance(total(trained[0], record).text, place, said[:1].upper() + said[1:], tuple(facts))
+    found, ratio = max(known, key=lambda pair: pair[1])
+    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", _between(found, ratio).strip(" ()"), said, tuple(facts))
 
 
 def _between(found: LapFactor, ratio: float) -> str:
@@ -499,9 +522,7 @@ def figures(record: Record) -> list[Figure]:
         _times(runs),
         *_curves(runs),
         *_laps_figure(runs),
-        *proof_figures(record),
-        *reading_figures(record),
-        *fact_figures(record),
+        *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
 
 

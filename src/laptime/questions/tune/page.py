@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Bar, Bars, Figure
+from laptime.model.figure import Bar, Bars, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import times
 from laptime.model.questions import TuneAnswer
@@ -17,11 +17,12 @@ from laptime.pages.footnotes import finding_words
 from laptime.pages.layout import Column, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.usage import energy_words, money_words, usage_lines
-from laptime.pages.words import four_places, joined, place_words, short_name, tiny
+from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
 from laptime.questions.race.page import lane_bars, proof_figures
 from laptime.questions.tune.nouns import Aim, Learned, SettingWorth, TunedLane, Tuning
+from laptime.questions.why.nouns import Factor
 
 BAR, NARROW_BAR = 20, 10
 WIDE = 90
@@ -56,6 +57,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         ),
         then=[next_command(each, record) for each in tuning.lanes if each.standing == "confirmed"],
         details=_details(record, tuning, view),
+        glance=glance_of(record, tuning),
     )
 
 
@@ -308,23 +310,44 @@ def figures(record: Record) -> list[Figure]:
     return [
         *(figure for each in tuning.lanes for figure in _worths(each, record)),
         *lane_bars(record),
-        *proof_figures(record),
-        *reading_figures(record),
-        *fact_figures(record),
+        *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
 
 
 def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
-    bars = tuple(_bar(each) for each in tuned.settings)
+    """Return what single settings are worth, around 1; those that could not be tried are folded."""
     aim, lane = record.ask.aim, short_name(tuned.asked)
-    says = f"{lane} with one setting alone: how many times {aim.as_much} it {aim.does}."
-    return (
-        [Figure(f"What each setting is worth on {short_name(tuned.asked)}", Bars("times", bars), says)] if bars else []
-    )
+    rows, bars = [], []
+    for each in tuned.settings:
+        if each.alone is None or each.alone.ratio <= 0:
+            bars.append(Bar(each.word, None, words=each.reason or "", kind="failed"))
+            continue
+        low, high = (None if isinstance(end, Missing) else end for end in (each.alone.low, each.alone.high))
+        taken = " (in the winner)" * each.in_winner
+        rows.append(ShownFactor(each.word + taken, each.alone.ratio, low, high, words=_bounded_words(each.alone)))
+    rows.sort(key=lambda row: -row.value)
+    says = f"{lane} with one setting alone: how many times {aim.as_much} it {aim.does}, with 95 % intervals."
+    title = f"What each setting is worth on {lane}"
+    found = [Figure(title, Factors(lane, tuple(rows)), says)] if rows else []
+    return [*found, *([Figure(f"Not tried on {lane}", Bars("times", tuple(bars)), more=True)] if bars else [])]
 
 
-def _bar(each: SettingWorth) -> Bar:
-    if each.alone is None:
-        return Bar(each.word, None, words=each.reason or "", kind="failed")
-    low, high = (None if isinstance(end, Missing) else end for end in (each.alone.low, each.alone.high))
-    return Bar(each.word, each.alone.ratio, low, high, times(each.alone.ratio), "best" if each.in_winner else "lane")
+def _bounded_words(found: Factor) -> str:
+    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+        return times(found.ratio)
+    return f"{times(found.ratio)} ({factor(found.low, found.ratio)}-{factor(found.high, found.ratio)})"
+
+
+def glance_of(record: Record, tuning: Tuning) -> Glance | None:
+    """Return the gain of the first lane's winner, as fresh heats confirmed it."""
+    tuned = tuning.lanes[0]
+    gain = tuned.gain
+    if gain is None:
+        return None
+    ends = "" if isinstance(gain.low, Missing) or isinstance(gain.high, Missing) else _bounded_words(gain).split(" ")[1]
+    facts = [
+        GlanceFact(" ".join(tuned.words) or "as it was", f"{tuned.standing}; {tuned.tried} sets of settings tried")
+    ]
+    facts += [GlanceFact("Code", each, is_command=True) for each in tuned.code[:2]]
+    facts += [GlanceFact(f"{tuned.pairs} fresh pairs", duration(record.elapsed_s))]
+    return Glance(times(gain.ratio), f"{ends.strip('()')} at 95 %" if ends else "", tuning.says, tuple(facts))

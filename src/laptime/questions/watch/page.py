@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Axis, Band, Bar, Bars, Curve, Figure, Part, Plane, Stack
+from laptime.model.figure import Axis, Band, Bar, Bars, Curve, Figure, Glance, GlanceFact, Part, Plane, Stack, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent
 from laptime.model.questions import watch_of
@@ -55,6 +55,7 @@ def page_parts(record: Record, view: View) -> PageParts:
             *_details(answer, loops, view),
             [line for each in record.findings for line in wrap(f"{each.says} {each.advice}", view.width, "  ")],
         ],
+        glance=glance_of(record, loops),
     )
 
 
@@ -81,6 +82,20 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
     rate = "" if isinstance(loop.items_per_s, Missing) else f", {number(loop.items_per_s)} items/s"
     said = Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")
     return [*footnotes.distrust(record), said, *(Said(each.says) for each in _judged(record)[:1])]
+
+
+def glance_of(record: Record, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> Glance | None:
+    """Return what an iteration takes, and what was found."""
+    loop = loops[0][1] if loops else None
+    if loop is None or not isinstance(loop.step_ms, Estimate):
+        return None
+    judged = _judged(record)
+    said = judged[0].says if judged else f"{clean(record.workload.name)} was watched; nothing conspicuous was seen."
+    facts = [GlanceFact(_iterations(loop), f"in {duration(watch_of(record).wall_s)}")]
+    if not isinstance(loop.items_per_s, Missing):
+        facts.append(GlanceFact(f"{number(loop.items_per_s)} items/s", "in the steady state"))
+    facts += [GlanceFact("What to do", judged[0].advice)] if judged and judged[0].advice else []
+    return Glance(step(loop.step_ms.median), f"{spread(loop.step_ms)} per iteration", said, tuple(facts))
 
 
 def _judged(record: Record) -> list[Finding]:
@@ -262,7 +277,7 @@ def figures(record: Record) -> list[Figure]:
     processes = watch_of(record).processes
     loops = [(_name(each, processes), each.loop) for each in processes if each.loop is not None]
     drawn = [*_parts(loops), *_over_time(loops), *_losses(loops), *_gaps(loops)]
-    return [*drawn, *reading_figures(record), *fact_figures(record)]
+    return [*drawn, *folded(*reading_figures(record), *fact_figures(record))]
 
 
 def _name(process: ScriptProcess, all_: Sequence[ScriptProcess]) -> str:

@@ -9,7 +9,19 @@ from math import floor, isfinite
 
 from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
 from laptime.figures.steps import step_figures
-from laptime.model.figure import Bar, Bars, Figure, Part, Stack, Table
+from laptime.model.figure import (
+    Bar,
+    Bars,
+    Factors,
+    Figure,
+    Glance,
+    GlanceFact,
+    Part,
+    ShownFactor,
+    Stack,
+    Table,
+    folded,
+)
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent
 from laptime.model.questions import WhyAnswer
@@ -28,6 +40,8 @@ from laptime.visible import cells_wide
 STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
 # The signs differ without colour; LETTERS are for a terminal without block characters.
 PARTS: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside", "unattributed")
+GAINS_MOST = 8  # remedies that are drawn
+FAR_APART = 30.0  # times between two ceilings: then their scale is logarithmic
 BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
 LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
 NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
@@ -56,6 +70,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         notes=_notes(record, why),
         done=_closing(record),
         details=_details(record, why, view),
+        glance=glance_of(record, why),
     )
 
 
@@ -327,15 +342,18 @@ def figures(record: Record) -> list[Figure]:
     if why is None:
         return race_figures(record)
     return [
+        *_gain_figures(why),
+        *_remedies(why),
         *_parts(why),
         *_ceilings_figure(why, record),
-        *_remedies(why),
         _causes_figure(why),
-        *lane_bars(record),
-        *step_figures(record.lanes[:1]),
-        *roofline_figures(record.lanes[:1]),
-        *reading_figures(record),
-        *fact_figures(record),
+        *folded(
+            *lane_bars(record),
+            *step_figures(record.lanes[:1]),
+            *roofline_figures(record.lanes[:1]),
+            *reading_figures(record),
+            *fact_figures(record),
+        ),
     ]
 
 
@@ -354,20 +372,60 @@ def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
         words = f"{number(each.items_per_s)}{', which binds' if each.binds else ''}"
         bars.append(Bar(each.stage, each.items_per_s, low, high, words, "best" if each.binds else "lane"))
     title, says = "The three ceilings", f"{record.workload.items} per second of each stage alone. The lowest binds."
-    return [Figure(title, Bars("a second", tuple(bars)), says)] if bars else []
+    values = [bar.value for bar in bars if bar.value]
+    is_log = bool(values) and max(values) > FAR_APART * min(values)
+    says += " The scale is logarithmic." * is_log
+    return [Figure(title, Bars("a second", tuple(bars), is_log=is_log), says)] if bars else []
+
+
+def _gain_figures(why: Why) -> list[Figure]:
+    """Return the measured gains of remedies around 1, the best first."""
+    measured = [(each, each.measured) for each in why.remedies if each.measured is not None and each.measured.ratio > 0]
+    measured.sort(key=lambda each: (not each[0].recommended, -each[1].ratio))
+    rows = []
+    for remedy, found in measured[:GAINS_MOST]:
+        low, high = (None if isinstance(end, Missing) else end for end in (found.low, found.high))
+        rows.append(ShownFactor(_remedy_name(remedy), found.ratio, low, high, words=_factor_words(found)))
+    says = "Each was raced against the lane as it is. The line is the estimate, the band its 95 % interval."
+    return [Figure("What it would gain, as measured", Factors(short_name(why.lane), tuple(rows)), says)] if rows else []
 
 
 def _remedies(why: Why) -> list[Figure]:
-    rows = tuple(_remedy(each) for each in why.remedies)
-    heads = ("remedy", "=predicted", "=measured", "changes", "how")
-    return [Figure("What may be changed", Table(heads, rows))] if rows else []
+    """Return the remedies with their code: those to which something pointed, then all others, folded."""
+    heads = ("remedy", "=predicted", "=measured", "changes", "`code")
+    tried = tuple(_remedy(each) for each in why.remedies if each.measured or isinstance(each.predicted, float))
+    others = tuple(_remedy(each) for each in why.remedies if not each.measured and isinstance(each.predicted, Missing))
+    says = "Nothing pointed to these, or they cannot be tried here."
+    found = [Figure("What may be changed", Table(heads, tried), "The code does the same in your training.")]
+    rest = [Figure("What was not tried", Table(heads, others), says, more=True)]
+    return found * bool(tried) + rest * bool(others)
+
+
+def _remedy_name(remedy: Remedy) -> str:
+    return f"{remedy.says} (recommended)" if remedy.recommended else remedy.says
+
+
+def glance_of(record: Record, why: Why) -> Glance | None:
+    """Return the gain of the best remedy that was measured, and its code."""
+    measured = [(each, each.measured) for each in why.remedies if each.measured is not None]
+    if not measured or not why.trusted:
+        return None
+    remedy, found = max(measured, key=lambda each: (each[0].recommended, each[0].changes != LEARNING, each[1].ratio))
+    if _style(found) != "good" or isinstance(found.low, Missing) or isinstance(found.high, Missing):
+        return None
+    facts = [GlanceFact(remedy.says, f"it changes {remedy.changes}")]
+    facts += [GlanceFact("Code", remedy.code, is_command=True)] if remedy.code else []
+    facts += [
+        GlanceFact(f"{len(measured)} remed{'y' if len(measured) == 1 else 'ies'} raced", duration(record.elapsed_s))
+    ]
+    ends = f"{factor(found.low, found.ratio)}-{factor(found.high, found.ratio)} at 95 %, measured"
+    return Glance(f"{factor(found.ratio)}x", ends, why.says, tuple(facts))
 
 
 def _remedy(remedy: Remedy) -> tuple[str, ...]:
     predicted = "-" if isinstance(remedy.predicted, Missing) else f"{factor(remedy.predicted)}x"
     measured = _factor_words(remedy.measured) if remedy.measured else f"- ({remedy.reason})"
-    says = f"{remedy.says} (recommended)" if remedy.recommended else remedy.says
-    return says, predicted, measured, remedy.changes, remedy.code
+    return _remedy_name(remedy), predicted, measured, remedy.changes, remedy.code
 
 
 def _factor_words(found: Factor) -> str:
