@@ -44,14 +44,24 @@ def test_a_heat_that_never_ran_may_need_as_much_as_the_largest():
         (Need(CPU, 5 * GIB, NOTHING), 6 * GIB, None),
         (Need(CPU, 5 * GIB, NOTHING), 5 * GIB, "6.0 GiB more were needed, and 5.0 GiB are free"),
         (Need(CPU, 5 * GIB, NOTHING), NOTHING, None),
-        (Need(CARD, GIB, 4 * GIB), 6 * GIB, None),
-        (Need(CARD, GIB, 5 * GIB), 6 * GIB, "cuda:0 has 10.0 GiB, and together they need 10.8"),
+        (Need(CARD, GIB, 2.7 * GIB), 6 * GIB, None),
+        (Need(CARD, GIB, 3 * GIB), 6 * GIB, "cuda:0 has 10.0 GiB, and together they need 10.3"),
         (Need(CARD, GIB, NOTHING), 6 * GIB, None),
     ],
 )
 def test_memory_decides(need, free, why):
     """That of the machine, and that of the card with those that hold some of it; a fifth more is kept free."""
     assert why_no_room(need, [Need(CARD, GIB, 4 * GIB), Need(CPU, GIB, NOTHING)], free) == why
+
+
+def test_each_process_holds_some_of_a_card_that_its_framework_does_not_count():
+    """Four small heats fill a card of 4 GiB; of another kind of device that is not known."""
+    small, tiny = replace(CARD, memory_bytes=4 * GIB), GIB // 16
+    held = [Need(small, GIB, tiny)] * 3
+    assert why_no_room(Need(small, GIB, tiny), held[:2], NOTHING) is None
+    assert why_no_room(Need(small, GIB, tiny), held, NOTHING) == "cuda:0 has 4.0 GiB, and together they need 4.1"
+    other = replace(small, kind="xpu")
+    assert why_no_room(Need(other, GIB, tiny), [Need(other, GIB, tiny)] * 3, NOTHING) is None
 
 
 @pytest.mark.parametrize(

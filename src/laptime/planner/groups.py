@@ -251,6 +251,9 @@ def refuse_group_for(command: str, lane: PlannedLane) -> None:
 
 # A new heat may need somewhat more memory than one of another lane, or than it needed before.
 MEMORY_SPARE = 1.2
+# What a process holds on a card that its framework does not count: context, kernels, workspaces of cuBLAS. On an H100
+# with PyTorch 2.11 each of three or four held 0.77 to 1.2 GiB so (bench/results/2026-11-27-h100-*.json).
+UNCOUNTED_BYTES = round(0.8 * 2**30)
 # An estimate may be this much too high: one from shapes, and one on a line through two batches (bench/memory.py).
 SHAPES_MAY_BE_OFF, LINE_MAY_BE_OFF = 0.15, 0.3
 ONE_PROCESS = {"tpu": "a TPU admits one process"}
@@ -293,7 +296,9 @@ def why_no_room(need: Need, held: Sequence[Need], free_bytes: int | Missing) -> 
     beside = [each.device_memory_bytes for each in held if each.device.name == device.name]
     if not beside or isinstance(need.device_memory_bytes, Missing):
         return None
-    wanted = MEMORY_SPARE * (need.device_memory_bytes + sum(each for each in beside if not isinstance(each, Missing)))
+    uncounted = UNCOUNTED_BYTES * (1 + len(beside)) if device.kind == "cuda" else 0
+    counted = need.device_memory_bytes + sum(each for each in beside if not isinstance(each, Missing))
+    wanted = MEMORY_SPARE * (counted + uncounted)
     if wanted > device.memory_bytes:
         return f"{device.name} has {device.memory_bytes / 2**30:.1f} GiB, and together they need {wanted / 2**30:.1f}"
     return None
