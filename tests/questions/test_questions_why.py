@@ -140,6 +140,31 @@ def test_without_room_for_a_single_experiment_the_ceilings_stand_alone(ask_why):
     assert {each.stage for each in record.answer.why.ceilings if each.binds} == {"loader"}
 
 
+class FirstRound(WhySearch):
+    """An inquiry that runs the first round, in which a heat takes 100 s, and notes what the next one may take."""
+
+    def run(self):
+        self._rounds.make_ready()
+        with Prestarter(2, 20.0) as prestarter:
+            self._run_first(self._lanes_of(()), prestarter)
+        self.heat_s, self.measure_s = self._heat_s[self._base.name], self._rounds.pace.measure_s
+
+    def _learn_costs(self, lanes):
+        self._heat_s.update({lane.name: 100.0 for lane in lanes})
+
+
+@pytest.mark.parametrize(("reach", "further"), [(0, 0), (10, 0), (1_000_000, 3)])
+def test_heats_that_go_on_to_a_late_step_are_known_to_take_longer(inquire, monkeypatch, reach, further):
+    """The first round stops long before that step, so its heats do not show what the next ones take."""
+    monkeypatch.setattr("laptime.questions.why.run.find_reach", lambda _lane: reach)
+    inquiry, services = inquire(machine(frameworks=(FAKE,)), budget_s=12.5)
+    job = Job("why", inquiry, services)
+    search = FirstRound(job, inquiry)
+    job.answer(search)
+    looked_far_s = max(1.0 - search.measure_s, 0.0)
+    assert search.heat_s == pytest.approx(100.0 - looked_far_s + further * search.measure_s)
+
+
 NOISY = """["fake/*"]
 loader_ms = 1.0
 compute_ms = 100.0

@@ -114,6 +114,20 @@ def test_turns_go_on_to_the_step_that_is_to_be_reached(pair, step, reached):
         assert sum(window.end_ns - window.start_ns for window in each.runner.windows) < 6 * IN_TURNS.measure_s * 1e9
 
 
+def test_steps_that_are_not_timed_count_for_how_far_turns_go_on(tmp_path):
+    """Those of a card take longer than its windows: it warms up before each."""
+    pace = replace(IN_TURNS, window_s=0.1, reach_step=100_000)
+    (tmp_path / "card").mkdir()
+    order = order_for(tmp_path / "card")
+    lane = replace(order.lane, device=replace(order.lane.device, name="cuda:0", kind="cuda"))
+    order = replace(order, lane=lane, pace=pace)
+    card = Player(HeatRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None), lane.device)
+    card.join(Started(Child(lane.environment)))
+    play_turns([card], pace)
+    windows = heat_of(card).windows
+    assert 4 * pace.measure_s < (windows[-1].end_ns - windows[0].start_ns) / 1e9 < 4.5 * pace.measure_s
+
+
 def test_a_turn_that_was_disturbed_is_repeated_for_all(pair, monkeypatch):
     """As often as windows are run again elsewhere: three times."""
     seen = iter(["planted", None] * 2 + [None] * 100)

@@ -149,9 +149,21 @@ def play_turns(
         timed = list(zip(*(each.windows for each in runners), strict=True))
         spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
         quiet = sum(all(window.flag is None for window in windows) for windows in timed)
-        has_reached = all(each.taken >= pace.reach_step for each in runners) or spent_s > REACH_FACTOR * pace.measure_s
+        far_s = sum(map(_turns_s, runners)) / len(runners)
+        has_reached = all(each.taken >= pace.reach_step for each in runners) or far_s > REACH_FACTOR * pace.measure_s
         if has_reached and _is_enough(spent_s, turn, quiet, pace):
             return _by_lane(steps)
+
+
+def _turns_s(runner: HeatRunner) -> float:
+    """Return how long a heat's turns took so far, with the steps that are not timed: on a card, most of them."""
+    if not runner.windows:
+        return 0.0
+    timed_ns = sum(each.end_ns - each.start_ns for each in runner.windows)
+    timed = sum(each.steps for each in runner.windows)
+    first, last = runner.windows[0], runner.windows[-1]
+    taken = (last.first_step or 0) + last.steps - (first.first_step or 0)
+    return timed_ns / 1e9 * max(taken / timed, 1.0)
 
 
 def _by_lane(steps: Mapping[Player[HeatRunner], TurnSteps]) -> dict[str, TurnSteps]:

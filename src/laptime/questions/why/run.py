@@ -39,7 +39,7 @@ from laptime.questions.why.experiments import AskedTraining, list_experiments, o
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
 from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial
-from laptime.run.turns import Prestarter
+from laptime.run.turns import REACH_FACTOR, Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
 ALPHA = 0.05
@@ -211,6 +211,15 @@ class WhySearch:
             self._heat_s[self._base.name] -= max(0.0, far_s - self._rounds.pace.measure_s)
         reach = find_reach(self._rounds.result_of(self._base))
         self._rounds.pace = replace(self._rounds.pace, reach_step=reach)
+        if self._rounds.pace.takes_turns:
+            further_s = self._further_s(reach)
+            self._heat_s = {name: heat_s + further_s for name, heat_s in self._heat_s.items()}
+
+    def _further_s(self, reach: int) -> float:
+        """Return how much longer a heat's turns take at most, so that its steps come as far as the first one's."""
+        step, measure_s = self._rounds.result_of(self._base).step_ms, self._rounds.pace.measure_s
+        way_s = reach * step.median / 1e3 if step is not None else 0.0
+        return max(0.0, min(way_s, REACH_FACTOR * measure_s) - measure_s)
 
     def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
