@@ -15,6 +15,7 @@ from laptime.model.limits import DevicePeaks, Peak, StepWork
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.pages.page import View
 from laptime.questions.forecast import run as forecasting
+from laptime.questions.forecast.lane import measure_lane
 from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD
 from laptime.store import schema
 
@@ -105,3 +106,25 @@ def test_python_of_your_own_takes_as_long_as_a_core_there_is_slower(record):
     nameless = forecast_of(core_score=None, name="a processor")[1]
     assert nameless["t4"].step_ms.middle == pytest.approx(300, rel=0.05)
     assert unknown in nameless["t4"].notes
+
+
+@pytest.mark.parametrize(
+    ("kind", "execution", "python_s"),
+    [("cpu", "eager", 300.0), ("cuda", "eager", 0.04), ("cuda", "graph", 0.0), ("cuda", "compiled_graph", 0.0)],
+)
+def test_python_of_your_own_fits_into_the_step_of_a_card_and_is_not_in_a_captured_one(
+    record, kind, execution, python_s
+):
+    """It was timed on the processor, where freeing large tensors may count with it."""
+    work = StepWork(1.0, 1.0, "counted", (StepOperator("product", 1e12, 1e9),), python_s=300.0)
+    lane = next(each for each in record.lanes if each.step_ms is not None)
+    step = replace(lane.step_ms, median=40.0)
+    device, settings = replace(lane.device, kind=kind), replace(lane.settings, execution=execution)
+    mine = replace(
+        record,
+        workload=replace(record.workload, name="mine.py:training", file="mine.py"),
+        reference=replace(record.reference, work=work),
+    )
+    found = measure_lane(mine, replace(lane, step_ms=step, device=device, settings=settings))
+    assert found.python_s == pytest.approx(python_s)
+    assert any("Python computes" in each for each in found.notes) is (python_s > 0)

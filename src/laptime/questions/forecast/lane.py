@@ -23,6 +23,7 @@ from laptime.workloads.shapes import VALUE_BYTES, list_operators
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
 FRAMEWORK_BYTES = 600_000_000  # what CUDA and its libraries take of a card
 FITTED = ("cifar-cnn", "cifar-mlp", "scenes-cnn", "pets-densenet")  # measured on a card: bench/forecast_measured.py
+CAPTURED = ("graph", "compiled_graph")
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
 NO_LOADER, NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 NO_OPERATORS = Missing("its operators were not counted")
@@ -168,8 +169,9 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
             *notes,
             f"two steps differ by {100 * work.varies:.0f} % in what they compute: their batches have other shapes",
         )
-    if work.python_s:
-        notes = (*notes, f"Python computes {1e3 * work.python_s:.3g} ms of each step between its operators")
+    python_s = _python_of(lane, work)
+    if python_s:
+        notes = (*notes, f"Python computes {1e3 * python_s:.3g} ms of each step between its operators")
     meanwhile = core_score_of(record.machine.processor) if work.core_score is None else work.core_score
     fastest = max(filter(None, (core_score_of(record.machine.processor), meanwhile)), default=None)
     return MeasuredLane(
@@ -187,9 +189,22 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
         laps=1,
         doubt=math.hypot(NEW_NETWORK_SPREAD, math.log1p(work.varies)),
-        python_s=work.python_s * times_as_long(meanwhile, fastest),
+        python_s=python_s * times_as_long(meanwhile, fastest),
         notes=notes,
     )
+
+
+def _python_of(lane: LaneResult, work: StepWork) -> float:
+    """Return how long Python computes between the operators of a lane's step.
+
+    It was timed on the processor, where freeing large tensors counts with it. A step on a card shows the most that it
+    can be, and a captured step runs none of it.
+    """
+    if lane.settings.execution in CAPTURED:
+        return 0.0
+    if lane.device.kind == "cpu" or lane.step_ms is None:
+        return work.python_s
+    return min(work.python_s, lane.step_ms.median / 1e3)
 
 
 def find_processor(
