@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def rounds(prepared):
                         ReferenceCache({}.get, lambda _kept: None), CheckpointFiles(Path, Path.unlink), Path,
                         lambda _record, _note: None, lambda _moment: None)  # fmt: skip
     return HeatRounds(Job("tune", prepared, services), prepared.plan.pace)
+
+
+@pytest.mark.parametrize(("execution", "share"), [("eager", 1 - 9 / 13.05), ("compile", 1.0), ("compiled_graph", 1.0)])
+def test_a_next_heat_saves_its_proof_but_not_what_the_proof_compiled(rounds, monkeypatch, execution, share):
+    """Its first step compiles again, which a proven heat no longer shows."""
+    monkeypatch.setattr(HeatRounds, "_proven_losses", lambda _self, _lane: (2.3,))
+    usual = rounds.job.plan.lanes[0]
+    lane = replace(usual, settings=replace(usual.settings, execution=execution))
+    rounds.heats[lane.name].append(heat_of(100.0, lane=lane.name))
+    assert rounds.share_again([lane]) == pytest.approx(share)
 
 
 def test_shapes_alone_refuse_what_even_a_step_without_the_framework_does_not_fit(rounds):

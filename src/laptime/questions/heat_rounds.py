@@ -36,6 +36,7 @@ from laptime.workloads.memory import count_heat_memory, count_step_memory
 UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
 FURTHER = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
 ONCE = ("look ahead", "census", "take apart")  # phases of a lane's first heat alone
+COMPILED = ("compile", "compiled_graph")
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
 
@@ -136,10 +137,14 @@ class HeatRounds:
         once_s = sum(
             process.phases_s.get(name, 0.0)
             for lane, process in last
-            for name in (*ONCE, *(("proof",) if self._proven_losses(lane) else ()))
+            for name in (*ONCE, *(("proof",) if self._proves_once(lane) else ()))
         )
         spent_s = sum(process.spent_s for _, process in last)
         return 1.0 - once_s / spent_s if spent_s else 1.0
+
+    def _proves_once(self, lane: PlannedLane) -> bool:
+        """Whether the lane's next heat saves the time of a proof. What is compiled in a proof is compiled again."""
+        return lane.settings.execution not in COMPILED and bool(self._proven_losses(lane))
 
     def hear_appeals(self) -> None:
         """Prove each lane that seems to do other work again, but only once: its proof is the same in every heat."""
