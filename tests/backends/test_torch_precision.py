@@ -95,8 +95,12 @@ def test_a_built_in_training_is_float32_proper(name):
 
 def test_tf32_is_told_where_it_is_taken():
     """Not on a card that has none, not on a processor, and not where a precision was named."""
-    told = LanePrecision(Settings(), is_own=True).notes(CARD)
-    assert told == ("float32 in TF32 where PyTorch and this code have it so; its proof is taken in float32 proper",)
+    by_default = "in TF32, as PyTorch and this code have it: convolutions and recurrent layers; its proof is taken in"
+    assert LanePrecision(Settings(), is_own=True).notes(CARD) == (f"{by_default} float32 proper",)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    (told,) = LanePrecision(Settings(), is_own=True).notes(CARD)
+    assert "have it: products, convolutions and recurrent layers; its" in told
+    torch.backends.cuda.matmul.allow_tf32 = False
     assert LanePrecision(Settings(), is_own=True).notes(OLD_CARD) == ()
     assert LanePrecision(Settings(precision="bf16"), is_own=True).notes(CARD) == ()
     assert LanePrecision(Settings(), is_own=False).notes(CARD) == ()

@@ -296,7 +296,14 @@ class Switches:
 
     def take_tf32(self) -> bool:
         """Whether products or convolutions would use TF32 on a card that supports it."""
-        return TF32 in self.new[1:5] or (self.old is not None and any(self.old))
+        return bool(self.in_tf32())
+
+    def in_tf32(self) -> tuple[str, ...]:
+        """Return what would use TF32 on a card that supports it: products, and what cuDNN computes."""
+        products, by_cudnn = self.old or (False, False)
+        seen = {"products": products or TF32 in self.new[1:2],
+                "convolutions and recurrent layers": by_cudnn or TF32 in self.new[2:5]}  # fmt: skip
+        return tuple(name for name, is_so in seen.items() if is_so)
 
 
 def read_switches() -> Switches:
@@ -344,7 +351,8 @@ class LanePrecision:
         """Return a note where float32 means TF32, since the proof is taken without it."""
         if self._left is None or TF32 not in device.features or not self._left.take_tf32():
             return ()
-        return ("float32 in TF32 where PyTorch and this code have it so; its proof is taken in float32 proper",)
+        what = ", ".join(self._left.in_tf32())
+        return (f"in TF32, as PyTorch and this code have it: {what}; its proof is taken in float32 proper",)
 
 
 def _places() -> list[Any]:
