@@ -12,6 +12,7 @@ from laptime.errors import UsageError
 from laptime.hardware import known_efficiencies
 from laptime.model.hardware import StepOperator
 from laptime.model.limits import DevicePeaks, Peak, StepWork
+from laptime.model.missing import Missing
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.pages.page import View
 from laptime.questions.forecast import run as forecasting
@@ -125,6 +126,8 @@ def test_python_of_your_own_fits_into_the_step_of_a_card_and_is_not_in_a_capture
         workload=replace(record.workload, name="mine.py:training", file="mine.py"),
         reference=replace(record.reference, work=work),
     )
-    found = measure_lane(mine, replace(lane, step_ms=step, device=device, settings=settings))
+    run = replace(lane, step_ms=step, device=device, settings=settings, device_memory_bytes=10**9)
+    found = measure_lane(mine, run)
+    assert found.memory_bytes == (Missing("it was not measured on a card") if kind == "cpu" else 1_800_000_000)
     assert found.python_s == pytest.approx(python_s)
     assert any("Python computes" in each for each in found.notes) is (python_s > 0)
