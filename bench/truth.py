@@ -1,12 +1,13 @@
 """On a GPU: all five workloads on every CUDA device against the processor, with the proofs, within a few minutes.
 
     python bench/truth.py --out FOLDER                   every CUDA device as written, best and fastest; 8 minutes
-    python bench/truth.py --out FOLDER --minutes 4 --heats 1     shorter, without intervals
+    python bench/truth.py --out FOLDER --minutes 9 --heats 1     one heat a lane, however long it takes; no intervals
     python bench/truth.py --out FOLDER --what plates-cnn         these workloads alone
     python bench/truth.py --out FOLDER --lanes torch/cpu torch/cpu/best --minutes 1      a try without a GPU
 
 One race a workload, the light ones first; what they leave of their time goes to the heavy ones, and when all the time
-is used the race that is under way ends with the heats that it has. FOLDER gets truth.json, one file with all
+is used the race that is under way ends with the heats that it has. With --heats a race may take longer than its part:
+on an H100 the five took 502 s together. FOLDER gets truth.json, one file with all
 records, and truth.md, the table; both are written after each workload. Every lane's proof has to be "same". A lane or
 a race that fails is a row that says why. Exits 1 where something failed, 5 where there is no CUDA device.
 """
