@@ -95,6 +95,26 @@ def test_a_lane_for_which_there_was_no_time_is_told_without_a_figure(inquire):
     assert {each.stage: each.binds for each in record.answer.why.ceilings}["loader"] is False
 
 
+class Unfinished(OutOfTime):
+    """The same, and an experiment has begun of which no heat was finished."""
+
+    def run(self):
+        super().run()
+        self._add(self._inquiry.named("keep"))
+
+
+def test_an_experiment_without_a_finished_heat_was_not_tried(inquire):
+    """It has not failed either: the budget had no room for it, and the sentence does not count it."""
+    inquiry, services = inquire(machine(frameworks=(FAKE,)), budget_s=180.0)
+    job = Job("why", inquiry, services)
+    record = job.answer(Unfinished(job, inquiry))
+    assert "keep" in record.answer.why.missing
+    assert record.answer.why.says.endswith("1 of 4 experiments were tried: there was no time for the others.")
+    kept = next(each for each in record.answer.why.remedies if each.says == "keep freed memory in the process")
+    assert (kept.measured, kept.lane, kept.reason) == (None, None, "the budget had no room for it")
+    assert "failed" not in render(record, View(100, details=True))
+
+
 def test_a_card_that_is_hidden_is_told_first_and_experiments_are_paired_with_the_lane(ask_why):
     """Whatever bounds the processor: who meant the card wants to know first that it is not used.
 

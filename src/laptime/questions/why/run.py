@@ -136,7 +136,7 @@ class WhySearch:
         reference = rounds.proof.kept_reference(self._job.plan.subject)
         if status == "running" or lanes[0].step_ms is None:
             return Outcome(lanes, WhyAnswer(), (), reference, rounds.parameters)
-        missing = self._promising()
+        missing = [*self._unfinished(lanes), *self._promising()]
         compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
         why = explain(self._gather_facts(lanes, missing), tuple(missing))
         return Outcome(
@@ -329,6 +329,11 @@ class WhySearch:
         possible = {each.name for each in self._inquiry.experiments if each.absent is None} - self._lanes.keys()
         return [name for name in order_experiments(facts) if name in possible]
 
+    def _unfinished(self, lanes: Sequence[LaneResult]) -> list[str]:
+        """Return the experiments that have begun and of which no heat was finished when the time ran out."""
+        empty = {lane.name for lane in lanes if lane.status == "ok" and lane.step_ms is None}
+        return [name for name, lane in self._lanes.items() if name not in STAGES and lane in empty]
+
     def _fitting(self, names: list[str]) -> list[str]:
         """Return the experiments that fit into the time left, in order.
 
@@ -389,7 +394,7 @@ class WhySearch:
         if lane.status != "ok":
             return Trial(experiment, name, None, lane.reason)
         if compared is None:
-            return Trial(experiment, name, None, NO_BUDGET)
+            return Trial(experiment, None, None, NO_BUDGET)
         if compared.same_work is False:
             return Trial(experiment, name, None, f"it does other work: {lane.parity.reason or 'its proof failed'}")
         state = find_lane_state(base) if experiment.name == FLUSH else None
