@@ -8,6 +8,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.workload import Workload
 from laptime.planner import make_plan
+from laptime.planner.settings import settings_on
 from laptime.workloads import CATALOGUE, find_workload
 
 CPU = Device(
@@ -15,7 +16,7 @@ CPU = Device(
     "cpu",
     "processor",
     usable=True,
-    features=("bf16", "fp16", "channels_last", "fused", "compile", "malloc", "dropout", "onednn", "pinning", "augment"),
+    features=("bf16", "fp16", "channels_last", "fused", "compile", "malloc", *settings_on("torch", "cpu")),
 )
 PLAIN_CPU = Device("cpu", "cpu", "processor", usable=True)
 AMPERE = Device(
@@ -24,8 +25,8 @@ AMPERE = Device(
     "NVIDIA A100",
     usable=True,
     features=(
-        *("fp16", "channels_last", "fused", "graph", "malloc", "cudnn", "augment", "tf32", "bf16", "compile"),
-        "compiled_graph",
+        *("fp16", "channels_last", "fused", "graph", "malloc", "tf32", "bf16", "compile", "compiled_graph"),
+        *settings_on("torch", "cuda"),
     ),
 )
 PASCAL = Device(

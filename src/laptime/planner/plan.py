@@ -383,7 +383,6 @@ def check_question(plan: Plan, command: str) -> None:
 
 # Lanes of a script that nobody changes: what it sees of the devices, and what can be set from outside of it.
 
-SET_OUTSIDE = ("threads", "malloc", "denormals", "matmul", "workers", "input")
 INPUTS = ("published", "cached", "one", "only")  # what the agent can make of a DataLoader
 DECIDES_ITSELF = "a script decides itself what it computes with; laptime shows it one device and sets its environment"
 DRIVEN = "driver's uuid"  # of a card that no framework here has tried
@@ -454,9 +453,9 @@ def plan_script_lane(lane: Lane, devices: Sequence[Device], machine: Machine) ->
     for name, text in lane.overrides:
         _check_setting(name, text)
         settings = with_values(settings, SETTINGS[name].fill(text, facts))
-    for name in SET_OUTSIDE:
-        if name != "input":
-            SETTINGS[name].refuse(settings, facts)
+    for row in SETTINGS.values():
+        if row.outside and row.name != "input":
+            row.refuse(settings, facts)
     environment = show_device(device, devices)
     for row in SETTINGS.values():
         environment |= row.environment(settings, device)
@@ -492,10 +491,10 @@ def _find_script_device(lane: Lane, devices: Sequence[Device]) -> Device:
 
 
 def _check_setting(name: str, text: str) -> None:
-    if name not in SET_OUTSIDE or (name == "input" and text not in INPUTS):
-        able = ", ".join(SETTINGS[each].list_values(SETTINGS[each].listed) for each in SET_OUTSIDE[:-1])
-        written = SETTINGS[name].written(text)
-        raise UsageError(f"{written} cannot be set from outside of a script", f"what can: {able}")
+    if not SETTINGS[name].outside or (name == "input" and text not in INPUTS):
+        rows = [row for row in SETTINGS.values() if row.outside and row.name != "input"]
+        able = ", ".join(row.list_values(row.listed) for row in rows)
+        raise UsageError(f"{SETTINGS[name].written(text)} cannot be set from outside of a script", f"what can: {able}")
 
 
 def _check_options(ask: Ask) -> None:

@@ -333,6 +333,10 @@ class Setting:
 
     `tunes` returns the values that `laptime tune` tries on a lane.
 
+    `applied` names, by framework, the kinds of devices on which it is applied (default: everywhere): by its
+    `environment`, by code of the back end that reads its value, or by the back end's function of its name (`@switch`).
+    There a device has its name among its features. With `outside`, a script that nobody changes can have it, too.
+
     `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
     (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,
     infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
@@ -356,6 +360,8 @@ class Setting:
     refuse: Callable[[Settings, LaneFacts], None] = lambda _settings, _lane: None
     refused_for: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     environment: Callable[[Settings, Device], dict[str, str]] = lambda _settings, _device: {}
+    applied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    outside: bool = False
     code: str = ""
 
     @property

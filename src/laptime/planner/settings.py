@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from laptime.errors import UsageError
-from laptime.model.machine import Device
+from laptime.model.machine import Device, DeviceKind, Framework
 from laptime.model.plan import OwnBatches
 from laptime.model.process import Preset, Settings
 from laptime.model.protocol import BATCHES
@@ -288,6 +289,7 @@ ROWS = (
         best=best_threads,
         refuse=_refuse_threads,
         environment=of_threads,
+        outside=True,
     ),
     switch(
         "pinning",
@@ -298,6 +300,7 @@ ROWS = (
         tunes=pinning_to_try,
         refuse=refusals.refuse_pinning,
         environment=of_pinning,
+        applied={"torch": ("cpu",), "keras-torch": ("cpu",)},
     ),
     Setting(
         "malloc",
@@ -309,6 +312,7 @@ ROWS = (
         best=first_of(allocators_to_try),
         refuse=refusals.refuse_malloc,
         environment=of_malloc,
+        outside=True,
     ),
     switch(
         "dropout",
@@ -318,6 +322,7 @@ ROWS = (
         "masks from 16-bit random numbers, on all threads",
         tunes=dropouts_to_try,
         best=first_of(dropouts_to_try),
+        applied={"torch": ("cpu",)},
     ),
     switch(
         "cudnn",
@@ -327,6 +332,7 @@ ROWS = (
         "cuDNN tries its algorithms for each shape",
         tunes=cudnn_to_try,
         best=first_of(cudnn_to_try),
+        applied={"torch": ("cuda",)},
         code="torch.backends.cudnn.benchmark = True",
     ),
     switch(
@@ -337,6 +343,7 @@ ROWS = (
         "the framework's other kernels",
         tunes=onednn_to_try,
         environment=of_onednn,
+        applied={"torch": ("cpu",), "keras-tf": ("cpu",)},
         code="torch.backends.mkldnn.enabled = False",
     ),
     Setting(
@@ -348,6 +355,7 @@ ROWS = (
         accepts=lambda value: value in {"flush", "keep"},
         tunes=lambda lane: ("flush",) if lane.on_processor else (),
         refuse=refusals.refuse_denormals,
+        outside=True,
     ),
     Setting(
         "numbers",
@@ -364,6 +372,7 @@ ROWS = (
         takes="high or medium, as torch.set_float32_matmul_precision does",
         changes="arithmetic",
         refuse=refusals.refuse_matmul,
+        outside=True,
     ),
     Setting(
         "reads",
@@ -386,6 +395,7 @@ ROWS = (
         tunes=inputs_to_try,
         best=best_input,
         refuse=refusals.refuse_input,
+        outside=True,
     ),
     Setting(
         "workers",
@@ -396,6 +406,7 @@ ROWS = (
         accepts=lambda value: value == "0" or is_count(value),
         tunes=workers_to_try,
         refuse=refusals.refuse_workers,
+        outside=True,
     ),
     Setting(
         "prefetch",
@@ -414,6 +425,7 @@ ROWS = (
         takes="host (as images are read) or device (whole batches on the lane's device)",
         tunes=augments_to_try,
         refuse=refusals.refuse_augment,
+        applied={"torch": ("cpu", "cuda")},
     ),
     Setting(
         "items",
@@ -479,6 +491,7 @@ ROWS = (
         only_of="Keras",
         tunes=progress_to_try,
         best=first_of(progress_to_try),
+        applied=dict.fromkeys(("keras-tf", "keras-jax", "keras-torch"), get_args(DeviceKind)),
         code="model.fit(..., verbose=0)",
     ),
     Setting(
@@ -518,6 +531,22 @@ def find_setting(word: str) -> tuple[Setting, str] | None:
         if not row.stands_alone and equals and key == row.name:
             return row, value
     return None
+
+
+def settings_on(framework: str, kind: str) -> tuple[str, ...]:
+    """Return the settings that this framework has on this kind of device, of those that are not had everywhere."""
+    return tuple(row.name for row in SETTINGS.values() if kind in row.applied.get(framework, ()))
+
+
+def with_settings(seen: Framework) -> Framework:
+    """Return a framework whose usable devices name these settings among their features."""
+    devices = (
+        replace(each, features=tuple(dict.fromkeys((*each.features, *settings_on(seen.name, each.kind)))))
+        if each.usable
+        else each
+        for each in seen.devices
+    )
+    return replace(seen, devices=tuple(devices))
 
 
 def list_settings() -> str:

@@ -27,6 +27,7 @@ from laptime.planner.groups import choose_pace
 from laptime.planner.lanes import default_framework, frameworks_asked, names_a_lane
 from laptime.planner.plan import check_ask, plan_script
 from laptime.planner.refusals import SubjectFacts
+from laptime.planner.settings import with_settings
 from laptime.questions.subject import (
     describe_supply,
     family_in,
@@ -235,7 +236,8 @@ def scout_machine(
     scouted = {each.name: each for each in known if each.name in wanted}
     asked = [each for each in machine.frameworks if each.name in wanted - scouted.keys() and each.problem is None]
     scouted |= {each.name: each for each in ask_scouts(asked, patience_s, launcher)}
-    seen = replace(machine, frameworks=tuple(scouted.get(each.name, each) for each in machine.frameworks))
+    able = {name: with_settings(each) for name, each in scouted.items()}
+    seen = replace(machine, frameworks=tuple(able.get(each.name, each) for each in machine.frameworks))
     return seen if search is None else add_cards(seen, search.end(patience_s))
 
 

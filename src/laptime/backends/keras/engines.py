@@ -22,7 +22,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.symptoms import DenormalCensus
 
-FEATURES = ("bf16", "compile", "progress")
+FEATURES = ("bf16", "compile")
 AMPERE = (8, 0)
 LACKS = {"no fp16": "Keras scales the loss on its own there and leaves out steps, which no proof here allows for yet"}
 
@@ -110,9 +110,9 @@ def card_features(capability: str) -> tuple[str, ...]:
     return (*FEATURES, "tf32") if numbers >= AMPERE else FEATURES
 
 
-def processor(*more: str) -> Device:
-    """Return the processor as TensorFlow and JAX support it, with the features that only one of them has."""
-    return Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc", *more), details=LACKS)
+def processor() -> Device:
+    """Return the processor as TensorFlow and JAX support it."""
+    return Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc"), details=LACKS)
 
 
 def open_engine(framework: str) -> Engine:

@@ -46,8 +46,8 @@ class TensorFlowEngine:
     def devices(self) -> tuple[Device, ...]:
         cards = tf.config.list_physical_devices("GPU")
         if cards:
-            return (processor("onednn"), *(self._card(number, card) for number, card in enumerate(cards)))
-        return (processor("onednn"), _absent(for_cards=tf.test.is_built_with_gpu_support()))
+            return (processor(), *(self._card(number, card) for number, card in enumerate(cards)))
+        return (processor(), _absent(for_cards=tf.test.is_built_with_gpu_support()))
 
     def _card(self, number: int, card: Any) -> Device:
         told = tf.config.experimental.get_device_details(card)

@@ -8,7 +8,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import util
 from types import MethodType
@@ -79,7 +79,7 @@ def find_onednn(configuration: str) -> str | None:
 
 
 def _processor() -> Device:
-    features = ["bf16", "fp16", "channels_last", "fused", "dropout", "onednn", "pinning", "augment"]
+    features = ["bf16", "fp16", "channels_last", "fused"]
     features += ["compile"] if shutil.which("g++") or shutil.which("clang++") else []
     features += ["malloc"] if platform.libc_ver()[0] == "glibc" else []
     details = {"threads": str(torch.get_num_threads()), "vector": torch.backends.cpu.get_cpu_capability()}
@@ -97,7 +97,7 @@ def _cuda() -> list[Device]:
 def _cuda_device(index: int, driver: dict[str, str]) -> Device:
     found = torch.cuda.get_device_properties(index)
     capability = (found.major, found.minor)
-    features = ["fp16", "channels_last", "fused", "graph", "malloc", "cudnn", "augment"]
+    features = ["fp16", "channels_last", "fused", "graph", "malloc"]
     features += ["tf32", "bf16"] if capability >= AMPERE else []
     features += ["compile", "compiled_graph"] if util.find_spec("triton") is not None else []
     usable, reason = _try_product(f"cuda:{index}")
@@ -432,12 +432,28 @@ setattr(_step, WRAPPED, True)
 # What a lane sets for its whole process: its device, threads, denormal numbers, precision and seed.
 
 
+SWITCHES: dict[str, Callable[[str], None]] = {}
+
+
+def switch(apply: Callable[[str], None]) -> Callable[[str], None]:
+    """Have a function called with the value of the setting that has its name, where a lane has that setting."""
+    SWITCHES[apply.__name__] = apply
+    return apply
+
+
+@switch
+def onednn(value: str) -> None:
+    if value == "off":
+        torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # it is a property of the module
+
+
 def take_device(order: HeatOrder) -> None:
     _take_threads(order.lane.settings)
     if order.lane.settings.denormals == "flush":
         flush_denormals()
-    if order.lane.settings.value_of("onednn") == "off":
-        torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # it is a property of the module
+    for name, value in order.lane.settings.extra.items():
+        if name in SWITCHES:
+            SWITCHES[name](value)
     if order.lane.device.kind == "cuda":
         torch.cuda.set_device(order.lane.device.name)
 

@@ -17,7 +17,6 @@ from laptime.questions.tune.nouns import AIMS, ALL, ALLOWED, Changes, TuneAsk
 
 Words = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
-NOT_TUNED = ("parallel", "scaling", "sync", "reads", "matmul", "items")
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH, RATE = "batch", "lr"
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
@@ -154,7 +153,7 @@ def _rates(lane: Lane, subject: SubjectFacts, plan: PlanLane, batches: Sequence[
 
 def _is_allowed(row: Setting, ask: TuneAsk) -> bool:
     """Whether a setting may be tried: one that changes arithmetic or learning only if it was allowed."""
-    return row.name not in NOT_TUNED and (not row.changes or ALLOWED_BY[row.changes] in ask.allow)
+    return not row.changes or ALLOWED_BY[row.changes] in ask.allow
 
 
 def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[Words, ...]:
