@@ -18,11 +18,17 @@ HOUSE = Path(laptime.__file__).parent
 
 
 def copy_without(folder: Path, places: Mapping[str, Iterable[str]]) -> Path:
-    """Copy the source, and take out of some files what has these names: definitions, and rows of tables."""
+    """Copy the source, and take out of some files what has these names: definitions, and rows of tables.
+
+    A file without names is taken out whole.
+    """
     copied = folder / "laptime"
     shutil.copytree(HOUSE, copied, ignore=shutil.ignore_patterns("__pycache__"))
     for place, names in places.items():
         path = copied / place
+        if not names:
+            path.unlink()
+            continue
         path.write_text(take_out(path.read_text(encoding="utf-8"), set(names), place), encoding="utf-8")
     return folder
 

@@ -10,16 +10,19 @@ import pytest
 from laptime.analysis.readings import points_of
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
-from laptime.model.sample import all_sensors
+from laptime.model.sample import all_sensors, meaning_of, meters_of, owner_of
+from laptime.model.timeline import Channel
 from laptime.run.instruments import SensorSelection
 
 CPU = Device("cpu", "cpu", "a processor", usable=True)
 SENSOR = """
 from laptime.model.missing import Missing
-from laptime.model.sample import SensorRow
+from laptime.model.sample import ChannelRow, SensorRow
 from laptime.model.timeline import Channel, Opened
 
-ROW = SensorRow("room", "room_sensor:RoomSensor")
+ROW = SensorRow(
+    "room", "room_sensor:RoomSensor", channels=(ChannelRow("drawn", "energy", "cpu", "plug-"),)
+)
 
 
 class RoomSensor:
@@ -66,6 +69,11 @@ def test_a_sensor_added_from_outside_is_read(site, monkeypatch):
         selection = SensorSelection(("room",), 100.0)
         sampler = selection.sampler_for("a lane", (CPU,))
         assert selection.why_no_power(CPU) is None, "its row leaves open whether it reads the power"
+        meter = Channel("plug-2", "drawn", "J", "counter")
+        assert (meaning_of(meter), owner_of(meter.device)) == ("energy", "cpu")
+        assert meaning_of(Channel("plug-2", "drawn", "calories", "counter")) is None
+        assert meaning_of(Channel("room", "temperature_c", "C")) == "temperature"
+        assert meters_of("cpu") == ("rapl", "room")
     finally:
         all_sensors.cache_clear()
     sampler.begin(os.getpid())

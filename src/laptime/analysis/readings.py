@@ -10,8 +10,8 @@ from typing import Literal
 
 from laptime.model.limits import COPY, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
-from laptime.model.sample import Energy
-from laptime.model.timeline import Channel, Series, Timeline
+from laptime.model.sample import JOULES, WATTS, Energy, Meaning, meaning_of, meters_of, preference
+from laptime.model.timeline import Channel, Timeline
 
 Point = tuple[float, float]
 """Seconds on the parent's clock, and the value."""
@@ -19,13 +19,8 @@ SLOPE_LEAST_S = 10  # sensors of cards show whole degrees: one more within 2 s l
 ENERGY_LEAST_S = 2.0
 ENERGY_LEAST_READINGS = 10
 COUNTER_READINGS = 3
-JOULES = {"uJ": 1e-6, "mJ": 1e-3, "J": 1.0}
-WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0}
-METER = "energy_mj"
-METERS = "rapl"
 NO_METER = Missing("no instrument shows the processor's power or energy")
 NO_POWER = Missing("no power is reported")
-SAMPLED = ("power_instant", "power_average")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +58,25 @@ def within(timeline: Timeline, device: str, name: str, span: Span) -> tuple[Poin
         return points
     inside = tuple(point for point in points if span.start_s <= point[0] <= span.end_s)
     return inside or Missing(f"no reading fell into the {span.length_s:.1f} s that were timed")
+
+
+def channel_of(timelines: Iterable[Timeline], device: str, means: Meaning) -> Channel | None:
+    """Return the channel that shows this of a device."""
+    shown = {channel for timeline in timelines for channel in shown_by(timeline) if channel.device == device}
+    return min((each for each in shown if meaning_of(each) == means), key=preference, default=None)
+
+
+def shown_by(timeline: Timeline) -> tuple[Channel, ...]:
+    return tuple(series.channel for track in timeline.tracks for series in track.series)
+
+
+def name_of(timeline: Timeline, device: str, means: Meaning) -> str:
+    """Return the name of the channel that shows this, or that would show it; empty if no sensor knows it."""
+    absent = (channel for track in timeline.tracks for channel, _ in track.absent if channel.device == device)
+    channel = channel_of((timeline,), device, means) or next(
+        (each for each in absent if meaning_of(each) == means), None
+    )
+    return "" if channel is None else channel.name
 
 
 def mean_of(points: tuple[Point, ...] | Missing) -> float | Missing:
@@ -155,8 +169,9 @@ def pooled_power(pairs: Sequence[Pair], devices: Sequence[str]) -> Power | Missi
     power.
     """
     if not devices:
-        absent = (why for timeline, _ in pairs for name, why in timeline.absent if name == METERS)
-        return next((Missing(f"{METERS}: {why.missing}") for why in absent), NO_METER)
+        meters = meters_of("cpu")
+        absent = ((name, why) for timeline, _ in pairs for name, why in timeline.absent if name in meters)
+        return next((Missing(f"{name}: {why.missing}") for name, why in absent), NO_METER)
     parts = [_one(pairs, device) for device in devices]
     missing = next((part for part in parts if isinstance(part, Missing)), None)
     if missing is not None:
@@ -190,21 +205,20 @@ def _one(pairs: Sequence[Pair], device: str) -> Power | Missing:
 
 
 def _counted(pairs: Sequence[Pair], device: str) -> Power | Missing:
-    shown = (each for timeline, _ in pairs for each in _series_of(timeline, device))
-    meter = next((each for each in shown if each.channel.kind == "counter" and _is(each, JOULES)), None)
+    meter = channel_of((timeline for timeline, _ in pairs), device, "energy")
     if meter is None:
-        return pairs[0][0].why_not(device, METER)
-    stretches = _stretches(pairs, device, meter.channel.name)
+        return pairs[0][0].why_not(device, name_of(pairs[0][0], device, "energy"))
+    stretches = _stretches(pairs, device, meter.name)
     refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, COUNTER_READINGS)
     if refused is not None:
         return refused
     assert not isinstance(stretches, Missing)
     rate = pooled_growth_per_s(stretches)
-    return rate if isinstance(rate, Missing) else Power(rate * JOULES[meter.channel.unit], "counted")
+    return rate if isinstance(rate, Missing) else Power(rate * JOULES[meter.unit], "counted")
 
 
 def _sampled(pairs: Sequence[Pair], device: str) -> Power | Missing:
-    shown = find_power((timeline for timeline, _ in pairs), device)
+    shown = channel_of((timeline for timeline, _ in pairs), device, "power")
     if shown is None:
         return NO_POWER
     stretches = _stretches(pairs, device, shown.name)
@@ -213,16 +227,6 @@ def _sampled(pairs: Sequence[Pair], device: str) -> Power | Missing:
         return refused
     assert not isinstance(stretches, Missing)
     return Power(trapezoid_mean(stretches) * WATTS[shown.unit], "estimated")
-
-
-def find_power(timelines: Iterable[Timeline], device: str) -> Channel | None:
-    """Return the channel with a device's power; instant power is preferred.
-
-    A mean over the last second still includes the time before the heat.
-    """
-    series = (each for timeline in timelines for each in _series_of(timeline, device))
-    shown = {each.channel.name: each.channel for each in series if _is(each, WATTS)}
-    return next((shown[name] for wanted in SAMPLED for name in sorted(shown) if name.startswith(wanted)), None)
 
 
 def _stretches(pairs: Sequence[Pair], device: str, name: str) -> list[tuple[Point, ...]] | Missing:
@@ -235,14 +239,6 @@ def _stretches(pairs: Sequence[Pair], device: str, name: str) -> list[tuple[Poin
         for stretch in split_at_pauses(timeline, points)
     ]
     return known or next(each for each in told if isinstance(each, Missing))
-
-
-def _series_of(timeline: Timeline, device: str) -> list[Series]:
-    return [each for track in timeline.tracks for each in track.series if each.channel.device == device]
-
-
-def _is(series: Series, units: dict[str, float]) -> bool:
-    return series.channel.unit in units
 
 
 # The measured limits of a device, from what several frameworks reached; and how close a lane comes to them.

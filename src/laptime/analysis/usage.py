@@ -9,19 +9,19 @@ from itertools import pairwise
 
 from laptime.analysis.heats import middle, quiet_windows, steady_windows
 from laptime.analysis.readings import (
-    METER,
-    WATTS,
     Pair,
     Point,
     Power,
     Span,
-    find_power,
+    channel_of,
     growth_per_s,
     make_energy,
     mean_of,
     mean_power,
     most_of,
+    name_of,
     pooled_power,
+    shown_by,
     slope_per_min,
     within,
 )
@@ -29,11 +29,11 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun, InferHeat
 from laptime.model.record import HeatResult, InferLane, LaneResult
-from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
+from laptime.model.sample import WATTS, AnswerUsage, CardUsage, Energy, Meaning, Usage, meaning_of, owner_of
 from laptime.model.timeline import Timeline, Watched
 
 HOST, HEAT = "host", "heat"
-PACKAGE, PROCESSOR = "package-", "the processor"
+PROCESSOR = "the processor"
 Reading = Callable[[Timeline, Span], "float | Missing"]
 Shown = tuple[Point, ...] | Missing
 NO_CARD = Missing("this lane computes on the processor")
@@ -68,16 +68,16 @@ def describe_usage(
     hot = card or (HOST if device.kind == "cpu" else device.name)
     usual, most = _median(pairs), _most(pairs)
     return Usage(
-        processor_percent=usual(lambda line, span: _share(_growth(line, HEAT, "busy_s", span), cores)),
+        processor_percent=usual(lambda line, span: _share(_busy_cores(line, HEAT, span), cores)),
         others_percent=usual(lambda line, span: _others(line, span, cores)),
-        memory_most_bytes=most(lambda line, span: most_of(within(line, HEAT, "resident_bytes", span))),
-        device_percent=usual(_of_card(device, card, "busy_percent", mean_of)),
-        active_percent=usual(_of_card(device, card, "sm_active_percent", mean_of)),
-        device_memory_most_bytes=most(_of_card(device, card, "memory_used_bytes", most_of)),
+        memory_most_bytes=most(lambda line, span: most_of(_within(line, HEAT, "memory", span))),
+        device_percent=usual(_of_card(device, card, "busy", mean_of)),
+        active_percent=usual(_of_card(device, card, "active", mean_of)),
+        device_memory_most_bytes=most(_of_card(device, card, "memory", most_of)),
         temperature_of=hot,
-        temperature_most_c=most(lambda line, span: most_of(within(line, hot, "temperature_c", span))),
+        temperature_most_c=most(lambda line, span: most_of(_within(line, hot, "temperature", span))),
         temperature_slope_c_per_min=_median(warming or pairs)(
-            lambda line, span: slope_per_min(within(line, hot, "temperature_c", span))
+            lambda line, span: slope_per_min(_within(line, hot, "temperature", span))
         ),
         power_most_w=most(lambda line, span: _most_power(line, device, card, span)),
         energy=energy,
@@ -135,9 +135,9 @@ def card_of(device: Device, timeline: Timeline) -> str | None:
         return None
     if timeline.cards:
         return dict(timeline.cards).get(device.name)
-    named = [each.channel.device for track in timeline.tracks for each in track.series]
+    named = [each.device for each in shown_by(timeline)]
     named += [channel.device for track in timeline.tracks for channel, _ in track.absent]
-    cards = [name for name in dict.fromkeys(named) if name not in {HOST, HEAT} and not name.startswith(PACKAGE)]
+    cards = [name for name in dict.fromkeys(named) if owner_of(name) == "card"]
     return cards[0] if len(cards) == 1 else None
 
 
@@ -162,14 +162,14 @@ def _power(pairs: Sequence[Pair], device: Device, cards: list[str]) -> Power | M
 def _metered(timeline: Timeline, device: Device, cards: list[str]) -> list[str] | Missing:
     """Return what has a lane's meters; a processor's meters do not measure a card that was not watched."""
     if not cards and device.kind != "cpu":
-        return timeline.why_not(device.name, METER)
+        return timeline.why_not(device.name, name_of(timeline, device.name, "energy"))
     return cards or _packages(timeline)
 
 
 def _packages(timeline: Timeline) -> list[str]:
-    """Return the processor's packages that have a meter; a package's meter includes its cores."""
-    named = (each.channel.device for track in timeline.tracks for each in track.series)
-    return [name for name in dict.fromkeys(named) if name.startswith(PACKAGE)]
+    """Return the parts of the processor that have a meter."""
+    metered = (each.device for each in shown_by(timeline) if meaning_of(each) == "energy")
+    return [name for name in dict.fromkeys(metered) if owner_of(name) == "cpu"]
 
 
 def _median(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
@@ -194,8 +194,12 @@ def _reason(told: Sequence[float | Missing]) -> Missing:
     return next(each for each in told if isinstance(each, Missing))
 
 
-def _growth(timeline: Timeline, device: str, name: str, span: Span) -> float | Missing:
-    return growth_per_s(timeline, device, name, span)
+def _within(timeline: Timeline, device: str, means: Meaning, span: Span) -> Shown:
+    return within(timeline, device, name_of(timeline, device, means), span)
+
+
+def _busy_cores(timeline: Timeline, device: str, span: Span) -> float | Missing:
+    return growth_per_s(timeline, device, name_of(timeline, device, "busy time"), span)
 
 
 def _share(cores_busy: float | Missing, cores: int) -> float | Missing:
@@ -204,30 +208,30 @@ def _share(cores_busy: float | Missing, cores: int) -> float | Missing:
 
 def _others(timeline: Timeline, span: Span, cores: int) -> float | Missing:
     """Return the share of all cores of the machine that others took: a container may only have some of them."""
-    total, own = _growth(timeline, HOST, "busy_s", span), _growth(timeline, HEAT, "busy_s", span)
+    total, own = _busy_cores(timeline, HOST, span), _busy_cores(timeline, HEAT, span)
     if isinstance(total, Missing) or isinstance(own, Missing):
         return total if isinstance(total, Missing) else own
-    online = mean_of(within(timeline, HOST, "cores_online", span))
+    online = mean_of(_within(timeline, HOST, "cores", span))
     return max(0.0, 100 * (total - own) / (cores if isinstance(online, Missing) else online))
 
 
-def _of_card(device: Device, card: str | None, name: str, over: Callable[[Shown], float | Missing]) -> Reading:
+def _of_card(device: Device, card: str | None, means: Meaning, over: Callable[[Shown], float | Missing]) -> Reading:
     """Return a function that reads the lane's card; why a figure is missing depends on whether there is a card."""
     if device.kind == "cpu":
         return lambda _line, _span: NO_CARD
     if card is None:
-        return lambda line, _span: line.why_not(device.name, name)
-    return lambda line, span: over(within(line, card, name, span))
+        return lambda line, _span: line.why_not(device.name, name_of(line, device.name, means))
+    return lambda line, span: over(_within(line, card, means, span))
 
 
 def _most_power(timeline: Timeline, device: Device, card: str | None, span: Span) -> float | Missing:
     if device.kind == "cpu":
         return Missing("a processor's meter counts energy, and reports no power of a moment")
     if card is None:
-        return timeline.why_not(device.name, METER)
-    shown = find_power((timeline,), card)
+        return timeline.why_not(device.name, name_of(timeline, device.name, "energy"))
+    shown = channel_of((timeline,), card, "power")
     if shown is None:
-        return timeline.why_not(card, METER)
+        return timeline.why_not(card, name_of(timeline, card, "energy"))
     told = most_of(within(timeline, card, shown.name, span))
     return told if isinstance(told, Missing) else WATTS[shown.unit] * told
 

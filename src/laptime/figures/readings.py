@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby, pairwise
 
 from laptime.analysis.readings import points_of
@@ -13,6 +13,7 @@ from laptime.model.missing import Missing
 from laptime.model.process import Settings
 from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
+from laptime.model.sample import WATTS, Meaning, Owner, meaning_of, owner_of
 from laptime.model.script import WatchAnswer
 from laptime.model.timeline import Channel, Timeline
 from laptime.pages.words import duration, memory_words, number, processor_words, short_name, size
@@ -23,23 +24,30 @@ GAP_READINGS = 5  # a longer gap than this many usual ones breaks a curve
 
 @dataclass(frozen=True, slots=True)
 class ReadingRow:
-    """One kind of reading: the channels that show it, its unit, and what a reading is multiplied by."""
+    """One kind of reading: what its channels mean and whose they are (default: anyone's), and the unit of its axis.
+
+    `times` is what a reading is multiplied by; it has no entry where channels have the unit of the axis.
+    """
 
     title: str
     unit: str
-    times: float
-    shows: Callable[[Channel], bool]
+    means: Meaning
+    of: Owner | None = None
+    times: Mapping[str, float] = field(default_factory=dict)
     grows: bool = False
+
+    def shows(self, channel: Channel) -> bool:
+        return meaning_of(channel) == self.means and self.of in {None, owner_of(channel.device)}
 
 
 READINGS: list[ReadingRow] = [
-    ReadingRow("Busy cores", "cores", 1.0, lambda each: (each.device, each.name) == ("heat", "busy_s"), grows=True),
-    ReadingRow("Busy device", "%", 1.0, lambda each: each.name == "busy_percent"),
-    ReadingRow("Memory of the processes", "GB", 1e-9, lambda each: each.name == "resident_bytes"),
-    ReadingRow("Memory of the device", "GB", 1e-9, lambda each: each.name == "memory_used_bytes"),
-    ReadingRow("Temperature", "°C", 1.0, lambda each: each.unit == "C"),
-    ReadingRow("Power", "W", 1e-3, lambda each: each.unit == "mW"),
-    ReadingRow("Clocks", "MHz", 1.0, lambda each: each.unit == "MHz" and not each.name.endswith("most_mhz")),
+    ReadingRow("Busy cores", "cores", "busy time", "heat", grows=True),
+    ReadingRow("Busy device", "%", "busy"),
+    ReadingRow("Memory of the processes", "GB", "memory", "heat", {"bytes": 1e-9}),
+    ReadingRow("Memory of the device", "GB", "memory", "card", {"bytes": 1e-9}),
+    ReadingRow("Temperature", "°C", "temperature"),
+    ReadingRow("Power", "W", "power", times=WATTS),
+    ReadingRow("Clocks", "MHz", "clock"),
 ]
 
 
@@ -83,14 +91,13 @@ def _figure(row: ReadingRow, watched: Sequence[tuple[str, Timeline]], laps: Sequ
             if isinstance(points, Missing):
                 continue
             points = _growth(points) if row.grows else points
-            of = "" if channel.device in ("heat", "host") else f", {channel.device}"
+            points = tuple((at_s, value * row.times.get(channel.unit, 1.0)) for at_s, value in points)
+            of = "" if owner_of(channel.device) in ("heat", "host") else f", {channel.device}"
             found += [(f"{short_name(lane)}{of}", each) for each in _stretches(points)]
     if not found:
         return []
     began_s = min(points[0][0] for _, points in found)
-    curves = tuple(
-        Curve(name, tuple((at_s - began_s, value * row.times) for at_s, value in points)) for name, points in found
-    )
+    curves = tuple(Curve(name, tuple((at_s - began_s, value) for at_s, value in points)) for name, points in found)
     bands = tuple(replace(each, start=each.start - began_s, end=each.end - began_s) for each in laps[::2])
     says = "Every other lap is marked." if bands else ""
     plane = Plane(Axis("seconds since the first reading"), Axis(row.unit, from_zero=True), curves, bands)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Literal
 
 from laptime.model.limits import StepWork
 from laptime.model.machine import DeviceKind
 from laptime.model.missing import Missing
 from laptime.model.process import Exchange, ProcessRun, RankReport, RankTimes
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
+from laptime.model.timeline import Channel
 
 NOT_NOTED = Missing("it was not noted")
 # So begin the flags of windows that nothing but their times shows to be disturbed.
@@ -222,6 +224,31 @@ class Heat:
 # The sensors that a race can read: one row per sensor; installed packages may add rows.
 
 ENTRY_POINTS = "laptime.sensors"
+Meaning = Literal["busy time", "cores", "busy", "active", "memory", "temperature", "power", "energy", "clock", "limit"]
+Owner = Literal["heat", "host", "cpu", "memory", "card"]
+JOULES = {"uJ": 1e-6, "mJ": 1e-3, "J": 1.0}
+WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0}
+# What a channel means that no row names: readings are kept longer than the package of their sensor.
+MEANS_BY_UNIT: dict[str, Meaning] = {
+    "C": "temperature",
+    "MHz": "clock",
+    **dict.fromkeys(JOULES, "energy"),
+    **dict.fromkeys(WATTS, "power"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRow:
+    """What the channels of a name mean, and whose figure they are: the heat's, the host's, or a kind of device's.
+
+    `device` is how the names of these devices begin; a card has the name that its sensor gives it. A device's energy is
+    a meter that counts, its power is sampled. Of several with one meaning, the first in the table is preferred.
+    """
+
+    name: str
+    means: Meaning
+    of: Owner = "card"
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +258,8 @@ class SensorRow:
     `watches` are the kinds of devices whose lanes it sees; empty where it sees every lane. `of_device` names a
     function, as "module:function", that takes a lane's device and returns the sensors of that device alone, or why
     there is none. `powers` are the kinds of devices whose power or energy it reads; None where that is not known.
+    `channels` say what its channels mean: usage, figures and reports take them by their meaning. Others are read by the
+    rules that know their names.
     """
 
     name: str
@@ -238,14 +267,69 @@ class SensorRow:
     watches: tuple[DeviceKind, ...] = ()
     of_device: str | None = None
     powers: tuple[DeviceKind, ...] | None = None
+    channels: tuple[ChannelRow, ...] = ()
 
 
+OF_CARDS = (
+    ChannelRow("busy_percent", "busy"),
+    ChannelRow("memory_used_bytes", "memory"),
+    ChannelRow("temperature_c", "temperature"),
+    ChannelRow("power_instant_mw", "power"),  # a mean over the last second still includes the time before the heat
+    ChannelRow("power_average_mw", "power"),
+    ChannelRow("energy_mj", "energy"),
+)
 SENSORS = (
-    SensorRow("host", "laptime.sensors.host:HostSensor", powers=()),
-    SensorRow("rapl", "laptime.sensors.rapl:RaplSensor", powers=("cpu",)),
-    SensorRow("nvml", "laptime.sensors.nvml:NvmlSensor", ("cuda",), "laptime.sensors.nvml:sensors_of", ("cuda",)),
-    SensorRow("amd", "laptime.sensors.amd:AmdSensor", ("cuda",), "laptime.sensors.amd:sensors_of", ("cuda",)),
-    SensorRow("apple", "laptime.sensors.apple:AppleSensor", ("mps",), powers=()),
+    SensorRow(
+        "host",
+        "laptime.sensors.host:HostSensor",
+        powers=(),
+        channels=(
+            ChannelRow("busy_s", "busy time", "heat", "heat"),
+            ChannelRow("resident_bytes", "memory", "heat", "heat"),
+            ChannelRow("busy_s", "busy time", "host", "host"),
+            ChannelRow("cores_online", "cores", "host", "host"),
+            ChannelRow("temperature_c", "temperature", "host", "host"),
+            ChannelRow("frequency_mean_mhz", "clock", "host", "host"),
+        ),
+    ),
+    SensorRow(
+        "rapl",
+        "laptime.sensors.rapl:RaplSensor",
+        powers=("cpu",),
+        # A package's meter includes its cores.
+        channels=(
+            ChannelRow("energy_j", "energy", "cpu", "package-"),
+            ChannelRow("energy_j", "energy", "memory", "dram-"),
+        ),
+    ),
+    SensorRow(
+        "nvml",
+        "laptime.sensors.nvml:NvmlSensor",
+        ("cuda",),
+        "laptime.sensors.nvml:sensors_of",
+        ("cuda",),
+        channels=(
+            *OF_CARDS,
+            ChannelRow("sm_active_percent", "active"),
+            ChannelRow("sm_clock_mhz", "clock"),
+            ChannelRow("sm_clock_most_mhz", "limit"),
+        ),
+    ),
+    SensorRow(
+        "amd",
+        "laptime.sensors.amd:AmdSensor",
+        ("cuda",),
+        "laptime.sensors.amd:sensors_of",
+        ("cuda",),
+        channels=OF_CARDS,
+    ),
+    SensorRow(
+        "apple",
+        "laptime.sensors.apple:AppleSensor",
+        ("mps",),
+        powers=(),  # its channels of power are for root alone
+        channels=(*OF_CARDS, ChannelRow("clock_mhz", "clock")),
+    ),
 )
 
 
@@ -257,6 +341,45 @@ def all_sensors() -> dict[str, SensorRow]:
 
     added: list[SensorRow] = [each.load() for each in metadata.entry_points(group=ENTRY_POINTS)]
     return ours | {row.name: row for row in added if row.name not in ours}
+
+
+def meaning_of(channel: Channel) -> Meaning | None:
+    """Return what a channel means by its row, or else by its unit; None for one that only rules know.
+
+    A meter counts, in a unit of energy.
+    """
+    row = _row_of(channel)
+    means = MEANS_BY_UNIT.get(channel.unit) if row is None else row.means
+    is_no_meter = means == "energy" and (channel.kind != "counter" or channel.unit not in JOULES)
+    return None if is_no_meter or (means == "power" and channel.unit not in WATTS) else means
+
+
+def owner_of(device: str) -> Owner:
+    """Return whose the figures of a device are, by its name in channels."""
+    rows = (row for sensor in all_sensors().values() for row in sensor.channels if row.device)
+    return next((row.of for row in rows if device.startswith(row.device)), "card")
+
+
+def preference(channel: Channel) -> tuple[int, str]:
+    """Return what sorts channels of one meaning: in the order of their rows, those without a row last, by name."""
+    rows = [row for sensor in all_sensors().values() for row in sensor.channels]
+    row = _row_of(channel)
+    return len(rows) if row is None else rows.index(row), channel.name
+
+
+def _row_of(channel: Channel) -> ChannelRow | None:
+    owner = owner_of(channel.device)
+    rows = (row for sensor in all_sensors().values() for row in sensor.channels)
+    return next((row for row in rows if (row.name, row.of) == (channel.name, owner)), None)
+
+
+def meters_of(owner: Owner) -> tuple[str, ...]:
+    """Return the sensors that count the energy of such devices."""
+    return tuple(
+        name
+        for name, sensor in all_sensors().items()
+        if any((row.means, row.of) == ("energy", owner) for row in sensor.channels)
+    )
 
 
 # The resources that a lane used while it was timed: processor, memory, temperature, power, energy, money.
