@@ -13,7 +13,7 @@ from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise, Window
 from laptime.model.symptoms import StepSymptoms
-from laptime.questions.why.experiments import EXPERIMENTS
+from laptime.questions.why.causes import all_experiments
 from laptime.questions.why.facts import WhyFacts
 from laptime.questions.why.nouns import Experiment, Factor, Trial
 
@@ -23,7 +23,7 @@ MACHINE = Machine(
 )
 QUIET = Noise(0.05, 0.5, 0.0)
 APART = (-0.01, 0.0, 0.01)
-DID = {row.name: row.did for row in EXPERIMENTS}
+DID = {row.name: row.did for row in all_experiments()}
 
 
 def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, burst=None, **settings):

@@ -14,8 +14,7 @@ from timelines import CARD, channel
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
 from laptime.questions.why.answer import explain, remedies
-from laptime.questions.why.causes import CAUSES, judge_causes, sum_up
-from laptime.questions.why.experiments import order_experiments, predict
+from laptime.questions.why.causes import CAUSES, judge_causes, order_experiments, predict, sum_up
 from laptime.questions.why.facts import ceilings, split
 from laptime.questions.why.nouns import Factor, Verdict
 

@@ -10,9 +10,8 @@ from cases import case_of, lane_of, signs_of, steps_windows, trial
 from laptime.model.missing import Missing
 from laptime.model.symptoms import DenormalCensus, Site
 from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import sum_up
+from laptime.questions.why.causes import order_experiments, sum_up
 from laptime.questions.why.compute_causes import double_numbers
-from laptime.questions.why.experiments import order_experiments
 from laptime.questions.why.nouns import Verdict
 from laptime.questions.why.step_causes import MANY_READS, host_waits, outside_step, too_little_work
 

@@ -9,8 +9,7 @@ from cases import case_of, lane_of, signs_of, trial
 
 from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, DenormalCensus, TimedPlace
 from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import judge_causes
-from laptime.questions.why.experiments import order_experiments
+from laptime.questions.why.causes import judge_causes, order_experiments
 from laptime.questions.why.facts import part_share
 
 MS = 1_000_000

@@ -1,4 +1,4 @@
-"""A cause and its experiment are added from outside by two rows: planned, tried, judged, named, shown and kept."""
+"""A cause and its experiment are added from outside by one row: planned, tried, judged, named, shown and kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import CAUSES, CauseRow
-from laptime.questions.why.experiments import EXPERIMENTS, AskedTraining, ExperimentRow, order_experiments
+from laptime.questions.why.causes import CAUSES, CauseRow, order_experiments
+from laptime.questions.why.experiments import AskedTraining, ExperimentRow
 from laptime.questions.why.facts import Signature, judge
 from laptime.questions.why.lanes import AskedLane, plan_experiment
 from laptime.questions.why.page import render
@@ -32,24 +32,20 @@ def crowded_bus(facts):
 
 
 @pytest.fixture(autouse=True)
-def rows():
-    """Append them, as a program that uses laptime would."""
-    CAUSES.append(CauseRow(CROWDED, crowded_bus, "the bus is crowded"))
-    EXPERIMENTS.append(
-        ExperimentRow(
-            "three threads",
-            CROWDED,
-            "threads=3",
-            "leave room on the bus",
-            "with three threads",
-            code={"torch": "torch.set_num_threads(3)", "": "OMP_NUM_THREADS=3"},
-            expects=lambda _facts: 1.5,
-            predicts=lambda facts, _experiment: 1.0 + facts.margin,
-        )
+def row():
+    """Append it, as a program that uses laptime would."""
+    experiment = ExperimentRow(
+        "three threads",
+        "threads=3",
+        "leave room on the bus",
+        "with three threads",
+        code={"torch": "torch.set_num_threads(3)", "": "OMP_NUM_THREADS=3"},
+        expects=lambda _facts: 1.5,
+        predicts=lambda facts, _experiment: 1.0 + facts.margin,
     )
+    CAUSES.append(CauseRow(CROWDED, crowded_bus, "the bus is crowded", experiments=(experiment,)))
     yield
     CAUSES.pop()
-    EXPERIMENTS.pop()
 
 
 @pytest.fixture

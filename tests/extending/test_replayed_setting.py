@@ -35,7 +35,7 @@ from laptime.workloads import find_workload
 
 machine, facts, bare = machine_with(CPU), SubjectFacts(find_workload("cifar-cnn")), replace(CPU, features=())
 plan = partial(plan_lane, machine=machine, subject=facts)
-asked, row = parse_lane("torch/cpu"), ExperimentRow("off", "kernels", "onednn=off", "no oneDNN", "without oneDNN")
+asked, row = parse_lane("torch/cpu"), ExperimentRow("off", "onednn=off", "no oneDNN", "without oneDNN")
 
 
 def said(make):
@@ -47,7 +47,7 @@ def said(make):
 
 def experiment():
     training = AskedTraining(plan(asked), machine, facts.workload)
-    (checked,) = check_experiments(AskedLane(asked, training.planned, plan), [row.make(training)])
+    (checked,) = check_experiments(AskedLane(asked, training.planned, plan), [row.make("kernels", training)])
     return checked.absent if checked.absent is None else checked.absent.missing
 
 

@@ -22,7 +22,8 @@ from laptime.questions.tune.lanes import BATCH, RATE, Words, change_of
 from laptime.questions.tune.nouns import Aim, AtBest, SettingWorth, Standing, TunedLane, Tuning
 from laptime.questions.tune.reduce import Gain, Rating
 from laptime.questions.tune.search import ALPHA, Objective, Search
-from laptime.questions.why.experiments import AskedTraining, list_experiments
+from laptime.questions.why.causes import list_experiments
+from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.nouns import ONLY_A_LANE, Factor
 from laptime.stats import t_quantile
 

@@ -8,8 +8,8 @@ from math import sqrt
 
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent, times
-from laptime.questions.why.causes import judge_causes, sum_up
-from laptime.questions.why.experiments import LEARNING, PRESET, freezes, predict
+from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
+from laptime.questions.why.experiments import LEARNING, PRESET
 from laptime.questions.why.facts import WhyFacts, ceilings, split
 from laptime.questions.why.nouns import NO_CHANGE, STAGES, Factor, Remedy, Trial, Verdict, Why
 

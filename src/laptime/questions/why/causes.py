@@ -1,7 +1,8 @@
-"""The table of causes: the rule that judges each and its words in the verdict; and the verdict as a sentence."""
+"""The table of causes: its rule, its words and its experiments; which experiment is next; the verdict as a sentence."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -11,10 +12,10 @@ from laptime.diagnosis.findings import describe_state
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief, count, percent, times
 from laptime.model.symptoms import TimedPlace
-from laptime.questions.why import compute_causes, step_causes
-from laptime.questions.why.experiments import LEARNING
+from laptime.questions.why import compute_causes, gains, step_causes
+from laptime.questions.why.experiments import ARITHMETIC, LEARNING, MEMORY, PRESET, AskedTraining, ExperimentRow
 from laptime.questions.why.facts import WhyFacts, places_of
-from laptime.questions.why.nouns import Cause, Standing, Verdict
+from laptime.questions.why.nouns import INPUT, Experiment, Standing, Verdict
 from laptime.questions.why.step_causes import TIMED, WORTH
 
 # Causes in the code of a script, next to its training: evaluation, checkpoints, waits for the disk; with their lines.
@@ -22,6 +23,7 @@ from laptime.questions.why.step_causes import TIMED, WORTH
 # The script's own agent timed them within its steps, so each has a gain without an experiment: it is what would be
 # left.
 
+EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"
 LINES_MOST = 3
 NAMED = 0.2  # of the time of the line that takes longest
 LEAST_LEFT = 0.02  # of a step
@@ -32,7 +34,7 @@ def is_script(facts: WhyFacts) -> bool:
     return facts.symptoms is not None and places_of(facts.symptoms) is not None
 
 
-def timed_places(cause: Cause) -> Callable[[WhyFacts], Verdict]:
+def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
     """Return the rule for what the script does next to its training."""
 
     def judge(facts: WhyFacts) -> Verdict:
@@ -64,7 +66,7 @@ def name_places(verdict: Verdict) -> str:
 
 
 def _takes(cause: str) -> str:
-    return "take" if cause == Cause.CHECKPOINTS else "takes"
+    return "take" if cause == CHECKPOINTS else "takes"
 
 
 def _line(place: TimedPlace, steps: int) -> str:
@@ -80,15 +82,16 @@ NAMED_MOST = 2
 
 @dataclass(frozen=True, slots=True)
 class CauseRow:
-    """One cause, a `Cause` or an extension's own word: its rule, and how the verdict names it in a sentence.
+    """One cause: its word in records, its rule, how the verdict names it in a sentence, and its experiments.
 
-    The sentence may depend on the judgement. With a standing of `first_where` the cause is named before all others.
-    `when` says of which lanes the cause may be one.
+    The sentence may depend on the judgement. `experiments` leave the cause out, or show a stage alone. With a standing
+    of `first_where` the cause is named before all others. `when` says of which lanes the cause may be one.
     """
 
     cause: str
     rule: Callable[[WhyFacts], Verdict]
     sentence: str | Callable[[Verdict], str]
+    experiments: tuple[ExperimentRow, ...] = ()
     first_where: tuple[Standing, ...] = ()
     when: Callable[[WhyFacts], bool] = lambda _facts: True
 
@@ -96,29 +99,456 @@ class CauseRow:
 # In the order of judgement: whether the figures are right, whether the device is used, its state; then where the time
 # of a step goes, and then the causes within its parts.
 CAUSES: list[CauseRow] = [
-    CauseRow(Cause.MEASURING_ERROR, step_causes.measuring_error, "its first steps are not its pace", ("proven",)),
-    CauseRow(Cause.NOT_ON_DEVICE, step_causes.not_on_device, step_causes.name_unused, ("proven", "likely")),
-    CauseRow(Cause.MEMORY_FULL, step_causes.memory_full, "memory that is nearly full holds this training back"),
-    CauseRow(Cause.SHARED, step_causes.shared, "other processes take their share of the device"),
-    CauseRow(Cause.CLOCKS, step_causes.clocks_lowered, "lowered clocks hold this training back"),
-    CauseRow(Cause.OUTSIDE_STEP, step_causes.outside_step, "the time goes between the steps"),
-    CauseRow(Cause.INPUT, step_causes.input_pipeline, "the loader bounds this training"),
-    CauseRow(Cause.COPY, step_causes.copy_to_device, "the copy to the device bounds this training"),
-    CauseRow(Cause.HOST_WAITS, step_causes.host_waits, step_causes.name_reads),
-    CauseRow(Cause.LITTLE_WORK, step_causes.too_little_work, "a step has too little work"),
-    CauseRow(Cause.SEVERAL_DEVICES, step_causes.several_devices, "traffic between devices bounds this training"),
-    CauseRow(Cause.PROCESSOR_LIMITED, compute_causes.processor_limited, compute_causes.name_limit),
-    CauseRow(Cause.PROCESSOR_ODDITIES, compute_causes.processor_oddities, compute_causes.name_oddity),
-    CauseRow(Cause.FLOAT64, compute_causes.double_numbers, compute_causes.name_double),
     CauseRow(
-        Cause.SHAPES, compute_causes.changing_shapes, "batches of changing shapes are compiled or prepared for again"
+        step_causes.MEASURING_ERROR,
+        step_causes.measuring_error,
+        "its first steps are not its pace",
+        first_where=("proven",),
     ),
-    *(
-        CauseRow(cause, timed_places(cause), name_places, when=is_script)
-        for cause in (Cause.EVALUATION, Cause.CHECKPOINTS, Cause.DISK)
+    CauseRow(
+        step_causes.NOT_ON_DEVICE, step_causes.not_on_device, step_causes.name_unused, first_where=("proven", "likely")
     ),
-    CauseRow(Cause.KERNELS, compute_causes.poor_kernels, "its kernels are slower than this device allows"),
+    CauseRow(
+        step_causes.MEMORY_FULL,
+        step_causes.memory_full,
+        "memory that is nearly full holds this training back",
+        experiments=(
+            ExperimentRow(
+                "half batch",
+                "batch=0.5x",
+                "{batch_half}",
+                "at half the batch",
+                "{code_half}",
+                LEARNING,
+                gains.expect_half_batch,
+                gains.predict_batch(0.5),
+                turn=7,
+                place=11,
+            ),
+        ),
+    ),
+    CauseRow(step_causes.SHARED, step_causes.shared, "other processes take their share of the device"),
+    CauseRow(step_causes.CLOCKS, step_causes.clocks_lowered, "lowered clocks hold this training back"),
+    CauseRow(step_causes.OUTSIDE_STEP, step_causes.outside_step, "the time goes between the steps"),
+    CauseRow(
+        INPUT,
+        step_causes.input_pipeline,
+        "the loader bounds this training",
+        experiments=(
+            ExperimentRow("loader", "input=only", "the loader alone", "its loader alone", "", is_remedy=False, place=1),
+            ExperimentRow(
+                "compute",
+                "input={ready}",
+                "the training on batches that lie ready",
+                "on batches that are already there",
+                changes=MEMORY,
+                predicts=gains.predict_resident,
+                is_remedy=False,
+                when=lambda training: not training.places_batches,
+                place=4,
+            ),
+            ExperimentRow(
+                "decoded",
+                "input=cached",
+                "keep decoded items in memory",
+                "on decoded batches kept in memory",
+                {
+                    "torch": 'DataLoader(laptime.cached(dataset, memory="{limit}"), ...)',
+                    "keras": 'model.fit(laptime.cached(sequence, memory="{limit}"), ...)',
+                    "": 'data = laptime.cached(data, memory="{limit}")',
+                },
+                "{floats}",
+                gains.expect_no_loader,
+                gains.predict_decoded,
+                aim="loading",
+                turn=1,
+                keeps_items=True,
+                place=5,
+            ),
+            ExperimentRow(
+                "workers",
+                "workers={workers}",
+                "decode in {workers} worker processes",
+                "with worker processes",
+                {
+                    "torch": "DataLoader(..., num_workers={workers}, persistent_workers=True)",
+                    "keras": "PyDataset(workers={workers}, use_multiprocessing=True)",
+                    "": "decode in {workers} processes of your own",
+                },
+                expects=gains.expect_other_loader(0.9),
+                predicts=gains.predict_workers,
+                aim="loading",
+                turn=2,
+                place=6,
+            ),
+            ExperimentRow(
+                "fast",
+                "input=fast",
+                "laptime's own loader",
+                "with laptime's loader",
+                changes="{bytes}",
+                expects=gains.expect_other_loader(0.8),
+                aim="loading",
+                turn=3,
+                when=lambda training: training.workload is not None,
+                place=7,
+            ),
+        ),
+    ),
+    CauseRow(
+        step_causes.COPY,
+        step_causes.copy_to_device,
+        "the copy to the device bounds this training",
+        experiments=(
+            ExperimentRow(
+                "copy", "input=copy", "the copy alone", "its copy to the device alone", "", is_remedy=False, place=2
+            ),
+            ExperimentRow(
+                "compute",
+                "input={ready}",
+                "keep all batches on the device",
+                "on batches that are already there",
+                {
+                    "torch": "batches = [(x.to(device), y.to(device)) for x, y in loader]",
+                    "jax": "batches = jax.device_put(list(data))",
+                    "": "laptime race ... {setting}",
+                },
+                MEMORY,
+                predicts=gains.predict_resident,
+                when=lambda training: training.places_batches,
+                keeps_items=True,
+                place=3,
+            ),
+        ),
+    ),
+    CauseRow(
+        step_causes.HOST_WAITS,
+        step_causes.host_waits,
+        step_causes.name_reads,
+        experiments=(
+            ExperimentRow(
+                "deferred",
+                "reads=deferred",
+                "read values later",
+                "with its reads put off",
+                "meter = laptime.Deferred(); meter.add(loss)",
+                expects=gains.expect_deferred_reads,
+                predicts=gains.predict_deferred_reads,
+                turn=6,
+                place=27,
+            ),
+        ),
+    ),
+    CauseRow(
+        step_causes.LITTLE_WORK,
+        step_causes.too_little_work,
+        "a step has too little work",
+        experiments=(
+            ExperimentRow(
+                "batch 2x",
+                "batch=2x",
+                "{batch_2x}",
+                "at twice the batch",
+                "{code_2x}",
+                LEARNING,
+                gains.expect_twice_the_batch,
+                gains.predict_twice_the_batch,
+                aim="little work",
+                turn=10,
+                place=9,
+            ),
+            ExperimentRow(
+                "batch 4x",
+                "batch=4x",
+                "{batch_4x}",
+                "at four times the batch",
+                "{code_4x}",
+                LEARNING,
+                gains.expect_four_times_the_batch,
+                gains.predict_batch(4),
+                aim="little work",
+                turn=11,
+                place=10,
+            ),
+            ExperimentRow(
+                "compile",
+                "compile",
+                "compile the step",
+                "compiled",
+                {
+                    "torch": "model = torch.compile(model)",
+                    "keras": "model.compile(..., jit_compile=True)",
+                    "": "jax.jit(step)",
+                },
+                expects=gains.expect_kernels(1.1),
+                aim="kernels",
+                turn=16,
+                place=12,
+            ),
+            ExperimentRow(
+                "graph",
+                "graph",
+                "one CUDA graph a step",
+                "as one CUDA graph",
+                "torch.cuda.make_graphed_callables",
+                expects=gains.on_card_only(gains.expect_graph),
+                predicts=gains.predict_launched_at_once,
+                aim="little work",
+                turn=12,
+                place=13,
+            ),
+            ExperimentRow(
+                "strides",
+                "steps_per_execution=8",
+                "8 steps at once",
+                "with several steps at once",
+                "model.compile(..., steps_per_execution=8)",
+                expects=gains.expect_steps_at_once,
+                predicts=gains.predict_launched_at_once,
+                aim="little work",
+                turn=13,
+                place=14,
+            ),
+            ExperimentRow(
+                "fused",
+                "fused",
+                "a fused optimizer",
+                "with a fused optimizer",
+                "the optimizer with fused=True",
+                expects=gains.expect_kernels(1.05),
+                aim="kernels",
+                turn=19,
+                place=15,
+            ),
+        ),
+    ),
+    CauseRow(step_causes.SEVERAL_DEVICES, step_causes.several_devices, "traffic between devices bounds this training"),
+    CauseRow(
+        compute_causes.PROCESSOR_LIMITED,
+        compute_causes.processor_limited,
+        compute_causes.name_limit,
+        experiments=(
+            ExperimentRow(
+                "threads",
+                "threads={cores}",
+                "{threads}",
+                "with as many threads as cores",
+                {"torch": "torch.set_num_threads({cores})", "": "OMP_NUM_THREADS={cores}"},
+                expects=gains.expect_threads,
+                predicts=gains.predict_threads,
+                aim="threads",
+                turn=8,
+                place=23,
+            ),
+            ExperimentRow(
+                "one thread",
+                "threads=1",
+                "one thread",
+                "with one thread",
+                {"torch": "torch.set_num_threads(1)", "": "OMP_NUM_THREADS=1"},
+                expects=gains.expect_one_thread,
+                aim="threads",
+                turn=20,
+                place=24,
+            ),
+        ),
+    ),
+    CauseRow(
+        compute_causes.PROCESSOR_ODDITIES,
+        compute_causes.processor_oddities,
+        compute_causes.name_oddity,
+        experiments=(
+            ExperimentRow(
+                "keep",
+                "malloc=keep",
+                "keep freed memory in the process",
+                "with freed memory kept",
+                "laptime.keep_memory()",
+                MEMORY,
+                gains.expect_kept_memory,
+                gains.predict_kept_memory,
+                turn=9,
+                place=25,
+            ),
+            ExperimentRow(
+                "flush",
+                "denormals=flush",
+                "take denormal numbers as zero",
+                "with denormals treated as 0",
+                "torch.set_flush_denormal(True)",
+                ARITHMETIC,
+                gains.expect_flushed_denormals,
+                gains.predict_flushed_denormals,
+                turn=5,
+                place=26,
+            ),
+        ),
+    ),
+    CauseRow(
+        compute_causes.FLOAT64,
+        compute_causes.double_numbers,
+        compute_causes.name_double,
+        experiments=(
+            ExperimentRow(
+                "single",
+                "numbers=single",
+                "compute in float32",
+                "in float32",
+                {"torch": "model.float(), and batches of float32", "": "compute in float32"},
+                ARITHMETIC,
+                gains.expect_single_numbers,
+                turn=6,
+                not_built_in="a built-in workload computes in float32 at most",
+                place=16,
+            ),
+        ),
+    ),
+    CauseRow(
+        compute_causes.SHAPES,
+        compute_causes.changing_shapes,
+        "batches of changing shapes are compiled or prepared for again",
+        experiments=(
+            ExperimentRow(
+                "one",
+                "input=one",
+                "give every batch the same shape",
+                "on one batch again and again",
+                "laptime.same_shapes(batches)",
+                LEARNING,
+                gains.expect_one_shape,
+                turn=4,
+                not_built_in="a built-in workload has one shape of batch",
+                place=8,
+            ),
+        ),
+    ),
+    *(CauseRow(cause, timed_places(cause), name_places, when=is_script) for cause in (EVALUATION, CHECKPOINTS, DISK)),
+    CauseRow(
+        compute_causes.KERNELS,
+        compute_causes.poor_kernels,
+        "its kernels are slower than this device allows",
+        experiments=(
+            ExperimentRow(
+                "layout",
+                "channels_last",
+                "channels last",
+                "in channels-last layout",
+                "model.to(memory_format=torch.channels_last), and the inputs",
+                expects=gains.where_it_convolves(gains.expect_kernels(1.15)),
+                aim="kernels",
+                turn=18,
+                when=lambda training: training.may_convolve,
+                place=17,
+            ),
+            ExperimentRow(
+                "best",
+                "best",
+                "all that keeps the arithmetic and is known to help",
+                "at its best",
+                expects=gains.expect_kernels(1.12),
+                aim="kernels",
+                turn=15,
+                place=18,
+            ),
+            ExperimentRow(
+                "bf16",
+                "bf16",
+                "compute in bfloat16",
+                "in bf16",
+                {
+                    "torch": "torch.autocast(device_type, dtype=torch.bfloat16)",
+                    "keras": 'keras.config.set_dtype_policy("mixed_bfloat16")',
+                    "": "laptime race ... {setting}",
+                },
+                ARITHMETIC,
+                gains.on_card_only(gains.expect_kernels(1.8)),
+                aim="kernels",
+                turn=17,
+                place=19,
+            ),
+            ExperimentRow(
+                "tf32",
+                "tf32",
+                "compute in TF32",
+                "in TF32",
+                'torch.set_float32_matmul_precision("high")',
+                ARITHMETIC,
+                gains.on_card_only(gains.expect_kernels(2.0)),
+                aim="kernels",
+                turn=14,
+                place=20,
+            ),
+            ExperimentRow(
+                "matmul",
+                "matmul=high",
+                "compute products in TF32",
+                "with products in TF32",
+                'torch.set_float32_matmul_precision("high")',
+                ARITHMETIC,
+                gains.where_listed("matmul", gains.expect_kernels(2.0)),
+                aim="kernels",
+                turn=14,
+                when=lambda training: training.is_script and training.on_card,
+                place=21,
+            ),
+            ExperimentRow(
+                "matmul",
+                "matmul=medium",
+                "compute products in bfloat16",
+                "with products in bfloat16",
+                'torch.set_float32_matmul_precision("medium")',
+                ARITHMETIC,
+                gains.where_listed("matmul", gains.expect_kernels(1.5)),
+                aim="kernels",
+                turn=14,
+                when=lambda training: training.is_script and not training.on_card and training.multiplies_in_bf16,
+                place=22,
+            ),
+        ),
+    ),
 ]
+
+
+def all_experiments() -> list[ExperimentRow]:
+    """Return the rows of all experiments, in the order of their places."""
+    return sorted((each for row in CAUSES for each in row.experiments), key=lambda each: each.place)
+
+
+def list_experiments(training: AskedTraining) -> tuple[Experiment, ...]:
+    """Return all experiments that a training may have; the planner reports which of them its lane cannot run."""
+    rows = ((each, row.cause) for row in CAUSES for each in row.experiments if each.when(training))
+    return tuple(each.make(cause, training) for each, cause in sorted(rows, key=lambda pair: pair[0].place))
+
+
+def order_experiments(facts: WhyFacts) -> tuple[str, ...]:
+    """Name the experiments that are worth a lane, the most promising first; none for a cause that a figure rules out.
+
+    A second experiment with the same aim counts a quarter of its expected gain, a third one a ninth: so each aim has
+    its turn first.
+    """
+    rows = sorted((row for row in all_experiments() if row.expects is not None), key=lambda row: row.turn)
+    tries = Counter(row.aim or row.name for row in rows if facts.factor(row.name) is not None)
+    expected = [(row, row.expects(facts)) for row in rows if row.expects and facts.factor(row.name) is None]
+    promises: list[tuple[float, str]] = []
+    for row, gain in sorted(expected, key=lambda pair: -pair[1]):
+        if gain > 1:
+            tries[row.aim or row.name] += 1
+            promises.append(((gain - 1) / tries[row.aim or row.name] ** 2, row.name))
+    return tuple(dict.fromkeys(name for _, name in sorted(promises, key=lambda pair: -pair[0])))
+
+
+def freezes(facts: WhyFacts, experiment: Experiment) -> bool:
+    """Whether an experiment keeps items which the data set draws again each time. On a card the preset does, too."""
+    keeps = any(row.keeps_items for row in all_experiments() if row.name == experiment.name)
+    return facts.is_redrawn and (keeps or (experiment.name == PRESET and not facts.on_processor))
+
+
+def predict(facts: WhyFacts, experiment: Experiment) -> float | Missing:
+    """Return the factor by which the remedy would be faster, or why there is no prediction."""
+    predicts = next((row.predicts for row in all_experiments() if row.name == experiment.name), None)
+    if predicts is None:
+        return Missing("only the run itself shows what other kernels do")
+    return Missing("the lane as it is has no step") if facts.step_ms is None else predicts(facts, experiment)
 
 
 def judge_causes(facts: WhyFacts) -> tuple[Verdict, ...]:
@@ -176,7 +606,7 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     plain = f" {brief(rate.median)} {facts.items}/s."
     if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
         return plain
-    if verdict.cause == Cause.SHARED and verdict.standing != "proven":
+    if verdict.cause == step_causes.SHARED and verdict.standing != "proven":
         return plain  # what other processes take is known, and not how many cores each step could have filled
     return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
 

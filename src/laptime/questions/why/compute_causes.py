@@ -19,8 +19,15 @@ from laptime.model.missing import Missing
 from laptime.model.quantities import count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
 from laptime.questions.why.facts import NOT_KNOWN, Signature, WhyFacts, judge, part_share
-from laptime.questions.why.nouns import Cause, Factor, Standing, Verdict
+from laptime.questions.why.nouns import Factor, Standing, Verdict
 from laptime.questions.why.step_causes import explained_otherwise, too_little_work
+
+# The words of these causes in records.
+PROCESSOR_LIMITED = "processor limited"
+PROCESSOR_ODDITIES = "processor oddities"
+FLOAT64 = "float64"
+SHAPES = "changing shapes"
+KERNELS = "poor kernels"
 
 ONE_CORE = 1.3  # cores kept busy
 SPIKES = 0.05
@@ -40,8 +47,8 @@ def processor_limited(facts: WhyFacts) -> Verdict:
     sign = _limits(facts)
     wanted = facts.readings().threads_wanted()
     if sign.is_there is None and (wanted is not None and wanted <= facts.cores):
-        return Verdict(Cause.PROCESSOR_LIMITED, "ruled out", sign.says, sign.evidence)
-    verdict = judge(facts, Cause.PROCESSOR_LIMITED, sign, ["threads", *(["one thread"] if sign.is_there else [])])
+        return Verdict(PROCESSOR_LIMITED, "ruled out", sign.says, sign.evidence)
+    verdict = judge(facts, PROCESSOR_LIMITED, sign, ["threads", *(["one thread"] if sign.is_there else [])])
     limited = (facts.throttled_share() or 0.0) > THROTTLED_SHARE
     if limited and verdict.standing == "ruled out":
         return replace(verdict, standing="likely", gain=sign.gain)
@@ -79,7 +86,7 @@ def processor_oddities(facts: WhyFacts) -> Verdict:
     """Judge three oddities, each with its own experiment: the most certain one is named, with the figures of all."""
     if not facts.on_processor:
         says = f"{facts.lane.device.name} computes this training, and not the processor"
-        return Verdict(Cause.PROCESSOR_ODDITIES, "not testable here", says)
+        return Verdict(PROCESSOR_ODDITIES, "not testable here", says)
     found = [(oddity, rule(facts)) for oddity, rule, _ in ODDITIES]
     oddity, worst = min(found, key=lambda pair: (ORDER.index(pair[1].standing), -_gain(pair[1])))
     evidence = {name: {"standing": each.standing, **each.evidence} for name, each in found}
@@ -109,12 +116,12 @@ def denormals(facts: WhyFacts) -> Verdict:
     if told is None:
         counted = facts.symptom("denormals")
         why = counted.missing if isinstance(counted, Missing) else "no heat took a census"
-        return judge(facts, Cause.PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {why}"), ["flush"])
+        return judge(facts, PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {why}"), ["flush"])
     slows = "" if state is None or not told.cost else f"{describe_state(state)}; "
     gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else NOT_KNOWN
     sign = Signature(True if told.cost else None if told.share > 0 else False, slows + told.says,
                      {"share": told.share, "of": told.kind, "step": state.step if state else None}, gain)  # fmt: skip
-    verdict = judge(facts, Cause.PROCESSOR_ODDITIES, sign, ["flush"])
+    verdict = judge(facts, PROCESSOR_ODDITIES, sign, ["flush"])
     # What it gains at the steps of a state is not what it gains in all.
     since = "flush" in facts.trials and facts.trials["flush"].since is not None
     return replace(verdict, gain=gain) if since and verdict.standing == "proven" else verdict
@@ -124,7 +131,7 @@ def given_back_memory(facts: WhyFacts) -> Verdict:
     """Memory that was freed in one step is fetched again in the next, page by page."""
     faults = facts.readings().faults_per_step()
     if faults is None:
-        return judge(facts, Cause.PROCESSOR_ODDITIES, Signature(None, "page faults were not read"), ["keep"])
+        return judge(facts, PROCESSOR_ODDITIES, Signature(None, "page faults were not read"), ["keep"])
     costs = facts.readings().faults_share() or 0.0
     fetched_bytes = faults * facts.machine.page_bytes
     says = f"{faults:,.0f} page faults a step fetch {fetched_bytes / 1e6:,.0f} MB again"
@@ -132,25 +139,23 @@ def given_back_memory(facts: WhyFacts) -> Verdict:
     kept = facts.lane.settings.malloc == "keep"
     evidence = {"faults_per_step": faults, "fault_ns": facts.readings().fault_ns()}
     sign = Signature(there and not kept, says, evidence, 1 / (1 - min(costs, 0.9)))
-    return judge(facts, Cause.PROCESSOR_ODDITIES, sign, ["keep"])
+    return judge(facts, PROCESSOR_ODDITIES, sign, ["keep"])
 
 
 def one_thread(facts: WhyFacts) -> Verdict:
     """Cores are idle while one thread works."""
     busy, wanted = facts.busy_cores(), facts.readings().threads_wanted()
     if facts.cores < 2:
-        return Verdict(Cause.PROCESSOR_ODDITIES, "not testable here", "there is one core")
+        return Verdict(PROCESSOR_ODDITIES, "not testable here", "there is one core")
     if isinstance(busy, Missing) and wanted is None:
-        return Verdict(Cause.PROCESSOR_ODDITIES, "not testable here", f"busy cores were not read: {_reason(busy)}")
+        return Verdict(PROCESSOR_ODDITIES, "not testable here", f"busy cores were not read: {_reason(busy)}")
     told = [] if isinstance(busy, Missing) else [f"{busy:.2g} of {facts.cores} cores are busy"]
     told += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
     evidence = {"busy_cores": None if isinstance(busy, Missing) else busy, "threads": wanted}
     few = wanted is not None and wanted < facts.cores
     if not few and (isinstance(busy, Missing) or busy >= ONE_CORE or wanted is not None):
-        return Verdict(Cause.PROCESSOR_ODDITIES, "ruled out", ", ".join(told), evidence)
-    return judge(
-        facts, Cause.PROCESSOR_ODDITIES, Signature(True if few else None, ", ".join(told), evidence), ["threads"]
-    )
+        return Verdict(PROCESSOR_ODDITIES, "ruled out", ", ".join(told), evidence)
+    return judge(facts, PROCESSOR_ODDITIES, Signature(True if few else None, ", ".join(told), evidence), ["threads"])
 
 
 def _reason(told: float | Missing) -> str:
@@ -172,14 +177,14 @@ def double_numbers(facts: WhyFacts) -> Verdict:
     """Numbers of float64 have twice the bytes, and a processor computes half as many of them at once."""
     types = number_types(facts.lane)
     if not types:
-        return judge(facts, Cause.FLOAT64, Signature(None, "the types of its weights were not seen"), ["single"])
+        return judge(facts, FLOAT64, Signature(None, "the types of its weights were not seen"), ["single"])
     says = f"its weights are {' and '.join(types)}"
     if "float64" not in types:
-        return Verdict(Cause.FLOAT64, "ruled out", says, {"types": list(types)})
+        return Verdict(FLOAT64, "ruled out", says, {"types": list(types)})
     where = None if facts.symptoms is None else facts.symptoms.notes.get(MADE_DOUBLE)
     says += f", since {where}" if where else ""
     evidence = {"types": list(types), "where": where}
-    return judge(facts, Cause.FLOAT64, Signature(is_there=True, says=says, evidence=evidence), ["single"])
+    return judge(facts, FLOAT64, Signature(is_there=True, says=says, evidence=evidence), ["single"])
 
 
 def name_double(verdict: Verdict) -> str:
@@ -201,7 +206,7 @@ def changing_shapes(facts: WhyFacts) -> Verdict:
     spikes = long_share(facts.lane) or 0.0
     evidence = {"shapes": None if isinstance(shapes, Missing) else shapes, "compiles": known, "long_share": spikes}
     if not several and not known:
-        return Verdict(Cause.SHAPES, "ruled out", says, evidence)
+        return Verdict(SHAPES, "ruled out", says, evidence)
     costs = known > 0 or spikes >= SPIKES
     sign = Signature(True if costs else None, says, evidence)
     verdict = _judge_shapes(facts, sign, [])
@@ -216,9 +221,9 @@ def _judge_shapes(facts: WhyFacts, sign: Signature, untried: Sequence[str]) -> V
     """
     beyond = _beyond_resident(facts)
     if beyond is None:
-        return judge(facts, Cause.SHAPES, sign, untried)
+        return judge(facts, SHAPES, sign, untried)
     trials = {**facts.trials, "one": replace(facts.trials["one"], factor=beyond)}
-    return judge(replace(facts, trials=trials), Cause.SHAPES, sign, ["one"])
+    return judge(replace(facts, trials=trials), SHAPES, sign, ["one"])
 
 
 def _beyond_resident(facts: WhyFacts) -> Factor | None:
@@ -240,14 +245,14 @@ def poor_kernels(facts: WhyFacts) -> Verdict:
     computing = part_share(facts, "compute")
     if 0 < computing < COMPUTES:
         says = f"computing takes {percent(computing)} of a step only"
-        return Verdict(Cause.KERNELS, "ruled out", says, {"compute_share": computing})
+        return Verdict(KERNELS, "ruled out", says, {"compute_share": computing})
     sign = _distance(facts)
     little = too_little_work(facts).standing
     launches = little in {"proven", "likely"} or explained_otherwise(facts) is not None
     names = [*OF_KERNELS, *(() if launches else OF_LAUNCHES_TOO)]
     if facts.on_processor:
         names.remove("bf16")  # on a processor its speed comes from other arithmetic, and says nothing about kernels
-    return judge(facts, Cause.KERNELS, sign, names, BETTER)
+    return judge(facts, KERNELS, sign, names, BETTER)
 
 
 def _distance(facts: WhyFacts) -> Signature:

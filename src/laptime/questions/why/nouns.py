@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Literal, get_args
 
 from laptime.model.missing import Missing
@@ -14,30 +13,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 PartOf = Literal["loader", "copy", "compute", "host", "outside", "unattributed"]
 NO_CHANGE = "nothing"
 ONLY_A_LANE = "laptime race"  # how the code of a remedy begins that is only a lane to race
-
-
-class Cause(StrEnum):
-    """What may slow a lane. Records hold these words."""
-
-    MEASURING_ERROR = "measuring error"
-    NOT_ON_DEVICE = "not on the device"
-    MEMORY_FULL = "device memory full"
-    SHARED = "device shared"
-    CLOCKS = "clocks lowered"
-    OUTSIDE_STEP = "outside the step"
-    INPUT = "input pipeline"
-    COPY = "copy to the device"
-    HOST_WAITS = "host waits for values"
-    LITTLE_WORK = "too little work a step"
-    SEVERAL_DEVICES = "several devices"
-    PROCESSOR_LIMITED = "processor limited"
-    PROCESSOR_ODDITIES = "processor oddities"
-    FLOAT64 = "float64"
-    SHAPES = "changing shapes"
-    KERNELS = "poor kernels"
-    EVALUATION = "evaluation"
-    CHECKPOINTS = "checkpoints"
-    DISK = "waiting for the disk"
+INPUT = "input pipeline"  # the cause that the page names in its notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +64,7 @@ class Trial:
 class Verdict:
     """The judgement on one cause. `evidence` holds its figures, `lanes` the experiments that decided it.
 
-    `gain` is the factor that removing the cause gains, where known. `cause` is a `Cause`, or an extension's own word.
+    `gain` is the factor that removing the cause gains, where known. `cause` is that of a row of `CAUSES`.
     """
 
     cause: str

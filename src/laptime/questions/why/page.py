@@ -34,7 +34,7 @@ from laptime.questions.forecast.page import card_sentence
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
 from laptime.questions.race.page import lane_bars
-from laptime.questions.why.nouns import ONLY_A_LANE, Cause, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
+from laptime.questions.why.nouns import INPUT, ONLY_A_LANE, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
 from laptime.visible import cells_wide
 
 STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
@@ -125,7 +125,7 @@ def _loader_words(record: Record, why: Why) -> list[str]:
     used = lane.items_per_s.median
     if loader.binds or loader.items_per_s < NOT_THE_LOADER * used:
         return []
-    if any(each.cause == Cause.INPUT and each.standing in {"proven", "likely"} for each in why.causes):
+    if any(each.cause == INPUT and each.standing in {"proven", "likely"} for each in why.causes):
         rate = f"{number(loader.items_per_s)} {record.workload.items}/s"
         return [f"The loader alone gives {rate}; a step waits for it and then computes, so the times add up."]
     items = record.workload.items

@@ -35,7 +35,8 @@ from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
-from laptime.questions.why.experiments import AskedTraining, list_experiments, order_experiments
+from laptime.questions.why.causes import list_experiments, order_experiments
+from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
 from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial

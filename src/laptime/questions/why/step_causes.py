@@ -35,7 +35,19 @@ from laptime.questions.why.facts import (
     part_share,
     stage_share,
 )
-from laptime.questions.why.nouns import Cause, Factor, Verdict
+from laptime.questions.why.nouns import INPUT, Factor, Verdict
+
+# The words of these causes in records.
+MEASURING_ERROR = "measuring error"
+NOT_ON_DEVICE = "not on the device"
+MEMORY_FULL = "device memory full"
+SHARED = "device shared"
+CLOCKS = "clocks lowered"
+OUTSIDE_STEP = "outside the step"
+COPY = "copy to the device"
+HOST_WAITS = "host waits for values"
+LITTLE_WORK = "too little work a step"
+SEVERAL_DEVICES = "several devices"
 
 SLOW_START = 1.5
 NAIVE_STEPS = 100  # a simple timing takes this many, including the first
@@ -60,15 +72,15 @@ def measuring_error(facts: WhyFacts) -> Verdict:
     parity = facts.lane.parity
     if parity.status == "differs":
         says = f"this lane does other work than its reference: {parity.reason or 'its proof failed'}"
-        return Verdict(Cause.MEASURING_ERROR, "likely", says, {"worst": parity.worst})
+        return Verdict(MEASURING_ERROR, "likely", says, {"worst": parity.worst})
     if not starts:
-        return Verdict(Cause.MEASURING_ERROR, "not tested", "no heat of this lane has windows that could be compared")
+        return Verdict(MEASURING_ERROR, "not tested", "no heat of this lane has windows that could be compared")
     start = mean_factor(starts)
     told: dict[str, Any] = {"first_window": figures(start), "first_step_ms": facts.lane.first_step_ms}
     says = f"in the first window a step takes {between(start)} what it takes later"
     if not isinstance(start.low, Missing) and start.low > SLOW_START:
-        return Verdict(Cause.MEASURING_ERROR, "proven", f"{says}; laptime counts from where it is steady", told)
-    return judge(facts, Cause.MEASURING_ERROR, _first_step(facts, start, says, told))
+        return Verdict(MEASURING_ERROR, "proven", f"{says}; laptime counts from where it is steady", told)
+    return judge(facts, MEASURING_ERROR, _first_step(facts, start, says, told))
 
 
 def _first_step(facts: WhyFacts, start: Factor, says: str, told: dict[str, Any]) -> Signature:
@@ -94,24 +106,24 @@ def outside_step(facts: WhyFacts) -> Verdict:
     says = f"{often} takes {percent(pauses.share)} of the time"
     evidence = {"share": pauses.share, "every_steps": pauses.every, "pause_ms": pauses.pause_ms, "seen": pauses.count}
     if pauses.share < WORTH:
-        return Verdict(Cause.OUTSIDE_STEP, "ruled out", says, evidence)
+        return Verdict(OUTSIDE_STEP, "ruled out", says, evidence)
     throttled = facts.throttled_share() or 0.0
     if throttled > THROTTLED_SHARE and pauses.share <= throttled + WORTH:
         says = f"{says}: so the container's quota stops it, for {percent(throttled)} of the time"
-        return Verdict(Cause.OUTSIDE_STEP, "ruled out", says, {**evidence, "throttled_share": throttled})
+        return Verdict(OUTSIDE_STEP, "ruled out", says, {**evidence, "throttled_share": throttled})
     gain = 1 / (1 - pauses.share)
     # The same change removes the loader: it proves the pauses only if the loader is the smaller part.
     loader = part_share(facts, "loader")
     moved = [name for name in ("compute", "decoded") if loader < pauses.share and facts.moved(name)]
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=gain)
-    return replace(judge(facts, Cause.OUTSIDE_STEP, sign, moved), gain=gain)
+    return replace(judge(facts, OUTSIDE_STEP, sign, moved), gain=gain)
 
 
 def were_timed(verdict: Verdict) -> bool:
     """Whether it was timed again and again: then no experiment has to show what it costs."""
     if TIMED in verdict.evidence:
         return True
-    return verdict.cause == Cause.OUTSIDE_STEP and verdict.evidence.get("seen", 0) >= SEEN_LEAST
+    return verdict.cause == OUTSIDE_STEP and verdict.evidence.get("seen", 0) >= SEEN_LEAST
 
 
 def _no_pauses(facts: WhyFacts) -> Verdict:
@@ -119,18 +131,18 @@ def _no_pauses(facts: WhyFacts) -> Verdict:
     looks = _share_of_validation(facts)
     if looks is not None and looks >= WORTH:
         says = f"by a look at some items, validation after each lap takes {percent(looks)} of the training"
-        return Verdict(Cause.OUTSIDE_STEP, "likely", says, {"validation_share": looks}, gain=1 / (1 - looks))
+        return Verdict(OUTSIDE_STEP, "likely", says, {"validation_share": looks}, gain=1 / (1 - looks))
     long = long_share(facts.lane)
     if long is None:
-        return Verdict(Cause.OUTSIDE_STEP, "not testable here", "no step of this lane was timed on its own")
+        return Verdict(OUTSIDE_STEP, "not testable here", "no step of this lane was timed on its own")
     timed = max(len(steps_ns(heat)) for heat in finished(facts.lane))
     lap = facts.steps_per_lap()
     says = f"steps that are far longer than the others take {percent(long)} of the time, at no even distances"
     evidence = {"long_share": long, "steps_timed": timed, "steps_per_lap": lap}
     if lap is not None and lap > timed and long < WORTH:
         says = f"a lap has {count(lap)} steps, and no more than {timed} were timed at once: no end of a lap was seen"
-        return Verdict(Cause.OUTSIDE_STEP, "not tested", says, evidence)
-    return Verdict(Cause.OUTSIDE_STEP, "ruled out", says, evidence)
+        return Verdict(OUTSIDE_STEP, "not tested", says, evidence)
+    return Verdict(OUTSIDE_STEP, "ruled out", says, evidence)
 
 
 def _share_of_validation(facts: WhyFacts) -> float | None:
@@ -143,24 +155,22 @@ def _share_of_validation(facts: WhyFacts) -> float | None:
 def input_pipeline(facts: WhyFacts) -> Verdict:
     """Decoded batches from memory remove the loader, and on a processor nothing else: that proves it."""
     if facts.symptoms is not None and NO_INPUT in facts.symptoms.notes:
-        return Verdict(Cause.INPUT, "not testable here", facts.symptoms.notes[NO_INPUT])
+        return Verdict(INPUT, "not testable here", facts.symptoms.notes[NO_INPUT])
     part, alone = part_share(facts, "loader"), stage_share(facts, "loader")
     if (
         isinstance(alone, Missing)
         and facts.symptoms is None
         and not (facts.factor("compute") or facts.factor("decoded"))
     ):
-        return judge(
-            facts, Cause.INPUT, Signature(None, f"the loader's share is not known: {alone.missing}"), ["decoded"]
-        )
+        return judge(facts, INPUT, Signature(None, f"the loader's share is not known: {alone.missing}"), ["decoded"])
     says = f"the loader takes {percent(part)} of a step"
     if not isinstance(alone, Missing):
         says += f", alone {_ms(facts, alone)} of {_ms(facts, 1.0)}" if part >= WORTH else _beside(facts, alone)
     evidence = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
     if part < WORTH:
-        return Verdict(Cause.INPUT, "ruled out", says, evidence)
+        return Verdict(INPUT, "ruled out", says, evidence)
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
-    return judge(facts, Cause.INPUT, sign, _swaps(facts))
+    return judge(facts, INPUT, sign, _swaps(facts))
 
 
 def _swaps(facts: WhyFacts) -> list[str]:
@@ -180,18 +190,18 @@ def _beside(facts: WhyFacts, alone: float) -> str:
 def copy_to_device(facts: WhyFacts) -> Verdict:
     """The copy is what batches on the device gain and decoded batches in memory do not."""
     if facts.on_processor:
-        return Verdict(Cause.COPY, "not testable here", "a lane on the processor copies nothing to a device")
+        return Verdict(COPY, "not testable here", "a lane on the processor copies nothing to a device")
     part, alone = part_share(facts, "copy"), stage_share(facts, "copy")
     if isinstance(alone, Missing):
-        return judge(facts, Cause.COPY, Signature(None, f"the copy's share is not known: {alone.missing}"), ["copy"])
+        return judge(facts, COPY, Signature(None, f"the copy's share is not known: {alone.missing}"), ["copy"])
     says = f"the copy to the device takes {percent(part)} of a step{_rate(facts)}"
     evidence = {"share": part, "alone": alone, "bytes_per_s": _bytes_per_s(facts)}
     if part < WORTH:
-        return Verdict(Cause.COPY, "ruled out", says, evidence)
+        return Verdict(COPY, "ruled out", says, evidence)
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
     # Batches on the device also remove the loader.
     proves = part_share(facts, "loader") < part
-    return judge(facts, Cause.COPY, sign, ["compute"] if proves else [])
+    return judge(facts, COPY, sign, ["compute"] if proves else [])
 
 
 def host_waits(facts: WhyFacts) -> Verdict:
@@ -202,16 +212,14 @@ def host_waits(facts: WhyFacts) -> Verdict:
     if facts.on_processor:
         return _reads_of_processor(facts, reads, at)
     if isinstance(reads, Missing):
-        return judge(facts, Cause.HOST_WAITS, Signature(None, f"reads were not counted: {reads.missing}"), ["deferred"])
+        return judge(facts, HOST_WAITS, Signature(None, f"reads were not counted: {reads.missing}"), ["deferred"])
     says = f"the host asks the device for a value {count(reads)} times a step{at}"
     idle = part_share(facts, "host")
     gain: float | Missing = 1 / (1 - min(idle, 0.9)) if idle > 0 else NOT_KNOWN
     evidence = {"reads_per_step": reads, "sites": sites, "host_share": idle}
     if reads <= 0:
-        return Verdict(Cause.HOST_WAITS, "ruled out", "the host asks the device for no value within a step", evidence)
-    return judge(
-        facts, Cause.HOST_WAITS, Signature(is_there=True, says=says, evidence=evidence, gain=gain), ["deferred"]
-    )
+        return Verdict(HOST_WAITS, "ruled out", "the host asks the device for no value within a step", evidence)
+    return judge(facts, HOST_WAITS, Signature(is_there=True, says=says, evidence=evidence, gain=gain), ["deferred"])
 
 
 def _reads_of_processor(facts: WhyFacts, reads: float | Missing, at: str) -> Verdict:
@@ -221,10 +229,10 @@ def _reads_of_processor(facts: WhyFacts, reads: float | Missing, at: str) -> Ver
     """
     if isinstance(reads, Missing) or reads < MANY_READS:
         says = "on the processor a value is there as soon as it is computed: reading it waits for nothing"
-        return Verdict(Cause.HOST_WAITS, "not testable here", says)
+        return Verdict(HOST_WAITS, "not testable here", says)
     says = f"its own code reads {count(reads)} values in each step{at}"
     sign = Signature(is_there=None, says=says, evidence={READ_BY_CODE: reads})
-    verdict = judge(facts, Cause.HOST_WAITS, sign, ["batch 2x", "batch 4x"], FIXED)
+    verdict = judge(facts, HOST_WAITS, sign, ["batch 2x", "batch 4x"], FIXED)
     return replace(verdict, standing="likely") if verdict.standing == "proven" else verdict
 
 
@@ -241,10 +249,10 @@ def too_little_work(facts: WhyFacts) -> Verdict:
     sign = _little(facts, busy)
     if computing and computing < 0.3:
         says = f"computing takes {percent(computing)} of a step: what starts it matters little"
-        return Verdict(Cause.LITTLE_WORK, "ruled out", says, {**sign.evidence, "compute_share": computing})
-    verdict = judge(facts, Cause.LITTLE_WORK, sign, ["batch 2x", "batch 4x"], FIXED)
+        return Verdict(LITTLE_WORK, "ruled out", says, {**sign.evidence, "compute_share": computing})
+    verdict = judge(facts, LITTLE_WORK, sign, ["batch 2x", "batch 4x"], FIXED)
     if verdict.standing != "proven" and not facts.on_processor:
-        launched = judge(facts, Cause.LITTLE_WORK, sign, ["graph", "strides", "compile"], LAUNCHED)
+        launched = judge(facts, LITTLE_WORK, sign, ["graph", "strides", "compile"], LAUNCHED)
         verdict = launched if launched.standing == "proven" else verdict
     other = explained_otherwise(facts)
     if verdict.standing == "proven" and (other or (computing and computing < 0.5)):
@@ -289,7 +297,7 @@ def explained_otherwise(facts: WhyFacts) -> str | None:
 def several_devices(facts: WhyFacts) -> Verdict:
     """A lane trains on one device, without traffic between several."""
     says = f"this lane trains on one device ({facts.lane.device.name}): no gradient travels"
-    return Verdict(Cause.SEVERAL_DEVICES, "not testable here", says, {"devices": 1})
+    return Verdict(SEVERAL_DEVICES, "not testable here", says, {"devices": 1})
 
 
 def _ms(facts: WhyFacts, part: float) -> str:
@@ -320,7 +328,7 @@ def not_on_device(facts: WhyFacts) -> Verdict:
     if facts.unseen and facts.on_processor:
         found = facts.unseen[0]
         says = f"{found.says.rstrip('.')} ({found.advice})" if found.advice else found.says.rstrip(".")
-        return Verdict(Cause.NOT_ON_DEVICE, "likely", says, {"unseen": [each.says for each in facts.unseen]})
+        return Verdict(NOT_ON_DEVICE, "likely", says, {"unseen": [each.says for each in facts.unseen]})
     return _on_processor(facts) if facts.on_processor else _on_card(facts)
 
 
@@ -339,10 +347,10 @@ def _on_processor(facts: WhyFacts) -> Verdict:
     cards = [each for each in facts.machine.cards if each.computes]
     if not usable and not cards:
         says = "this machine has no device but its processor"
-        return Verdict(Cause.NOT_ON_DEVICE, "not testable here", says, {"cards": 0})
+        return Verdict(NOT_ON_DEVICE, "not testable here", says, {"cards": 0})
     there = usable[0] if usable else "a card"
     says = f"the processor was asked for; {there} is there as well"
-    return Verdict(Cause.NOT_ON_DEVICE, "ruled out", says, {"usable": usable, "cards": len(cards)})
+    return Verdict(NOT_ON_DEVICE, "ruled out", says, {"usable": usable, "cards": len(cards)})
 
 
 def _on_card(facts: WhyFacts) -> Verdict:
@@ -350,24 +358,22 @@ def _on_card(facts: WhyFacts) -> Verdict:
     held = facts.lane.device_memory_bytes
     if len(readings) >= READINGS_LEAST and max(readings) < findings.IDLE_PERCENT:
         says = f"{facts.lane.device.name} was idle in all {len(readings)} readings while the lane was timed"
-        return Verdict(Cause.NOT_ON_DEVICE, "proven", says, {"busy_percent_most": max(readings)})
+        return Verdict(NOT_ON_DEVICE, "proven", says, {"busy_percent_most": max(readings)})
     busy = facts.busy()
     told = [] if isinstance(busy, Missing) else [f"the device is busy for {percent(busy)} of the time"]
     told += [] if isinstance(held, Missing) or not held else [f"our process holds {held / 1e6:,.0f} MB on it"]
     evidence = {"busy": None if isinstance(busy, Missing) else busy,
                 "held_bytes": None if isinstance(held, Missing) else held}  # fmt: skip
     if told:
-        return Verdict(Cause.NOT_ON_DEVICE, "ruled out", ", ".join(told), evidence)
+        return Verdict(NOT_ON_DEVICE, "ruled out", ", ".join(told), evidence)
     reason = busy.missing if isinstance(busy, Missing) else "nobody told what the device did"
-    return Verdict(
-        Cause.NOT_ON_DEVICE, "not testable here", f"whether the device works cannot be read: {reason}", evidence
-    )
+    return Verdict(NOT_ON_DEVICE, "not testable here", f"whether the device works cannot be read: {reason}", evidence)
 
 
 def memory_full(facts: WhyFacts) -> Verdict:
     """Half a batch takes less time per item only if memory was the problem."""
     if facts.on_processor:
-        return judge(facts, Cause.MEMORY_FULL, _host_memory(facts), ["half batch"])
+        return judge(facts, MEMORY_FULL, _host_memory(facts), ["half batch"])
     readings = facts.readings()
     used = readings.card_values("memory_used_bytes")
     there = readings.card_values("memory_total_bytes")
@@ -375,12 +381,12 @@ def memory_full(facts: WhyFacts) -> Verdict:
     if not used or not total:
         why = _why_not(facts, "memory_used_bytes")
         sign = Signature(None, f"how full the device's memory is cannot be read: {why}")
-        verdict = judge(facts, Cause.MEMORY_FULL, sign, ["half batch"])
-        return verdict if facts.factor("half batch") else _not_testable(Cause.MEMORY_FULL, sign.says)
+        verdict = judge(facts, MEMORY_FULL, sign, ["half batch"])
+        return verdict if facts.factor("half batch") else _not_testable(MEMORY_FULL, sign.says)
     is_full = max(used) / total > findings.FULL
     says = f"{max(used) / 1e9:.1f} of the device's {total / 1e9:.1f} GB are used, {percent(max(used) / total)}"
     evidence = {"used_bytes": max(used), "total_bytes": total}
-    return judge(facts, Cause.MEMORY_FULL, Signature(is_full, says, evidence), ["half batch"] if is_full else [])
+    return judge(facts, MEMORY_FULL, Signature(is_full, says, evidence), ["half batch"] if is_full else [])
 
 
 def _host_memory(facts: WhyFacts) -> Signature:
@@ -404,30 +410,30 @@ def shared(facts: WhyFacts) -> Verdict:
     others = facts.readings().card_values("foreign_processes")
     if not others:
         says = f"whether others are on the device cannot be read: {_why_not(facts, 'foreign_processes')}"
-        return _not_testable(Cause.SHARED, says)
+        return _not_testable(SHARED, says)
     held = max(facts.readings().card_values("foreign_memory_bytes"), default=0.0)
     most = max(others)
     if most < 1:
-        return Verdict(Cause.SHARED, "ruled out", "no other process is on the device", {"processes": 0.0})
+        return Verdict(SHARED, "ruled out", "no other process is on the device", {"processes": 0.0})
     says = f"{most:.0f} other process{'es' * (most > 1)} on the device, holding {held / 1e9:.1f} GB"
     apart = _apart(facts, _reading_in(facts, "foreign_processes", lambda value: value >= 1))
-    return _by_windows(Cause.SHARED, says, {"processes": most, "memory_bytes": held}, apart)
+    return _by_windows(SHARED, says, {"processes": most, "memory_bytes": held}, apart)
 
 
 def _shared_processor(facts: WhyFacts) -> Verdict:
     """Every step that uses all cores is slower by the share that other processes take."""
     other = others_cores(facts.lane)
     if other is None:
-        return _not_testable(Cause.SHARED, "what other processes take of the processor was not read")
+        return _not_testable(SHARED, "what other processes take of the processor was not read")
     says = f"other processes take {few(other)} of {facts.cores} cores"
     evidence = {"other_cores": other, "cores": facts.cores}
     apart = _apart(facts, _is_much_other)
     if other < MUCH_OTHER and not (apart is not None and _is_slower(apart, facts.margin) and other >= LITTLE_OTHER):
-        return Verdict(Cause.SHARED, "ruled out", says, evidence)
+        return Verdict(SHARED, "ruled out", says, evidence)
     wanted = min(facts.readings().threads_wanted() or facts.cores, facts.cores)
     more = wanted / max(facts.cores - other, 1.0)  # at most: where each step fills every core that it wants
     gain = more if more > 1 else NOT_KNOWN
-    return _by_windows(Cause.SHARED, says, evidence, apart, gain)
+    return _by_windows(SHARED, says, evidence, apart, gain)
 
 
 def _is_much_other(window: Window) -> bool | None:
@@ -445,31 +451,31 @@ def clocks_lowered(facts: WhyFacts) -> Verdict:
     bits = readings.card_values("clock_reasons")
     if not bits:
         why = _why_not(facts, "clock_reasons")
-        return _not_testable(Cause.CLOCKS, f"why the device's clocks stand as they do cannot be read: {why}")
+        return _not_testable(CLOCKS, f"why the device's clocks stand as they do cannot be read: {why}")
     hot, capped = findings.lowered_clocks(readings)
     worst = max(hot, capped)
     evidence = {"heat_share": hot, "power_share": capped}
     if worst <= findings.HELD_BACK_SHARE:
         says = f"the driver lowered the clocks in {percent(worst)} of {count(len(bits))} readings"
-        return Verdict(Cause.CLOCKS, "ruled out", says, evidence)
+        return Verdict(CLOCKS, "ruled out", says, evidence)
     reason = "too hot" if hot >= capped else "at its limit of power"
     says = f"the driver lowered the clocks in {percent(worst)} of readings: {reason}"
     mask = findings.HEAT_BITS if hot >= capped else findings.POWER_BITS
     apart = _apart(facts, _reading_in(facts, "clock_reasons", lambda value: bool(int(value) & mask)))
-    return _by_windows(Cause.CLOCKS, says, evidence, apart, _clock_gain(readings))
+    return _by_windows(CLOCKS, says, evidence, apart, _clock_gain(readings))
 
 
 def _processor_clocks(facts: WhyFacts, readings: LaneReadings) -> Verdict:
     if not readings.values("host", "frequency_mean_mhz"):
-        return _not_testable(Cause.CLOCKS, "this processor's clock cannot be read here")
+        return _not_testable(CLOCKS, "this processor's clock cannot be read here")
     found = findings.drifting_processor(readings)
     clock = max(readings.values("host", "frequency_mean_mhz"))
     if found is None or max(found.evidence["changes"], key=abs) > 0:
         says = f"the processor's clock stays at {clock:,.0f} MHz"
-        return Verdict(Cause.CLOCKS, "ruled out", says, {"frequency_mhz": clock})
+        return Verdict(CLOCKS, "ruled out", says, {"frequency_mhz": clock})
     lost = -min(found.evidence["changes"])
     says = _without_name(found.says, facts)
-    return Verdict(Cause.CLOCKS, "likely", says, dict(found.evidence), gain=1 / (1 - min(lost, 0.9)))
+    return Verdict(CLOCKS, "likely", says, dict(found.evidence), gain=1 / (1 - min(lost, 0.9)))
 
 
 def _clock_gain(readings: LaneReadings) -> float | Missing:
