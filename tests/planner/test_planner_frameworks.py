@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from planner_machines import CPU, OWN, machine_with, plan_for, subject_of
 
 from laptime.model.ask import Ask
+from laptime.model.frameworks import find_framework, step_families
 from laptime.model.machine import Framework, Machine
+from laptime.planner.groups import split_processor
 from laptime.planner.lanes import frameworks_asked
 from laptime.workloads import find_workload
 
@@ -80,3 +83,18 @@ def test_a_users_keras_file_is_planned_as_keras_takes_it():
     """What laptime cannot replace is refused, as in other frameworks."""
     (lane,) = plan_for(machine(), "keras-tf/cpu/input=cached", what="mine").lanes
     assert (lane.framework, lane.settings.input) == ("keras-tf", "cached")
+
+
+def test_a_planned_lane_has_the_row_of_its_framework_and_a_record_its_name():
+    """No stage asks the table again, and the table of another version may have other rows."""
+    (lane,) = plan_for(machine_with(CPU), "torch/cpu").lanes
+    assert (lane.row, lane.row.name) == (find_framework("torch"), "torch")
+    assert {"framework": "torch"}.items() <= msgspec.to_builtins(lane).items()
+    assert "row" not in msgspec.to_builtins(lane)
+
+
+def test_what_runs_steps_and_what_splits_a_processor_is_in_the_rows():
+    assert step_families() == {"torch", "jax", "python"}
+    for name in ("jax", "keras-jax"):
+        assert "XLA_FLAGS" in split_processor(find_framework(name), (CPU, CPU), 4)
+    assert split_processor(find_framework("keras-tf"), (CPU, CPU), 4) == {}

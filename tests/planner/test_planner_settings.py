@@ -8,7 +8,7 @@ import pytest
 from planner_machines import CPU, machine_with, plan_for
 
 from laptime.cli.main import lanes_text
-from laptime.model.frameworks import FRAMEWORKS
+from laptime.model.frameworks import FRAMEWORKS, find_framework
 from laptime.model.plan import NODE_VARIABLES
 from laptime.model.process import Settings
 from laptime.planner.groups import split_processor
@@ -55,9 +55,9 @@ def test_the_page_of_lanes_has_the_table_that_is_made_from_the_rows():
 def test_a_node_sets_what_lanes_bring_and_nothing_else(monkeypatch):
     """The list of the agents is that of all settings, devices and forwarded variables."""
     monkeypatch.delenv("NPROC", raising=False)
-    brought = set(FORWARDED) | set(split_processor("jax", (CPU, CPU), 1))
+    brought = set(FORWARDED) | set(split_processor(find_framework("jax"), (CPU, CPU), 1))
     for framework in FRAMEWORKS:
-        brought |= set(name_device(framework.name, CPU))
+        brought |= set(name_device(framework, CPU))
     for row in SETTINGS.values():
         for value in row.listed:
             if row.read is None:

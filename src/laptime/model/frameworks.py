@@ -32,7 +32,8 @@ class EngineRow:
     installs the engine for the maker's cards: {cuda} is the major version of CUDA. A maker that is not in it has no
     build. `older` is the command for an older driver; without it, laptime suggests an older version of the engine.
     With `starts_late`, listing the devices of a machine without cards starts nothing: a user's code may still
-    configure the engine.
+    configure the engine. With `splits_processor`, variables that it reads when it is imported make several devices of a
+    processor (`planner/groups.py`).
     """
 
     name: str
@@ -40,6 +41,7 @@ class EngineRow:
     sizes_own_threads: bool = False
     falls_back: bool = False
     starts_late: bool = False
+    splits_processor: bool = False
     builds: dict[str, str] = field(default_factory=dict)
     older: str = ""
 
@@ -53,7 +55,8 @@ class FrameworkRow:
     raced instead: such a framework only takes the user's own steps. One that `takes_steps` takes them too, as well as
     models. With `is_opaque`, laptime does not know what computes: it places no batch and tries no card. `spreads` says
     how several devices share a step: `ranks` by a process for each, `itself` within one process. `forks_on`
-    are the kinds of devices whose heats may be forked from a process that has imported the framework.
+    are the kinds of devices whose heats may be forked from a process that has imported the framework. With
+    `holds_its_shapes`, the memory of a step is what `workloads/memory.py` counts by the shapes of its layers.
     """
 
     name: str
@@ -71,6 +74,7 @@ class FrameworkRow:
     measures_peaks: bool = False
     spreads: Literal["", "ranks", "itself"] = ""
     forks_on: tuple[str, ...] = ()
+    holds_its_shapes: bool = False
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -80,6 +84,11 @@ class FrameworkRow:
     @property
     def takes_steps_only(self) -> bool:
         return self.refusal is not None
+
+    @property
+    def runs_steps(self) -> bool:
+        """Whether it runs a step function of the user's."""
+        return self.takes_steps or self.takes_steps_only
 
 
 TORCH = EngineRow(
@@ -98,6 +107,7 @@ JAX = EngineRow(
     denormals="always flushed",
     sizes_own_threads=True,
     falls_back=True,
+    splits_processor=True,
     builds={
         "NVIDIA": 'pip install --upgrade "jax[cuda{cuda}]"',
         "AMD": "pip install --upgrade jax-rocm7-pjrt jax-rocm7-plugin",
@@ -142,6 +152,7 @@ FRAMEWORKS = (
         spreads="ranks",
         # Importing it opens no card. A template that has one open all the same refuses to fork.
         forks_on=("cpu", "cuda"),
+        holds_its_shapes=True,
     ),
     FrameworkRow(
         name="jax",
@@ -220,9 +231,14 @@ def find_framework(name: str) -> FrameworkRow:
     return ours or all_frameworks().get(name) or FrameworkRow(name=name, engine=EngineRow(name))
 
 
-def frameworks_of(family: str) -> tuple[FrameworkRow, ...]:
+def frameworks_of(family: str | None) -> tuple[FrameworkRow, ...]:
     """Return the frameworks that run code written for a family."""
     return tuple(row for row in all_frameworks().values() if row.family == family and row.runs_own_code)
+
+
+def step_families() -> set[str]:
+    """Return the families whose frameworks run a step function."""
+    return {row.family for row in all_frameworks().values() if row.runs_steps}
 
 
 # Nodes of several types: where the same lane races once on each type (`--each`).

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from laptime.model.ask import Ask, DataSource
-from laptime.model.frameworks import FleetNode, NodeType, find_framework
+from laptime.model.frameworks import FleetNode, FrameworkRow, NodeType, find_framework
 from laptime.model.machine import Device, NodeRoom
 from laptime.model.process import RANKED, Settings
 from laptime.model.workload import ProofPlan
@@ -108,6 +108,11 @@ class PlannedLane:
     spread: tuple[int, ...] = ()
 
     @property
+    def row(self) -> FrameworkRow:
+        """Its framework's row. In records and over the wire, a lane has the name."""
+        return find_framework(self.framework)
+
+    @property
     def items(self) -> int | None:
         """How many items are made for this lane; None where it reads those of the plan."""
         named = self.settings.value_of("items")
@@ -130,7 +135,7 @@ class PlannedLane:
     @property
     def may_fork(self) -> bool:
         """Whether its heats may be forked: in one process, on a device where the framework bears it."""
-        forks_on = find_framework(self.framework).forks_on
+        forks_on = self.row.forks_on
         return bool(forks_on) and not self.is_ranked and all(device.kind in forks_on for device in self.computes_on)
 
     def seat_of(self, rank: int) -> tuple[int, int]:

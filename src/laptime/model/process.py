@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from laptime.model.frameworks import FrameworkRow, find_framework
 from laptime.model.missing import Missing
 from laptime.model.timeline import Timeline
 
@@ -116,6 +117,10 @@ class Lane:
     device: str | None
     preset: Preset = AS_WRITTEN
     overrides: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def row(self) -> FrameworkRow:
+        return find_framework(self.framework)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from math import lcm
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.frameworks import JAX, TENSORFLOW, find_framework
+from laptime.model.frameworks import TENSORFLOW, FrameworkRow
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, PlannedLane
@@ -50,7 +50,7 @@ def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
     """
     devices = split_group(lane.device or "")
     counted = COUNTED.fullmatch(lane.device or "")
-    if not machine.nodes or counted is None or find_framework(lane.framework).spreads != "ranks":
+    if not machine.nodes or counted is None or lane.row.spreads != "ranks":
         return ()
     threads = dict(lane.overrides).get("threads", "1")
     left, counts, most = len(devices), [], 0
@@ -116,13 +116,13 @@ def refuse_group(lane: LaneFacts) -> None:
         )
 
 
-def split_processor(framework: str, devices: tuple[Device, ...], cores: int) -> dict[str, str]:
-    """Return the variables with which XLA makes several devices of a processor. JAX reads them when it is imported.
+def split_processor(row: FrameworkRow, devices: tuple[Device, ...], cores: int) -> dict[str, str]:
+    """Return the variables with which XLA makes several devices of a processor.
 
     NPROC is how many threads XLA takes, by default one a core. With fewer than two a device, steps wait for
     ever: on two cores, those of two devices did with three threads and did not with four (JAX 0.10.2).
     """
-    if not devices or devices[0].kind != "cpu" or find_framework(framework).engine != JAX:
+    if not devices or devices[0].kind != "cpu" or not row.engine.splits_processor:
         return {}
     flags, threads = os.environ.get("XLA_FLAGS", ""), os.environ.get("NPROC", "")
     split = {"XLA_FLAGS": f"{flags} {XLA_DEVICES.format(len(devices))}".strip()}

@@ -12,7 +12,7 @@ from typing import Any
 
 from laptime.errors import UsageError
 from laptime.model.ask import LABEL, Ask
-from laptime.model.frameworks import SCRIPT, all_frameworks, find_framework
+from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework
 from laptime.model.installation import install_command
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
@@ -200,7 +200,7 @@ def pace_of(ask: Ask, machine: Machine, lanes: Sequence[PlannedLane]) -> tuple[s
 
 def default_lanes(machine: Machine, framework: str) -> list[Lane]:
     """Return two lanes for each usable device: one as written, one at its best."""
-    view = _view(machine, framework)
+    view = _view(machine, find_framework(framework))
     devices = devices_to_race(view)
     if not devices:
         raise UsageError(f"{framework} sees no usable device here", "laptime devices says why")
@@ -231,27 +231,28 @@ def plan_every(ask: Ask, machine: Machine, subject: Subject, facts: SubjectFacts
 
 
 def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLane:
-    if subject.workload is None and not find_framework(lane.framework).runs_own_code:
+    if subject.workload is None and not lane.row.runs_own_code:
         raise UsageError("the fake back end runs no code: it cannot race a training of your own", "name a workload")
-    view = _view(machine, lane.framework)
+    row = lane.row
+    view = _view(machine, row)
     spread = spread_out(lane, machine)
     devices = tuple(_find_device(each, view, machine) for each in _devices_of(lane, spread))
     device, where = devices[0], devices[0].name
     group: tuple[Device, ...] = ()
     if is_group(lane.device):
         group, where = devices, name_group(lane.device or "", devices)
-    facts = LaneFacts(lane.framework, device, machine, subject, group, where, spread)
+    facts = LaneFacts(row, device, machine, subject, group, where, spread)
     settings = fill_settings(lane, facts)
     name = name_lane(lane.framework, where, lane.preset, lane.overrides)
     notes = (
         *view.notes,
         *_fallen_back(view, device),
-        *_left_out(lane, subject),
+        *_left_out(lane, row, subject),
         *_free_cores(lane, facts, settings),
         *say_spread(spread),
     )
-    environment = environment_for(lane.framework, settings, device)
-    environment |= split_processor(lane.framework, group, machine.processor.cores_usable)
+    environment = environment_for(row, settings, device)
+    environment |= split_processor(row, group, machine.processor.cores_usable)
     return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group, spread=spread)
 
 
@@ -281,7 +282,7 @@ def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
     return settings
 
 
-def environment_for(framework: str, settings: Settings, device: Device) -> dict[str, str]:
+def environment_for(framework: FrameworkRow, settings: Settings, device: Device) -> dict[str, str]:
     """Return the environment variables that the lane's process needs at its start."""
     environment = name_device(framework, device)
     for row in SETTINGS.values():
@@ -289,9 +290,9 @@ def environment_for(framework: str, settings: Settings, device: Device) -> dict[
     return environment
 
 
-def name_device(framework: str, device: Device) -> dict[str, str]:
+def name_device(framework: FrameworkRow, device: Device) -> dict[str, str]:
     """Return the variable that names the device for a user's plain function: only its own code can place it there."""
-    return {"LAPTIME_DEVICE": device.name} if find_framework(framework).is_opaque else {}
+    return {"LAPTIME_DEVICE": device.name} if framework.is_opaque else {}
 
 
 def with_values(settings: Settings, values: dict[str, Any]) -> Settings:
@@ -308,9 +309,8 @@ def _fallen_back(view: Framework, device: Device) -> tuple[str, ...]:
     return (f"this build is for {meant} and sees no card: it computes on the processor",)
 
 
-def _left_out(lane: Lane, subject: SubjectFacts) -> tuple[str, ...]:
+def _left_out(lane: Lane, row: FrameworkRow, subject: SubjectFacts) -> tuple[str, ...]:
     """Return a note on what a preset leaves to the code of a step."""
-    row = find_framework(lane.framework)
     if lane.preset == AS_WRITTEN or not (subject.gives_step and row.takes_steps):
         return ()
     told = "layout, optimizer and compilation are up to its code"
@@ -326,9 +326,8 @@ def _free_cores(lane: Lane, facts: LaneFacts, settings: Settings) -> tuple[str, 
     return (f"other processes took {taken} of {facts.cores} cores, so {lane.preset} computes with {threads}",)
 
 
-def _view(machine: Machine, name: str) -> Framework:
-    view = machine.framework(name)
-    row = find_framework(name)
+def _view(machine: Machine, row: FrameworkRow) -> Framework:
+    name, view = row.name, machine.framework(row.name)
     if view is None and row.switch:
         raise UsageError(f"the {name} back end is switched off", f"set {row.switch}=1 to switch it on")
     if view is None:
@@ -445,7 +444,7 @@ def spread_variants(ask: Ask, devices: Sequence[Device]) -> list[Lane]:
 
 def plan_script_lane(lane: Lane, devices: Sequence[Device], machine: Machine) -> PlannedLane:
     device = _find_script_device(lane, devices)
-    facts = LaneFacts(SCRIPT, device, machine, SubjectFacts(None))
+    facts = LaneFacts(SCRIPT_ROW, device, machine, SubjectFacts(None))
     settings = Settings(preset=lane.preset)
     if lane.preset != AS_WRITTEN:
         kept = SETTINGS["malloc"].best(facts)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from laptime.errors import UsageError
-from laptime.model.frameworks import SCRIPT, FrameworkRow, find_framework
+from laptime.model.frameworks import SCRIPT, FrameworkRow
 from laptime.model.installation import install_command
 from laptime.model.limits import Conv, Dropout
 from laptime.model.machine import Device, Machine
@@ -295,7 +295,7 @@ def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_lane_for(command: str, lane: PlannedLane, subject: Subject) -> None:
     """Refuse train and infer for lanes that run single steps only, and for lanes that train nothing."""
-    row, name, kind = find_framework(lane.framework), lane.name, lane.settings.input
+    row, name, kind = lane.row, lane.name, lane.settings.input
     takes_step, is_own = row.takes_steps_only or subject.gives_step, subject.file is not None
     if takes_step and command == "train":
         raise UsageError(
@@ -441,7 +441,7 @@ class SubjectFacts:
 class LaneFacts:
     """Everything that a lane's settings depend on: where it runs, and what it trains."""
 
-    framework: str
+    row: FrameworkRow
     device: Device
     machine: Machine
     subject: SubjectFacts
@@ -466,8 +466,8 @@ class LaneFacts:
         return max(self.spread, default=len(self.devices))
 
     @property
-    def row(self) -> FrameworkRow:
-        return find_framework(self.framework)
+    def framework(self) -> str:
+        return self.row.name
 
     @property
     def workload(self) -> Workload | None:

@@ -17,7 +17,7 @@ from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards
 from laptime.machine.look import CoresTaken
 from laptime.model.ask import Ask
-from laptime.model.frameworks import find_framework
+from laptime.model.frameworks import DEFAULT, find_framework, frameworks_of
 from laptime.model.machine import Framework, Machine
 from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.protocol import FullPlan, InferPlan
@@ -243,8 +243,6 @@ def scout_machine(
 
 # A race of a script that nobody changes: which script is meant, by which Python, and what its lanes are.
 
-ENGINES = {"keras": ("keras-tf", "keras-jax", "keras-torch"), "jax": ("jax",), "torch": ("torch",)}
-
 
 def means_a_script(ask: Ask) -> bool:
     """Whether an ask is about a script: a Python file that makes no Training, or a whole command."""
@@ -271,8 +269,8 @@ def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:
     if ask.lanes and all(text.partition("/")[0] == "cpu" for text in ask.lanes):
         return machine
     installed = [each.name for each in machine.frameworks]
-    wanted = [each for each in ENGINES[subject.written_for or "torch"] if each in installed]
-    others = (each for each in installed if find_framework(each).runs_own_code and each != "python")
+    wanted = [row.name for row in frameworks_of(subject.written_for or DEFAULT) if row.name in installed]
+    others = (row.name for row in map(find_framework, installed) if row.runs_own_code and not row.is_opaque)
     return scout_machine(machine, wanted[:1] or [*others][:1], ask.patience_s)
 
 
@@ -303,7 +301,7 @@ def describe_script(ask: Ask) -> Subject:
 def _family_of(file: Path) -> str | None:
     """Return what a script is written for, of the frameworks that its text names."""
     family = family_in(read_tree(file))
-    return family if family in ENGINES else None
+    return family if any(not row.is_opaque for row in frameworks_of(family)) else None
 
 
 def python_here() -> str:

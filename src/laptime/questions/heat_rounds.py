@@ -413,7 +413,7 @@ class Fitting:
         """Return the workload of a lane whose steps hold what its shapes say."""
         subject, settings = self._rounds.job.plan.subject_of(lane), lane.settings
         is_plain = settings.execution == "eager" and settings.precision in FULL_PRECISION
-        trains = lane.framework == "torch" and settings.input not in NO_TRAINING
+        trains = lane.row.holds_its_shapes and settings.input not in NO_TRAINING
         if not (subject.is_built_in and trains and is_plain):
             return NOT_COUNTED
         return find_workload(subject.name)

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from laptime.analysis.parity import compare_references, judge_parity, may_be_chance
 from laptime.machine.processor import available_memory_bytes
+from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane, Subject
@@ -135,7 +136,9 @@ class Proof:
         processor = Device("cpu", "cpu", "the processor", usable=True)
         alike = [each for each in lanes if each.framework == framework and each.may_fork and not each.settings.threads]
         is_forked = prestarter is not None and bool(alike)
-        environment = alike[0].environment if is_forked else KEEP_MEMORY | name_device(framework, processor)
+        environment = (
+            alike[0].environment if is_forked else KEEP_MEMORY | name_device(find_framework(framework), processor)
+        )
         settings = Settings(input="cached")
         lane = PlannedLane("reference", framework, processor, settings, environment, training=training)
         order = replace(order_heat(plan, lane, plan.pace, -1), shares=shares)

@@ -17,7 +17,7 @@ from laptime.data import describe_made, make_source, read_source
 from laptime.disk import expand_home, name_in_utf8
 from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask, DataSource
-from laptime.model.frameworks import FrameworkRow, all_frameworks, find_framework
+from laptime.model.frameworks import FrameworkRow, all_frameworks, find_framework, step_families
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
 from laptime.model.process import FROM_FILES, Lane
@@ -355,7 +355,7 @@ def _lanes_of_built_in(plan: Plan) -> list[PlannedLane]:
     """Return the lanes that train a built-in workload, and do not only pretend to."""
     if not plan.subject.is_built_in:
         return []
-    return [lane for lane in plan.lanes if find_framework(lane.framework).runs_own_code]
+    return [lane for lane in plan.lanes if lane.row.runs_own_code]
 
 
 # A user's own code: what kind of training its function returns, and when its errors end a question.
@@ -365,7 +365,6 @@ def _lanes_of_built_in(plan: Plan) -> list[PlannedLane]:
 # has worked yet, and where the error has met every framework and kind of device in the race.
 
 PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
-STEPS = ("jax", "torch", "python")  # the families of frameworks that run a step function
 ON_LOAD = "load"  # the file's import or its function raised, before anything was placed on a device
 IN_PLACE = ("own", ON_LOAD)  # errors that name file and line
 TRACEBACK = "Traceback (most recent call last):\n"  # what follows says where a script failed, and is enough
@@ -411,7 +410,7 @@ class OwnCode:
         name = self._subject_of(lane).name
         if name in self._works or failure.kind not in BY_ITS_CODE:
             return
-        row, kind = find_framework(lane.framework), lane.device.kind
+        row, kind = lane.row, lane.device.kind
         is_everywhere = failure.kind == ON_LOAD and not row.is_opaque
         untried = self._untried[name]
         untried -= {each for each in untried if each[0] == row.name and (is_everywhere or each[1] == kind)}
@@ -435,13 +434,13 @@ def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Lau
     framework = _framework_to_ask(ask, machine, subject)
     if framework is None:
         return Inspection()
-    environment = name_device(framework.name, PROCESSOR)
+    environment = name_device(find_framework(framework.name), PROCESSOR)
     seen, told = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
     if isinstance(told, Failure) and told.kind in BY_ITS_CODE and seen is not None and _may_have_started(seen):
         told = ask_training(framework.name, subject, environment, ask.patience_s, launcher)
     if isinstance(told, OwnTraining):
         for text in ask.lanes:
-            refuse_kind(find_framework(parse_lane(text).framework), told, subject.name)
+            refuse_kind(parse_lane(text).row, told, subject.name)
         return Inspection(told, seen)
     if told.kind in BY_ITS_CODE:
         raise say_failure(subject.name, told)
@@ -457,14 +456,14 @@ def _may_have_started(seen: Framework) -> bool:
 def family_of(training: OwnTraining, subject: Subject) -> str | None:
     """Return the family of frameworks that can run a training."""
     if training.kind == "step":
-        return subject.written_for if subject.written_for in STEPS else "python"
+        return subject.written_for if subject.written_for in step_families() else "python"
     return subject.written_for if training.kind == "other" else training.kind
 
 
 def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> Framework | None:
     """Return the framework in whose process the function is called, or None if nothing is to be found out."""
     lanes = [parse_lane(text) for text in ask.lanes]
-    rows = [row for row in (find_framework(lane.framework) for lane in lanes) if row.runs_own_code]
+    rows = [row for row in (lane.row for lane in lanes) if row.runs_own_code]
     if subject.file is None or len(rows) < len(lanes):
         return None
     fits = all(_may_run(row, subject.written_for) for row in rows)
@@ -492,7 +491,7 @@ def _changes_data(ask: Ask, lanes: Sequence[Lane]) -> bool:
 
 
 def _may_run(row: FrameworkRow, family: str | None) -> bool:
-    return row.family == family or (row.family in STEPS and family in STEPS)
+    return row.family == family or {row.family, family} <= step_families()
 
 
 # A record is data: what it names is started only if this user made it here, or says that it is trusted.

@@ -157,7 +157,7 @@ def _order(framework: str, device: Device, precisions: tuple[str, ...]) -> PeakO
 def environment_of(order: PeakOrder, machine: Machine) -> dict[str, str]:
     """Return the child's variables. On a processor it uses the threads and the allocator of a lane at its best."""
     if order.device.kind != "cpu":
-        return environment_for(order.framework, Settings(), order.device)
+        return environment_for(find_framework(order.framework), Settings(), order.device)
     malloc: Malloc = "keep" if "malloc" in order.device.features else "system"
     settings = Settings(threads=machine.processor.cores_usable, malloc=malloc)
-    return environment_for(order.framework, settings, order.device)
+    return environment_for(find_framework(order.framework), settings, order.device)

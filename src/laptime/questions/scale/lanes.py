@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from laptime.errors import UsageError
-from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import DATA_PARALLEL, SHARDED, SPLIT, Lane
@@ -82,7 +81,7 @@ def _lanes_of(lane: Lane, mode: Mode, ask: ScaleAsk, facts: ScaleFacts) -> list[
     first = plan(single)
     device, counts = first.device, _counts(ask, first, machine)
     most = max(counts)
-    on_cores = device.kind == "cpu" and find_framework(lane.framework).spreads == "ranks"
+    on_cores = device.kind == "cpu" and lane.row.spreads == "ranks"
     named = dict(lane.overrides)
     if on_cores and "threads" not in named:
         on_a_node = min(most, max(rooms_of(machine, "cpu"), default=most))
@@ -116,7 +115,7 @@ def _counts(ask: ScaleAsk, lane: PlannedLane, machine: Machine) -> list[int]:
     framework = machine.framework(lane.framework)
     alike = [each for each in framework.devices if each.usable and each.kind == kind] if framework else []
     there = machine.processor.cores_usable if kind == "cpu" else len(alike)
-    if find_framework(lane.framework).spreads == "ranks":
+    if lane.row.spreads == "ranks":
         there = sum(rooms_of(machine, kind)) or there
     what = "core" if kind == "cpu" else f"{kind} device"
     if ask.devices:

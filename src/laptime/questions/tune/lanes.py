@@ -92,7 +92,7 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
     lane = parse_lane(text)
     base = plan(lane)
     lane = replace(lane, device=base.device.name)
-    facts = LaneFacts(lane.framework, base.device, machine, subject)
+    facts = LaneFacts(lane.row, base.device, machine, subject)
     own = {name for name, _ in lane.overrides}
     tries = [
         (row.name, value)

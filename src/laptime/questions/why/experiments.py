@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from laptime.model.frameworks import SCRIPT, find_framework
+from laptime.model.frameworks import SCRIPT
 from laptime.model.limits import Conv, DenseBlock
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
@@ -41,7 +41,7 @@ class AskedTraining:
     @property
     def family(self) -> str:
         """The family whose code the texts show; the fake framework uses that of PyTorch."""
-        return self.written_for or find_framework(self.planned.framework).family
+        return self.written_for or self.planned.row.family
 
     @property
     def is_script(self) -> bool:
