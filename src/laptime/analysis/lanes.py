@@ -178,9 +178,7 @@ def _sure(step: Estimate | None) -> Estimate | None:
 
 def _is_too_wide(mean: Estimate) -> bool:
     """One heat has no interval, as its page reports. Two heats that differ by half have one of factors up to ten."""
-    if isinstance(mean.low, Missing) or isinstance(mean.high, Missing):
-        return False
-    return mean.low * WIDEST < mean.median or mean.high > WIDEST * mean.median
+    return mean.ends is not None and (mean.ends[0] * WIDEST < mean.median or mean.ends[1] > WIDEST * mean.median)
 
 
 def _why_no_lap(means_ms: Sequence[float], step: Estimate | None, steps: float | None) -> Missing | None:

@@ -365,8 +365,8 @@ def _loader_of(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
     ready = next((each for each in lanes if _is_it_with(lane, each, *READY)), None)
     if ready is not None and ready.step_ms is not None:
         share = 1 - ready.step_ms.median / lane.step_ms.median
-        high, low = ready.step_ms.high, lane.step_ms.low
-        proven = not isinstance(high, Missing) and not isinstance(low, Missing) and high < low
+        ends = lane.step_ms.ends
+        proven = ends is not None and ready.step_ms.is_below(ends[0])
         how = f"{ready.name} takes {brief(ready.step_ms.median)} ms a step, and it {brief(lane.step_ms.median)}"
         return _of_loader(lane, share, how, proven=proven) if proven and share >= LOADED else None
     alone = next((each for each in lanes if _is_it_with(lane, each, "only")), None)

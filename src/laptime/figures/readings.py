@@ -167,13 +167,13 @@ def _lanes(record: Record) -> list[Figure]:
 def _lane_row(lane: LaneResult) -> Row:
     step, rate, lap = lane.step_ms, lane.items_per_s, lane.lap_s
     memory = lane.peak_memory_bytes
-    ends = (None, None) if step is None else (step.low, step.high)
+    ends = (None, None) if step is None else step.drawn_ends
     return (
         short_name(lane.name),
         f"{lane.status}: {lane.reason}" if lane.reason else lane.status,
         str(sum(heat.process.status == "ok" for heat in lane.heats)),
         _fact_figure(None if step is None else step.median),
-        *(_fact_figure(None if isinstance(end, Missing) else end) for end in ends),
+        *map(_fact_figure, ends),
         _fact_figure(None if rate is None else rate.median),
         _fact_figure(None if lap is None else lap.median),
         "-" if isinstance(memory, Missing) else size(memory),

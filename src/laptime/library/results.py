@@ -465,9 +465,9 @@ def _ratio_of_laps(found: LapFactor) -> Ratio | None:
     if isinstance(value, Missing):
         return None
     verdict: RatioVerdict = "not distinguishable"
-    if isinstance(found.low, float) and found.low > 1:
+    if found.is_above(1):
         verdict = "faster"
-    elif isinstance(found.high, float) and found.high < 1:
+    elif found.is_below(1):
         verdict = "slower"
     return Ratio(found.lane, found.reference, value, found.low, found.high, verdict, found.same_work)
 

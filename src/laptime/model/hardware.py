@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.machine import DeviceKind
 from laptime.model.missing import Missing
 
@@ -112,7 +113,7 @@ class Efficiencies:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Range(IntervalFigure):
     """A prediction with the ends between which 80 % of measured values should be."""
 
     middle: float

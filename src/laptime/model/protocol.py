@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Plan
 from laptime.model.process import ProcessRun
@@ -132,7 +133,7 @@ class FullRun:
 
 
 @dataclass(frozen=True, slots=True)
-class LapFactor:
+class LapFactor(IntervalFigure):
     """How many times faster a lane trains than the reference; laps that include a first step are compared separately.
 
     `low` and `high` are known where several seeds were run.

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import NodeType
 from laptime.model.hardware import PredictedCards
+from laptime.model.interval import IntervalFigure
 from laptime.model.limits import Roofline
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
@@ -38,7 +39,7 @@ GONE = "its process is gone (killed or crashed)"  # the reason in a record that 
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(IntervalFigure):
     """A figure with its interval; `low` and `high` are missing where a single heat cannot provide them."""
 
     median: float
@@ -162,7 +163,7 @@ SameSteps = Literal["same", "alike", "other", "not known"]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(IntervalFigure):
     """`ratio` is the lane's items per second over the reference's: above 1 the lane is faster.
 
     `ratios` are those of the rounds, and `in_turns` says whether the two lanes took turns in these. `steps` says
@@ -236,7 +237,7 @@ class InferLane:
 
 
 @dataclass(frozen=True, slots=True)
-class InferFactor:
+class InferFactor(IntervalFigure):
     """How many times faster a lane answers than the reference: in a single call (no `batch`), or in items/s."""
 
     lane: str

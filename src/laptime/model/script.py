@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, Estimate
 from laptime.model.sample import Usage
@@ -160,7 +161,7 @@ class ScriptProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class RankSkew:
+class RankSkew(IntervalFigure):
     """How the processes of one training differ: the rank that the others wait for, and by how much.
 
     In the backward pass, all ranks wait for the slowest. `own_ms` is what an iteration of each rank takes without it,

@@ -290,11 +290,11 @@ def spread(estimate: Estimate) -> str:
 
     Half an interval that is more than half of the figure says nothing that a percentage could.
     """
-    if isinstance(estimate.low, Missing) or isinstance(estimate.high, Missing) or not estimate.median:
+    if estimate.half is None or not estimate.median:
         return ""
-    if (estimate.high - estimate.low) / 2 > WIDE * estimate.median:
+    if estimate.half > WIDE * estimate.median:
         return "(varies too much)"
-    return f"±{quantities.percent((estimate.high - estimate.low) / 2 / estimate.median)}"
+    return f"±{quantities.percent(estimate.half / estimate.median)}"
 
 
 def factor(ratio: float, like: float | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate
 
@@ -34,7 +35,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneChange:
+class LaneChange(IntervalFigure):
     """One lane before and after, in items per second. `ratio` is after over before: above 1 it became faster.
 
     `counts` are the heats (or whole trainings) of each side, of which each gave one value.
@@ -54,9 +55,7 @@ class LaneChange:
 
     def is_beyond(self, share: float) -> bool:
         """Whether the lane takes more than `share` longer for certain: at the end of the interval nearest to 1."""
-        if self.verdict != "slower" or isinstance(self.high, Missing):
-            return False
-        return self.high * (1 + share) < 1
+        return self.verdict == "slower" and self.ends is not None and self.ends[1] * (1 + share) < 1
 
 
 @dataclass(frozen=True, slots=True)

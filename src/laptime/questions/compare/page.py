@@ -57,11 +57,11 @@ def _answers(found: Compared) -> list[tuple[str, Style]]:
 def change_words(lane: LaneChange, found: Compared) -> str:
     """Return how one lane changed, in a sentence."""
     one, other = _names(lane, found)
-    if isinstance(lane.low, Missing) or isinstance(lane.high, Missing):
+    if lane.ends is None:
         why = lane.low.missing if isinstance(lane.low, Missing) else "no interval"
         return f"{one} runs at {factor(lane.ratio)}x the rate of {other} ({why})"
     if lane.verdict == "not distinguishable":
-        return f"{one} is not distinguishable from {other} (ratio {factor(lane.low)}-{factor(lane.high)})"
+        return f"{one} is not distinguishable from {other} (ratio {'-'.join(map(factor, lane.ends))})"
     ratio, low, high = above_one(lane.ratio, lane.low, lane.high)
     ends = "-".join(factor(end, ratio) for end in (low, high) if not isinstance(end, Missing))
     return f"{one} is {factor(ratio)}x {lane.verdict} than {other} ({ends})"
@@ -106,7 +106,7 @@ def gate_words(found: Compared) -> str:
 
 def _not_ruled_out(found: Compared) -> str:
     """Return how much slower a lane may still be, at the other end of its interval."""
-    slowest = [(over(1, lane.low) - 1, lane) for lane in found.lanes if not isinstance(lane.low, Missing)]
+    slowest = [(over(1, lane.ends[0]) - 1, lane) for lane in found.lanes if lane.ends is not None]
     most, lane = max(slowest, key=lambda pair: pair[0], default=(0.0, None))
     if lane is None or most <= (found.fail_above or 0.0):
         return ""
@@ -116,7 +116,7 @@ def _not_ruled_out(found: Compared) -> str:
 def _least(found: Compared, name: str) -> str:
     """Return by how much a lane is slower at the end of its interval that is nearest to 1."""
     lane = next(each for each in found.lanes if name in {each.lane, f"{each.lane}{OF_TRAINING}{each.training}"})
-    return "" if isinstance(lane.high, Missing) else f"{100 * (over(1, lane.high) - 1):.1f} %"
+    return "" if lane.ends is None else f"{100 * (over(1, lane.ends[1]) - 1):.1f} %"
 
 
 def _columns(found: Compared) -> list[Column[LaneChange]]:
@@ -288,7 +288,7 @@ def _change(point: HistoryPoint) -> Cell:
     """Return how a point compares with the last on its machine; what is beyond noise has a star."""
     if point.change is None:
         return Cell("first on its machine", "quiet")
-    if isinstance(point.change.low, Missing):
+    if point.change.ends is None:
         return Cell("no interval", "quiet")
     if not is_changed(point):
         return Cell("within noise", "quiet")

@@ -408,4 +408,4 @@ def _marks(before: Found, after: Found) -> tuple[str, ...]:
 
 def is_beyond_noise(change: LaneChange | None) -> bool:
     """Whether a lane changed by more than its heats vary."""
-    return change is not None and change.verdict != "not distinguishable" and not isinstance(change.low, Missing)
+    return change is not None and change.verdict != "not distinguishable" and change.ends is not None

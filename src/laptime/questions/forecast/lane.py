@@ -78,9 +78,10 @@ class MeasuredLane:
     def spread(self) -> float:
         """The spread of the measured step itself, as that of a prediction; none where one heat alone was run."""
         step = self.lane.step_ms
-        if step is None or isinstance(step.low, Missing) or isinstance(step.high, Missing) or step.low <= 0:
+        if step is None or step.ends is None or step.ends[0] <= 0:
             return 0.0
-        return math.log(step.high / step.low) / 2 / IN_NINETY_FIVE
+        low, high = step.ends
+        return math.log(high / low) / 2 / IN_NINETY_FIVE
 
     def memory_on(self, device: KnownDevice) -> int | Missing:
         """Return the memory that is needed there: of a processor, what the process held here."""

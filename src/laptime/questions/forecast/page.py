@@ -58,7 +58,7 @@ def say(found: HardwareForecast) -> str:
     fitting = [each for each in found.rows if each.fits]
     if not fitting:
         return "no device has room for it."
-    faster = [each for each in fitting if each.factor.low > 1]
+    faster = [each for each in fitting if each.factor.is_above(1)]
     if not faster:
         return f"no device would surely be faster than {short_name(found.lane)} here."
     priced = [each for each in faster if not isinstance(each.cost, Missing)]

@@ -406,7 +406,7 @@ def _bar(lane: InferLane) -> Bar:
         return Bar(short_name(lane.lane), None, words="; ".join(ended) or "no call was answered", kind="failed")
     told = [f"{number(middle.median)} ms"]
     told += [f"{name} {number(each.median)} ms" for name, each in (("p95", lane.p95_ms), ("p99", lane.p99_ms)) if each]
-    low, high = (None if isinstance(end, Missing) else end for end in (middle.low, middle.high))
+    low, high = middle.drawn_ends
     return Bar(short_name(lane.lane), middle.median, low, high, ", ".join(told))
 
 

@@ -558,7 +558,7 @@ def _factors(record: Record) -> Factors | None:
         return None
     rows = []
     for each in compared:
-        low, high = (None if isinstance(end, Missing) else end for end in (each.low, each.high))
+        low, high = each.drawn_ends
         ends = "" if low is None or high is None else f" ({factor(low, each.ratio)}-{factor(high, each.ratio)})"
         rows.append(
             ShownFactor(short_name(each.lane), each.ratio, low, high, each.ratios, f"{factor(each.ratio)}x{ends}")
@@ -642,7 +642,7 @@ def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) 
         return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
     against = "" if words else against_first(lane, record).text
     told = words or against
-    low, high = (None if isinstance(end, Missing) else end for end in (figure.low, figure.high))
+    low, high = figure.drawn_ends
     return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), _kind(lane))
 
 

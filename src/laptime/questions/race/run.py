@@ -170,9 +170,9 @@ class Race:
 
     def _is_within(self, comparison: Comparison, share: float) -> bool:
         """Whether half an interval is at most this share of the margin."""
-        low, high = comparison.low, comparison.high
-        if isinstance(low, Missing) or isinstance(high, Missing):
+        if comparison.ends is None:
             return False
+        low, high = comparison.ends
         return high <= low * (1 + share * self._job.plan.ask.margin) ** 2
 
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 
 Mode = Literal["weak", "strong"]
@@ -49,7 +50,7 @@ class ScaleLane:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class Bounded(IntervalFigure):
     """A figure, and how far the true value may be from it; missing where one round alone was run."""
 
     value: float

@@ -146,7 +146,7 @@ def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
 
 def _doubt(part: LostPart) -> str:
     """A part that is not named as the loss, although it is large, may be chance."""
-    is_sure = isinstance(part.share.low, Missing) or part.share.low > 0
+    is_sure = part.share.ends is None or part.share.is_above(0)
     return "" if is_sure or part.of == "computing" or part.share.value < WORTH_NAMING else " (not sure)"
 
 
@@ -250,18 +250,18 @@ def _apart(seen: Bounded, found: Bounded, waits: float) -> float:
 
     It is 0 where the intervals meet.
     """
-    ends = (seen.low, seen.high, found.low, found.high)
-    if all(not isinstance(each, Missing) for each in ends):
-        low, high, least, most = (float(each) for each in ends if not isinstance(each, Missing))
+    if seen.ends is not None and found.ends is not None:
+        (low, high), (least, most) = seen.ends, found.ends
         if low <= most + waits and least <= high:
             return 0.0
     return max(found.value - seen.value, seen.value - found.value - waits, 0.0)
 
 
 def _share_words(share: Bounded) -> str:
-    if isinstance(share.low, Missing) or isinstance(share.high, Missing):
+    if share.ends is None:
         return percent(share.value)
-    return f"{percent(share.value)} ({percent(max(0.0, share.low))} to {percent(min(1.0, share.high))})"
+    low, high = share.ends
+    return f"{percent(share.value)} ({percent(max(0.0, low))} to {percent(min(1.0, high))})"
 
 
 def _link_words(curve: ScaleCurve) -> str:

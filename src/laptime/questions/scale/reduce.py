@@ -152,7 +152,7 @@ def _share_out(shares: Mapping[LostTo, Sequence[float]], lost: float) -> list[Lo
 def _first(parts: Sequence[LostPart]) -> LostTo | None:
     """Return the largest loss that is surely one."""
     lost = [each for each in parts if each.of != "computing" and each.share.value >= WORTH_NAMING]
-    sure = [each for each in lost if isinstance(each.share.low, Missing) or each.share.low > 0]
+    sure = [each for each in lost if each.share.ends is None or each.share.is_above(0)]
     return sure[0].of if sure else None
 
 

@@ -74,9 +74,10 @@ def count_words(devices: int, kind: str) -> str:
 
 def times_words(found: Bounded) -> str:
     """Return `1.62x (1.55-1.70)`."""
-    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+    if found.ends is None:
         return f"{times(found.value)} (one round)"
-    return f"{times(found.value)} ({times(found.low)[:-1]}-{times(found.high)[:-1]})"
+    low, high = found.ends
+    return f"{times(found.value)} ({times(low)[:-1]}-{times(high)[:-1]})"
 
 
 def name_loss(of: LostTo) -> str:

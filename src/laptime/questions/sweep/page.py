@@ -159,9 +159,10 @@ def _rest(curve: SweepCurve) -> tuple[str, ...]:
 
 def _empty(empty: Bounded) -> str:
     """Return the figure with its interval, or nothing where one round alone gives none."""
-    if isinstance(empty.low, Missing) or isinstance(empty.high, Missing) or empty.value <= 0:
+    if empty.ends is None or empty.value <= 0:
         return ""
-    return f"{taken(empty.value)} ({brief(max(0.0, empty.low))}-{brief(empty.high)} ms)"
+    low, high = empty.ends
+    return f"{taken(empty.value)} ({brief(max(0.0, low))}-{brief(high)} ms)"
 
 
 def _done(sweep: Sweep) -> str:

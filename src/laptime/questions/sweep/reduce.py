@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.record import Comparison, HeatResult
 from laptime.questions.scale.nouns import Bounded
@@ -19,7 +20,7 @@ ONE_ROUND = Missing("one round alone gives no interval")
 
 
 @dataclass(frozen=True, slots=True)
-class RatioPoint:
+class RatioPoint(IntervalFigure):
     """How many times as fast one lane is as another at one value of an axis."""
 
     value: float

@@ -392,9 +392,10 @@ def _crossovers(row: Mapping[str, Sequence[tuple[str, LaneResult]]], along: str 
 
 def bounded_words(at: Bounded) -> str:
     """Return a place on an axis with its interval: 48 (40-58)."""
-    if isinstance(at.low, Missing) or isinstance(at.high, Missing):
+    if at.ends is None:
         return f"about {brief(at.value)}"
-    return f"{brief(at.value)} ({brief(at.low)}-{brief(at.high)})"
+    low, high = at.ends
+    return f"{brief(at.value)} ({brief(low)}-{brief(high)})"
 
 
 def short(name: str) -> str:
@@ -416,7 +417,7 @@ def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
     best = max(sweep.curves, key=lambda each: each.best_items_per_s)
     at = (best.best_at,) if best.along is None else (best.best_at, best.along)
     step = next(found[cell.lane].step_ms for cell in sweep.cells if (cell.of, cell.at) == (best.of, at) and cell.lane)
-    is_sure = step is not None and not isinstance(step.low, Missing)
+    is_sure = step is not None and step.ends is not None
     says = f"{short(best.of)} {'is' if is_sure else 'seems'} fastest at {axis} {at[0]}{_along(sweep, best.along)}"
     if best.knee is not None and best.knee != best.best_at:
         says += f", and has 90 % of that rate from {axis} {best.knee} on"

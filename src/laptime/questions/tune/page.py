@@ -119,9 +119,8 @@ def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[
 
 
 def _between(each: SettingWorth) -> str:
-    if each.alone is None or isinstance(each.alone.low, Missing) or isinstance(each.alone.high, Missing):
-        return "-"
-    return f"{times(each.alone.low)} and {times(each.alone.high)}"
+    ends = None if each.alone is None else each.alone.ends
+    return "-" if ends is None else f"{times(ends[0])} and {times(ends[1])}"
 
 
 def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]:  # noqa: FBT001
@@ -322,7 +321,7 @@ def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
         if each.alone is None or each.alone.ratio <= 0:
             bars.append(Bar(each.word, None, words=each.reason or "", kind="failed"))
             continue
-        low, high = (None if isinstance(end, Missing) else end for end in (each.alone.low, each.alone.high))
+        low, high = each.alone.drawn_ends
         taken = " (in the winner)" * each.in_winner
         rows.append(ShownFactor(each.word + taken, each.alone.ratio, low, high, words=_bounded_words(each.alone)))
     rows.sort(key=lambda row: -row.value)

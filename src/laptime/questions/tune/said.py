@@ -119,9 +119,9 @@ def _standing(best: Words, gain: Gain | None, *, works: bool) -> Standing:
     """Return what the fresh heats show; a winner that failed in one of them is not confirmed."""
     if not best:
         return "no gain"
-    if not works or gain is None or isinstance(gain.factor.low, Missing):
+    if not works or gain is None or gain.factor.ends is None:
         return "not confirmed"
-    return "confirmed" if gain.factor.low > 1 else "no gain"
+    return "confirmed" if gain.factor.is_above(1) else "no gain"
 
 
 def _worths(
@@ -200,9 +200,9 @@ def _compare_winners(
 
 def times_words(factor: Factor) -> str:
     """Return a factor with its interval: 2.9x (2.7-3.1)."""
-    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
+    if factor.ends is None:
         return times(factor.ratio)
-    low, high = (times(each).removesuffix("x") for each in (factor.low, factor.high))
+    low, high = (times(each).removesuffix("x") for each in factor.ends)
     return f"{times(factor.ratio)} ({low}-{high})"
 
 

@@ -49,7 +49,7 @@ def script_findings(answer: WatchAnswer, machine: Machine, *, is_quiet: bool) ->
         if isinstance(first.loop, TrainingLoop):
             found = _ranked(first, first.loop, machine, is_quiet=is_quiet)
     skew = answer.skew
-    if skew is not None and skew.spread >= SKEWED and not isinstance(skew.low, Missing) and skew.low > 1:
+    if skew is not None and skew.spread >= SKEWED and skew.is_above(1):
         found.insert(0, _skewed(skew))
     return tuple(found)
 

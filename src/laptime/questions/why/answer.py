@@ -124,9 +124,9 @@ def _gains(row: Remedy, margin: float) -> bool:
     factor = row.measured
     if factor is None or factor.ratio <= 1 + margin:
         return False
-    if isinstance(factor.low, Missing):
+    if factor.ends is None:
         return not isinstance(row.predicted, Missing) and row.predicted > 1 + margin
-    return factor.low > 1
+    return factor.is_above(1)
 
 
 def find_distrust(facts: WhyFacts) -> str | None:
@@ -138,21 +138,19 @@ def find_distrust(facts: WhyFacts) -> str | None:
     if step is None or not steps:
         return f"the lane as it is did not finish: {facts.lane.reason or 'no heat of it gave a figure'}"
     apart = max(steps) / min(steps) - 1
-    if not isinstance(step.low, Missing) and not isinstance(step.high, Missing):
-        half = (step.high - step.low) / 2 / step.median
+    if step.half is not None:
+        half = step.half / step.median
         if half > WIDEST and apart > WIDEST:
             return (
                 f"the step of the lane as it is varies by {percent(apart)} from heat to heat, so that it is known to "
                 f"\N{PLUS-MINUS SIGN}{percent(half)} only: something else works on this machine"
             )
     factors = [trial.factor for trial in facts.trials.values() if trial.factor is not None]
-    known = [each for each in factors if not isinstance(each.low, Missing)]
+    known = [each for each in factors if each.ends is not None]
     if len(known) > 1 and all(_spans_all(each) for each in known):
         return f"each of {len(known)} experiments may be {times(SQRT_2)} faster or slower: the noise hides every gain"
     return None
 
 
 def _spans_all(factor: Factor) -> bool:
-    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
-        return False
-    return factor.low < 1 / SQRT_2 and factor.high > SQRT_2
+    return factor.ends is not None and factor.ends[0] < 1 / SQRT_2 and factor.ends[1] > SQRT_2

@@ -91,13 +91,13 @@ class WhyFacts:
         """Whether an experiment's whole interval is above the bound: then what it changed was a cause."""
         factor = self.factor(name)
         bound = 1 + self.margin if least is None else least
-        return factor is not None and not isinstance(factor.low, Missing) and factor.low > bound
+        return factor is not None and factor.is_above(bound)
 
     def stays(self, name: str, least: float | None = None) -> bool:
         """Whether an experiment's whole interval is below the bound: then what it changed is not a cause."""
         factor = self.factor(name)
         bound = 1 + self.margin if least is None else least
-        return factor is not None and not isinstance(factor.high, Missing) and factor.high < bound
+        return factor is not None and factor.is_below(bound)
 
     def pauses(self) -> Pauses | None:
         return find_pauses(self.lane)
@@ -317,7 +317,7 @@ def _untried(facts: WhyFacts, cause: str, sign: Signature, experiments: Sequence
 
 def _exceeds_noise(factor: Factor) -> bool:
     """Whether a gain is larger than the spread of its heats: an interval that holds 1 says nothing. None is unknown."""
-    return isinstance(factor.low, Missing) or factor.low > 1
+    return factor.ends is None or factor.is_above(1)
 
 
 def _joined(first: str, then: str) -> str:
@@ -332,12 +332,12 @@ def mean_factor(ratios: Sequence[float]) -> Factor:
 
 def figures(factor: Factor) -> list[float | None]:
     """Return a factor and its interval, as evidence."""
-    ends = (None if isinstance(end, Missing) else end for end in (factor.low, factor.high))
-    return [factor.ratio, *ends]
+    return [factor.ratio, *factor.drawn_ends]
 
 
 def between(factor: Factor) -> str:
     """Return a factor and its interval in words."""
-    if isinstance(factor.low, Missing) or isinstance(factor.high, Missing):
+    if factor.ends is None:
         return f"{times(factor.ratio)} (no interval)"
-    return f"{times(factor.ratio)} ({times(factor.low)[:-1]} to {times(factor.high)[:-1]})"
+    low, high = factor.ends
+    return f"{times(factor.ratio)} ({times(low)[:-1]} to {times(high)[:-1]})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 
 Standing = Literal["proven", "likely", "ruled out", "not testable here", "not tested"]
@@ -37,7 +38,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class Factor(IntervalFigure):
     """A factor on the items per second of the lane in question; `low` and `high` bound it."""
 
     ratio: float
@@ -84,7 +85,7 @@ class StepPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(IntervalFigure):
     """The speed of one stage alone; `low` and `high` bound it. The lowest of the three stages binds."""
 
     stage: Stage

@@ -179,9 +179,9 @@ def _ceiling(ceiling: Ceiling, items: str) -> str:
 
 
 def _spread(ceiling: Ceiling, rate: float) -> str:
-    if isinstance(ceiling.low, Missing) or isinstance(ceiling.high, Missing) or not rate:
+    if ceiling.half is None or not rate:
         return ""
-    half = (ceiling.high - ceiling.low) / 2 / rate
+    half = ceiling.half / rate
     return f" \N{PLUS-MINUS SIGN}{percent(half)}" if half <= 1 else " (from two heats that differ)"
 
 
@@ -263,12 +263,11 @@ def remedy_sections(remedies: Sequence[Remedy], width: int, *, color: bool) -> l
 def measured_words(measured: Factor) -> str:
     """Return a factor, with half its interval if it has one."""
     ratio = f"{factor(measured.ratio)}x"
-    if isinstance(measured.low, Missing) or isinstance(measured.high, Missing):
+    if measured.ends is None or measured.half is None:
         return f"{ratio} (one pair)"
-    half = (measured.high - measured.low) / 2
-    if half > WIDE * measured.ratio:
-        return f"{ratio} ({factor(measured.low)}-{factor(measured.high)})"
-    return f"{ratio} \N{PLUS-MINUS SIGN}{factor(half, measured.ratio)}"
+    if measured.half > WIDE * measured.ratio:
+        return f"{ratio} ({'-'.join(map(factor, measured.ends))})"
+    return f"{ratio} \N{PLUS-MINUS SIGN}{factor(measured.half, measured.ratio)}"
 
 
 def _remedy_table(tried: Sequence[Remedy], width: int, *, color: bool) -> list[str]:
@@ -305,9 +304,7 @@ def _measured(remedy: Remedy) -> Cell:
 
 
 def _style(measured: Factor) -> Style:
-    if not isinstance(measured.low, Missing) and measured.low > 1:
-        return "good"
-    return "bad" if not isinstance(measured.high, Missing) and measured.high < 1 else ""
+    return "good" if measured.is_above(1) else "bad" if measured.is_below(1) else ""
 
 
 def _code_lines(tried: Iterable[Remedy], width: int) -> list[str]:
@@ -368,7 +365,7 @@ def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
         if isinstance(each.items_per_s, Missing):
             bars.append(Bar(each.stage, None, words=each.items_per_s.missing, kind="failed"))
             continue
-        low, high = (None if isinstance(end, Missing) else end for end in (each.low, each.high))
+        low, high = each.drawn_ends
         words = f"{number(each.items_per_s)}{', which binds' if each.binds else ''}"
         bars.append(Bar(each.stage, each.items_per_s, low, high, words, "best" if each.binds else "lane"))
     title, says = "The three ceilings", f"{record.workload.items} per second of each stage alone. The lowest binds."
@@ -384,7 +381,7 @@ def _gain_figures(why: Why) -> list[Figure]:
     measured.sort(key=lambda each: (not each[0].recommended, -each[1].ratio))
     rows = []
     for remedy, found in measured[:GAINS_MOST]:
-        low, high = (None if isinstance(end, Missing) else end for end in (found.low, found.high))
+        low, high = found.drawn_ends
         rows.append(ShownFactor(_remedy_name(remedy), found.ratio, low, high, words=_factor_words(found)))
     says = "Each was raced against the lane as it is. The line is the estimate, the band its 95 % interval."
     return [Figure("What it would gain, as measured", Factors(short_name(why.lane), tuple(rows)), says)] if rows else []
@@ -429,9 +426,9 @@ def _remedy(remedy: Remedy) -> tuple[str, ...]:
 
 
 def _factor_words(found: Factor) -> str:
-    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
+    if found.ends is None:
         return f"{factor(found.ratio)}x"
-    return f"{factor(found.ratio)}x ({factor(found.low)}-{factor(found.high)})"
+    return f"{factor(found.ratio)}x ({'-'.join(map(factor, found.ends))})"
 
 
 def _causes_figure(why: Why) -> Figure:

@@ -78,7 +78,7 @@ def measuring_error(facts: WhyFacts) -> Verdict:
     start = mean_factor(starts)
     told: dict[str, Any] = {"first_window": figures(start), "first_step_ms": facts.lane.first_step_ms}
     says = f"in the first window a step takes {between(start)} what it takes later"
-    if not isinstance(start.low, Missing) and start.low > SLOW_START:
+    if start.is_above(SLOW_START):
         return Verdict(MEASURING_ERROR, "proven", f"{says}; laptime counts from where it is steady", told)
     return judge(facts, MEASURING_ERROR, _first_step(facts, start, says, told))
 
@@ -506,7 +506,7 @@ def _apart(facts: WhyFacts, is_disturbed: Callable[[Window], bool | None]) -> Fa
 
 
 def _is_slower(apart: Factor, margin: float) -> bool:
-    return not isinstance(apart.low, Missing) and apart.low > 1 + margin
+    return apart.is_above(1 + margin)
 
 
 def _reading_in(facts: WhyFacts, name: str, is_so: Callable[[float], bool]) -> Callable[[Window], bool | None]:
