@@ -6,7 +6,7 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-quick lint types tests docs schema attack test-matrix test-pytorch lock bench clean help
+.PHONY: race test test-quick lint types tests docs schema signatures attack test-matrix test-pytorch lock bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
 	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make schema  write docs/record.schema.json, the JSON Schema of a record"
+	@echo "make signatures  write src/laptime/library/functions.pyi, the typed functions of the library"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with one framework alone, or the lowest or newest dependencies, and their tests"
 	@echo "make test-pytorch VERSION=2.0.1 PYTHON=python3.8   watched scripts under that release of PyTorch"
@@ -68,6 +69,11 @@ docs: $(VENV)/.installed-docs
 schema: $(VENV)/.installed
 	$(BIN)/python -c "from pathlib import Path; from laptime.store.schema import schema_text; \
 		Path('docs/record.schema.json').write_text(schema_text())"
+
+# What editors and type checkers read of the library's functions, made from the table of options.
+signatures: $(VENV)/.installed
+	$(BIN)/python -c "from pathlib import Path; from laptime.library import functions, signatures; \
+		Path('src/laptime/library/functions.pyi').write_text(signatures.stub_text(functions.FUNCTIONS))"
 
 # The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev

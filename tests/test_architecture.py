@@ -275,9 +275,11 @@ MAY_LIST_QUESTIONS = {
     "__init__.py": "the public names",
     "api.py": "its own functions",
     "library/__init__.py": "the public names",
+    "library/functions.py": "the public names",
     "cli/main.py": "the table of commands, which starts without the table of questions",
     "library/saved.py": "what a type checker reads, compared below",
     "model/ask.py": "which of its fields means which question",
+    "model/options.py": "which questions take an option",
     "planner/settings.py": "why a setting is refused, question by question",
 }
 

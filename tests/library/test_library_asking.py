@@ -11,8 +11,12 @@ import pytest
 import laptime
 from laptime.cli.main import find_command
 from laptime.errors import UsageError
-from laptime.library.asking import ARGUMENTS, OF_A_GATE, check_call, make_ask, options_as_arguments
-from laptime.model.ask import WHY_BUDGET_S, Ask, FullAsk, TypePrice
+from laptime.library.asking import check_call, make_ask, options_as_arguments
+from laptime.model.ask import Ask, FullAsk, TypePrice
+from laptime.model.options import options_of
+from laptime.questions.scale.nouns import ScaleAsk
+from laptime.questions.sweep.nouns import SweepAsk
+from laptime.questions.tune.nouns import TuneAsk
 
 
 def test_what_is_left_out_is_as_on_the_command_line():
@@ -51,7 +55,7 @@ def test_a_list_of_trainings_races_these():
 
 
 def test_whole_trainings_have_arguments_of_their_own():
-    asked = make_ask("cifar-cnn", "cpu", trains=True, laps=2, lr=1e-3, batch=[64, 128], until_accuracy="70%", seeds=3)
+    asked = make_ask("cifar-cnn", "cpu", "train", laps=2, lr=1e-3, batch=[64, 128], until_accuracy="70%", seeds=3)
     assert (asked.lanes, asked.full) == (("cpu",), FullAsk(2, None, 3, 0.7, (1e-3,), (64, 128)))
 
 
@@ -134,12 +138,62 @@ def test_a_call_has_the_options_of_its_command(name):
     assert options - OF_THE_TERMINAL - OF_LANES - SHORT == named
 
 
-@pytest.mark.parametrize("name", ["race", "train", "infer", "why", "scale", "profile", "plan"])
-def test_every_argument_of_a_question_can_be_read(name):
-    named = set(inspect.signature(getattr(laptime, name)).parameters) - {"progress", "what", "lanes"}
-    assert named <= ARGUMENTS.keys() | OF_A_GATE
+@pytest.mark.parametrize(
+    "name", ["race", "train", "infer", "why", "scale", "tune", "sweep", "profile", "plan", "watch"]
+)
+def test_a_signature_has_the_options_of_the_table(name):
+    """At run time, with their types: `help(laptime.race)` lists them."""
+    given = inspect.signature(getattr(laptime, name)).parameters.values()
+    named = {each.name: each.annotation for each in given if each.kind is each.KEYWORD_ONLY}
+    assert list(named) == [row.name for row in options_of(name) if row.only != "command"]
+    assert named["label"] == "str | None"
+    assert inspect.Parameter.VAR_KEYWORD not in {each.kind for each in given}
 
 
-def test_the_budget_of_why_is_that_of_the_command_line():
-    (budget,) = [each for each in find_command("why").params if each.name == "budget"]
-    assert budget.type.convert(budget.default, None, None) == WHY_BUDGET_S
+def test_what_no_function_takes_is_an_error_of_python():
+    with pytest.raises(TypeError, match=r"laptime.infer\(\) got an unexpected keyword argument 'margin'"):
+        laptime.infer("cifar-cnn", "fake/cpu", margin=0.1)
+
+
+@pytest.mark.parametrize("name", ["race", "infer", "why", "scale", "tune", "sweep"])
+def test_a_budget_is_by_default_that_of_the_command(name):
+    (budget,) = [each for each in find_command(name).params if each.name == "budget"]
+    assert budget.type.convert(budget.default, None, None) == make_ask("cifar-cnn", (), name).budget_s
+
+
+@pytest.mark.parametrize(
+    ("question", "given", "asked"),
+    [
+        ("scale", {"devices": [1, 2], "both": True}, Ask(scale=ScaleAsk((1, 2), ("both",)))),
+        (
+            "tune",
+            {"allow": "batch,precision", "aim": "energy"},
+            Ask(tune=TuneAsk(("batch", "precision"), (), None, "energy")),
+        ),
+        ("sweep", {"batch": [8, 16], "items": 500}, Ask(items=500, sweep=SweepAsk(batch="8,16"))),
+        ("sweep", {"items": "500,1000", "width": [0.5, 2]}, Ask(sweep=SweepAsk(items="500,1000", width="0.5,2"))),
+        ("train", {"laps": 3}, Ask(full=FullAsk(laps=3))),
+        ("infer", {}, Ask(infer=True)),
+        ("profile", {}, Ask(profile=True)),
+    ],
+)
+def test_a_question_has_options_of_its_own(question, given, asked):
+    """Also of an Ask that does not say them yet."""
+    assert make_ask(Ask(items=asked.items), (), question, **{k: v for k, v in given.items() if v != 500}) == asked
+    assert (
+        make_ask(
+            "cifar-cnn", (), question, **given, **({"budget": 60} if question in {"scale", "tune", "sweep"} else {})
+        )
+        == asked
+    )
+
+
+def test_an_ask_that_says_them_takes_no_others():
+    with pytest.raises(UsageError) as caught:
+        make_ask(Ask(scale=ScaleAsk((1, 2))), (), "scale", devices=[1, 4])
+    assert caught.value.hint == "Set them in its ScaleAsk."
+
+
+def test_an_axis_is_a_text_or_a_list():
+    with pytest.raises(UsageError, match=r"batch=8: expected a text such as '1..64', or a list of numbers"):
+        make_ask("cifar-cnn", (), "sweep", batch=8)

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import laptime
+from laptime.library import functions
+from laptime.library.signatures import stub_text
 
 PROGRAM = Path(__file__).with_name("typed_program.py")
 
@@ -20,6 +22,12 @@ def check(*command, cwd):
 
 def test_laptime_says_that_it_is_typed():
     assert Path(laptime.__file__).with_name("py.typed").is_file()
+
+
+def test_the_stub_is_what_the_table_makes():
+    """`make signatures` writes it again."""
+    stub = Path(functions.__file__).with_suffix(".pyi")
+    assert stub.read_text(encoding="utf-8") == stub_text(functions.FUNCTIONS)
 
 
 def test_mypy_agrees(tmp_path):

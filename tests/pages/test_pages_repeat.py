@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import pytest
 import records
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from laptime.cli.asking import make_infer_ask, make_race_ask, make_script_ask, make_training_ask
+from laptime.cli.asking import make_ask
 from laptime.cli.main import find_command
-from laptime.model.ask import Ask
+from laptime.model import options
+from laptime.model.ask import Ask, TypePrice
+from laptime.model.options import options_of
 from laptime.pages.listing import repeat_words
-from laptime.questions.scale.command import make_scale_ask
-from laptime.questions.sweep.command import make_sweep_ask
-from laptime.questions.tune.command import make_tune_ask
 
 ASKED = (
     "race cifar-cnn torch/cpu --budget 20s --margin 0.1",
@@ -29,16 +30,6 @@ ASKED = (
     "scale cifar-cnn torch/cpu --devices 1,2 --both --budget 60s",
 )
 
-
-MAKERS = {
-    "race": make_race_ask,
-    "train": make_training_ask,
-    "infer": make_infer_ask,
-    "why": make_script_ask,
-    "tune": make_tune_ask,
-    "sweep": make_sweep_ask,
-    "scale": make_scale_ask,
-}
 OF_THE_COMMAND = {"as_json", "quiet", "details", "dry_run", "against", "trust", "fail_above"}
 
 
@@ -47,7 +38,7 @@ def ask_of(words: str) -> tuple[str, Ask]:
     name, *typed = shlex.split(words.removeprefix("laptime "))
     command = find_command(name)
     with command.make_context(name, typed) as context:
-        return name, MAKERS[name]({key: told for key, told in context.params.items() if key not in OF_THE_COMMAND})
+        return name, make_ask(name, {key: told for key, told in context.params.items() if key not in OF_THE_COMMAND})
 
 
 @pytest.mark.parametrize("words", ASKED)
@@ -57,3 +48,56 @@ def test_the_command_asks_the_same_again(words):
     again = repeat_words(kept)
     assert again.startswith("laptime ")
     assert ask_of(again) == (command, ask), again
+
+
+WORD = st.text("abcxyz019._-/", min_size=1, max_size=8).filter(lambda word: word[0] != "-")
+FIGURE = st.floats(0.001, 0.999) | st.floats(1e-7, 1e-3)
+AXIS = st.sampled_from(("1..64", "8,16,24", "0.5..2"))
+# Values of each kind, as its readers return them.
+VALUES = {
+    options.FLAG: st.just(value=True),
+    options.COUNT: st.integers(1, 99),
+    options.NUMBER: FIGURE | st.floats(1, 1e9),
+    options.DURATION: st.floats(0.1, 604_800),
+    options.SHARE: FIGURE,
+    options.ITEMS: st.integers(0, 1_000_000),
+    options.COUNTS: st.lists(st.integers(1, 4096), min_size=1, max_size=3, unique=True).map(tuple),
+    options.NUMBERS: st.lists(FIGURE, min_size=1, max_size=3, unique=True).map(tuple),
+    options.NAME: WORD,
+    options.WORDS: st.lists(WORD, min_size=1, max_size=3).map(tuple),
+    options.SETTING: st.lists(WORD, min_size=1, max_size=3).map(tuple),
+    options.PATH: st.text(min_size=1, max_size=9).filter(lambda text: "\0" not in text),
+    options.CLUSTER: st.sampled_from(("ray", "slurm", "ray://head:10001")),
+    options.PLACES: st.sampled_from(("ray", "torchrun")),
+    options.PRICES: st.dictionaries(WORD, FIGURE, min_size=1).map(
+        lambda prices: tuple(TypePrice(*each) for each in prices.items())
+    ),
+    options.AIM: st.sampled_from(("time", "energy", "money")),
+    options.COUNTS_AXIS: AXIS,
+    options.NUMBERS_AXIS: AXIS,
+    options.ITEMS_AXIS: AXIS | st.integers(0, 1_000_000),
+}
+
+
+@st.composite
+def asks(draw):
+    """Draw a question and any options of it; those of a label and of a library's script are no part of the words."""
+    question = draw(st.sampled_from(options.TRAINED))
+    rows = [row for row in options_of(question) if row.fills and row.is_repeated and row.only != "library"]
+    wanted = draw(st.lists(st.sampled_from(rows), unique_by=lambda row: row.name))
+    values = {row.name: draw(VALUES[row.kind]) for row in wanted}
+    subject = {"what": draw(st.sampled_from(("cifar-mlp", "my.py:training"))), "lanes": ("torch/cpu", "cuda/best")}
+    if question in {"race", "why"}:
+        subject |= {"what": draw(st.sampled_from(("train.py", ""))), "lanes": ("cpu",)}
+        subject["command"] = ("--", "-x", *draw(st.lists(st.text(max_size=5), max_size=2)))
+    return question, options.make_ask(question, values, **subject)
+
+
+@settings(max_examples=150, deadline=None)
+@given(asks())
+def test_no_option_is_lost(asked):
+    """Whatever was asked of whichever question: its command, parsed again, asks the same."""
+    question, ask = asked
+    name = {"train": "full"}.get(question, question)
+    again = repeat_words(replace(records.record((records.FIRST,)), question=name, ask=ask))
+    assert ask_of(again) == (question, ask), again

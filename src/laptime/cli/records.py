@@ -5,20 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import time
 import webbrowser
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import FIELDS, ItemCount
+from laptime.cli.asking import FIELDS, OfKind
 from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_target, complete_what
 from laptime.cli.main import Command
 from laptime.cli.output import emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
 from laptime.errors import UsageError
+from laptime.model.options import ITEMS, parse_items
 from laptime.model.quantities import parse_duration
 from laptime.model.record import Record, Selection
 
@@ -263,6 +265,7 @@ Data is made once for each workload and kept in laptime's cache folder (in the f
 laptime/data). WHAT is a built-in workload (`laptime workloads`), NAME a set as `laptime data list` shows it. Data of
 your own is given to a race by --data, and is never touched.
 """
+SIZES = replace(ITEMS, name="N|all", of_text=partial(parse_items, refusal="is not a count above 0, nor 'all'"))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as JSON.")
 
 
@@ -300,7 +303,7 @@ def list_sets(*, details: bool, as_json: bool) -> None:
 @click.argument("what")
 @click.option(
     "--items",
-    type=ItemCount("N|all", "is not a count above 0, nor 'all'"),
+    type=OfKind(SIZES),
     help="How many training items: a count, or all that were published.",
 )
 @AS_JSON

@@ -1,7 +1,20 @@
 """`import laptime` as a library: functions that ask a question, and results that print as their page."""
 
 from laptime.library.blocks import WatchedBatches, Watching, steps, watching
-from laptime.library.calls import devices, doctor, infer, plan, profile, race, resume, train, watch, why
+from laptime.library.calls import devices, doctor, resume
+from laptime.library.functions import (
+    forecast,
+    infer,
+    plan,
+    profile,
+    race,
+    scale,
+    sweep,
+    train,
+    tune,
+    watch,
+    why,
+)
 from laptime.library.results import (
     DevicesResult,
     DoctorResult,
@@ -19,10 +32,7 @@ from laptime.library.results import (
 )
 from laptime.library.saved import compare, history, load, records, report
 from laptime.questions.compare.call import CompareResult, HistoryResult
-from laptime.questions.forecast.call import ForecastResult, forecast
-from laptime.questions.scale.call import scale
-from laptime.questions.sweep.call import sweep
-from laptime.questions.tune.call import tune
+from laptime.questions.forecast.call import ForecastResult
 
 __all__ = [
     "CompareResult",

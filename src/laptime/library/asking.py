@@ -8,17 +8,17 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from laptime import api
 from laptime.errors import UsageError
 from laptime.library.notebook import file_of_cells, find_shell, is_of_a_cell
-from laptime.model.ask import DEFAULT_WORKLOAD, Ask, FullAsk, TypePrice
-from laptime.model.plan import find_launcher
-from laptime.model.quantities import parse_duration, parse_share
+from laptime.model import options
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask
+from laptime.model.options import ASK_PARTS, OPTIONS, PLAIN_ASKS, PLAN, find_option, options_of, set_values
 from laptime.model.questions import find_question
 from laptime.model.record import Record
 
@@ -27,194 +27,56 @@ What: TypeAlias = OneTraining | Ask
 Trainings: TypeAlias = Sequence[OneTraining]
 LaneNames: TypeAlias = str | Sequence[str]
 DurationLike: TypeAlias = str | float
+Items: TypeAlias = int | Literal["all"]
+PathLike: TypeAlias = str | os.PathLike[str]
 ShareLike: TypeAlias = str | float
 
-OTHER_NAMES = {"framework": "frameworks", "for": "aim"}  # what a call names otherwise than the command
-OF_A_GATE = {"against", "fail_above", "trust"}
-OPTION = re.compile(r"(?<!\S)--([a-z]+(?:-[a-z]+)*)")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def read_duration(value: object) -> float:
-    if not (_is_number(value) or isinstance(value, str)):
-        raise ValueError("expected seconds, or a text such as '60s', '2m' or '1h'")
-    return parse_duration(value) if isinstance(value, str) else read_number(value)
-
-
-def read_share(value: object) -> float:
-    if not (_is_number(value) or isinstance(value, str)):
-        raise ValueError("expected a number such as 0.03, or a text such as '3%'")
-    return parse_share(value if isinstance(value, str) else f"{value:.12f}".rstrip("0").rstrip("."))
-
-
-def read_number(value: object) -> float:
-    if not _is_number(value):
-        raise ValueError("expected a number")
-    return float(value)  # type: ignore[arg-type]
-
-
-def read_count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("expected a whole number")
-    return value
-
-
-def read_flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("expected True or False")
-    return value
-
-
-def read_items(value: object) -> int:
-    """Return a number of items; 0 is all."""
-    if value == "all":
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError("expected a whole number from 1, or 'all'")
-    return value
-
-
-def read_path(value: object) -> str:
-    if not isinstance(value, str | os.PathLike):
-        raise TypeError("expected a path")
-    return str(os.fspath(value))
-
-
-def read_label(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("expected a name, such as 'main'")
-    return value
-
-
-def read_cluster(value: object) -> str:
-    if value == "torchrun":
-        raise ValueError("expected 'ray' or 'slurm': torchrun starts the command laptime, not a function")
-    if not isinstance(value, str) or find_launcher(value) is None:
-        raise ValueError("expected 'ray', 'ray://host:10001' or 'slurm'; devices are named as lanes")
-    return value
-
-
-def read_prices(value: object) -> tuple[TypePrice, ...]:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise ValueError("expected a price for each type, such as {'small': 0.1}")
-    return tuple(TypePrice(name, read_number(price)) for name, price in value.items())
-
-
-def read_words(value: object) -> tuple[str, ...]:
-    words = value.split(",") if isinstance(value, str) else value
-    if not isinstance(words, Sequence) or not all(isinstance(each, str) for each in words):
-        raise ValueError("expected names, such as ['host', 'rapl']")
-    return tuple(words)
-
-
-def read_command(value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
-        raise ValueError("expected a list of words, such as ['--epochs', '3']")
-    return tuple(value)
-
-
-def read_counts(value: object) -> tuple[int, ...]:
-    return tuple(map(read_count, value if isinstance(value, Sequence) else [value]))
-
-
-def read_numbers(value: object) -> tuple[float, ...]:
-    return tuple(map(read_number, value if isinstance(value, Sequence) else [value]))
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of a call: which field of an `Ask` (or of its `FullAsk`) it sets, and how it is read."""
-
-    field: str
-    read: Callable[[object], Any]
-
-
-FULL_FIELDS = {each.name for each in fields(FullAsk)}
-ARGUMENTS = {
-    "heats": Argument("heats", read_count),
-    "budget": Argument("budget_s", read_duration),
-    "margin": Argument("margin", read_share),
-    "seed": Argument("seed", read_count),
-    "pretrained": Argument("pretrained", read_flag),
-    "patience": Argument("patience_s", read_duration),
-    "watchdog": Argument("watchdog_s", read_duration),
-    "data": Argument("data", read_path),
-    "items": Argument("items", read_items),
-    "every": Argument("every", read_flag),
-    "sensors": Argument("sensors", read_words),
-    "sensor_rate": Argument("sensors_hz", read_number),
-    "price": Argument("price_per_kwh", read_number),
-    "rate": Argument("rate_per_hour", read_number),
-    "profile": Argument("profile", read_flag),
-    "alone": Argument("alone", read_flag),
-    "label": Argument("label", read_label),
-    "laps": Argument("laps", read_count),
-    "steps_per_lap": Argument("steps_per_lap", read_count),
-    "seeds": Argument("seeds", read_count),
-    "until_accuracy": Argument("until_accuracy", read_share),
-    "lr": Argument("learning_rates", read_numbers),
-    "batch": Argument("batches", read_counts),
-    "devices": Argument("devices", read_counts),
-    "weak": Argument("growth", read_flag),
-    "strong": Argument("growth", read_flag),
-    "both": Argument("growth", read_flag),
-    "allow": Argument("tune", read_words),
-    "frameworks": Argument("tune", read_words),
-    "arguments": Argument("command", read_command),
-    "steps": Argument("steps", read_count),
-    "on": Argument("on", read_cluster),
-    "each": Argument("each", read_label),
-    "prices": Argument("prices", read_prices),
+# What an argument is called whose option has another name.
+ARGUMENT_OF = {
+    **{row.option: row.name for row in OPTIONS if row.only != "command"},
+    "--framework": "frameworks",  # of `laptime devices` and `laptime doctor`
 }
+OPTION = re.compile(r"(?<!\S)--[a-z]+(?:-[a-z]+)*")
 
 
-def make_ask(
-    what: What | Trainings,
-    lanes: LaneNames,
-    before: Record | None = None,
-    *,
-    found_as: str | None = None,
-    trust: str | None = None,
-    trains: bool = False,
-    **given: object,
-) -> Ask:
-    """Return the ask of a call. An argument that is None or False was left out; the defaults are those of `Ask`.
+def make_ask(what: What | Trainings, lanes: LaneNames, question: str = "race", **given: object) -> Ask:
+    """Return the ask of a call. An argument that is None or False was left out, and has the default of the command.
 
-    The trainings of a list race each other. If the call `trains` whole, what `FullAsk` holds is set there. The race of
-    a record `before`, which was `found_as` that name, is asked for as it was.
+    The trainings of a list race each other.
     """
-    given = {name: value for name, value in given.items() if value is not None and value is not False}
-    named = read_lanes(lanes)
-    if before is not None:
-        return _ask_again(before, what, named, found_as=found_as, trust=trust, **given)
-    if trust is not None:
-        raise UsageError("trust is for a record that is run again", "laptime.race(against=ID, trust=ID)")
+    read, named = read_arguments(question, given), read_lanes(lanes)
     if isinstance(what, Ask):
-        _refuse_both([*given, *(["lanes"] if named else [])])
-        return what
-    read = {name: read_argument(name, value) for name, value in given.items()}
-    found = {ARGUMENTS[name].field: value for name, value in read.items()}
-    of_full = {field: found.pop(field) for field in FULL_FIELDS & found.keys()} if trains else {}
-    full = FullAsk(**of_full) if trains else None
+        _refuse_both([*(name for name in read if not find_option(question, name).part), *(["lanes"] if named else [])])
+        return _complete(what, question, read)
     first, *others = [name_subject(each) for each in _listed(what)]
-    return Ask(what=first, others=tuple(others), lanes=named, full=full, **found)
+    return options.make_ask(question, read, what=first, others=tuple(others), lanes=named)
 
 
-def _ask_again(
-    before: Record,
-    what: object,
-    lanes: Sequence[str],
-    *,
-    found_as: str | None = None,
-    trust: str | None = None,
-    **given: object,
+def _complete(ask: Ask, question: str, read: Mapping[str, object]) -> Ask:
+    """Return an ask that means a question, with what was given of the part that only this question has."""
+    if question == PLAN:
+        return ask
+    check_call(ask, question)
+    plain = PLAIN_ASKS.get(question, ask)
+    part = next((name for name in ASK_PARTS if getattr(plain, name) is not None), None)
+    if part is None:
+        return ask if plain is ask else replace(ask, infer=plain.infer, profile=plain.profile)
+    asked = getattr(ask, part)
+    if asked is None:
+        return set_values(replace(ask, **{part: getattr(plain, part)}), question, read)
+    if read:
+        says = "an Ask has all arguments in it, and others were given too"
+        raise UsageError(says, f"Set them in its {type(asked).__name__}.")
+    return ask
+
+
+def ask_again(
+    before: Record, what: object, lanes: LaneNames, *, found_as: str | None, trust: str | None, given: Mapping[str, Any]
 ) -> Ask:
-    """Return the ask that runs a recorded race again. Refuse what would change it."""
-    label = None if (named := given.pop("label", None)) is None else read_argument("label", named)
-    changing = [*(["what"] if what != DEFAULT_WORKLOAD else []), *(["lanes"] if lanes else []), *given]
+    """Return the ask that runs a recorded race again, which was `found_as` that name. Refuse what would change it."""
+    changed = [name for name, value in given.items() if value is not None and value is not False and name != "label"]
+    changing = [*(["what"] if what != DEFAULT_WORKLOAD else []), *(["lanes"] if read_lanes(lanes) else []), *changed]
+    label = None if (named := given.get("label")) is None else read_argument("label", named)
     if changing:
         says = f"against runs a race again as it was, and {', '.join(changing)} would change it"
         raise UsageError(says, "Leave it out, or race without against and then: laptime.compare(before, result).")
@@ -268,11 +130,7 @@ def options_as_arguments() -> Iterator[None]:
 
 
 def _as_arguments(sentence: str) -> str:
-    def replaced(found: re.Match[str]) -> str:
-        name = OTHER_NAMES.get(found[1], found[1].replace("-", "_"))
-        return name if name in {*ARGUMENTS, *OTHER_NAMES.values(), *OF_A_GATE} else found[0]
-
-    return OPTION.sub(replaced, sentence)
+    return OPTION.sub(lambda found: ARGUMENT_OF.get(found[0], found[0]), sentence)
 
 
 def _refuse_both(names: Sequence[str]) -> None:
@@ -280,9 +138,17 @@ def _refuse_both(names: Sequence[str]) -> None:
         raise UsageError(f"an Ask has all arguments in it, and {', '.join(names)} was given too", "Set it in the Ask.")
 
 
-def read_argument(name: str, value: object) -> Any:
+def read_arguments(question: str, given: Mapping[str, object]) -> dict[str, Any]:
+    """Return what was given of a question's arguments, read; what is None or False was left out."""
+    for name in given.keys() - {row.name for row in options_of(question) if row.only != "command"}:
+        raise TypeError(f"laptime.{question}() got an unexpected keyword argument '{name}'")
+    wanted = {name: value for name, value in given.items() if value is not None and value is not False}
+    return {name: read_argument(name, value, question) for name, value in wanted.items()}
+
+
+def read_argument(name: str, value: object, question: str = "race") -> Any:
     try:
-        return ARGUMENTS[name].read(value)
+        return find_option(question, name).kind.of_value(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name}={value!r}: {error}", f"help(laptime.race) says what {name} is.") from None
 

@@ -157,7 +157,7 @@ class StepsBlock(Watching):
     """A block that the first loop of `laptime.steps` began. It ends with its last pass, once its result is wanted."""
 
     def __init__(self) -> None:
-        super().__init__(make_ask(_program(), ()), progress=False)
+        super().__init__(make_ask(_program(), (), "watch"), progress=False)
         self.passes = 0  # that run now
         self._pid = os.getpid()
         self._ended_s: float | None = None
@@ -236,7 +236,7 @@ def watching(
     each batch. Outside of such a block they note nothing. An exception in the block passes through, and the record is
     saved all the same. `label` names the record, `sensors` are those to read, `progress` shows how far it is.
     """
-    return Watching(make_ask(_program(), (), label=label, sensors=sensors), progress=progress)
+    return Watching(make_ask(_program(), (), "watch", label=label, sensors=sensors), progress=progress)
 
 
 def steps(batches: Iterable[Batch]) -> WatchedBatches[Batch]:

@@ -1,75 +1,64 @@
 """The functions of `import laptime` that run something. Each asks one question and returns its result.
 
-Arguments that several functions share are explained once, in `race` and on docs/library.md. An argument that is left
-out has the default of the command line.
+Their options are those of the table, with the defaults of the command line; `functions.pyi` has their types. Arguments
+that several functions share are explained once, in `race` and on docs/library.md.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from laptime import api
 from laptime.errors import StoreError, UsageError
 from laptime.library.asking import (
     DurationLike,
     LaneNames,
+    PathLike,
     ShareLike,
     Trainings,
     What,
-    check_call,
+    ask_again,
     check_threshold,
     make_ask,
     options_as_arguments,
     read_argument,
 )
 from laptime.library.notebook import progress_shown
-from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result, WatchResult, WhyResult
+from laptime.library.results import (
+    DevicesResult,
+    DoctorResult,
+    PlanResult,
+    RaceResult,
+    Result,
+    ScaleResult,
+    SweepResult,
+    TuneResult,
+    WatchResult,
+    WhyResult,
+)
 from laptime.library.saved import Recorded, judge, read_threshold, record_of
-from laptime.model.ask import DEFAULT_WORKLOAD, WHY_BUDGET_S, Ask, FullAsk
+from laptime.library.signatures import with_options
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.record import Record
 from laptime.run.child import refuse_within_a_heat
 
-Items = int | Literal["all"]
-PathLike = str | os.PathLike[str]
 
-
+@with_options("race")
 def race(
     what: What | Trainings = DEFAULT_WORKLOAD,
     lanes: LaneNames = (),
     *,
-    budget: DurationLike | None = None,
-    margin: ShareLike | None = None,
-    heats: int | None = None,
-    alone: bool = False,
-    every: bool = False,
-    seed: int | None = None,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    patience: DurationLike | None = None,
-    watchdog: DurationLike | None = None,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    price: float | None = None,
-    rate: float | None = None,
-    batch: int | Sequence[int] | None = None,
-    profile: bool = False,
-    arguments: Sequence[str] | None = None,
-    steps: int | None = None,
-    on: str | None = None,
-    each: str | None = None,
-    prices: Mapping[str, float] | None = None,
-    label: str | None = None,
     against: Recorded | None = None,
     trust: str | None = None,
     fail_above: ShareLike | None = None,
     progress: bool | None = None,
+    **given: Any,
 ) -> RaceResult:
     """Race the lanes: which is faster, by how much, and did they learn the same?
 
@@ -98,149 +87,98 @@ def race(
     are compared with its first.
     """
     before, share = None if against is None else record_of(against), read_threshold(fail_above)
-    found_as = os.fspath(against) if isinstance(against, str | os.PathLike) else None
-    ask = make_ask(
-        what, lanes, before, found_as=found_as, trust=trust, budget=budget, margin=margin, heats=heats, alone=alone,
-        every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience, watchdog=watchdog,
-        sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile,
-        arguments=arguments, steps=steps, on=on, each=each, prices=prices, label=label,
-    )  # fmt: skip
-    check_call(ask, "race")
+    if before is not None:
+        found_as = os.fspath(against) if isinstance(against, str | os.PathLike) else None
+        ask = ask_again(before, what, lanes, found_as=found_as, trust=trust, given=given)
+    elif trust is not None:
+        raise UsageError("trust is for a record that is run again", "laptime.race(against=ID, trust=ID)")
+    else:
+        ask = make_ask(what, lanes, **given)
     check_threshold(ask, before, share)
     record, is_saved = answer("race", ask, progress=progress)
     return RaceResult(record, is_saved, judge(before, record, share))
 
 
+@with_options("train")
 def train(
-    what: What = DEFAULT_WORKLOAD,
-    lanes: LaneNames = (),
-    *,
-    laps: int | None = None,
-    steps_per_lap: int | None = None,
-    seeds: int | None = None,
-    until_accuracy: ShareLike | None = None,
-    lr: float | Sequence[float] | None = None,
-    batch: int | Sequence[int] | None = None,
-    every: bool = False,
-    seed: int | None = None,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    patience: DurationLike | None = None,
-    watchdog: DurationLike | None = None,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    price: float | None = None,
-    rate: float | None = None,
-    label: str | None = None,
-    progress: bool | None = None,
+    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
 ) -> Result:
     """Train each lane whole, one after another: laps, validation, a test. The record is saved after every lap.
 
     `laps` and `steps_per_lap` replace what was published. Each lane is trained from `seeds` seeds, and once for every
     pair of `lr` and `batch`. `until_accuracy` (0.7 or "70%") says when that was reached. For the rest see `race`.
     """
-    ask = make_ask(
-        what, lanes, trains=True, laps=laps, steps_per_lap=steps_per_lap, seeds=seeds, until_accuracy=until_accuracy,
-        lr=lr, batch=batch, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience,
-        watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate, price=price, rate=rate, label=label,
-    )  # fmt: skip
-    check_call(ask, "train")
-    return Result(*answer("full", ask if ask.full is not None else replace(ask, full=FullAsk()), progress=progress))
+    return Result(*answer("full", make_ask(what, lanes, "train", **given), progress=progress))
 
 
+@with_options("infer")
 def infer(
-    what: What = DEFAULT_WORKLOAD,
-    lanes: LaneNames = (),
-    *,
-    budget: DurationLike | None = None,
-    heats: int | None = None,
-    alone: bool = False,
-    every: bool = False,
-    seed: int | None = None,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    patience: DurationLike | None = None,
-    watchdog: DurationLike | None = None,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    price: float | None = None,
-    rate: float | None = None,
-    label: str | None = None,
-    progress: bool | None = None,
+    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
 ) -> Result:
     """Time answers, not training: how long one takes, and how many there are a second in batches. See `race`."""
-    ask = make_ask(
-        what, lanes, budget=budget, heats=heats, alone=alone, every=every, seed=seed, data=data, items=items,
-        pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors, sensor_rate=sensor_rate,
-        price=price, rate=rate, label=label,
-    )  # fmt: skip
-    check_call(ask, "infer")
-    return Result(*answer("infer", replace(ask, infer=True), progress=progress))
+    return Result(*answer("infer", make_ask(what, lanes, "infer", **given), progress=progress))
 
 
+@with_options("why")
 def why(
-    what: What = DEFAULT_WORKLOAD,
-    lanes: LaneNames = (),
-    *,
-    budget: DurationLike | None = None,
-    alone: bool = False,
-    every: bool = False,
-    seed: int | None = None,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    patience: DurationLike | None = None,
-    watchdog: DurationLike | None = None,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    arguments: Sequence[str] | None = None,
-    label: str | None = None,
-    progress: bool | None = None,
+    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
 ) -> WhyResult:
     """Find what limits a lane, and what each remedy gains: `.verdict`, `.remedies`. For the arguments see `race`.
 
     With no lane it is the card if there is one, else the processor, as written.
     """
-    ask = make_ask(
-        what, lanes, budget=WHY_BUDGET_S if budget is None and not isinstance(what, Ask) else budget, alone=alone,
-        every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience, watchdog=watchdog,
-        sensors=sensors, sensor_rate=sensor_rate, arguments=arguments, label=label,
-    )  # fmt: skip
-    check_call(ask, "why")
-    return WhyResult(*answer("why", ask, progress=progress))
+    return WhyResult(*answer("why", make_ask(what, lanes, "why", **given), progress=progress))
 
 
+@with_options("scale")
+def scale(
+    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
+) -> ScaleResult:
+    """Race one training on 1, 2, 4 `devices`: what they bring, and where the time of a step goes.
+
+    Each device has the batch as written (`weak`, the default), or all share it out (`strong`), or `both` are raced.
+    `.verdict` is a sentence, `.curves` has the figures. For the other arguments see `race`.
+    """
+    return ScaleResult(*answer("scale", make_ask(what, lanes, "scale", **given), progress=progress))
+
+
+@with_options("tune")
+def tune(
+    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
+) -> TuneResult:
+    """Search for the best settings of each lane, and race the winner again on fresh heats.
+
+    `allow` names what may change besides: "precision", "batch", "learning". `frameworks` are those to tune on, or
+    "all". With `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and
+    accuracy. `aim` is what to minimise: "time", "energy" or "money"; `prices` are those of an hour, by device.
+    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments
+    see `race`.
+    """
+    return TuneResult(*answer("tune", make_ask(what, lanes, "tune", **given), progress=progress))
+
+
+@with_options("sweep")
+def sweep(
+    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
+) -> SweepResult:
+    """Race the lanes at each value of one axis or two: `"1..1024"` doubles, `[8, 16, 24]` is a list.
+
+    One number of `items` is for all cells, several are an axis. `.verdict` is a sentence, `.curves`, `.crossovers` and
+    `.cells` have the figures. For other arguments see `race`.
+    """
+    return SweepResult(*answer("sweep", make_ask(what, lanes, "sweep", **given), progress=progress))
+
+
+@with_options("profile")
 def profile(
-    what: What = DEFAULT_WORKLOAD,
-    lanes: LaneNames = (),
-    *,
-    every: bool = False,
-    seed: int | None = None,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    patience: DurationLike | None = None,
-    label: str | None = None,
-    progress: bool | None = None,
+    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
 ) -> Result:
     """Run some steps of each lane under its framework's profiler: operators, kernels, and a saved trace. See `race`."""
-    ask = make_ask(
-        what, lanes, every=every, seed=seed, data=data, items=items, pretrained=pretrained, patience=patience,
-        label=label,
-    )  # fmt: skip
-    check_call(ask, "profile")
-    return Result(*answer("profile", replace(ask, profile=True), progress=progress))
+    return Result(*answer("profile", make_ask(what, lanes, "profile", **given), progress=progress))
 
 
-def watch(
-    command: Sequence[str],
-    *,
-    label: str | None = None,
-    sensors: str | Sequence[str] | None = None,
-    progress: bool | None = None,
-) -> WatchResult:
+@with_options("watch")
+def watch(command: Sequence[str], *, progress: bool | None = None, **given: Any) -> WatchResult:
     """Run a command as it is, and return where the time of its training went: `watch(["python", "train.py"])`.
 
     Its input and output are those of this process, and `.exit_code` is its own. `laptime.watching()` watches this
@@ -248,46 +186,15 @@ def watch(
     """
     if isinstance(command, str) or not all(isinstance(each, str) for each in command):
         raise UsageError(f"{command!r} is no list of words", 'Give the command as a list: ["python", "train.py"].')
-    ask = make_ask(command[0] if command else "", (), label=label, sensors=sensors)
+    ask = make_ask(command[0] if command else "", (), "watch", **given)
     return WatchResult(*answer("watch", replace(ask, command=tuple(command)), progress=progress))
 
 
-def plan(
-    what: What = DEFAULT_WORKLOAD,
-    lanes: LaneNames = (),
-    *,
-    budget: DurationLike | None = None,
-    margin: ShareLike | None = None,
-    heats: int | None = None,
-    alone: bool = False,
-    every: bool = False,
-    seed: int | None = None,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    patience: DurationLike | None = None,
-    watchdog: DurationLike | None = None,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    price: float | None = None,
-    rate: float | None = None,
-    batch: int | Sequence[int] | None = None,
-    profile: bool = False,
-    arguments: Sequence[str] | None = None,
-    steps: int | None = None,
-    on: str | None = None,
-    each: str | None = None,
-    prices: Mapping[str, float] | None = None,
-    label: str | None = None,
-) -> PlanResult:
+@with_options("plan")
+def plan(what: What | Trainings = DEFAULT_WORKLOAD, lanes: LaneNames = (), **given: Any) -> PlanResult:
     """Return what `race` would run with these arguments. Give an `Ask` to see a whole training or inference."""
     refuse_within_a_heat()
-    ask = make_ask(
-        what, lanes, budget=budget, margin=margin, heats=heats, alone=alone, every=every, seed=seed, data=data,
-        items=items, pretrained=pretrained, patience=patience, watchdog=watchdog, sensors=sensors,
-        sensor_rate=sensor_rate, price=price, rate=rate, batch=batch, profile=profile, arguments=arguments, steps=steps,
-        on=on, each=each, prices=prices, label=label,
-    )  # fmt: skip
+    ask = make_ask(what, lanes, "plan", **given)
     with options_as_arguments():
         return PlanResult(api.outline(ask))
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from laptime.errors import UsageError
 from laptime.library import calls
-from laptime.library.asking import ARGUMENTS, read_flag
 from laptime.library.cells import ASKS
 from laptime.library.results import Result
+from laptime.model.options import COUNT, COUNTS, FLAG, ITEMS, NUMBER, NUMBERS, Option, options_of
 from laptime.questions.subject import find_callable, find_trainings
 
 NEEDS_A_TRAINING = "Write it in the cell: def training(): return laptime.Training(model=..., loss=..., data=...)."
-LISTS = {"lr", "batch"}
+PARSED = (COUNT, COUNTS, ITEMS, NUMBER, NUMBERS)  # a call takes other values as they were typed
 
 
 def register(shell: Any) -> None:
@@ -28,7 +28,7 @@ def register(shell: Any) -> None:
 
 def ask(shell: Any, question: str, line: str, cell: str) -> Result | None:
     """Run the cell, then ask the question of the training that it defines. None if the cell itself failed."""
-    lanes, arguments = read_line(line)
+    lanes, arguments = read_line(question, line)
     function = name_training(cell)
     if not shell.run_cell(cell, store_history=False).success:
         return None
@@ -50,8 +50,9 @@ def name_training(cell: str) -> str:
     return found[-1]
 
 
-def read_line(line: str) -> tuple[list[str], dict[str, object]]:
+def read_line(question: str, line: str) -> tuple[list[str], dict[str, object]]:
     """Return the lanes and the arguments of a magic's line, which has the options of the command."""
+    rows = {row.option: row for row in options_of(question) if row.only != "command"}
     lanes: list[str] = []
     arguments: dict[str, object] = {}
     words = shlex.split(line)
@@ -61,30 +62,25 @@ def read_line(line: str) -> tuple[list[str], dict[str, object]]:
             lanes.append(word)
             continue
         option, equals, value = word.partition("=")
-        name = option[2:].replace("-", "_")
-        if name not in ARGUMENTS:
-            near = difflib.get_close_matches(name, ARGUMENTS, n=1)
-            hint = f"Did you mean --{near[0].replace('_', '-')}?" if near else "help(laptime.race) lists the options."
+        if option not in rows:
+            near = difflib.get_close_matches(option, rows, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"help(laptime.{question}) lists the options."
             raise UsageError(f"there is no option {option}", hint)
-        if ARGUMENTS[name].read is read_flag:
-            arguments[name] = True
+        row = rows[option]
+        if row.kind is FLAG:
+            arguments[row.name] = True
         elif equals or words:
-            arguments[name] = _value(name, value if equals else words.pop(0))
+            arguments[row.name] = _value(row, value if equals else words.pop(0))
         else:
             raise UsageError(f"{option} needs a value", "such as --budget 2m")
     return lanes, arguments
 
 
-def _value(name: str, told: str) -> object:
-    if name in LISTS:
-        return [_number(each) for each in told.split(",")]
-    return _number(told)
-
-
-def _number(told: str) -> object:
-    for kind in (int, float):
-        try:
-            return kind(told)
-        except ValueError:
-            continue
-    return told
+def _value(row: Option, text: str) -> object:
+    """Return a text as a call takes it."""
+    if row.kind not in PARSED or text == "all":
+        return text
+    try:
+        return row.kind.of_text(text)
+    except ValueError as error:
+        raise UsageError(f"{row.option} {text}: {error}", f"help(laptime.race) says what {row.name} is.") from None

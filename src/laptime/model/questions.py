@@ -152,7 +152,6 @@ class Question:
     typed: str = ""  # the command, where that has another name
     spoken: str = ""  # how a sentence names a record of it
     field: str = ""  # how an `Ask` means it, in Python
-    has_own_budget: bool = False  # its command's default is not that of an ask
     has_magic: bool = False  # for cells of a notebook
     runs_on_clusters: bool = False
     predicts_cards: bool = False  # what cards that are not here would bring
@@ -227,7 +226,6 @@ QUESTIONS: list[Question] = [
         figures="laptime.questions.why.page:figures",
         result="laptime.library.results:WhyResult",
         spoken="a why",
-        has_own_budget=True,
         has_magic=True,
         predicts_cards=True,
     ),
@@ -244,7 +242,6 @@ QUESTIONS: list[Question] = [
         result="laptime.library.results:ScaleResult",
         spoken="a scale",
         field="scale=ScaleAsk(...)",
-        has_own_budget=True,
         runs_on_clusters=True,
     ),
     Question(
@@ -260,7 +257,6 @@ QUESTIONS: list[Question] = [
         result="laptime.library.results:TuneResult",
         spoken="a tuning",
         field="tune=TuneAsk(...)",
-        has_own_budget=True,
     ),
     Question(
         name="sweep",
@@ -275,7 +271,6 @@ QUESTIONS: list[Question] = [
         result="laptime.library.results:SweepResult",
         spoken="a sweep",
         field="sweep=SweepAsk(...)",
-        has_own_budget=True,
     ),
     Question(
         name="profile",

@@ -11,10 +11,11 @@ from itertools import zip_longest
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.ask import LABEL, Ask
+from laptime.model.ask import LABEL, Ask, FullAsk
 from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework
 from laptime.model.installation import install_command
 from laptime.model.machine import Device, Framework, Machine
+from laptime.model.options import find_out_of_range
 from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, OF_TRAINING, Lane, Settings
 from laptime.model.sample import all_sensors
@@ -44,7 +45,6 @@ from laptime.planner.lanes import (
     spread_lanes,
 )
 from laptime.planner.refusals import (
-    LARGEST_COUNT,
     LaneFacts,
     SubjectFacts,
     refuse_framework,
@@ -52,11 +52,10 @@ from laptime.planner.refusals import (
     refuse_training,
 )
 from laptime.planner.settings import SETTINGS
+from laptime.questions.scale.nouns import ScaleAsk
+from laptime.questions.tune.nouns import TuneAsk
 
-LARGEST_BUDGET_S = 7 * 24 * 3600
-MOST_ITEMS = 1_000_000
 LONGEST_LABEL = 100
-LEAST_HZ, MOST_HZ = 0.01, 100.0
 SEES_NONE = {
     "cuda": "no NVIDIA or AMD card",
     "mps": "no GPU of an Apple computer",
@@ -68,21 +67,8 @@ OWN_PROOF = ProofPlan(steps=5, single_step_scale=100.0)
 
 
 def check_ask(ask: Ask) -> None:
-    """Refuse figures that are out of range; the UsageError names the flag."""
-    if ask.heats is not None and not 1 <= ask.heats <= 1000:
-        raise UsageError(f"--heats {ask.heats}: expected a whole number from 1 to 1,000", "usually 5")
-    if not (math.isfinite(ask.budget_s) and 1 <= ask.budget_s <= LARGEST_BUDGET_S):
-        raise UsageError(f"--budget {ask.budget_s:g}s: expected 1s to 7d", "such as 60s, 2m or 1h")
-    if not (math.isfinite(ask.margin) and 0.001 <= ask.margin <= 1):
-        raise UsageError(f"--margin {ask.margin:.3%}: expected 0.1% to 100%", "such as 3%")
-    if not 0 <= ask.seed < 1 << 32:
-        raise UsageError(f"--seed {ask.seed}: expected a whole number from 0 to {(1 << 32) - 1:,}", "such as 1")
-    if ask.items is not None and not 0 <= ask.items <= MOST_ITEMS:
-        raise UsageError(f"--items {ask.items}: expected a whole number to {MOST_ITEMS:,}, or all", "such as 5000")
-    for batch in ask.batches:
-        if not 1 <= batch <= LARGEST_COUNT:
-            says = f"--batch {batch}: expected whole numbers from 1 to {LARGEST_COUNT:,}"
-            raise UsageError(says, "such as 64,128")
+    """Refuse figures that are out of range, and what cannot be asked together; the UsageError names the option."""
+    check_ranges(ask)
     if ask.every and ask.lanes:
         raise UsageError("--every races all that is installed, and lanes are named", "leave one of the two out")
     if ask.items is not None and ask.data is not None:
@@ -93,9 +79,12 @@ def check_ask(ask: Ask) -> None:
     check_label(ask.label)
     _check_fleet(ask)
     _check_sensors(ask)
-    for flag, seconds in (("--patience", ask.patience_s), ("--watchdog", ask.watchdog_s)):
-        if not (math.isfinite(seconds) and 0.1 <= seconds <= LARGEST_BUDGET_S):
-            raise UsageError(f"{flag} {seconds:g}s: expected 0.1s to 7d", "such as 10m")
+
+
+def check_ranges(asked: Ask | FullAsk | ScaleAsk | TuneAsk) -> None:
+    """Refuse figures of an ask, or of a part of it, that are out of range; the UsageError names the option."""
+    if (refusal := find_out_of_range(asked)) is not None:
+        raise UsageError(*refusal)
 
 
 def _check_fleet(ask: Ask) -> None:
@@ -127,17 +116,11 @@ def check_label(label: str | None) -> None:
 
 
 def _check_sensors(ask: Ask) -> None:
-    """Refuse unknown instruments, and sensor rates and prices that are out of range."""
+    """Refuse unknown instruments."""
     unknown = [word for word in ask.sensors or () if word not in {*all_sensors(), "none"}]
     if unknown or ("none" in (ask.sensors or ()) and len(ask.sensors or ()) > 1):
         given, known = ",".join(ask.sensors or ()), ", ".join(all_sensors())
         raise UsageError(f"--sensors {given}: expected none, or some of {known}", "leave it out to read all there are")
-    if ask.sensors_hz is not None and not (math.isfinite(ask.sensors_hz) and LEAST_HZ <= ask.sensors_hz <= MOST_HZ):
-        expected = f"expected {LEAST_HZ:g} to {MOST_HZ:g} a second"
-        raise UsageError(f"--sensor-rate {ask.sensors_hz:g}: {expected}", "such as 10")
-    for flag, amount in (("--price", ask.price_per_kwh), ("--rate", ask.rate_per_hour)):
-        if amount is not None and not (math.isfinite(amount) and amount >= 0):
-            raise UsageError(f"{flag} {amount:g}: expected 0 or more", "such as 0.25")
 
 
 def make_plan(
@@ -497,8 +480,6 @@ def _check_setting(name: str, text: str) -> None:
 
 
 def _check_options(ask: Ask) -> None:
-    if ask.steps is not None and ask.steps < 1:
-        raise UsageError(f"--steps {ask.steps}: expected a whole number from 1 on", "such as 50")
     refused = {
         "--batch": ask.batches,
         "--data": ask.data,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import FIELDS, Share
+from laptime.cli.asking import FIELDS, OfKind
 from laptime.cli.completion import complete_lane, complete_record, complete_what
 from laptime.cli.main import Command
 from laptime.cli.output import emit_page, page_view
 from laptime.cli.printing import emit, emit_json
 from laptime.cli.questions import QUESTION_OF
 from laptime.errors import UsageError
+from laptime.model.options import SHARE, THRESHOLD_HELP
 from laptime.model.questions import QUESTIONS
 from laptime.questions.compare.nouns import Compared
 
@@ -30,7 +29,6 @@ and those without a common lane, are refused. What makes a ratio doubtful is a w
 other data, other work. With --fail-above, the exit code is 1 where a lane is slower by more than that even at the end
 of its interval that is nearest to 1, and 3 where a lane of A has no result in B.
 """
-THRESHOLD: dict[str, Any] = {"metavar": "SHARE", "type": Share(), "help": "Exit code 1 if slower by more, for certain."}
 
 
 @click.command(
@@ -43,7 +41,7 @@ THRESHOLD: dict[str, Any] = {"metavar": "SHARE", "type": Share(), "help": "Exit 
 )
 @click.argument("first", metavar="A", shell_complete=complete_record)
 @click.argument("second", metavar="[B]", required=False, shell_complete=complete_record)
-@click.option("--fail-above", **THRESHOLD)
+@click.option("--fail-above", metavar="SHARE", type=OfKind(SHARE), help=THRESHOLD_HELP)
 @click.option("--details", is_flag=True, help="Print all that differs.")
 @click.option("--md", "as_markdown", is_flag=True, help="Print a summary in Markdown.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from laptime import forecasts, showing
 from laptime.errors import UsageError
+from laptime.library.asking import read_arguments
 from laptime.library.notebook import Shown
 from laptime.library.saved import Recorded, record_of
+from laptime.library.signatures import with_options
 from laptime.model.hardware import DeviceForecast, HardwareForecast
 
 
@@ -41,23 +41,16 @@ class ForecastResult(Shown):
         return forecasts.as_text(self.forecast, showing.View(width, details=details))
 
 
-def forecast(
-    result: Recorded = "latest",
-    lane: str | None = None,
-    *,
-    on: str | Sequence[str] | None = None,
-    every: bool = False,
-    device_file: str | os.PathLike[str] | None = None,
-    rate: float | None = None,
-) -> ForecastResult:
+@with_options("forecast")
+def forecast(result: Recorded = "latest", lane: str | None = None, **given: Any) -> ForecastResult:
     """Predict what the training of a race would take on devices that are not here: `on="t4,a100-40gb"`.
 
     `result` is a race, or what `laptime.load` finds. `lane` is by default its last one. `every` is all devices.
     `rate` is what an hour of the measured machine costs.
     """
-    if on is not None and every:
+    read = read_arguments("forecast", given)
+    names, every, place = read.get("on"), "every" in read, read.get("device_file")
+    if names is not None and every:
         raise UsageError("on= names devices, and every= is all of them", "Leave one of the two out.")
-    names = on.split(",") if isinstance(on, str) else on
-    place = None if device_file is None else Path(device_file)
-    devices = forecasts.choose(names, every=every, device_file=place)
-    return ForecastResult(forecasts.forecast(record_of(result), lane, devices, rate))
+    devices = forecasts.choose(names, every=every, device_file=None if place is None else Path(place))
+    return ForecastResult(forecasts.forecast(record_of(result), lane, devices, read.get("rate")))

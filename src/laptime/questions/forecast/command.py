@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from laptime import api, forecasts, showing
-from laptime.cli.asking import SAYS, Duration, Words
-from laptime.cli.main import Command, rare
+from laptime.cli.asking import options_for, takes
+from laptime.cli.main import Command
 from laptime.cli.output import page_view
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.questions import conclude, with_progress
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD
+from laptime.model.options import ORDERS
 
 FORECAST_HELP = """What would WHAT take on a device that you do not have, and what would it cost?
 
@@ -29,7 +30,6 @@ Another processor is predicted from a step on this one, by what large products d
 Ranges hold 80 % of the steps that were measured on devices that the fit had not seen. Prices are from devices.toml,
 with provider and date; nothing is looked up.
 """
-ORDERS = ("time", "money")
 RACE_S = 60.0
 
 
@@ -43,13 +43,7 @@ RACE_S = 60.0
 )
 @click.argument("what", default=DEFAULT_WORKLOAD)
 @click.argument("lane", required=False)
-@click.option("--on", type=Words(), help="These devices: t4,a100-40gb.  [default: eight common ones]")
-@click.option("--all", "every", is_flag=True, help="All devices that are known.")
-@click.option("--by", type=click.Choice(ORDERS), default="time", show_default=True, help="The order of the rows.")
-@click.option("--rate", type=float, help="Price of this machine per hour, to compare.")
-@click.option("--budget", type=Duration(), help=f"{SAYS['budget']}  [default: 60s]")
-@click.option("--check", is_flag=True, help="Hold predictions against records and published results.")
-@rare("--device-file", type=click.Path(path_type=Path), help="A TOML file with devices of your own.")
+@takes(*options_for("forecast"))
 @click.option("--details", is_flag=True, help="Show memory, energy, prices and notes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the forecast as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
@@ -63,7 +57,7 @@ def forecast(
     rate: float | None,
     budget: float | None,
     check: bool,
-    device_file: Path | None,
+    device_file: str | None,
     details: bool,
     as_json: bool,
     quiet: bool,
@@ -72,9 +66,9 @@ def forecast(
         raise UsageError("--on names devices, and --all is all of them", "leave one of the two out")
     if check and (lane or on or every or budget or rate is not None or by != ORDERS[0]):
         raise UsageError("--check is of all records and published results", "leave LANE, devices and --budget out")
-    view = page_view(details=details)
+    view, place = page_view(details=details), None if device_file is None else Path(device_file)
     if check:
-        checked = forecasts.check(device_file)
+        checked = forecasts.check(place)
         if as_json:
             emit_json(showing.to_json(checked))
         else:
@@ -82,7 +76,7 @@ def forecast(
         return 0
     if budget and not forecasts.names_a_training(what):
         raise UsageError("--budget is of the race before a forecast, and a record is named", "leave it out")
-    devices, raced = forecasts.choose(on, every=every, device_file=device_file), None
+    devices, raced = forecasts.choose(on, every=every, device_file=place), None
     if forecasts.names_a_training(what):
         raced = with_progress(partial(forecasts.race_first, what, lane, budget or RACE_S), quiet=quiet)
     record = api.load(what) if raced is None else raced.record

@@ -24,6 +24,7 @@ from laptime.model.hardware import (
 )
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
+from laptime.model.options import find_option
 from laptime.model.quantities import plain
 from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
@@ -122,8 +123,8 @@ def make_forecast(
     what a processor was measured to do at most.
     """
     rate = record.ask.rate_per_hour if rate is None else rate
-    if rate is not None and not (math.isfinite(rate) and rate >= 0):
-        raise UsageError(f"--rate {rate:g}: expected 0 or more", "such as 0.25")
+    if (refusal := find_option("forecast", "rate").refusal_of(rate)) is not None:
+        raise UsageError(*refusal)
     lane = find_lane(record, name)
     measured = measure_lane(record, lane)
     if isinstance(measured, Missing):

@@ -1,4 +1,4 @@
-"""`laptime race`: a race, one that is run again, or one that fails where a training became slower."""
+"""`laptime race`: a race, one that is run again, or one that fails where a training became slower; `laptime plan`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.asking import BEHIND, DRY_RUN, RACE_OPTIONS, ScriptCommand, make_race_ask, takes
-from laptime.cli.completion import complete_record
-from laptime.cli.main import EXIT_INTERRUPTED, rare
+from laptime.cli.asking import BEHIND, DRY_RUN, FIELDS, LANES, WHAT, ScriptCommand, make_ask, options_for, takes
+from laptime.cli.main import EXIT_INTERRUPTED
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, show_plan, tell, with_progress
 from laptime.errors import RecordError, UsageError
 from laptime.model.record import Record
-from laptime.questions.compare.command import THRESHOLD, emit_compared, gate_code
+from laptime.questions.compare.command import emit_compared, gate_code
 from laptime.questions.compare.nouns import Compared
 
 RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
@@ -42,9 +41,6 @@ With --on ray, --on ray://host:10001 or --on slurm each heat runs on a node of t
 those on which torchrun has started this command. --each TYPE races the lanes on each type of a Ray cluster's nodes, by
 a label or a resource (docs/clusters.md).
 """
-AGAINST = rare("--against", metavar="ID", shell_complete=complete_record, help="Run a recorded race again; compare.")
-TRUST = rare("--trust", metavar="ID", help="Start what this record names, although it was not made here by you.")
-FAIL_ABOVE = rare("--fail-above", **THRESHOLD)
 MAY_BE_GIVEN = {"against", "trust", "fail_above", "label", "dry_run", "as_json", "quiet", "details"}
 
 
@@ -59,7 +55,7 @@ MAY_BE_GIVEN = {"against", "trust", "fail_above", "label", "dry_run", "as_json",
     page="docs/reading.md",
     more=RACE_MORE,
 )
-@takes(*RACE_OPTIONS, AGAINST, TRUST, FAIL_ABOVE, DRY_RUN, DETAILS, AS_JSON, QUIET)
+@takes(WHAT, LANES, *options_for("race"), DRY_RUN, DETAILS, AS_JSON, QUIET)
 @click.pass_context
 def race(
     context: click.Context,
@@ -79,7 +75,9 @@ def race(
         _refuse_own(context)
     elif trust is not None:
         raise UsageError("--trust is for a record that is run again", "laptime race --against ID --trust ID")
-    ask = make_race_ask(given) if before is None else api.ask_again(before, given["label"], name=against, trust=trust)
+    ask = (
+        make_ask("race", given) if before is None else api.ask_again(before, given["label"], name=against, trust=trust)
+    )
     if fail_above is not None:
         api.check_gate(ask, repeats=before is not None)
     if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer
@@ -129,3 +127,22 @@ def _compare(before: Record | None, record: Record, fail_above: float | None) ->
     if before is None:
         return api.compare_trainings(record, fail_above)
     return api.compare_records(before, record, fail_above)
+
+
+# `laptime plan`: what `laptime race --dry-run` prints.
+
+PLAN_HELP = "Print what `laptime race` with the same arguments would run, and run nothing."
+
+
+@click.command(
+    "plan",
+    cls=ScriptCommand,
+    help=PLAN_HELP,
+    examples=("laptime plan cifar-mlp cpu cuda", "laptime train cifar-cnn --dry-run"),
+)
+@takes(WHAT, LANES, *options_for("plan"))
+@FIELDS
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def plan(*, details: bool, as_json: bool, **given: Any) -> int:
+    ask = make_ask("plan", given)
+    return 0 if api.stand_by(ask) else show_plan(ask, details=details, as_json=as_json)

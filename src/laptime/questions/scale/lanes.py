@@ -10,9 +10,9 @@ from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import DATA_PARALLEL, SHARDED, SPLIT, Lane
 from laptime.planner.groups import is_group, rooms_of
+from laptime.planner.plan import check_ranges
 from laptime.questions.scale.nouns import MODES, Mode, Role, ScaleAsk, ScaleLane
 
-MOST_DEVICES = 4_096
 OF_GROUPS = ("parallel", "scaling", "sync")
 HOW_TO_SHARE = (DATA_PARALLEL, SHARDED, SPLIT)
 PlanLane = Callable[[Lane], PlannedLane]
@@ -31,9 +31,7 @@ def check_scale(ask: ScaleAsk) -> None:
     if len(ask.growth) > 1:
         said = " and ".join(f"--{each}" for each in ask.growth)
         raise UsageError(f"{said} say how the batch grows, and only one can", "name one; --both races both")
-    for count in ask.devices:
-        if not 1 <= count <= MOST_DEVICES:
-            raise UsageError(f"--devices {count}: expected counts from 1 to {MOST_DEVICES:,}", "such as 1,2,4")
+    check_ranges(ask)
     if len(set(ask.devices)) < len(ask.devices):
         raise UsageError(f"--devices {','.join(map(str, ask.devices))}: a count is named twice", "name each once")
     if ask.devices and max(ask.devices) == 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +19,8 @@ from laptime.model.protocol import Consent, FullOrder, FullPlan, FullRun, Moment
 from laptime.model.questions import TrainingAnswer
 from laptime.model.record import LaneResult, Record, digest_source, find_differing
 from laptime.model.workload import Workload
-from laptime.planner.plan import check_question
-from laptime.planner.settings import LARGEST_RATE, learn_alike
+from laptime.planner.plan import check_question, check_ranges
+from laptime.planner.settings import learn_alike
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
 from laptime.questions.proving import Proof, order_heat
@@ -219,11 +218,6 @@ def key_of(order: FullOrder) -> Key:
 
 # Make the protocol of whole trainings, which every lane follows, from the ask and the published one.
 
-MOST_LAPS = 100_000
-MOST_STEPS = 10_000_000
-MOST_SEEDS = 100
-MOST_BATCH = 1_000_000
-
 
 ORDER_OF_ONE_SEED = "one lane after another, as they were named: each has the machine to itself"
 ORDER_OF_SEEDS = (
@@ -274,29 +268,9 @@ def prepare_rest(before: Before, machine: Machine) -> PreparedTraining:
     return PreparedTraining(plan, prepared.machine, prepared.published, before.answer.protocol, before)
 
 
-def check_full(asked: FullAsk) -> None:
-    """Refuse a number that is out of range; the UsageError names its flag."""
-    for flag, value, most in (
-        ("--laps", asked.laps, MOST_LAPS),
-        ("--steps-per-lap", asked.steps_per_lap, MOST_STEPS),
-        ("--seeds", asked.seeds, MOST_SEEDS),
-    ):
-        if value is not None and not 1 <= value <= most:
-            raise UsageError(f"{flag} {value}: expected a whole number from 1 to {most:,}", "such as 3")
-    for rate in asked.learning_rates:
-        if not 0 < rate <= LARGEST_RATE:
-            raise UsageError(f"--lr {rate:g}: expected numbers above 0 and up to {LARGEST_RATE:g}", "such as 1e-3,1e-4")
-    for batch in asked.batches:
-        if not 1 <= batch <= MOST_BATCH:
-            raise UsageError(f"--batch {batch}: expected whole numbers from 1 to {MOST_BATCH:,}", "such as 64,128")
-    until = asked.until_accuracy
-    if until is not None and not (math.isfinite(until) and 0 < until <= 1):
-        raise UsageError(f"--until-accuracy {until:g}: expected a share above 0 and up to 1", "such as 0.7 or 70%")
-
-
 def make_protocol(asked: FullAsk, workload: Workload | None) -> Protocol:
     """Return the published protocol with the changes asked for. A user's own training has no published one."""
-    check_full(asked)
+    check_ranges(asked)
     if workload is None:
         if asked.laps is None:
             raise UsageError(

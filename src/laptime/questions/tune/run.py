@@ -32,14 +32,14 @@ from laptime.planner.groups import (
     shortest_pace,
 )
 from laptime.planner.lanes import able_frameworks
-from laptime.planner.plan import check_question, pace_of, plan_lane
+from laptime.planner.plan import check_question, check_ranges, pace_of, plan_lane
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
 from laptime.questions.train.reduce import compare_learning, final_score
-from laptime.questions.train.run import TrainingRuns, check_full, make_protocol, order_training
+from laptime.questions.train.run import TrainingRuns, make_protocol, order_training
 from laptime.questions.tune.lanes import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
 from laptime.questions.tune.nouns import Learned, TuneAsk, TunedLane, Tuning
 from laptime.questions.tune.said import describe_tuning
@@ -78,7 +78,7 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     """Scout and plan. With no lane named, it is the framework's card if there is one, else the processor."""
     wanted = ask.tune or TuneAsk()
     check_tune(wanted)
-    check_laps(wanted.laps)
+    check_ranges(wanted)
     if ask.every:
         raise UsageError("laptime tune takes lanes, and --every races all that is installed", "name lanes")
     described, workload = find_subject(ask.what)
@@ -323,11 +323,6 @@ class Tune:
 TRAIN = "laptime train: "
 NOT_BEGUN = Missing("it was not begun")
 NO_LENGTH = Missing("how many steps make a lap is not known: its data have no length, and it has no steps_per_lap")
-
-
-def check_laps(laps: int | None) -> None:
-    """Refuse a number of laps that is out of range."""
-    check_full(FullAsk(laps=laps))
 
 
 def check_lanes(laps: int, plan: Plan) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import ALL_SENSORS, Words
+from laptime.cli.asking import options_for, takes
 from laptime.cli.main import Command
 from laptime.cli.output import Progress, may_draw, message_width
 from laptime.cli.printing import MESSAGES, complain, say
@@ -44,8 +44,7 @@ the summary then has the reason, and the figures of the whole command only.
 @click.option("--live", is_flag=True, help="Show on a terminal how far it is.")
 @click.option("--details", is_flag=True, help="Print all that was seen.")
 @click.option("--quiet", "-q", is_flag=True, help="Print no summary; the record is saved.")
-@click.option("--label", metavar="NAME", help="Name the record: laptime show @NAME.")
-@click.option("--sensors", metavar="WORDS", type=Words(), help=f"Read these instruments: {ALL_SENSORS}, or none.")
+@takes(*options_for("watch"))
 def watch(
     *, command: tuple[str, ...], json_file: str | None, live: bool, details: bool, quiet: bool, label: str | None,
     sensors: tuple[str, ...] | None,

@@ -1,0 +1,63 @@
+"""`laptime train`: whole trainings; `laptime resume`: one that was ended goes on."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from laptime import api
+from laptime.cli.asking import takes
+from laptime.cli.completion import complete_record
+from laptime.cli.main import Command
+from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, make_command, tell, with_progress
+
+TRAIN_HELP = f"""Train WHAT whole on each LANE, one after another: time, loss and accuracy of every lap.
+
+{WORDS}
+"""
+TRAIN_MORE = """\
+All laps, validation and test run as published, unless options say otherwise. After each lap a checkpoint is saved;
+`laptime resume ID` goes on after the last whole lap.
+"""
+
+train = make_command(
+    "train",
+    TRAIN_HELP,
+    plans=True,
+    examples=("laptime train cifar-cnn torch/cpu torch/cpu/best", "laptime train my.py:training --laps 5"),
+    page="docs/reading.md",
+    more=TRAIN_MORE,
+)
+
+# `laptime resume`: a training that was ended goes on.
+
+RESUME_HELP = """Go on with a training that was ended: by Ctrl-C, a kill, or a failure.
+
+ID is a record's id or the beginning of one. Each lane goes on from the checkpoint of its last whole lap.
+"""
+RESUME_MORE = """\
+On a processor the curve is then the one of an unbroken training, to the last digit. Lanes that are done stay as
+they are. Refused with exit code 2: a training of your own whose sources have changed since (the file and all that
+it imports from its own folder), and one whose checkpoint is gone, so that finished laps would be trained again.
+"""
+
+
+@click.command(
+    "resume",
+    cls=Command,
+    help=RESUME_HELP,
+    examples=("laptime resume", "laptime resume r-2026-11-20"),
+    more=RESUME_MORE,
+)
+@click.argument("identity", metavar="ID", default="latest", shell_complete=complete_record)
+@click.option("--changed", is_flag=True, help="Go on although its sources changed; the record notes it.")
+@click.option("--again", is_flag=True, help="Train laps again whose checkpoint is gone or damaged.")
+@click.option("--trust", metavar="ID", help="Go on with this record, although it was not made here by you.")
+@takes(DETAILS, AS_JSON, QUIET)
+def resume(
+    *, identity: str, changed: bool, again: bool, trust: str | None, as_json: bool, quiet: bool, details: bool
+) -> int:
+    answer = with_progress(partial(api.resume, identity, changed=changed, again=again, trust=trust), quiet=quiet)
+    tell(answer, as_json=as_json, details=details)
+    return conclude(answer)
