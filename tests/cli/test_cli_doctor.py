@@ -25,6 +25,17 @@ def test_each_device_that_can_be_used_is_tried(house):
     assert told["unused"] == []
 
 
+def test_devices_are_checked_by_either_word(house):
+    """`laptime devices --check` is the doctor, with its exit code; what it does not go with is refused."""
+    house.script('[peaks]\n"cuda:0/fp32" = "raise"\n"cpu/fp32" = 5e11\n')
+    words = ("--framework", "fake", "--quiet", "--json")
+    told = house.done("devices", "--check", *words, code=5).json
+    assert told.keys() == house.done("doctor", *words, code=5).json.keys()
+    assert fakes(told)["cuda:0"]["reason"] == "RuntimeError: planted failure"
+    assert "ask one after the other" in house.done("devices", "--check", "--measure", code=2).err
+    assert "laptime devices --check --data" in house.done("devices", "--data", ".", code=2).err
+
+
 def test_every_framework_that_is_asked_is_tried(house):
     """On the processor at least, each in a process of its own; the contracts try every engine's products.
 

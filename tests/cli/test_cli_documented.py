@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from laptime.cli.main import COMMANDS, find_command
+from laptime.cli.main import COMMANDS, FIRST_PAGE, OLDER_WORDS, find_command
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -81,8 +81,8 @@ def test_there_is_help_on_topics(house):
     """What a lane is, with every setting; what exit codes mean; and a topic that there is not is refused."""
     assert "input=published input=fast" in house.done("help", "lanes").out
     assert "4    not to be relied on" in house.done("help", "exit-codes").out
-    assert "topics: lanes, exit-codes, race" in house.done("help", "lap", code=2).err
-    assert "Topics: laptime help lanes, exit-codes" in house.done("help").out
+    assert "topics: all, lanes, exit-codes, race" in house.done("help", "lap", code=2).err
+    assert "Topics: laptime help all, lanes, exit-codes" in house.done("help").out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -112,11 +112,38 @@ def test_what_is_typed_is_completed(house, typed, offered):
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ()])
-def test_the_help_lists_every_command(house, words):
-    """With its one line; asking for nothing shows it, too."""
-    answer = house.done(*words)
-    said = " ".join((answer.out + answer.err).split())
-    assert all(f"{name} {text}" in said for name, (_, text) in COMMANDS.items())
+def test_the_first_page_has_twelve_lines_in_groups(house, words):
+    """The commands that people use most, each with its one line; asking for nothing shows it, too."""
+    answer = house.done(*words, env={"COLUMNS": "80"})
+    heads = [f"{group}:" for group in FIRST_PAGE]
+    lines = answer.out.split("Ask:\n")[1].splitlines()
+    listed = [line for line in lines if line.startswith("  ")]
+    names = [name for line in listed for name in line.split("  ")[1].split(", ")]
+    assert len(listed) == 12
+    assert heads == ["Ask:", "Records:", "Machine:"]
+    assert all(head in answer.out for head in heads)
+    assert names == [
+        *("race", "why", "watch", "tune", "sweep", "forecast", "scale", "train", "infer"),
+        *("list", "show", "compare", "report"),
+        "devices",
+    ]
+    assert "All commands: laptime help all." in answer.out
+
+
+def test_one_page_lists_every_command(house):
+    """With its one line; what an older word became, too."""
+    said = " ".join(house.done("help", "all").out.split())
+    assert all(f"{name} {text}" in said for name, (_, text, _) in COMMANDS.items())
+
+
+def test_older_words_still_run_and_are_not_offered(house):
+    """`plan` is `race --dry-run`, `doctor` is `devices --check`, `profile` what `race --profile` does at its end."""
+    older = {name for name, (_, _, group) in COMMANDS.items() if group == OLDER_WORDS}
+    assert older == {name for name in COMMANDS if find_command(name).hidden} == {"plan", "profile", "doctor"}
+    asked = {"_LAPTIME_COMPLETE": "bash_complete", "COMP_WORDS": "laptime p", "COMP_CWORD": "1"}
+    assert house.run(env=asked).out.split() == []
+    words = ("cifar-cnn", "fake/cpu", "--heats", "2")
+    assert house.done("plan", *words).out == house.done("race", *words, "--dry-run").out
 
 
 def test_the_version_is_that_of_the_package(house):

@@ -200,7 +200,7 @@ def test_gpu_means_the_first_accelerator_that_is_there(card, name):
 
 def test_gpu_without_an_accelerator_is_refused_with_the_reason():
     says = "gpu: torch can use no accelerator here (cuda: this PyTorch is a build without CUDA)"
-    assert (says, "laptime doctor says what to do") == refusal(machine_with(CPU, NO_CUDA), "gpu")
+    assert (says, "laptime devices --check says what to do") == refusal(machine_with(CPU, NO_CUDA), "gpu")
 
 
 def own_training(kind, **known):

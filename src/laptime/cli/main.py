@@ -21,38 +21,58 @@ from laptime.cli.printing import ReaderGone, complain, emit, emit_error, give_up
 from laptime.errors import LaptimeError
 from laptime.streams import fill_closed_streams
 
-# Where each command is, and its line in `laptime --help`. Its module is imported when it runs, so help is instant.
+# Where each command is, its line of help, and its group. Its module is imported when it runs, so help is instant.
+ASK, RECORDS, MACHINE, MORE = "Ask", "Records", "Machine", "More"
+OLDER_WORDS = "Older words"  # `laptime help all` alone lists them
 COMMANDS = {
-    "race": ("questions.race.command:race", "Which lane is faster, by how much, and did they learn the same?"),
-    "train": ("questions.train.command:train", "How long does a whole training take, and what does it learn?"),
-    "infer": ("questions.infer.command:infer", "How long does an answer take, and how many are there per second?"),
-    "why": ("questions.why.command:why", "Where does the time go, what limits it, and what would gain?"),
-    "scale": ("questions.scale.command:scale", "What do 2, 4, 8 devices bring, and why not 2, 4, 8 times as much?"),
-    "tune": ("questions.tune.command:tune", "Which settings are best on each lane, and what do they gain?"),
-    "sweep": (
-        "questions.sweep.command:sweep",
-        "How fast is each lane at each batch, and where does one overtake another?",
+    "race": ("questions.race.command:race", "Which lane is faster, by how much, and did they learn alike?", ASK),
+    "why": ("questions.why.command:why", "Where does the time go, what limits it, and what would gain?", ASK),
+    "watch": (
+        "questions.watch.command:watch", "Run a script unchanged: where does its training time go?", ASK
     ),
-    "profile": ("questions.profile.command:profile", "Which operators take the time of a step?"),
-    "forecast": ("questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?"),
-    "watch": ("questions.watch.command:watch", "Run a script unchanged: where does the time of its training go?"),
-    "resume": ("questions.train.command:resume", "Go on with a training that was ended."),
-    "plan": ("questions.race.command:plan", "Print what a race would run, and run nothing."),
-    "show": ("cli.records:show_record", "Show a saved record."),
-    "report": ("cli.records:report", "Show records as one HTML page with charts, or as Markdown, CSV, SVG."),
-    "compare": ("questions.compare.command:compare", "Which lanes became faster or slower since another record?"),
-    "history": ("questions.compare.command:history", "How did a lane change over time?"),
-    "list": ("cli.records:list_records", "List saved records, newest first."),
-    "remove": ("cli.records:remove_records", "Remove saved records."),
-    "export": ("cli.records:export", "Write a record for other programs: CSV, pyperf, MLflow, and others."),
-    "import": ("cli.records:import_records", "Bring records of other machines into the list."),
-    "validate": ("cli.records:validate", "Is each file a record? If not: where, and why."),
-    "workloads": ("cli.records:workloads", "List the built-in trainings."),
-    "devices": ("questions.doctor.command:devices", "List what there is to train on."),
-    "doctor": ("questions.doctor.command:doctor", "Is each device usable? If not: the cause, and the command."),
-    "data": ("cli.records:data", "List, make or remove made data."),
-    "help": ("cli.main:help_", "Explain a command with all its options, or lanes."),
-    "completion": ("cli.completion:completion", "Print the script for a shell's completion."),
+    "tune": ("questions.tune.command:tune", "Which settings are best on each lane, and what do they gain?", ASK),
+    "sweep": ("questions.sweep.command:sweep", "How fast is each lane at each batch, and where do they cross?", ASK),
+    "forecast": (
+        "questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?", ASK
+    ),
+    "scale": ("questions.scale.command:scale", "What do 2, 4, 8 devices bring, and what is lost?", ASK),
+    "train": ("questions.train.command:train", "How long does a whole training take, and what does it learn?", ASK),
+    "infer": (
+        "questions.infer.command:infer", "How long does an answer take, and how many are there per second?", ASK
+    ),
+    "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK),
+    "list": ("cli.records:list_records", "List saved records, newest first.", RECORDS),
+    "show": ("cli.records:show_record", "Show a saved record.", RECORDS),
+    "compare": (
+        "questions.compare.command:compare", "Which lanes became faster or slower since another record?", RECORDS
+    ),
+    "report": ("cli.records:report", "Show records as an HTML page with charts, Markdown, CSV or SVG.", RECORDS),
+    "history": ("questions.compare.command:history", "How did a lane change over time?", RECORDS),
+    "remove": ("cli.records:remove_records", "Remove saved records.", RECORDS),
+    "export": ("cli.records:export", "Write a record for other programs: CSV, pyperf, MLflow, and others.", RECORDS),
+    "import": ("cli.records:import_records", "Bring records of other machines into the list.", RECORDS),
+    "validate": ("cli.records:validate", "Is each file a record? If not: where, and why.", RECORDS),
+    "devices": (
+        "questions.doctor.command:devices", "What is there to train on, and can each device be used?", MACHINE
+    ),
+    "workloads": ("cli.records:workloads", "List the built-in trainings.", MORE),
+    "data": ("cli.records:data", "List, make or remove made data.", MORE),
+    "help": ("cli.main:help_", "Explain a command with all its options, or a topic.", MORE),
+    "completion": ("cli.completion:completion", "Print the script for a shell's completion.", MORE),
+    "plan": ("questions.race.command:plan", "Print what a race would run: laptime race --dry-run.", OLDER_WORDS),
+    "profile": (
+        "questions.profile.command:profile", "What laptime race --profile does after a race, without one.", OLDER_WORDS
+    ),
+    "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),
+}  # fmt: skip
+# The first page of help: twelve lines at most. A line on two commands has words of its own.
+FIRST_PAGE = {
+    ASK: {
+        **dict.fromkeys(("race", "why", "watch", "tune", "sweep", "forecast", "scale"), ""),
+        "train, infer": "How long does a whole training take, or an answer?",
+    },
+    RECORDS: {"list, show": "List saved records, or show one.", "compare": "", "report": ""},
+    MACHINE: {"devices": ""},
 }
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -88,8 +108,13 @@ class LazyGroup(click.Group):
         return find_command(cmd_name)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        for group, rows in FIRST_PAGE.items():
+            with formatter.section(group):
+                formatter.write_dl([(names, line or COMMANDS[names][1]) for names, line in rows.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        formatter.write_paragraph()
+        formatter.write(f"All commands: laptime help {ALL}.  Lanes: laptime help {LANES}.\n")
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
@@ -234,8 +259,9 @@ if __name__ == "__main__":
 # Help that fits a screen: `--help` has the usual options, `laptime help COMMAND` all of them; and what lanes are.
 
 ALL_OPTIONS = "laptime.all_options"
-LANES, EXIT_CODES = "lanes", "exit-codes"
+ALL, LANES, EXIT_CODES = "all", "lanes", "exit-codes"
 TOPICS = {
+    ALL: "Every command.",
     LANES: "What a lane is, and its settings.",
     EXIT_CODES: "What each exit code means.",
 }
@@ -328,11 +354,13 @@ def _has(context: click.Context, command: str, option: str) -> bool:
     return other is not None and any(option in each.opts for each in other.params)
 
 
-@click.command("help", help="Explain a command with all its options, or a topic: lanes, exit-codes.")
+@click.command("help", help="Explain a command with all its options, or a topic: all, lanes, exit-codes.")
 @click.argument("topic", default="", shell_complete=complete_topic)
 @click.pass_context
 def help_(context: click.Context, topic: str) -> None:
-    if topic == LANES:
+    if topic == ALL:
+        emit(commands_text())
+    elif topic == LANES:
         emit(lanes_text())
     elif topic == EXIT_CODES:
         emit(CODES)
@@ -354,6 +382,15 @@ def _help_of(context: click.Context, topic: str) -> str:
     asked = click.Context(command, info_name=topic, parent=group)
     asked.meta[ALL_OPTIONS] = True
     return command.get_help(asked)
+
+
+def commands_text() -> str:
+    """Return every command with its line, in groups."""
+    formatter = click.HelpFormatter()
+    for group in dict.fromkeys(group for _, _, group in COMMANDS.values()):
+        with formatter.section(group):
+            formatter.write_dl([(name, line) for name, (_, line, of) in COMMANDS.items() if of == group])
+    return formatter.getvalue().strip("\n")
 
 
 def lanes_text() -> str:

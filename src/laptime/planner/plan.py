@@ -75,7 +75,9 @@ def check_ask(ask: Ask) -> None:
         raise UsageError("--items says how many are made, and --data brings its own", "leave one of them out")
     if ask.profile and (ask.full is not None or ask.infer):
         other = "train" if ask.full is not None else "infer"
-        raise UsageError(f"--profile is of a race, not of laptime {other}", "laptime profile takes the same lanes")
+        raise UsageError(
+            f"--profile is of a race, not of laptime {other}", "profile its lanes in a race: laptime race --profile"
+        )
     check_label(ask.label)
     _check_fleet(ask)
     _check_sensors(ask)
@@ -326,7 +328,9 @@ def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
     if lane.device == GPU and not cards:
         reasons = [f"{each.kind}: {each.reason}" for each in view.devices if not each.usable and each.reason]
         says = f"gpu: {lane.framework} can use no accelerator here"
-        raise UsageError(f"{says} ({'; '.join(reasons)})" if reasons else says, "laptime doctor says what to do")
+        raise UsageError(
+            f"{says} ({'; '.join(reasons)})" if reasons else says, "laptime devices --check says what to do"
+        )
     if lane.device is None or lane.device == GPU:
         return next(iter(cards), usable[0])
     wanted = lane.device if lane.device in {"cpu", "mps", "tpu"} or ":" in lane.device else f"{lane.device}:0"

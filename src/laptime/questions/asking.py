@@ -77,7 +77,7 @@ class Prepared:
 
     @property
     def outline(self) -> Plan | FullPlan | InferPlan:
-        """What `laptime plan` shows."""
+        """What `--dry-run` shows."""
         return self.plan
 
     @property

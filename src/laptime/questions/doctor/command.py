@@ -1,16 +1,18 @@
-"""`laptime devices`: the devices and their peaks. `laptime doctor`: can each framework really use each device?"""
+"""`laptime devices`: the devices and their peaks, and with `--check` whether each framework can really use each one."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
 from laptime import api, showing
 from laptime.cli.asking import FIELDS
+from laptime.cli.main import Command
 from laptime.cli.output import emit_page, may_colour, page_width
 from laptime.cli.printing import complain, emit_json, say, say_nothing
-from laptime.errors import StoreError
+from laptime.errors import StoreError, UsageError
 
 EXIT_UNSAVED = 3
 EXIT_NOT_WELL = 5
@@ -19,14 +21,21 @@ DEVICES_HELP = """List what there is to train on, and what each framework sees o
 First processor, memory and every card with what it has to do now, whether or not a framework sees it; then what each
 installed framework can use, and why something cannot be used.
 
-With --measure, what each usable device can do at most is measured and kept: large matrix products in each precision
-that it has, and a copy within its memory, by each framework that has its own; the best is the device's. It takes
-seconds on an idle machine, and means little on a busy one. Races then report how near to the limit each lane comes.
+With --check, each device is tried: of one that is not used, the cause is named and the command that fixes it. Exit code
+5: not all can be used. With --data, the disk of that folder is looked at, too.
+
+With --measure, what each usable device can do at most is measured and kept, and races then report how near to the limit
+each lane comes.
+"""
+DEVICES_MORE = """\
+What is measured are large matrix products in each precision that a device has, and a copy within its memory, by each
+framework that has its own; the best is the device's. It takes seconds on an idle machine, and means little on a busy
+one.
 
 With --json a list of objects: a row a device of a framework (with the `card` that it is), then one of kind "processor"
-and one a card (kind "card"), MIG instances with their `parent`.
+and one a card (kind "card"), MIG instances with their `parent`. With --check, the whole checkup.
 """
-DOCTOR_HELP = """Check whether each installed framework can really use each device here.
+DOCTOR_HELP = """Check whether each installed framework can really use each device: laptime devices --check.
 
 What the hardware and its drivers say is held against what each framework sees. For a device that is not used, one
 cause is named and the command that fixes it. Nothing is trained; a small product of matrices is computed on every
@@ -38,13 +47,30 @@ FRAMEWORKS = click.option(
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 
-@click.command("devices", help=DEVICES_HELP)
+@click.command("devices", cls=Command, help=DEVICES_HELP, more=DEVICES_MORE)
+@click.option("--check", is_flag=True, help="Check that each device can really be used.")
+@click.option("--data", type=click.Path(path_type=Path), help="With --check, a folder with training data.")
 @click.option("--measure", is_flag=True, help="Measure what each device can do at most.")
 @FRAMEWORKS
 @FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 @QUIET
-def devices(*, measure: bool, frameworks: tuple[str, ...], details: bool, as_json: bool, quiet: bool) -> int:
+def devices(
+    *,
+    check: bool,
+    data: Path | None,
+    measure: bool,
+    frameworks: tuple[str, ...],
+    details: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    if check and measure:
+        raise UsageError("--check and --measure are two questions", "ask one after the other")
+    if check:
+        return show_checkup(data, frameworks, quiet=quiet, details=details, as_json=as_json)
+    if data is not None:
+        raise UsageError("--data is of a check", f"laptime devices --check --data {shlex.quote(str(data))}")
     machine = api.devices(frameworks or None)
     unsaved: list[StoreError] = []
     limits = api.kept_peaks(machine)
@@ -62,13 +88,8 @@ def devices(*, measure: bool, frameworks: tuple[str, ...], details: bool, as_jso
     return EXIT_UNSAVED if unsaved else 0
 
 
-@click.command("doctor", help=DOCTOR_HELP)
-@click.option("--data", type=click.Path(path_type=Path), help="A folder with training data: on what disk does it lie?")
-@FRAMEWORKS
-@QUIET
-@FIELDS
-@click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
-def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, details: bool, as_json: bool) -> int:
+def show_checkup(data: Path | None, frameworks: tuple[str, ...], *, quiet: bool, details: bool, as_json: bool) -> int:
+    """Check every device, print what was found, and return the exit code."""
     checkup = api.doctor(data, say_nothing if quiet else say, frameworks=frameworks or None)
     if as_json:
         emit_json(showing.to_json(checkup))
@@ -77,3 +98,13 @@ def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, detai
         page = showing.checkup_as_text(checkup, page_width(), color=color)
         emit_page(page, checkup, details=details, color=color)
     return 0 if checkup.is_well else EXIT_NOT_WELL
+
+
+@click.command("doctor", help=DOCTOR_HELP, hidden=True)
+@click.option("--data", type=click.Path(path_type=Path), help="A folder with training data: on what disk does it lie?")
+@FRAMEWORKS
+@QUIET
+@FIELDS
+@click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
+def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, details: bool, as_json: bool) -> int:
+    return show_checkup(data, frameworks, quiet=quiet, details=details, as_json=as_json)

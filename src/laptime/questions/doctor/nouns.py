@@ -1,4 +1,4 @@
-"""What `laptime doctor` finds: devices that a framework cannot use, each with one cause, and what slows the host."""
+"""What a check finds: devices that a framework cannot use, each with one cause, and what slows the host."""
 
 from __future__ import annotations
 

@@ -357,7 +357,7 @@ def _answer(machine: Machine) -> str:
     said = [f"You can train on {joined(found)}." if found else "No framework here can train."]
     idle = sum(card.computes and _whose(card, machine).startswith(UNUSED) for card in machine.cards)
     if idle:
-        said.append(f"{idle} card{'s are' if idle > 1 else ' is'} not used: laptime doctor.")
+        said.append(f"{idle} card{'s are' if idle > 1 else ' is'} not used: laptime devices --check.")
     elif not machine.cards and users.keys() <= {"cpu"}:
         said.append("There is no card.")
     return " ".join(said)

@@ -137,6 +137,7 @@ PLAN_HELP = "Print what `laptime race` with the same arguments would run, and ru
 @click.command(
     "plan",
     cls=ScriptCommand,
+    hidden=True,
     help=PLAN_HELP,
     examples=("laptime plan cifar-mlp cpu cuda", "laptime train cifar-cnn --dry-run"),
 )

@@ -355,7 +355,7 @@ def live_lines(record: Record, note: str, width: int, *, color: bool = False) ->
 def unseen_words(record: Record) -> list[str]:
     """Return, for the top of the page, which card is here but was not used, and how to fix that."""
     found = [f"{each.says} {each.advice}" for each in record.findings if each.rule == CARD_NOT_SEEN]
-    return [*found, "laptime doctor says more."] if found else []
+    return [*found, "laptime devices --check says more."] if found else []
 
 
 def lane_table(record: Record, width: int, *, color: bool) -> list[str]:

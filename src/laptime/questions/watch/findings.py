@@ -82,7 +82,7 @@ def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) 
         "script on processor",
         f"The model is on the processor, although this machine has {name}.",
         {"devices": sorted(devices)},
-        "laptime doctor says whether the card can be used; then move model and batches to it.",
+        "laptime devices --check says whether the card can be used; then move model and batches to it.",
         "likely",
     )
 
