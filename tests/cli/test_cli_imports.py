@@ -60,7 +60,7 @@ def walled(shared_house):
         (("workloads",), "scenes-cnn"),
         (("list",), "cifar-cnn"),
         (("show", "latest"), "Same work"),
-        (("--help",), "Commands:"),
+        (("--help",), "Records:"),
         (("race", "--help"), "--budget"),
         (("--version",), "version"),
     ],

@@ -66,7 +66,7 @@ def exchange() -> Record:
         "torch/cuda", "weak", (point(1, 1.0, 20.0, one), point(2, 1.67, 24.0, two), point(4, 2.67, 30.0, four)),
         lost(4, four, "exchange", computing=0.66, exchange=0.31, host=0.02, waiting=0.006, straggler=0.004),
         LinkCost(12.0, 21.3, 5_348_008, 1.4),
-        (Projection(8, bounded(5.1, 0.3), "exchange"), Projection(4096, bounded(1400, 900), "exchange")),
+        (Projection(8, bounded(5.1, 0.3), "exchange"), Projection(32, bounded(16.4, 3.1), "exchange")),
         HeldOut(4, 2.75, 2.67), profiled=ProfiledExchange(BY, bounded(0.42), bounded(0.33)),
     )  # fmt: skip
     ranks = tuple(RankRow(four, rank, f"cuda:{rank}", "node-1", 310.0 + rank, 2 << 30, 3 << 30) for rank in range(4))

@@ -93,7 +93,9 @@ def test_the_charts_hold_the_records_numbers():
     assert isinstance(lost, Bars)
     curves = {each.label: each.points for each in plane.curves}
     assert curves["torch/cuda, weak"] == ((1.0, 1.0), (2.0, 1.67), (4.0, 2.67))
-    assert curves["torch/cuda, weak, predicted"][-1] == (4096.0, 1400)
+    assert curves["torch/cuda, weak, predicted"][-1] == (32.0, 16.4)
+    (beyond,) = (each for each in plane.curves if each.label == "torch/cuda, weak, predicted")
+    assert beyond.ends == (pytest.approx((4.8, 5.4)), pytest.approx((13.3, 19.5)))
     (measured,) = (each for each in plane.curves if each.label == "torch/cuda, weak")
     assert measured.ends[-1] == pytest.approx((2.64, 2.7))
     exchange = next(each for each in lost.bars if each.label == "exchange of gradients")

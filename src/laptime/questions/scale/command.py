@@ -15,8 +15,9 @@ the same processes without their exchange of gradients, the same on batches that
 part of a batch. From these follow the parts of a step: the exchange that no computing hides, a slow rank, loaders
 that do not keep up, devices that slow each other down. With --weak each device has the batch as written, with
 --strong they share it out. On a processor a device is a process with its share of the cores. A model of an
-all-reduce predicts up to 4,096 devices; with three counts or more, the largest is predicted from the others first,
-and the page says how well. In PyTorch a lane may name ddp (the default), fsdp or dp.
+all-reduce predicts more devices, with ranges, up to eight times the largest count. With three counts or more, the
+largest is predicted from the others first, and the page says how well. In PyTorch a lane may name ddp (the default),
+fsdp or dp.
 
 With --on ray or --on torchrun the devices may be on several nodes (docs/clusters.md).
 """

@@ -37,7 +37,7 @@ SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
 DIFFERS_LEAST = 0.1  # of a step, between the profiler and the experiment
 BAR = 24
 WAITS: tuple[LostTo, ...] = ("straggler", "waiting")
-SHOWN_BEYOND = (2, 4, 8, 64)
+SHOWN_BEYOND = (2, 4, 8)
 MODES = {"weak": "each with the batch as written", "strong": "the batch as written shared out"}
 
 

@@ -372,7 +372,7 @@ def _alone(heat: HeatResult | None, step_ms: float | None) -> AloneRanks | None:
 # all-reduce which computing does not hide. An all-reduce of S bytes on N devices takes 2(N-1) hops of a ring and moves
 # 2(N-1)/N x S bytes over each link; by a tree it takes 2 log2(N) hops. What is hidden does not grow with N.
 
-BEYOND = (2, 4, 8, 16, 32, 64, 256, 1024, 4096)
+FARTHEST = 8  # times the largest count: a model of a few devices says little of hundreds
 FURTHER = 0.03  # by how much a prediction may be wrong for each doubling beyond what was measured
 NO_EXCHANGE = Missing("what the devices exchange was not timed alone: they are used by one process")
 ONE_COUNT = Missing("one count alone was measured")
@@ -480,12 +480,13 @@ def describe_link(rounds: Sequence[ScaleRound], count: int) -> LinkCost | Missin
 
 
 def project(rounds: Sequence[ScaleRound], count: int, held_out: HeldOut | Missing) -> tuple[Projection, ...] | Missing:
-    """Predict the speed-up of more devices than were measured."""
+    """Predict the speed-up of more devices than were measured: by powers of two, up to eight times as many."""
     fits = [each for each in (fit(one, count) for one in rounds) if each is not None]
     if not fits:
         return NO_EXCHANGE if rounds else ONE_COUNT
     off = 0.0 if isinstance(held_out, Missing) else abs(held_out.error)
-    return tuple(_project(fits, devices, off) for devices in BEYOND if devices > count)
+    powers = (1 << power for power in range(1, (FARTHEST * count).bit_length()))
+    return tuple(_project(fits, devices, off) for devices in powers if count < devices <= FARTHEST * count)
 
 
 def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
