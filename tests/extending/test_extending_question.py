@@ -70,9 +70,34 @@ def test_a_question_added_from_outside_is_a_command_with_a_record(house):
     assert "first step 300 ms" in house.done("list", env=environment).out
     assert house.done("show", "latest", env=environment).out == answer.out
     assert "How long does the first step take?" in house.done("first-step", "--help", env=environment).out
+    assert "first-step How long does the first step take?" in " ".join(
+        house.done("help", "all", env=environment).out.split()
+    )
     refused = house.run("show", str(house.files()[0]))
     assert refused.code == 2
     assert (
         "$.question: no question 'first-step'; known: race, full, infer, why, scale, tune, sweep, profile"
         in refused.err
     )
+
+
+OWN_COMMAND = """
+
+import click
+
+@click.command("first-step")
+@click.option("--loudly", is_flag=True)
+def command(*, loudly):
+    click.echo("FIRST" if loudly else "first")
+
+
+from dataclasses import replace
+
+OWN = replace(ROW, own_command="toy_question:command")
+"""
+
+
+def test_a_question_added_from_outside_may_have_a_command_of_its_own(house):
+    points = ENTRY_POINTS.replace(":ROW", ":OWN")
+    environment = install(house.folder / "site", points, toy_question=PACKAGE + OWN_COMMAND)
+    assert house.done("first-step", "--loudly", env=environment).out == "FIRST\n"

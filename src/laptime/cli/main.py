@@ -390,6 +390,9 @@ def commands_text() -> str:
     for group in dict.fromkeys(group for _, _, group in COMMANDS.values()):
         with formatter.section(group):
             formatter.write_dl([(name, line) for name, (_, line, of) in COMMANDS.items() if of == group])
+    if added := importlib.import_module("laptime.cli.questions").added_lines():
+        with formatter.section("Added"):
+            formatter.write_dl([*added.items()])
     return formatter.getvalue().strip("\n")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import metadata
 from typing import Any
 
 import click
 
 from laptime import api, showing
 from laptime.cli.asking import DRY_RUN, LANES, WHAT, make_ask, options_for, takes
-from laptime.cli.main import EXIT_INTERRUPTED, Command
+from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command
 from laptime.cli.output import Progress, emit_page, page_view, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError
@@ -53,12 +54,21 @@ QUESTION_OF = {each.command: each.name for each in QUESTIONS}
 
 
 def find_added(name: str) -> click.Command | None:
-    """Return the command of a question that a package adds, or None."""
+    """Return the command of a question that is no row of COMMANDS: its own, or one with the options of a subject."""
     try:
         question = find_question(name)
     except LookupError:
         return None
+    if question.own_command:
+        command: click.Command = question.part("own_command")
+        return command
     return make_command(name, question.says) if question.says else None
+
+
+def added_lines() -> dict[str, str]:
+    """Return the first line of help of each question that is no row of COMMANDS, by its command."""
+    rows = [*QUESTIONS, *(point.load() for point in metadata.entry_points(group="laptime.questions"))]
+    return {row.command: row.says.splitlines()[0] for row in rows if row.command not in COMMANDS and row.says}
 
 
 def show_plan(ask: Ask, *, details: bool, as_json: bool) -> int:

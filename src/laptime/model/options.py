@@ -270,6 +270,7 @@ class Option:
     adds: str = ""  # the word that a flag adds to its field
     fills_one: str = ""  # the field that one number fills, where several fill `fills`
     is_repeated: bool = True  # by a command that asks the same again
+    only_for: Literal["", "scripts", "trainings"] = ""  # a script that runs as it is, or what laptime builds
 
     @property
     def option(self) -> str:
@@ -327,14 +328,16 @@ ALL_SENSORS = ",".join(row.name for row in SENSORS)
 
 OPTIONS: list[Option] = [
     # What is trained.
-    Option("every", FLAG, TRAINED, "every", "Every installed framework on every device, as written.", is_rare=True),
-    Option("data", PATH, TRAINED, "data", "Folder or archive of real data."),
+    Option("every", FLAG, TRAINED, "every", "Every installed framework on every device, as written.", is_rare=True,
+           only_for="trainings"),
+    Option("data", PATH, TRAINED, "data", "Folder or archive of real data.", only_for="trainings"),
     Option(
         "items", ITEMS, tuple(each for each in TRAINED if each != "sweep"), "items",
-        "How many items to make where there is no real data; or all.", is_rare=True,
+        "How many items to make where there is no real data; or all.", is_rare=True, only_for="trainings",
         range=ValueRange(0, 1_000_000, "expected a whole number to 1,000,000, or all", "such as 5000"),
     ),
-    Option("pretrained", FLAG, TRAINED, "pretrained", "Start pets-densenet from torchvision's weights.", is_rare=True),
+    Option("pretrained", FLAG, TRAINED, "pretrained", "Start pets-densenet from torchvision's weights.", is_rare=True,
+           only_for="trainings"),
     Option(
         "seed", COUNT, TRAINED, "seed", "Seed of starting weights and made data.", default="0", is_rare=True,
         range=ValueRange(0, (1 << 32) - 1, f"expected a whole number from 0 to {(1 << 32) - 1:,}", "such as 1"),
@@ -426,9 +429,12 @@ OPTIONS: list[Option] = [
     Option("prices", PRICES, ("tune",), "prices", "Price per hour: cpu=0.1,cuda=2.5.", metavar="DEVICE=PRICE",
            is_rare=True),
     # A race.
-    Option("batch", COUNTS, ("race",), "batches", "Batch sizes, a lane each: 64,128.", range=BATCHES),
-    Option("profile", FLAG, ("race",), "profile", "Then profile each lane: operators, kernels, a trace."),
-    Option("arguments", COMMAND, ("race", "why"), "command", only="library"),  # behind -- on the command line
+    Option("batch", COUNTS, ("race",), "batches", "Batch sizes, a lane each: 64,128.", range=BATCHES,
+           only_for="trainings"),
+    Option("profile", FLAG, ("race",), "profile", "Then profile each lane: operators, kernels, a trace.",
+           only_for="trainings"),
+    # On the command line they are behind --.
+    Option("arguments", COMMAND, ("race", "why"), "command", only="library", only_for="scripts"),
     Option("on", PLACES, ("race",), "on", "A cluster (ray, slurm, torchrun), or a script's devices.", metavar="WHERE",
            is_rare=True),
     Option("each", NAME, ("race",), "each", "Race on each type of Ray nodes: a label such as machine.", metavar="TYPE",
@@ -436,9 +442,9 @@ OPTIONS: list[Option] = [
     Option("prices", PRICES, ("race",), "prices", "Price per hour by type: small=0.1,big=1.2.", metavar="TYPE=PRICE",
            is_rare=True),
     Option("set", SETTING, ("race",), "variants", "Race a script so, too: malloc=keep, threads=1.", metavar="SETTING",
-           is_rare=True, only="command"),
+           is_rare=True, only="command", only_for="scripts"),
     Option("steps", COUNT, ("race",), "steps", "Stop each run of a script after N timed steps.", is_rare=True,
-           range=ValueRange(1, math.inf, "expected a whole number from 1 on", "such as 50")),
+           range=ValueRange(1, math.inf, "expected a whole number from 1 on", "such as 50"), only_for="scripts"),
     Option("against", RECORD, ("race",), help="Run a recorded race again; compare.", metavar="ID", is_rare=True),
     Option("trust", CONSENT, ("race",), help="Start what this record names, although it was not made here by you.",
            metavar="ID", is_rare=True),
@@ -511,18 +517,22 @@ def set_values(ask: Ask, question: str, given: Mapping[str, Any]) -> Ask:
     return replace(ask, **fields[""], **parts)
 
 
-def repeat_options(question: str, ask: Ask) -> list[str]:
-    """Return the words of a command that set all that is not its default."""
-    words: list[str] = []
-    for row in options_of(question):
-        if not row.fills or not row.is_repeated or row.only == "library":
-            continue
+def given_options(question: str, ask: Ask) -> list[tuple[Option, Any]]:
+    """Return the options that an ask sets to something else than their default, each with its value."""
+    found: list[tuple[Option, Any]] = []
+    for row in (row for row in options_of(question) if row.fills):
         text = row.default_of(question)
         plain = row.value_of(PLAIN_ASKS.get(question, Ask())) if text is None else row.kind.of_text(text)
         value = row.value_of(ask)
         if value is not None and value != plain:
-            words += row.words_of(value)
-    return words
+            found.append((row, value))
+    return found
+
+
+def repeat_options(question: str, ask: Ask) -> list[str]:
+    """Return the words of a command that set all that is not its default."""
+    given = given_options(question, ask)
+    return [word for row, value in given if row.is_repeated and row.only != "library" for word in row.words_of(value)]
 
 
 def find_out_of_range(asked: Ask | FullAsk | ScaleAsk | TuneAsk) -> tuple[str, str] | None:

@@ -152,6 +152,7 @@ class Question:
     typed: str = ""  # the command, where that has another name
     spoken: str = ""  # how a sentence names a record of it
     field: str = ""  # how an `Ask` means it, in Python
+    own_command: str = ""  # of a question that a package adds, where its command is not made from `says`
     has_magic: bool = False  # for cells of a notebook
     runs_on_clusters: bool = False
     predicts_cards: bool = False  # what cards that are not here would bring

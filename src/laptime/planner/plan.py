@@ -15,7 +15,7 @@ from laptime.model.ask import LABEL, Ask, FullAsk
 from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework
 from laptime.model.installation import install_command
 from laptime.model.machine import Device, Framework, Machine
-from laptime.model.options import find_out_of_range
+from laptime.model.options import find_out_of_range, given_options
 from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, OF_TRAINING, Lane, Settings
 from laptime.model.sample import all_sensors
@@ -484,14 +484,7 @@ def _check_setting(name: str, text: str) -> None:
 
 
 def _check_options(ask: Ask) -> None:
-    refused = {
-        "--batch": ask.batches,
-        "--data": ask.data,
-        "--items": ask.items,
-        "--every": ask.every,
-        "--profile": ask.profile,
-        "--pretrained": ask.pretrained,
-    }
-    for option, is_given in refused.items():
-        if is_given:
-            raise UsageError(f"{option} is of trainings that laptime builds, and {DECIDES_ITSELF}", "leave it out")
+    """Refuse what only a training that laptime builds can have."""
+    for row, _ in given_options("race", ask):
+        if row.only_for == "trainings":
+            raise UsageError(f"{row.option} is of trainings that laptime builds, and {DECIDES_ITSELF}", "leave it out")

@@ -19,6 +19,7 @@ from laptime.machine.look import CoresTaken
 from laptime.model.ask import Ask
 from laptime.model.frameworks import DEFAULT, find_framework, frameworks_of
 from laptime.model.machine import Framework, Machine
+from laptime.model.options import given_options
 from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.protocol import FullPlan, InferPlan
 from laptime.model.workload import Published, Workload
@@ -182,12 +183,13 @@ def with_lane(ask: Ask, machine: Machine, subject: Subject) -> Ask:
 
 def _refuse_options_of_scripts(ask: Ask) -> None:
     """Refuse what only a script that runs as it is can have."""
-    given = {"words behind --": ask.command, "--set": ask.variants, "--steps": ask.steps is not None}
-    for option in (name for name, is_given in given.items() if is_given):
-        raise UsageError(
-            f"{option}: {ask.what} is no script that runs as it is",
-            "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
-        )
+    for row, _ in given_options("race", ask):
+        if row.only_for == "scripts":
+            given = "words behind --" if row.only == "library" else row.option
+            raise UsageError(
+                f"{given}: {ask.what} is no script that runs as it is",
+                "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
+            )
 
 
 def _check_pretrained(name: str) -> None:
