@@ -97,6 +97,12 @@ def _read_name(value: object) -> str:
     return value
 
 
+def _read_aim(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected one of {', '.join(AIMS)}")
+    return value
+
+
 def _read_words(value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(each, str) for each in words):
@@ -225,13 +231,12 @@ PATH = Kind("path", "PathLike", str, _read_path)
 CLUSTER = Kind("text", "str", str, _read_cluster)
 PLACES = Kind("words", "str", _split, _read_cluster, _write_place)  # clusters, and devices of a script
 PRICES = Kind("prices", "Mapping[str, float]", _parse_prices, _read_prices, _write_prices)
-AIM = Kind("text", "AimWord", str, _read_name)
+AIM = Kind("text", "AimWord", str, _read_aim)
 COUNTS_AXIS = Kind("text", "str | Sequence[int]", str, _read_axis)
 NUMBERS_AXIS = Kind("text", "str | Sequence[float]", str, _read_axis)
 ITEMS_AXIS = Kind("A..B", "Items | str | Sequence[int]", _parse_items_or_axis, _read_items_or_axis, _write_items)
 RECORD = Kind("text", "Recorded", str, _read_name)
-CONSENT = Kind("text", "str", str, _read_name)
-PROGRESS = Kind("flag", "bool", bool, read_flag)
+PROGRESS = Kind("flag", "bool", bool, read_flag)  # by default it depends on where the call is
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +318,7 @@ class Option:
 
 TRAINED = ("race", "train", "infer", "why", "scale", "tune", "sweep", "profile")  # those that train something
 TIMED = ("race", "infer", "why", "scale", "tune", "sweep")
-READ = (*TIMED[:2], "train", *TIMED[2:])
+MEASURED = tuple(each for each in TRAINED if each != "profile")  # while instruments read
 PRICED = ("race", "train", "infer", "scale", "tune", "sweep")
 WEEK_S = 7 * 24 * 3600.0
 MOST_BATCH = 1_000_000
@@ -413,15 +418,15 @@ OPTIONS: list[Option] = [
     Option("alone", FLAG, TIMED, "alone", "Run heats one after another, not in turns of 0.25 s.", is_rare=True),
     Option("on", CLUSTER, ("scale",), "on", "A cluster: ray, slurm or torchrun.", metavar="WHERE", is_rare=True),
     # Instruments.
-    Option("sensors", WORDS, READ, "sensors", f"Instruments: none, or some of {ALL_SENSORS}."),
+    Option("sensors", WORDS, MEASURED, "sensors", f"Instruments: none, or some of {ALL_SENSORS}."),
     Option("sensors", WORDS, ("watch",), "sensors", f"Read these instruments: {ALL_SENSORS}, or none.",
            metavar="WORDS"),
     Option(
-        "sensor_rate", NUMBER, READ, "sensors_hz", "Readings a second.  [default: 10; 1 for trainings]", is_rare=True,
-        range=ValueRange(0.01, 100, "expected 0.01 to 100 a second", "such as 10"),
+        "sensor_rate", NUMBER, MEASURED, "sensors_hz", "Readings a second.  [default: 10; 1 for trainings]",
+        range=ValueRange(0.01, 100, "expected 0.01 to 100 a second", "such as 10"), is_rare=True,
     ),
-    Option("watchdog", DURATION, READ, "watchdog_s", "End a heat that sends no message for this long.", default="60s",
-           range=WAITING, is_rare=True),
+    Option("watchdog", DURATION, MEASURED, "watchdog_s", "End a heat that sends no message for this long.",
+           default="60s", range=WAITING, is_rare=True),
     # Money.
     Option("price", NUMBER, PRICED, "price_per_kwh", "Price of a kWh; adds cost.", range=MONEY, is_rare=True),
     Option("rate", NUMBER, PRICED, "rate_per_hour", "Price of the machine per hour; adds cost.", range=MONEY,
@@ -446,7 +451,7 @@ OPTIONS: list[Option] = [
     Option("steps", COUNT, ("race",), "steps", "Stop each run of a script after N timed steps.", is_rare=True,
            range=ValueRange(1, math.inf, "expected a whole number from 1 on", "such as 50"), only_for="scripts"),
     Option("against", RECORD, ("race",), help="Run a recorded race again; compare.", metavar="ID", is_rare=True),
-    Option("trust", CONSENT, ("race",), help="Start what this record names, although it was not made here by you.",
+    Option("trust", NAME, ("race",), help="Start what this record names, although it was not made here by you.",
            metavar="ID", is_rare=True),
     Option("fail_above", SHARE, ("race",), help=THRESHOLD_HELP, metavar="SHARE", is_rare=True),
     # A forecast, which is made of a record.
