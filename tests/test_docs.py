@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from laptime.model.options import OPTIONS
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 HOUSE = ROOT / "src" / "laptime"
@@ -27,6 +29,13 @@ HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 NOT_PROSE = ("|", "<!--")
 # What a list or table becomes without an empty line before it: one more line of the paragraph above.
 LOST = re.compile(r"<p>(?:[^<]|<(?!/p>))*?\n\s*(?:[-*] |\d+\. |\|)")
+
+
+def test_every_option_is_in_the_docs():
+    """As it is typed: a row of the table without a word in docs/ is half an addition."""
+    text = "\n".join(each.read_text(encoding="utf-8") for each in PAGES)
+    typed = {row.option for row in OPTIONS if row.only != "library"}
+    assert {each for each in typed if not re.search(rf"(?<![\w-]){each}(?![\w-])", text)} == set()
 
 
 def named(path: Path) -> str:
