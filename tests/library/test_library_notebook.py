@@ -206,6 +206,9 @@ def test_a_cell_is_raced_by_its_magic_and_shows_its_report(notebook, raced):
         ("%%race cpu\nx = 1", "UsageError: this cell has no function that returns a training"),
         ("%%race cpu --bugdet 1m\ndef f(): ...", "Did you mean --budget?"),
         ("%%race cpu --budget\ndef f(): ...", "--budget needs a value"),
+        ("%%why cpu --laps 3\ndef f(): ...", "there is no option --laps"),
+        ("%%race cpu --heats two\ndef f(): ...", "--heats two: 'two' is not a valid integer."),
+        ("%%race nowhere/cpu --label 2026\ndef f(): ...", "nowhere"),
         ("%%why nowhere/cpu\ndef f(): ...", "nowhere"),
     ],
 )
