@@ -125,6 +125,9 @@ def test_what_is_no_command_is_refused(watcher: Watcher) -> None:
     assert missing.code == 2
     assert "'/no/such/program' cannot be run: No such file or directory" in missing.err
     assert watcher.house.run("watch").code == 2
+    unknown = watcher.house.run("watch", "--sensors", "hots", "--", "true")
+    assert unknown.code == 2
+    assert "--sensors hots: expected none, or some of host" in unknown.err
 
 
 def test_the_script_outlives_laptime(watcher: Watcher) -> None:

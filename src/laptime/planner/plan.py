@@ -80,7 +80,7 @@ def check_ask(ask: Ask) -> None:
         )
     check_label(ask.label)
     _check_fleet(ask)
-    _check_sensors(ask)
+    check_sensors(ask)
 
 
 def check_ranges(asked: Ask | FullAsk | ScaleAsk | TuneAsk) -> None:
@@ -117,7 +117,7 @@ def check_label(label: str | None) -> None:
         raise UsageError(says, "give a name such as main or fix/loader")
 
 
-def _check_sensors(ask: Ask) -> None:
+def check_sensors(ask: Ask) -> None:
     """Refuse unknown instruments."""
     unknown = [word for word in ask.sensors or () if word not in {*all_sensors(), "none"}]
     if unknown or ("none" in (ask.sensors or ()) and len(ask.sensors or ()) > 1):

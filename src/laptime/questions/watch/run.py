@@ -30,7 +30,7 @@ from laptime.model.sample import Usage
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
 from laptime.model.timeline import Timeline
 from laptime.model.workload import ProofPlan
-from laptime.planner.plan import check_label
+from laptime.planner.plan import check_label, check_sensors
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.watch.findings import script_findings
@@ -68,6 +68,7 @@ class PreparedBlock(PreparedWatch):
 def prepare_watch(ask: Ask, machine: Machine) -> PreparedWatch:
     """Check the command. Nothing is scouted: the script decides what it uses."""
     check_label(ask.label)
+    check_sensors(ask)
     if not ask.command:
         raise UsageError("there is no command to watch", "Name one: laptime watch python train.py")
     if ask.command[0].endswith(".py"):
@@ -86,6 +87,7 @@ def prepare_watch(ask: Ask, machine: Machine) -> PreparedWatch:
 def prepare_block(ask: Ask, machine: Machine, block: Block) -> PreparedBlock:
     """Prepare to watch a stretch of this process; `ask.what` names it."""
     check_label(ask.label)
+    check_sensors(ask)
     return PreparedBlock(_plan(ask, _named(ask.what, ask.what, None)), machine, None, block.follow, block)
 
 
