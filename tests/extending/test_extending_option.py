@@ -81,7 +81,8 @@ def look(root):
         "LAPTIME_CACHE": str(root.parent / "cache"),
         "LAPTIME_FAKE": "1",
     }
-    environment = {**os.environ, **names, "PYTHONPATH": str(root.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, **names, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(root.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-c", LOOK], capture_output=True, text=True, check=True, env=environment, cwd=root.parent
     )

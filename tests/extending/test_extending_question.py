@@ -99,5 +99,8 @@ OWN = replace(ROW, own_command="toy_question:command")
 
 def test_a_question_added_from_outside_may_have_a_command_of_its_own(house):
     points = ENTRY_POINTS.replace(":ROW", ":OWN")
+    points += "broken = no_such_module:ROW\n"
     environment = install(house.folder / "site", points, toy_question=PACKAGE + OWN_COMMAND)
+    said = " ".join(house.done("help", "all", env=environment).out.split())
+    assert "broken It cannot be loaded: No module named 'no_such_module'." in said
     assert house.done("first-step", "--loudly", env=environment).out == "FIRST\n"

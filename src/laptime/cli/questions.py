@@ -67,8 +67,14 @@ def find_added(name: str) -> click.Command | None:
 
 def added_lines() -> dict[str, str]:
     """Return the first line of help of each question that is no row of COMMANDS, by its command."""
-    rows = [*QUESTIONS, *(point.load() for point in metadata.entry_points(group="laptime.questions"))]
-    return {row.command: row.says.splitlines()[0] for row in rows if row.command not in COMMANDS and row.says}
+    rows, broken = [*QUESTIONS], {}
+    for point in metadata.entry_points(group="laptime.questions"):
+        try:
+            rows.append(point.load())
+        except (ImportError, AttributeError, SyntaxError) as error:  # one bad package must not take the help away
+            broken[point.name] = f"It cannot be loaded: {error}."
+    added = {row.command: row.says.splitlines()[0] for row in rows if row.command not in COMMANDS and row.says}
+    return added | broken
 
 
 def show_plan(ask: Ask, *, details: bool, as_json: bool) -> int:
