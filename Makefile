@@ -13,6 +13,7 @@ help:
 	@echo "make test    make .venv, install, run lint, types and tests"
 	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
 	@echo "make docs    build docs/ as a site, into site/"
+	@echo "make pictures  draw the pictures of README and docs again, from kept records"
 	@echo "make schema  write docs/record.schema.json, the JSON Schema of a record"
 	@echo "make signatures  write src/laptime/library/functions.pyi, the typed functions of the library"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
@@ -65,6 +66,9 @@ $(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
 
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: $(VENV)/.installed
+	$(BIN)/python bench/pictures.py
 
 schema: $(VENV)/.installed
 	$(BIN)/python -c "from pathlib import Path; from laptime.store.schema import schema_text; \

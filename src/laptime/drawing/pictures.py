@@ -15,6 +15,7 @@ from laptime.visible import cells_wide
 WIDE, NARROW = 820, 360  # of charts of rows on a page
 CARD_WIDTH, CARD_HEIGHT = 1200, 630
 WHOLE = "laptime report shows all of it."
+BIG_WIDE = {".": 52, " ": 50, "m": 152, "i": 50, "%": 150}  # pixels of a letter of the number on a card; others 100
 SIDE = 70  # what is left free on each side of a card
 BIG = "font-size:150px;font-weight:750;letter-spacing:-4px"
 FONT = "system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"
@@ -42,7 +43,7 @@ def style_of(theme: Theme) -> str:
     """Return the rules of a picture of its own."""
     lanes = "".join(f".c{number}{{stroke:{each}}}.f{number}{{fill:{each}}}" for number, each in enumerate(theme.lanes))
     return (
-        f"text{{font:13px {FONT};fill:{theme.ink}}}text.b{{font-size:14px}}text.v{{font-size:14px;font-weight:600}}"
+        f"text{{font:13px {FONT};fill:{theme.ink}}}text.b{{font-size:14px;paint-order:stroke;stroke:{theme.page};stroke-width:4px}}text.v{{font-size:14px;font-weight:600}}"
         f"text.t{{font-size:12px;fill:{theme.soft}}}text.bad{{fill:{theme.bad}}}"
         f".axis{{stroke:{theme.soft};fill:none}}.grid{{stroke:{theme.grid}}}"
         f".one{{stroke:{theme.ink};stroke-dasharray:3 3}}.whisker{{stroke:{theme.ink};stroke-width:1.5;fill:none}}"
@@ -114,7 +115,7 @@ def card(report: Report, theme: Theme = LIGHT) -> str:
         f'<text x="{SIDE}" y="268" style="{BIG}">{text(glance.number)}</text>',
         _said(SIDE + 4, 318, glance.ends, 30, soft=True),
     ]
-    left = SIDE + max(len(glance.number) * 84, 17 * len(glance.ends)) + 50
+    left = SIDE + max(sum(BIG_WIDE.get(each, 100) for each in glance.number), 17 * len(glance.ends)) + 40
     lines = wrap(clean(glance.sentence), max(int((CARD_WIDTH - left - SIDE) / 19), 12))[:5]
     inside += [_said(left, 178 + 44 * number, each, 34) for number, each in enumerate(lines)]
     if report.distrust:

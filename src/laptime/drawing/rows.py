@@ -22,6 +22,7 @@ LABELS_MOST, WORDS_MOST = 0.28, 0.34  # shares of the width
 BAR, GAP, LINE = 18, 10, 17
 EDGE = 12  # pixels that are left free at both ends of an axis
 UNITS = {"s", "ms", "us", "W", "J", "GB", "%"}  # a unit's first word, if it belongs at each tick
+ROUNDING = 0.01  # parts of a whole may come to so much more
 NICE = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 TICK_LEAST = 44  # pixels between the words of two ticks
 TURNS_HIGH, FACTORS_HIGH, BETWEEN_ROUNDS = 110, 64, 14
@@ -353,6 +354,9 @@ def _factors_below(
 def _draw_stack(stack: Stack, width: int) -> Picture:
     inside, y = [], 4
     for label, parts in stack.rows:
+        whole = sum(part.share for part in parts)
+        if whole > 1 + ROUNDING:
+            raise ValueError(f"the parts of {label} come to {whole:.0%} of it".replace("%", " %"))
         said = _lines(label, width, CELL)
         inside += [_text(0, y + 13 + LINE * number, each, "b") for number, each in enumerate(said)]
         y += LINE * len(said) + 2

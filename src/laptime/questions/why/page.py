@@ -427,7 +427,7 @@ def _remedy(remedy: Remedy) -> tuple[str, ...]:
 
 def _factor_words(found: Factor) -> str:
     if found.ends is None:
-        return f"{factor(found.ratio)}x"
+        return f"{factor(found.ratio)}x (one pair)"
     return f"{factor(found.ratio)}x ({'-'.join(map(factor, found.ends))})"
 
 

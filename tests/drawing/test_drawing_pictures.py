@@ -1,0 +1,46 @@
+"""Pictures that stand alone: those of README and docs are what the command makes, and words stay within them."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import drawn_records
+import pytest
+
+import pictures
+from laptime.drawing.pictures import card, standalone
+from laptime.errors import UsageError
+from laptime.model.figure import Part, Stack
+from laptime.showing import report_of
+
+
+def test_the_pictures_of_the_docs_are_what_the_command_makes():
+    """From kept records, so that they can be made again."""
+    made = pictures.pictures()
+    assert {place.name for place in made} == {place.name for place in pictures.PICTURES.glob("*.svg")}
+    assert [place.name for place, text in made.items() if place.read_text(encoding="utf-8") != text] == []
+
+
+def test_a_card_has_the_number_its_ends_and_where_it_is_from():
+    report = report_of(drawn_records.SHOWN["turns"]())
+    said = " ".join(each.text or "" for each in ET.fromstring(card(report)).iter())
+    for words in ("1.50x", "1.44-1.57 at 95 %", "torch/cpu/best is faster than torch/cpu as written", report.id):
+        assert words in said
+
+
+def test_a_card_that_is_not_reliable_says_it():
+    report = report_of(drawn_records.SHOWN["disturbed"]())
+    assert "NOT RELIABLE" in card(report)
+
+
+def test_without_a_number_there_is_no_card():
+    report = replace(report_of(drawn_records.SHOWN["race"]()), glance=None)
+    with pytest.raises(UsageError, match="no single number"):
+        card(report)
+
+
+def test_parts_that_are_no_whole_are_not_drawn():
+    """A stack whose parts come to more than the whole hides what does not fit."""
+    with pytest.raises(ValueError, match="114 %"):
+        standalone(Stack((("a step", (Part("computing", 0.97), Part("exchange", 0.17))),)), "parts", {})
