@@ -109,6 +109,7 @@ def report_of(record: Record) -> Report:
     )
 
 
+@in_words
 def as_picture(record: Record, kind: PictureKind, output: str | None = None, *, dark: bool = False) -> Made:
     """Return the answer of a record as a picture to share, a card of 1200 x 630 or a badge: SVG, or PNG by its name."""
     made = make_picture(report_of(record), kind, DARK if dark else LIGHT)
@@ -118,11 +119,13 @@ def as_picture(record: Record, kind: PictureKind, output: str | None = None, *, 
     return as_pixels(made) if ending == ".png" else made
 
 
+@in_words
 def as_html(record: Record) -> str:
     """Return a record's report as one HTML page."""
     return draw_page([report_of(record)])
 
 
+@in_words
 def as_files(records: Sequence[Record], form: str) -> Made:
     """Return what a report in this format writes."""
     if form not in FORMATS:

@@ -43,7 +43,8 @@ def style_of(theme: Theme) -> str:
     """Return the rules of a picture of its own."""
     lanes = "".join(f".c{number}{{stroke:{each}}}.f{number}{{fill:{each}}}" for number, each in enumerate(theme.lanes))
     return (
-        f"text{{font:13px {FONT};fill:{theme.ink}}}text.b{{font-size:14px;paint-order:stroke;stroke:{theme.page};stroke-width:4px}}text.v{{font-size:14px;font-weight:600}}"
+        f"text{{font:13px {FONT};fill:{theme.ink}}}text.b{{font-size:14px;paint-order:stroke;stroke:{theme.page};"
+        f"stroke-width:4px}}text.v{{font-size:14px;font-weight:600}}"
         f"text.t{{font-size:12px;fill:{theme.soft}}}text.bad{{fill:{theme.bad}}}"
         f".axis{{stroke:{theme.soft};fill:none}}.grid{{stroke:{theme.grid}}}"
         f".one{{stroke:{theme.ink};stroke-dasharray:3 3}}.whisker{{stroke:{theme.ink};stroke-width:1.5;fill:none}}"
