@@ -13,6 +13,7 @@ import msgspec
 from laptime.drawing.html import FORMATS as DRAWN
 from laptime.drawing.html import Made, PictureKind, as_pixels, format_of, make_files, make_picture, one_file, plain_name
 from laptime.drawing.html import as_html as draw_page
+from laptime.drawing.html import as_notebook as draw_for_notebook
 from laptime.drawing.pictures import DARK, LIGHT
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
@@ -107,6 +108,27 @@ def report_of(record: Record) -> Report:
         text=as_text(record, replace(view, details=True)),
         command=repeat_words(record),
     )
+
+
+def made_report(
+    records: Sequence[Record], form: str | None, output: str | None, *, card: bool, badge: bool, dark: bool
+) -> Made:
+    """Return what a report writes: the records in a format or, as a picture to share, the answer of one of them."""
+    if not card and not badge:
+        if dark:
+            raise UsageError("dark is for a card", "Ask for a card, too; a page follows its reader's own setting.")
+        return as_files(records, format_of(form, output))
+    if len(records) > 1 or form is not None or (card and badge):
+        says = f"a {'card' if card else 'badge'} shows one record, as SVG or as PNG by the name of its file"
+        raise UsageError(says, "Name one record, no format, and a card or a badge.")
+    return as_picture(records[0], "card" if card else "badge", output, dark=dark)
+
+
+@in_words
+def as_notebook(record: Record) -> str:
+    """Return the answer and its first chart for a notebook, without scripts, and the page folded."""
+    report = report_of(record)
+    return draw_for_notebook(report, as_text(record, View(100)))
 
 
 @in_words

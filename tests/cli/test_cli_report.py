@@ -79,8 +79,8 @@ def test_a_card_and_a_badge_show_the_answer(reported, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == [f"{identity}-badge.svg"]
     for words, said in (
         (["--card", "-o", "card.gif"], "Name a .svg or a .png file."),
-        (["--dark"], "--dark is for a card"),
-        (["--card", "--format", "csv"], "--card shows one record"),
+        (["--dark"], "dark is for a card"),
+        (["--card", "--format", "csv"], "a card shows one record"),
     ):
         assert said in reported.done("report", identity, *words, code=2).err
     assert "shows one record" in reported.done("report", identity, identity, "--badge", code=2).err

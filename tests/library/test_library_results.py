@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 from dataclasses import replace
@@ -154,9 +155,13 @@ def test_a_page_that_cannot_be_made_does_not_break_a_repr():
 def test_a_result_is_a_report_in_a_notebook_and_on_disk(tmp_path):
     result = Result(records.two_lanes())
     assert "is 1.49x as fast as" in result.to_html()
-    frame = result._repr_html_()
-    assert frame.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
-    assert frame.count("<") == 2
+    shown = result._repr_html_()
+    assert shown.startswith("<p><span")
+    assert "1.38-1.61 at 95 %" in shown
+    assert "<script" not in shown
+    picture = base64.b64decode(shown.split("base64,")[1].split('"')[0]).decode()
+    assert "How sure is 1.49x?" in picture
+    assert result.report(tmp_path / "card.svg", card=True, dark=True).read_text().startswith("<svg ")
     assert result.report(tmp_path / "race.md").read_text().startswith("## cifar-cnn on ")
     assert {each.suffix for each in result.report(tmp_path / "charts", format="svg").iterdir()} == {".svg"}
     with pytest.raises(UsageError, match="'pdf' is no format of a report"):

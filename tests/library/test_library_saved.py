@@ -61,7 +61,7 @@ def test_its_page_ends_with_the_comparison(raced):
     assert "Gate FAILED: slower by more than 5 %: fake/cpu" in compared
     assert unescape(again._repr_html_()).endswith(f">{compared}</pre>")
     assert again.to_dict()["id"] == again.id
-    assert first._repr_html_().endswith("</iframe>")
+    assert first._repr_html_().endswith("</details>")
 
 
 def test_a_race_that_was_compared_with_nothing_says_how_to(raced):

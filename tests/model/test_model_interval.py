@@ -14,7 +14,7 @@ from laptime.questions.why.nouns import Factor
 
 ALONE = Missing("one pair")
 # A leaf of floats, an axis, what is drawn, and the public class of the library, which is documented as it is.
-OF_OTHER_KIND = {"Interval", "Scale", "Bar", "Ratio"}
+OF_OTHER_KIND = {"Interval", "Scale", "Bar", "ShownFactor", "Ratio"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import webbrowser
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -22,7 +22,7 @@ from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
 from laptime.errors import UsageError
 from laptime.model.options import ITEMS, parse_items
 from laptime.model.quantities import parse_duration
-from laptime.model.record import Record, Selection
+from laptime.model.record import Selection
 
 LIST_HELP = """List saved records, newest first. Options choose among them; all that are given have to fit."""
 SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, `latest`, or `@label`.
@@ -210,23 +210,13 @@ picture of 1200 x 630 with the answer, to share; --badge a small one for a READM
 @click.argument("identities", metavar="[ID]...", nargs=-1, shell_complete=complete_record)
 @click.option("--output", "-o", type=click.Path(), help="The file or folder to write; - prints.")
 @click.option("--format", "form", type=click.Choice(showing.FORMATS), help="By default what -o ends with, or html.")
-@click.option("--card", "kind", flag_value="card", help="One picture with the answer, to share: SVG, or PNG.")
-@click.option("--badge", "kind", flag_value="badge", help="A badge with the answer, for a README: SVG, or PNG.")
+@click.option("--card", is_flag=True, help="One picture with the answer, to share: SVG, or PNG.")
+@click.option("--badge", is_flag=True, help="A badge with the answer, for a README: SVG, or PNG.")
 @click.option("--dark", is_flag=True, help="A dark card.")
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser.")
-def report(
-    *,
-    identities: tuple[str, ...],
-    output: str | None,
-    form: str | None,
-    kind: Literal["card", "badge"] | None,
-    dark: bool,
-    opens: bool,
-) -> None:
+def report(*, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool, **picture: bool) -> None:
     records = [api.load(each) for each in identities or ("latest",)]
-    made = _picture(records, kind, form, output, dark=dark) or showing.as_files(
-        records, showing.format_of(form, output)
-    )
+    made = showing.made_report(records, form, output, **picture)
     if output == "-":
         emit(showing.only_text(made))
         return
@@ -235,21 +225,6 @@ def report(
     say(f"written: {place}")
     if opens and not webbrowser.open(place.resolve().as_uri()):
         say(f"laptime: no browser was found; open {place.resolve().as_uri()}")
-
-
-def _picture(
-    records: list[Record], kind: Literal["card", "badge"] | None, form: str | None, output: str | None, *, dark: bool
-) -> showing.Made | None:
-    """Return the picture that was asked for, if one was."""
-    if kind is None:
-        if dark:
-            raise UsageError("--dark is for a card", "add --card; a page follows the reader's own setting")
-        return None
-    if len(records) > 1 or form is not None:
-        raise UsageError(
-            f"--{kind} shows one record, as SVG or as PNG by the name of -o", "name one record, no --format"
-        )
-    return showing.as_picture(records[0], kind, output, dark=dark)
 
 
 # `laptime workloads`: the built-in trainings. `laptime data`: list, make or remove the data made for them.

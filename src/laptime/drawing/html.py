@@ -75,6 +75,23 @@ def section(report: Report, number: int = 0) -> str:
     )
 
 
+def as_notebook(report: Report, page: str) -> str:
+    """Return the answer and its first chart without scripts or frames; what strips pictures leaves the words."""
+    glance = report.glance
+    said = [f"<p><b>{text(each)}</b></p>" for each in report.distrust]
+    if glance is None:
+        said += [f"<p><b>{text(each)}</b></p>" for each in report.answer]
+    else:
+        big = f'<span style="font-size:2.4em;font-weight:700">{text(glance.number)}</span> {text(glance.ends)}'
+        said.append(f"<p>{big}<br>{text(glance.sentence)}</p>")
+    first = next((each for each in report.figures if not each.more and not isinstance(each.chart, Table)), None)
+    picture = None if first is None else standalone(first.chart, first.title, numbers_by_lane(report))
+    if picture is not None and first is not None:
+        data = base64.b64encode(picture.encode()).decode()
+        said.append(f'<img alt="{text(first.title)}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">')
+    return f"{''.join(said)}<details><summary>The page</summary><pre>{text(page)}</pre></details>"
+
+
 def _strip(report: Report) -> str:
     """Return what was asked of which training, where and when."""
     what = text(f"{report.question} · {report.title}")

@@ -244,13 +244,20 @@ TO_STDOUT = "-"
 
 
 def write_report(
-    records: Sequence[Record], output: str | os.PathLike[str] | None, form: str | None, *, opens: bool
+    records: Sequence[Record],
+    output: str | os.PathLike[str] | None,
+    form: str | None,
+    *,
+    card: bool = False,
+    badge: bool = False,
+    dark: bool = False,
+    opens: bool = False,
 ) -> Path:
     """Write the report of these records and return where. If it `opens`, a browser shows it then."""
     given = None if output is None else os.fspath(output)
     if given == TO_STDOUT:
         raise UsageError("output='-' prints on the command line only", "Use print(result.to_html()), or name a file.")
-    made = showing.as_files(records, showing.format_of(form, given))
+    made = showing.made_report(records, form, given, card=card, badge=badge, dark=dark)
     place = Path(given or made.name)
     api.write_files(place, made.files, is_folder=made.is_folder)
     address = place.resolve().as_uri()

@@ -7,7 +7,6 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -36,8 +35,6 @@ from laptime.questions.scale.nouns import ScaleCurve, Scaling
 from laptime.questions.sweep.nouns import Crossover, Sweep, SweepCell, SweepCurve
 from laptime.questions.tune.nouns import TunedLane, Tuning
 from laptime.questions.why.nouns import Remedy, Why
-
-FRAME = "width:100%;height:640px;border:0"  # of a report in a notebook
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -101,17 +98,21 @@ class Result(Shown):
         output: str | os.PathLike[str] | None = None,
         *,
         format: str | None = None,  # noqa: A002  the command's option
+        card: bool = False,
+        badge: bool = False,
+        dark: bool = False,
         open: bool = False,  # noqa: A002  the command's option
     ) -> Path:
         """Write the report, and return where: by default as HTML next to you, or in the format that `output` ends with.
 
-        `format` is one of html, md, csv, svg, png and json. Pictures fill a folder. With `open`, a browser shows it.
+        `format` is one of html, md, csv, svg, png and json. Pictures fill a folder. A `card` is one picture with the
+        answer to share, `dark` or light, and a `badge` a small one. With `open`, a browser shows it.
         """
-        return write_report([self.record], output, format, opens=open)
+        return write_report([self.record], output, format, card=card, badge=badge, dark=dark, opens=open)
 
     def _repr_html_(self) -> str:
-        """Return the report for a notebook, in a frame of its own."""
-        return f'<iframe srcdoc="{escape(self.to_html())}" sandbox="allow-scripts" style="{FRAME}"></iframe>'
+        """Return the answer, its first chart and, folded, the page for a notebook."""
+        return showing.as_notebook(self.record)
 
     def _page(self, width: int, *, details: bool) -> str:
         return showing.as_text(self.record, showing.View(width, kept=self.is_saved, details=details))

@@ -70,15 +70,20 @@ def report(
     *results: Recorded,
     output: str | os.PathLike[str] | None = None,
     format: str | None = None,  # noqa: A002  the command's option
+    card: bool = False,
+    badge: bool = False,
+    dark: bool = False,
     open: bool = False,  # noqa: A002  the command's option
 ) -> Path:
     """Write a report of one or several results, and return its file, or its folder for pictures.
 
     Each is a result, or what `laptime.load` finds; by default it is the latest. The report is written to `output`, by
     default next to you under the first id, in the `format` html, md, csv, svg, png or json: by default the one that
-    `output` ends with, or html. With `open`, a browser shows it then.
+    `output` ends with, or html. A `card` is one picture of 1200 x 630 with the answer, to share, `dark` or light; a
+    `badge` is a small one. With `open`, a browser shows it then.
     """
-    return write_report([record_of(each) for each in results or ("latest",)], output, format, opens=open)
+    records = [record_of(each) for each in results or ("latest",)]
+    return write_report(records, output, format, card=card, badge=badge, dark=dark, opens=open)
 
 
 def record_of(given: Recorded) -> Record:
