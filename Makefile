@@ -6,11 +6,12 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-quick lint types tests docs schema signatures attack test-matrix test-pytorch lock bench clean help
+.PHONY: race test test-all test-quick lint types tests docs schema signatures pictures attack test-matrix test-pytorch lock bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
-	@echo "make test    make .venv, install, run lint, types and tests"
+	@echo "make test    make .venv, install, run lint, types and tests (within 8 minutes on two cores)"
+	@echo "make test-all  the rest of the tests, marked long: all engines, real programs, all attacks (within 25 minutes)"
 	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
 	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make pictures  draw the pictures of README and docs again, from kept records"
@@ -45,11 +46,12 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-# Many tests start processes and wait for them. On a machine that others share, one in four thousand may wait in vain: what
-# failed runs once more, on its own, and has failed if it fails again.
+# What is marked `long` takes its time. A test next to it, in its room, shows that the thing works at all.
 tests: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal || { [ $$? -eq 1 ] && \
-		echo "once more, by themselves:" && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -x -v; }
+	$(BIN)/python -m pytest -m 'not long' -n auto --dist worksteal
+
+test-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m long -n auto --dist worksteal
 
 # What needs no framework and is fast. tests/walls hides the frameworks from these processes and from all that they start.
 QUICK := analysis data diagnosis extending heat machine model pages planner run sensors stats store wire workloads
@@ -58,7 +60,7 @@ test-quick: $(VENV)/.installed-dev
 		tests/test_architecture.py tests/test_checkpoint.py --ignore=tests/workloads/test_workloads_arithmetic.py \
 		--ignore=tests/workloads/test_workloads_memory.py \
 		--ignore=tests/sensors/test_sensors_load.py \
-		-m 'not framework' -n auto --dist worksteal
+		-m 'not framework and not long' -n auto --dist worksteal
 
 $(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) -e '.[docs]'
@@ -79,7 +81,7 @@ signatures: $(VENV)/.installed
 	$(BIN)/python -c "from pathlib import Path; from laptime.library import functions, signatures; \
 		Path('src/laptime/library/functions.pyi').write_text(signatures.stub_text(functions.FUNCTIONS))"
 
-# The same attacks that `make test` tries for seconds, for as long as docs/reliability.md says.
+# The same attacks that `make test` and `make test-all` try for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev
 	LAPTIME_ATTACK=long $(BIN)/python -m pytest tests/attack -n auto --dist worksteal
 

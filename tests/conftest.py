@@ -3,55 +3,25 @@
 from __future__ import annotations
 
 import compileall
+import fcntl
+import json
 import os
 import subprocess
 import sys
-from itertools import chain, islice
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from attacking import sums_of
 
 import forked_heats as forking
 import laptime
-from house import House
+from house import House, real_house
 
-LONGEST_REAL_S = 400
 MOST_PROCESSES = 8
-# The longest first: seconds of one core, as of 2026-11-24.
-LONGEST = (
-    "test_keras_contract.py",  # 120
-    "test_attach_programs.py",  # 41
-    "test_cli_torch_races.py",  # 31
-    "test_cli_keras.py",  # 31
-    "test_library_notebook.py",  # 28
-    "test_cli_files.py",  # 25
-    "test_honest_contract.py",  # 25
-    "test_cli_scripts.py",  # 24
-    "test_cli_ranks.py",  # 22
-    "test_cli_python.py",  # 21
-    "test_torch_proof.py",  # 21
-    "test_attack_environments.py",  # 20
-    "test_cli_torch_full.py",  # 18
-    "test_cli_outputs.py",  # 16
-    "test_steps_rooms.py",  # 16
-    "test_library_calls.py",  # 15
-    "test_cli_watched.py",  # 15
-    "test_nvml_doctor.py",  # 14
-    "test_cli_profile.py",  # 14
-    "test_run_endings.py",  # 13
-    "test_cli_resume.py",  # 13
-    "test_pipelines_loaders.py",  # 13
-    "test_torch_learner.py",  # 12
-    "test_torch_denormals.py",  # 12
-    "test_alone_framework.py",  # 12
-    "test_cli_signals.py",  # 12
-    "test_cli_torch_infer.py",  # 11
-    "test_cli_jax.py",  # 11
-    "test_data_made.py",  # 11
-    "test_torch_chances.py",  # 11
-    "test_torch_single_steps.py",  # 11
-    "test_attack_kills.py",  # 11
-)
+# One test of it takes as long as hundreds of others, which are done meanwhile.
+FIRST = "test_keras_contract.py"
 
 SOURCES = Path(__file__).parents[1] / "src" / "laptime"
 # What is compiled is compiled before all tests: a command whose disk is full would leave half a file for the others.
@@ -71,31 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: else one process would be at it while the others are done.
-
-    Each process begins with an equal part of the list, and takes tests from the end of another's part when its own is
-    done. So the longest are dealt to the heads of the parts, file by file, since the tests of a file share a race.
-    """
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    longest = _group_longest(items)
-    others = iter([item for item in items if item.path.name not in LONGEST])
-    ordered: list[pytest.Item] = []
-    end = 0
-    for number in range(processes):
-        ordered += chain.from_iterable(longest[number::processes])
-        end += (len(items) - end) // (processes - number)
-        ordered += islice(others, max(end - len(ordered), 0))
-    items[:] = [*ordered, *others]
+    """Begin with what takes longest: else one process would be at it while the others are done."""
+    items.sort(key=lambda item: item.path.name != FIRST)
 
 
-def _group_longest(items: list[pytest.Item]) -> list[list[pytest.Item]]:
-    """Return the tests of each of the longest files, the longest file first; what an engine of Keras takes is one."""
-    groups: dict[tuple[int, str], list[pytest.Item]] = {}
-    for item in items:
-        name = item.path.name
-        if name in LONGEST:
-            groups.setdefault((LONGEST.index(name), item.name if name == LONGEST[0] else ""), []).append(item)
-    return [groups[key] for key in sorted(groups)]
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many attacks there were, also where other processes have tried them."""
+    for line in sums_of([*terminalreporter.getreports(""), *terminalreporter.getreports("failed")]):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -135,18 +88,42 @@ def forked_heats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def torch_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return one cache to the trainings of all test processes, so that each float64 reference is computed once."""
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all test processes of this session share."""
     ours = tmp_path_factory.getbasetemp()
-    return (ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "shared-cache" / "laptime"
+    return ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours
+
+
+@pytest.fixture(scope="session")
+def torch_cache(shared_folder: Path) -> Path:
+    """Return one cache to the trainings of all test processes, so that each float64 reference is computed once."""
+    return shared_folder / "shared-cache" / "laptime"
+
+
+@pytest.fixture(scope="session")
+def made_once(shared_folder: Path) -> Callable[[str, Callable[[Path], Any]], Any]:
+    """Return what makes a thing once for all test processes, in a folder of its own, and returns it as JSON.
+
+    Tests of one fixture may be run by several processes: the first that asks makes it, the others wait for it.
+    """
+
+    def make_once(name: str, make: Callable[[Path], Any]) -> Any:
+        folder = shared_folder / "made-once" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        made = folder / "made.json"
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                made.write_text(json.dumps(make(folder)), encoding="utf-8")
+        return json.loads(made.read_bytes())
+
+    return make_once
 
 
 @pytest.fixture(scope="module")
 def torch_house(tmp_path_factory: pytest.TempPathFactory, torch_cache: Path) -> House:
     """Return a house in which real trainings run, to all tests of a module."""
-    house = House(tmp_path_factory.mktemp("house"))
-    house.fake, house.cache, house.longest_s, house.is_brief = "", torch_cache, LONGEST_REAL_S, True
-    return house
+    return real_house(tmp_path_factory.mktemp("house"), torch_cache)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ NOT_INHERITED = ("LAPTIME_FAKE", "LAPTIME_HOME", "LAPTIME_CACHE", "COLUMNS", "NO
 EXIT_UNTRUSTED = 4
 BUSY = re.compile(r"NOT RELIABLE: (\d+ of \d+ windows|while |\S+: a call of )")
 LONGEST_S = 180
+LONGEST_REAL_S = 400
 
 
 @dataclass(frozen=True)
@@ -197,3 +198,10 @@ class House:
             return ours and process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
+
+
+def real_house(folder: Path, cache: Path) -> House:
+    """Return a house in which real trainings run."""
+    house = House(folder)
+    house.fake, house.cache, house.longest_s, house.is_brief = "", cache, LONGEST_REAL_S, True
+    return house

@@ -1,7 +1,7 @@
 """Commands in hostile surroundings: each ends in an answer or in a sentence, and leaves nothing behind.
 
-A dozen of the rows by default, each with a race and one more command; LAPTIME_ATTACK=long takes all rows, each with a
-race and three more (see environments.py).
+A dozen of the rows by default, each with a race and one more command, and a third of them a day in `make test`;
+LAPTIME_ATTACK=long takes all rows, each with a race and three more (see environments.py).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attacking import IS_LONG
+from attacking import IS_LONG, THIRDS, in_thirds
 from environments import Environment, all_environments, make_folder
 
-PARTS = 24 if IS_LONG else 4
+PARTS = 24 if IS_LONG else THIRDS
 OTHERS_EACH = 3 if IS_LONG else 1
 LONGEST_S = 120
 RACE = ("race", "cifar-cnn", "fake/cpu", "--heats", "1", "--quiet")
@@ -73,17 +73,18 @@ def yard():
     shutil.rmtree(os.fsencode(folder), ignore_errors=True)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(1, PARTS + 1) if IS_LONG else in_thirds())
 def test_commands_in_hostile_surroundings_end_in_words(yard, tally, part):
     """No traceback, no end by a signal, no process left, no file but in the house."""
     tally.what = f"commands in {len(ROWS)} hostile environments"
-    for number, row in enumerate(ROWS[part::PARTS]):
+    rows = ROWS[part - 1 :: PARTS]
+    for number, row in enumerate(rows):
         for place, words in enumerate(_race_and_others(part + number)):
             ground = yard / f"{number}-{place}"
             faults = _try(ground, row, words)
             tally.note(f"{row.name} | laptime {' '.join(words)} | {'; '.join(faults)}" if faults else None)
             shutil.rmtree(os.fsencode(ground), ignore_errors=True)
-    tally.check(least=len(ROWS[part::PARTS]))
+    tally.check(least=len(rows))
 
 
 def _race_and_others(number: int) -> tuple[tuple[str, ...], ...]:

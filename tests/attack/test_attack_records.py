@@ -1,6 +1,7 @@
 """Damaged records: each is refused in words or shown, and nothing that steers a terminal comes out.
 
-Two dozen of each kind are tried; LAPTIME_ATTACK=long tries 10,000 and more, over every place of every record.
+Two dozen of each kind are tried, and of a third of the kinds a day in `make test`; LAPTIME_ATTACK=long tries 10,000 and
+more, over every place of every record.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import replace
 
 import full_records
 import pytest
-from attacking import IS_LONG
+from attacking import IS_LONG, in_thirds, third
 from damage import damaged_bytes, damaged_tree, fields_of
 from sound_records import literals, raced
 from steering import OURS, STEERING
 
+from house import House
 from laptime import showing
 from laptime.cli.printing import printable
 from laptime.errors import RecordError
@@ -34,9 +36,21 @@ LONGEST_S = 5.0
 
 
 @pytest.fixture(scope="module")
-def sound(shared_house):
+def kinds(made_once, torch_cache):
     """Return sound records by their kind: literals, and what real races leave behind."""
-    return literals() | raced(shared_house, long=IS_LONG)
+
+    def race(folder):
+        house = House(folder)
+        house.cache = torch_cache
+        return {name: data.decode() for name, data in raced(house, long=IS_LONG).items()}
+
+    return literals() | {name: text.encode() for name, text in made_once("attacked", race).items()}
+
+
+@pytest.fixture(params=[0] if IS_LONG else in_thirds())
+def sound(request, kinds):
+    """Return those that are tried at once: by default a third."""
+    return kinds if IS_LONG else dict(third(request.param, [*kinds.items()]))
 
 
 class Slow(BaseException):
