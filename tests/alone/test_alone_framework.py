@@ -46,6 +46,7 @@ def test_what_is_installed_is_listed_with_its_processor(rows):
     assert usable - {"fake"} == {*HERE, "python"}
 
 
+@pytest.mark.long
 def test_every_framework_here_is_planned(machine):
     lanes = {lane.framework for lane in plan(machine, every=True).lanes if "/cpu" in lane.name}
     assert lanes - {"fake"} == set(HERE) & set(OURS)

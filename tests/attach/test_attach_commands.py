@@ -15,6 +15,7 @@ import pytest
 from watcher import Watcher
 
 from laptime.attach import kinds
+from long_cases import cases
 
 HELLO = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(5)"
 WAITS = """import signal, sys, time
@@ -38,6 +39,7 @@ def test_output_and_exit_code_are_the_commands_own(watcher: Watcher) -> None:
     assert answer["others"] == 1
 
 
+@pytest.mark.long
 def test_input_is_the_commands_own(watcher: Watcher) -> None:
     process = watcher.house.start("watch", "--", "cat", stdin=subprocess.PIPE)
     out, err = process.communicate("one\ntwo\n")
@@ -45,7 +47,7 @@ def test_input_is_the_commands_own(watcher: Watcher) -> None:
     assert "no Python process of it reported" in " ".join(err.split())
 
 
-@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "USR1"])
+@pytest.mark.parametrize("name", cases("INT", long=["TERM", "HUP", "USR1"]))
 def test_signals_are_passed_on(watcher: Watcher, name: str) -> None:
     process = watcher.house.start("watch", "--", sys.executable, "-c", WAITS.format(name), stdin=subprocess.DEVNULL)
     assert process.stdout is not None
@@ -61,6 +63,7 @@ def test_a_command_that_a_signal_ends_has_the_shells_exit_code(watcher: Watcher)
     assert (ended.code, answer["exit_code"]) == (137, 137)
 
 
+@pytest.mark.long
 def test_the_terminal_is_the_commands_own(watcher: Watcher) -> None:
     """A command sees a terminal where there is one, and one Ctrl-C reaches it once; the summary still comes."""
     leader, follower = pty.openpty()
@@ -97,13 +100,14 @@ def _read_until(leader: int, words: bytes) -> bytes:
     return seen
 
 
-@pytest.mark.parametrize("option", ["-I", "-E", "-S", "-IB"])
+@pytest.mark.parametrize("option", cases("-IB", long=["-I", "-E", "-S"]))
 def test_a_python_that_cannot_be_reached_is_named(watcher: Watcher, option: str) -> None:
     ended, answer = watcher.watch(sys.executable, option, "-c", "print('ran')")
     assert (ended.code, ended.out) == (0, "ran\n")
     assert answer["unseen"]["missing"].startswith(f"Python was started with -{option[1]}")
 
 
+@pytest.mark.long
 def test_a_hidden_sitecustomize_still_runs(watcher: Watcher) -> None:
     """Another tool's sitecustomize is run too, and sys.path has no folder of laptime."""
     folder = watcher.house.folder / "site"
@@ -130,6 +134,7 @@ def test_what_is_no_command_is_refused(watcher: Watcher) -> None:
     assert "--sensors hots: expected none, or some of host" in unknown.err
 
 
+@pytest.mark.long
 def test_the_script_outlives_laptime(watcher: Watcher) -> None:
     """If laptime is killed, the script goes on to its end, although nobody takes what its agent sends."""
     place = watcher.house.folder / "done"

@@ -6,6 +6,8 @@ import pytest
 from test_attach_pythons import STAND_IN
 from watcher import Watcher
 
+pytestmark = pytest.mark.long
+
 COPY_MS, COMPUTE_MS = 4, 2
 SCRIPT = f"""
 import sys, time

@@ -66,6 +66,7 @@ def test_an_evaluation_is_no_forward_pass_of_the_training(tmp_path):
     assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"]
 
 
+@pytest.mark.long
 def test_evaluation_of_a_training_without_an_optimizer_is_seen(tmp_path):
     """A script that changes its weights itself, and evaluates twice in each iteration."""
     update = "for p in model.parameters(): p -= 0.1 * p.grad; p.grad = None"
@@ -76,6 +77,7 @@ def test_evaluation_of_a_training_without_an_optimizer_is_seen(tmp_path):
     assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["checkpointed", "others"])
 def test_a_training_pass_is_no_evaluation(tmp_path, way):
     """A block that is checkpointed runs without gradients first, and is a forward pass all the same."""
@@ -88,6 +90,7 @@ def test_a_training_pass_is_no_evaluation(tmp_path, way):
     assert steady["forward_backward_s"] * 1e3 >= SLOW_MS
 
 
+@pytest.mark.long
 def test_compilers_of_pytorch_build_what_they_built_without_the_hooks(tmp_path):
     before = """
 @torch.jit.script

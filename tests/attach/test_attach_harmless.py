@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from watcher import Watcher
 
+from long_cases import cases
+
 STAND_IN = Path(__file__).parent / "stand_in"
 TRAIN = """
 import os, socket, sys, time, torch
@@ -46,6 +48,7 @@ def old_torch(folder: Path, compiler: str | None) -> str:
     return str(place.parent)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiler", [None, "def reset(): pass"], ids=["as in 2.0", "as in 2.1"])
 def test_a_pytorch_that_cannot_say_whether_it_compiles(watcher: Watcher, compiler: str | None) -> None:
     """PyTorch 2.0 has no `torch.compiler`, and that of 2.1 has no `is_compiling`. The script trains, and is counted."""
@@ -79,7 +82,11 @@ print(sum(other.makefile("rb").read() == b"mine" for one, other in pairs))
 """
 
 
-@pytest.mark.parametrize(("source", "most"), [(FILE, 256), (PAIRS, 1 << 14)], ids=["files", "socket pairs"])
+@pytest.mark.parametrize(
+    ("source", "most"),
+    cases((FILE, 256), long=[(PAIRS, 1 << 14)]),
+    ids=["files", "socket pairs"],
+)
 def test_what_the_script_opens_after_it_closed_all_is_its_own(watcher: Watcher, source: str, most: int) -> None:
     """A daemon closes all descriptors, also the agent's. What it opens then is neither closed nor written to.
 
@@ -95,6 +102,7 @@ def test_what_the_script_opens_after_it_closed_all_is_its_own(watcher: Watcher, 
     assert process["loop"]["unsure"] is None
 
 
+@pytest.mark.long
 def test_the_agents_descriptor_is_out_of_the_way(watcher: Watcher) -> None:
     """The script's next file has the number that it has without laptime, and most programs that close all spare it."""
     source = f"{TRAIN}\ntrain_on()\nprint(os.open('own', os.O_CREAT))\nos.closerange(3, 1024)\ntrain()"
@@ -123,8 +131,12 @@ class CallbackList:
     ("source", "hook"),
     [
         ("opt = type('Mine', (Rude, torch.optim.SGD), {})()\ntrain()", "optimizer"),
-        ("list(type('Mine', (Rude, Iterator), {})([[0]]))\ntrain()", "fetch"),
-        ("class Loss(torch.Tensor):\n    def numel(self): raise RudeError\nLoss(1.0).backward()\ntrain()", "loss"),
+        pytest.param("list(type('Mine', (Rude, Iterator), {})([[0]]))\ntrain()", "fetch", marks=pytest.mark.long),
+        pytest.param(
+            "class Loss(torch.Tensor):\n    def numel(self): raise RudeError\nLoss(1.0).backward()\ntrain()",
+            "loss",
+            marks=pytest.mark.long,
+        ),
         (
             "class Loss(torch.Tensor):\n    device = property(lambda self: 1 / 0)\nLoss(1.0).backward()\ntrain()",
             "loss",
@@ -141,6 +153,7 @@ def test_no_error_of_a_hook_reaches_the_script(watcher: Watcher, source: str, ho
     assert list(answer["processes"][0]["failed"]) == [hook]
 
 
+@pytest.mark.long
 def test_no_error_of_the_hooks_of_keras_reaches_the_script(watcher: Watcher) -> None:
     """Your own training loop calls the callbacks with batches that are no numbers."""
     place = watcher.house.folder / "fakes" / "keras" / "src" / "callbacks"

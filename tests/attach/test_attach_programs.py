@@ -31,6 +31,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return {name: found[pid] for name, pid in pids.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TRAINERS)
 def test_trainers_that_own_the_loop_are_seen(trainers: Any, name: str) -> None:
     process = trainers[name]
@@ -52,10 +53,12 @@ def check_keras(process: Any, engine: str) -> None:
     assert ("validation" in {each["kind"] for each in loop["gaps"]}) == (engine == "tensorflow")
 
 
+@pytest.mark.long
 def test_keras_is_seen_on_pytorch(trainers: Any) -> None:
     check_keras(trainers[KERAS_ON_TORCH], "torch")
 
 
+@pytest.mark.long
 def test_calls_of_fit_with_one_model_are_one_training_and_others_are_not(trainers: Any) -> None:
     """The batch is that of the training, not of the validation or of `evaluate`; what waits for data is seen."""
     process = trainers[KERAS_TWICE]
@@ -67,6 +70,7 @@ def test_calls_of_fit_with_one_model_are_one_training_and_others_are_not(trainer
     assert {each["kind"]: each["times"] for each in loop["gaps"]} == {"validation": 4}  # with that of `evaluate`
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", KERAS)
 def test_keras_is_seen_on_its_other_engines(tmp_path: Path, engine: str) -> None:
     name = KERAS[engine]
@@ -82,6 +86,7 @@ def test_keras_is_seen_on_its_other_engines(tmp_path: Path, engine: str) -> None
     assert "per iteration" in ended.err
 
 
+@pytest.mark.long
 def test_each_rank_of_torchrun_is_seen(tmp_path: Path) -> None:
     script = tmp_path / "ranks.py"
     script.write_text(SCRIPTS["torchrun"].source)
@@ -98,6 +103,7 @@ def test_each_rank_of_torchrun_is_seen(tmp_path: Path) -> None:
     assert answer["others"] >= 1
 
 
+@pytest.mark.long
 def test_workers_that_are_spawned_are_no_training(tmp_path: Path) -> None:
     script = tmp_path / "spawned.py"
     script.write_text(SCRIPTS["workers by spawn"].source)
@@ -108,6 +114,7 @@ def test_workers_that_are_spawned_are_no_training(tmp_path: Path) -> None:
     assert answer["others"] >= 1
 
 
+@pytest.mark.long
 def test_the_example_waits_for_its_data(tmp_path: Path) -> None:
     """The example of docs/watch.md, as it is: laptime names its loader, and what to do."""
     example = Path(__file__).parents[2] / "examples" / "plain_loop.py"

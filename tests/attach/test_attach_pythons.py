@@ -54,6 +54,7 @@ def test_each_file_is_written_for_python_3_8(file: Path) -> None:
     assert ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, OLDEST)).body
 
 
+@pytest.mark.long
 def test_the_agent_sees_a_training_on_every_python_there_is(tmp_path: Path) -> None:
     """Each Python of this machine, old and new; none of them has laptime installed."""
     pythons = {**find_pythons(), sys.version_info[1]: sys.executable}

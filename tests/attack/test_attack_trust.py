@@ -56,6 +56,7 @@ def test_a_strangers_record_starts_nothing(house, stranger):
                 assert f"--trust {identity}" in refused.err
 
 
+@pytest.mark.long
 def test_a_record_of_ones_own_is_run_again(house):
     """Its own file elsewhere as well; not once a byte of it has changed, nor with another user's key."""
     house.done("race", "cifar-cnn", LANE, "--heats", "1", "-q")

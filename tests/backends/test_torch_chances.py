@@ -95,6 +95,7 @@ def test_workers_draw_what_was_kept(order):
         assert judge(order, "turned_in_workers", Settings(workers=workers), reference).status == "same"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("c++") is None, reason="PyTorch's compiler needs one for C++")
 @pytest.mark.filterwarnings("ignore")  # of the compiler's own
 def test_compiled_code_draws_the_same(order):

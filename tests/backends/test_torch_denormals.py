@@ -64,6 +64,7 @@ def test_all_threads_flush(built, kind, left):
     assert int(built[kind]) == left
 
 
+@pytest.mark.long
 @pytest.mark.skipif(find_spec("keras") is None, reason="there is no Keras here")
 def test_keras_flushes_in_the_one_thread_in_which_it_computes():
     """And so do the threads that help it there."""

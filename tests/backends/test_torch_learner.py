@@ -93,6 +93,7 @@ def test_other_workloads_too(name, tmp_path):
     assert goes_on_alike(order_for(name, input="cached"), tmp_path / "lane.npz")
 
 
+@pytest.mark.long
 def test_a_rate_changes_what_is_learned_and_not_the_proof():
     """The proof has a rate of its own, so both do the same work; a hundredth of the rate learns slower."""
     orders = [order_for("cifar-mlp", batch=32, input="one", learning_rate=rate) for rate in (1e-2, 1e-4)]

@@ -6,6 +6,8 @@ import pytest
 
 import honest
 
+pytestmark = pytest.mark.long
+
 FILE = "honest_torch"
 PLANTED = {
     "mlp adam, l2: l2 doubled": "mlp adam, l2",

@@ -45,6 +45,7 @@ def check_raced(house, on):
     assert house.is_empty_within(10)
 
 
+@pytest.mark.long
 def test_a_race_in_jobs(house):
     """Its page is that of any race, and of the jobs no file and no process is left."""
     pytest.importorskip("submitit")
@@ -56,6 +57,7 @@ def test_a_race_in_jobs(house):
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 def test_a_race_in_jobs_that_is_ended_leaves_nothing(house, sent, code):
     """Whether it can end its jobs itself, or cannot."""

@@ -108,6 +108,7 @@ def test_what_cannot_be_compared_is_refused(kept, words, says):
     assert says in kept.done("compare", *(kept.ids.get(word, word) for word in words), code=2).err
 
 
+@pytest.mark.long
 def test_a_race_runs_again_as_it_was(kept):
     """Its lanes by their full names, and its options; stdout has the record, stderr the comparison. It is slower."""
     kept.script('["fake/cuda*"]\nstep_ms = 12.0\n')
@@ -138,6 +139,7 @@ def test_what_cannot_run_again_is_refused(kept, words, says):
     assert before == kept.files()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("question", "words", "measured"),
     [("train", ("--laps", "1", "--seeds", "2"), "trainings"), ("infer", ("--heats", "2"), "heats")],

@@ -16,6 +16,8 @@ import time
 
 import pytest
 
+from long_cases import cases
+
 RUNS = "v2$(touch${IFS}PWNED)"
 BAD = (RUNS, "v2`touch${IFS}PWNED`", "v2;touch${IFS}PWNED", "v2\x1b]0;title\x07", "v2\nplain,v2x", "v*")
 FAST = ("--heats", "1", "--budget", "5s", "--quiet")
@@ -63,7 +65,7 @@ def test_only_words_are_offered_on_which_no_shell_acts(planted, shell, typed):
     assert not any(each in said for each in ("PWNED", "\x1b", "\x07", "*", "v2", "\nr-x"))
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", cases("bash", long=[each for each in SHELLS if each != "bash"]))
 def test_tab_and_enter_run_nothing_of_a_label(planted, house, tmp_path, shell):
     """In a real shell at a terminal. bash put the only label onto the line, and then ran what was in it."""
     if shutil.which(shell) is None:

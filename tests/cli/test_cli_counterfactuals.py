@@ -51,6 +51,7 @@ def test_what_means_nothing_is_refused(house, words, says):
     assert says in words_of(house.done("race", "cifar-cnn", *words, code=2))
 
 
+@pytest.mark.long
 def test_a_training_of_ones_own_is_raced_in_all_its_ways(house):
     """Each lane finishes, and those that train do the same work; a joined batch has more items.
 

@@ -34,6 +34,7 @@ def test_a_full_disk_loses_the_record_and_not_the_result(house):
     assert house.run("list", "--json").json == []
 
 
+@pytest.mark.long
 def test_heats_that_were_saved_before_the_disk_was_full_stay(house):
     """The journal of the first heats is whole, the later ones did not fit any more."""
     house.race("fake/cpu", "--heats", "1")

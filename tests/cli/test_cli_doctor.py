@@ -6,6 +6,8 @@ import os
 import shutil
 from importlib.util import find_spec
 
+import pytest
+
 # Each framework that is asked is imported twice, which takes longer than all else here.
 QUICK = ("doctor", "--framework", "fake", "--quiet")
 PEAKS = '[peaks]\n"cpu/fp32" = 5e11\n"cuda:0/fp32" = 4e13\n"cpu/copy" = 5e10\n"cuda:0/copy" = 2e12\n'
@@ -36,6 +38,7 @@ def test_devices_are_checked_by_either_word(house):
     assert "laptime devices --check --data" in house.done("devices", "--data", ".", code=2).err
 
 
+@pytest.mark.long
 def test_every_framework_that_is_asked_is_tried(house):
     """On the processor at least, each in a process of its own; the contracts try every engine's products.
 

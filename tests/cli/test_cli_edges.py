@@ -16,6 +16,7 @@ from laptime.planner.lanes import parse_lane
 pytestmark = pytest.mark.usefixtures("known_references")
 
 
+@pytest.mark.long
 def test_the_watchdog_is_in_force_from_the_first_window_on(house):
     """The first step is taken: from here on silence is a hang, whatever patience there is for compiling."""
     house.script('["fake/cpu/best"]\nfirst_ms = 10\nfail = { how = "hang", phase = "timing" }\n')

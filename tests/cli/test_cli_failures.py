@@ -80,6 +80,7 @@ def test_a_loss_that_is_no_number_cannot_win(house):
     assert house.kept()["answer"]["comparisons"] == []
 
 
+@pytest.mark.long
 def test_lanes_that_hang_are_ended_when_patience_is_used_up(house):
     """Each one's whole group is gone before the race goes on, and nothing of it is left at the end."""
     hanging = dict(zip(PHASES[:3], (BAD, *OTHERS), strict=False))

@@ -10,6 +10,8 @@ import re
 import pytest
 from printed import find, number, time
 
+from long_cases import cases
+
 pytestmark = pytest.mark.usefixtures("known_references")
 
 NOISY = """
@@ -56,7 +58,10 @@ def check_rows(text, steps):
     return factors
 
 
-@pytest.mark.parametrize("how", [(), ("--alone",), ("--heats", "3")])
+@pytest.mark.parametrize(
+    "how",
+    [(), *cases(long=[(("--alone",),), (("--heats", "3"),)])],
+)
 def test_a_race(noisy_house, how):
     """Whether lanes take turns or not, and however many heats there are; and the same in JSON."""
     text = page(noisy_house, "race", "cifar-cnn", *LANES, *how)
@@ -71,6 +76,7 @@ def test_a_race(noisy_house, how):
         assert each["ratio"] == pytest.approx(quotient)
 
 
+@pytest.mark.long
 def test_a_race_of_two_batches(noisy_house):
     """A factor is of items: at four times the batch a lap is a quarter of the steps."""
     record = noisy_house.raced("cifar-cnn", "fake/cpu", "fake/cpu/batch=4x")
@@ -80,6 +86,7 @@ def test_a_race_of_two_batches(noisy_house):
     assert found["ratio"] == pytest.approx(first["lap_s"]["median"] / other["lap_s"]["median"])
 
 
+@pytest.mark.long
 def test_whole_trainings(noisy_house):
     """The factor is of the laps next to it, and the sentence has both times of each."""
     text = page(noisy_house, "train", "cifar-mlp", *LANES[:2], "--laps", "3")
@@ -94,6 +101,7 @@ def test_whole_trainings(noisy_house):
     assert (time(fast_all), time(slow_all)) == (totals_s[1], totals_s[0])
 
 
+@pytest.mark.long
 def test_answers(noisy_house):
     """The factor of single calls is the quotient of their medians."""
     text = page(noisy_house, "infer", "cifar-mlp", *LANES[:2])
@@ -108,6 +116,7 @@ def test_answers(noisy_house):
             assert each["ratio"] == pytest.approx(by_batch[1][each["batch"]] / by_batch[0][each["batch"]])
 
 
+@pytest.mark.long
 def test_more_devices(noisy_house):
     """The speed-up is the quotient of the rates, and the parts of a step add up to it."""
     text = page(noisy_house, "scale", "cifar-cnn", "fake/cpu", "--devices", "1,2", is_wide=True)
@@ -131,6 +140,7 @@ def test_a_sweep(noisy_house):
         assert each["step_ms"] == pytest.approx(lanes[each["lane"]]["step_ms"]["median"])
 
 
+@pytest.mark.long
 def test_a_tuning(noisy_house):
     """The gain of the winner is the quotient of the steps of both lanes, over the fresh rounds."""
     record = noisy_house.run("tune", "cifar-mlp", "fake/cpu", "--budget", "12s", "--json", "--quiet").json
@@ -139,6 +149,7 @@ def test_a_tuning(noisy_house):
     assert gain is None or gain["ratio"] > 0
 
 
+@pytest.mark.long
 def test_why(noisy_house):
     """The parts of a step add up to it, and each measured remedy is the quotient of two steps."""
     record = noisy_house.run("why", "cifar-cnn", "fake/cpu", "--json", "--quiet").json

@@ -17,6 +17,8 @@ import pytest
 from house import Answer
 from system_calls import IS_POSSIBLE, refuse_locks
 
+pytestmark = pytest.mark.long
+
 TESTS = str(Path(__file__).parents[1])
 THERE = """
 import json, os, sys

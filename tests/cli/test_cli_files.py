@@ -18,6 +18,7 @@ def plates(torch_house):
     return torch_house.raced("plates-cnn", *lanes, "--items", "256", "--heats", "1", "--budget", "5s")["lanes"]
 
 
+@pytest.mark.long
 def test_plates_race_with_the_authors_loader_and_ours(torch_house, plates):
     """Every lane does the same work, and the record says which loader it had."""
     assert [lane["parity"]["status"] for lane in plates[:2]] == ["same"] * 2
@@ -27,6 +28,7 @@ def test_plates_race_with_the_authors_loader_and_ours(torch_house, plates):
     assert ("plates-cnn", 256) in {(each["workload"], each["train_items"]) for each in made}
 
 
+@pytest.mark.long
 def test_image_files_are_raced_across_frameworks(plates):
     """The authors' loader in PyTorch's loop, ours in Keras's fit: the same network does the same work."""
     across = plates[:2]
@@ -38,6 +40,7 @@ def test_image_files_are_raced_across_frameworks(plates):
     assert [heat["fresh"] is None for lane in across for heat in lane["heats"]] == [True, False]
 
 
+@pytest.mark.long
 def test_a_loader_alone_is_faster_than_the_authors(plates):
     """The ceiling that each loader sets; nothing is trained, so nothing is proven."""
     theirs, ours = (lane["items_per_s"]["median"] for lane in plates[2:])

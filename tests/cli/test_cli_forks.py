@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 # A file is read once a process. `late` is true from the second process of the lane with one thread on: its first heat,
 # which is proven, is honest, and so are the reference and all other processes.
 TRAINING = """

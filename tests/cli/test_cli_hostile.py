@@ -120,6 +120,7 @@ def test_one_bad_file_is_one_row(house):
     assert good.stem in house.done("show", "latest").out
 
 
+@pytest.mark.long
 def test_a_race_is_running_only_while_its_process_is(house):
     """Whether by show, by list or as JSON; the number of a process that is gone may be another's by then."""
     house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 3 }\n')

@@ -54,9 +54,9 @@ def walled(shared_house):
     ("words", "said"),
     [
         (("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "1"), "2.00x"),
-        (("race", "fake/cpu", "--heats", "1", "--json"), '"status": "finished"'),
+        pytest.param(("race", "fake/cpu", "--heats", "1", "--json"), '"status": "finished"', marks=pytest.mark.long),
         (("plan", "cifar-cnn", "fake/cpu"), "fake/cpu/as-written"),
-        (("plan", "cifar-cnn", "torch/cpu/best"), "torch/cpu/best"),
+        pytest.param(("plan", "cifar-cnn", "torch/cpu/best"), "torch/cpu/best", marks=pytest.mark.long),
         (("workloads",), "scenes-cnn"),
         (("list",), "cifar-cnn"),
         (("show", "latest"), "Same work"),
@@ -73,6 +73,7 @@ def test_no_command_imports_a_framework(walled, words, said):
     assert "was imported" not in answer.stdout + answer.stderr
 
 
+@pytest.mark.long
 def test_devices_asks_children_what_frameworks_see(walled):
     """PyTorch's devices are there, though this process could not have asked it."""
     answer = walled("devices", "--framework", "torch", "--json")

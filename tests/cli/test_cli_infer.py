@@ -156,6 +156,7 @@ def test_a_lane_that_answers_otherwise_is_found_out(house):
     assert "x faster" not in answer.out
 
 
+@pytest.mark.long
 def test_ctrl_c_keeps_finished_heats(house):
     """Exit 130, and a report of the rounds that were done."""
     house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 3 }\n')

@@ -12,7 +12,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.mark.parametrize(
     ("example", "lane"),
-    [("jax_training.py", "jax/cpu/input=resident"), ("equinox_training.py", "jax/cpu")],
+    [
+        ("jax_training.py", "jax/cpu/input=resident"),
+        pytest.param("equinox_training.py", "jax/cpu", marks=pytest.mark.long),
+    ],
 )
 def test_an_example_is_raced_and_proven(torch_house, example, lane):
     """With its data on the device, and as it comes."""
@@ -30,6 +33,7 @@ def test_a_workload_of_ours_is_refused_in_a_jax_lane(torch_house):
     assert "laptime race cifar-mlp keras-jax" in done.err
 
 
+@pytest.mark.long
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is a card")
 def test_a_build_for_cards_that_finds_none_says_that_it_computes_on_the_processor(torch_house):
     """JAX goes on without a word where its CUDA plugin fails, as this one that is planted does."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -11,6 +13,8 @@ from laptime.model.protocol import FullOrder, Protocol
 from laptime.planner.plan import OWN_PROOF
 from laptime.run.answers import TrainingRunner
 from laptime.run.runner import Limits
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "keras_training.py"

@@ -50,20 +50,20 @@ def killed_in(tree):
     ("question", "phase", "heat"),
     [
         ("race", "timing", 0),
-        ("race", "build", 3),
-        ("race --alone", "timing", 5),
-        ("why", "proof", 0),
-        ("why", "timing", 2),
+        pytest.param("race", "build", 3, marks=pytest.mark.long),
+        pytest.param("race --alone", "timing", 5, marks=pytest.mark.long),
+        pytest.param("why", "proof", 0, marks=pytest.mark.long),
+        pytest.param("why", "timing", 2, marks=pytest.mark.long),
         ("infer", "first call", 0),
-        ("infer", "single calls", 3),
+        pytest.param("infer", "single calls", 3, marks=pytest.mark.long),
         ("train", "lap 1", 0),
-        ("train", "build", 1),
+        pytest.param("train", "build", 1, marks=pytest.mark.long),
         ("tune", "timing", 0),
-        ("tune", "timing", 2),
+        pytest.param("tune", "timing", 2, marks=pytest.mark.long),
         ("sweep", "proof", 0),
-        ("sweep", "timing", 7),
-        ("sweep", "build", 9),
-        ("scale", "timing", 0),
+        pytest.param("sweep", "timing", 7, marks=pytest.mark.long),
+        pytest.param("sweep", "build", 9, marks=pytest.mark.long),
+        pytest.param("scale", "timing", 0, marks=pytest.mark.long),
         ("scale", "build", 3),
     ],
 )
@@ -81,6 +81,7 @@ def test_a_killed_heat_leaves_a_page_a_record_and_a_documented_exit_code(house, 
     assert house.done("show").out.splitlines()[0] == answer.out.splitlines()[0]
 
 
+@pytest.mark.long
 def test_a_lane_as_asked_that_is_killed_ends_a_search_with_what_it_has(house):
     """The best so far is named, and why no fresh heats have confirmed it."""
     house.script(
@@ -96,6 +97,7 @@ def test_a_lane_as_asked_that_is_killed_ends_a_search_with_what_it_has(house):
     assert why in words_of(answer.out)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("forked_heats")
 def test_a_winner_that_is_killed_in_its_fresh_heats_is_not_confirmed(house, monkeypatch):
     """A setting that fails is out, also one that had won the search."""

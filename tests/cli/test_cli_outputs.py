@@ -70,8 +70,16 @@ def closed_terminal(house, *words):
     return house.finish(process)
 
 
-@pytest.mark.parametrize("words", [(*RACE, "1"), FULL], ids=["race", "full"])
-@pytest.mark.parametrize("spoil", [full_device, left_at_once, left_after_a_line, closed_terminal])
+@pytest.mark.parametrize("words", [(*RACE, "1"), pytest.param(FULL, marks=pytest.mark.long)], ids=["race", "full"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        full_device,
+        pytest.param(left_at_once, marks=pytest.mark.long),
+        pytest.param(left_after_a_line, marks=pytest.mark.long),
+        closed_terminal,
+    ],
+)
 def test_progress_that_cannot_be_shown_ends_no_run(house, spoil, words):
     """The result is on stdout, and the exit code is that of the race."""
     answer = spoil(house, *words)
@@ -98,6 +106,7 @@ def test_output_that_cannot_be_written_is_a_sentence(house, words):
 ASCII = [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("env", ASCII, ids=["PYTHONIOENCODING", "C locale"])
 def test_an_output_of_ascii_alone_loses_no_result(house, env):
     """What it lacks is spelt: a page in letters that read, JSON in JSON's own escapes."""

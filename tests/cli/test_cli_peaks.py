@@ -44,6 +44,7 @@ def test_every_usable_device_is_measured_and_kept(measured):
     assert "fake 1, product of 8,192 rows" in measured.said.out
 
 
+@pytest.mark.long
 def test_what_was_measured_is_kept_when_the_rest_is_interrupted(house):
     process = house.start(*MEASURE)
     house.read_until(process, "2 of 2")
@@ -126,6 +127,7 @@ def test_a_limit_that_failed_is_absent_with_its_reason(house):
     assert "in a copy is not known: fake: its process ended: SIGKILL" in lane["absent"]["roofline"]["missing"]
 
 
+@pytest.mark.long
 def test_a_damaged_file_is_said_and_measured_anew(house, measured):
     """A race reports it too, because the device was measured; then all is well again."""
     shutil.copytree(measured.home / "peaks", house.home / "peaks")

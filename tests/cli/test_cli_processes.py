@@ -8,6 +8,7 @@ import sys
 import time
 
 import psutil
+import pytest
 
 SECONDS = f"600.{os.getpid()}"  # by which daemons of this test process are known
 SHORT = ("--heats", "1", "--budget", "2s")
@@ -40,6 +41,7 @@ def _words(process):
         return []
 
 
+@pytest.mark.long
 def test_daemons_and_endless_output_leave_nothing_behind(house):
     """No process, and no byte on the disk but the record: what a child prints is kept in memory, 4 kB of it."""
     (house.folder / "mine.py").write_text(DAEMON_AND_CHATTER)
@@ -55,6 +57,7 @@ def test_daemons_and_endless_output_leave_nothing_behind(house):
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_killed_parent_leaves_no_daemon(house):
     """The guardian notices that the parent is gone."""
     (house.folder / "mine.py").write_text(DAEMON_AND_CHATTER)
@@ -107,6 +110,7 @@ def test_a_race_without_a_main_guard_is_refused_in_its_heat(house):
     assert house.is_empty_within(1)
 
 
+@pytest.mark.long
 def test_commands_whose_standard_streams_are_closed_work(house):
     """`laptime race <&- >&- 2>&-`, as some services start it."""
 

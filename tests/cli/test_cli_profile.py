@@ -109,6 +109,7 @@ def test_a_killed_profile_is_the_lanes_own_failure(house):
     assert "1 of 2 lanes profiled" in answer.out
 
 
+@pytest.mark.long
 def test_an_interrupt_while_profiling_keeps_the_race(house):
     """All heats, the factor, and the profile that was finished; the other says why it is not there."""
     house.script('["fake/cuda*"]\nfail = { how = "hang", phase = "profile" }\n')
@@ -143,6 +144,7 @@ def test_what_is_of_races_alone_is_no_option(shared_house, flag):
     assert f"No such option '{flag}'" in shared_house.done("profile", "fake/cpu", flag, "1", code=2).err
 
 
+@pytest.mark.long
 def test_pytorchs_operators(torch_house):
     """Products are among the heaviest, and so is the update; memory and work are reported, the trace has events."""
     record = torch_house.done("profile", "cifar-mlp", "torch/cpu", "--json", "-q").json
@@ -162,6 +164,7 @@ def test_pytorchs_operators(torch_house):
     assert any(each.get("name") == "aten::addmm" for each in events_of(profile["trace"]))
 
 
+@pytest.mark.long
 def test_a_step_in_jax(torch_house):
     pytest.importorskip("jax", reason="there is no JAX here")
     what = f"{EXAMPLES / 'jax_training.py'}:training"

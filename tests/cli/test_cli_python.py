@@ -22,7 +22,9 @@ def words_of(answer):
 @pytest.mark.parametrize(
     ("example", "lanes", "versions"),
     [
-        ("numpy_training.py", ("python/cpu", "python/cpu/best", *JAX), ["python", "numpy"]),
+        pytest.param(
+            "numpy_training.py", ("python/cpu", "python/cpu/best", *JAX), ["python", "numpy"], marks=pytest.mark.long
+        ),
         ("torch_loop.py", ("python/cpu", "torch/cpu/best"), ["python", "numpy", "torch"]),
     ],
 )
@@ -53,7 +55,7 @@ def test_a_planted_difference_is_told(torch_house):
         ("raises_at_batch_3", "proof", ", in lap: OSError: batch 3 cannot be read", ()),
         ("ends_early", "timing", "data gave no batch in lap 2, after 1 that had some", ()),
         ("asks_too_much", "build", "out of memory: Unable to allocate 64.0 PiB", ()),
-        ("hangs", "proof", "no message for 3 s; stopped", ("python/cpu",)),
+        pytest.param("hangs", "proof", "no message for 3 s; stopped", ("python/cpu",), marks=pytest.mark.long),
     ],
 )
 def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, reason, sound_lanes):
@@ -67,6 +69,7 @@ def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, rea
     assert [(sound["status"], sound["parity"]["status"]) for sound in others] == [("ok", "same")] * len(sound_lanes)
 
 
+@pytest.mark.long
 def test_data_without_an_end_have_no_lap_and_are_raced(torch_house):
     """Kept batches are as many as fit a while."""
     lanes = ("python/cpu/threads=1", "python/cpu/threads=1+input=cached")
@@ -122,6 +125,7 @@ def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, sa
     assert says in words_of(torch_house.done("race", *words, code=2))
 
 
+@pytest.mark.long
 def test_a_file_that_gives_a_step_is_planned_for_it(torch_house):
     """Where no lane is named: in PyTorch, if it imports that. Its best says what is left to its code."""
     for example, framework in (("numpy_training.py", "python"), ("torch_loop.py", "torch")):

@@ -46,6 +46,7 @@ def test_several_processes_do_the_work_of_one_and_each_loads_its_own_items(torch
     assert found["2xcpu/weak"]["peak_memory_bytes"] >= sum(memory)
 
 
+@pytest.mark.long
 def test_a_scale_profiles_the_exchange_and_batch_norm_has_a_reference_of_its_own(torch_house):
     """Batches are kept, so that no further experiments are raced."""
     words = ("scale", f"{OWN}:with_norms", "torch/cpu/threads=1+input=cached", "--devices", "2", "--strong")
@@ -65,6 +66,7 @@ def test_a_scale_profiles_the_exchange_and_batch_norm_has_a_reference_of_its_own
     assert set(curve["absent"]) == {"held_out"}
 
 
+@pytest.mark.long
 def test_a_rank_that_falls_ends_the_heat_with_its_reason(torch_house):
     """One that ends without a word is in test_cli_scale.py. This heat starts as users start it."""
     words = ("race", f"{OWN}:raises", "torch/2xcpu", *QUICK, "-q")

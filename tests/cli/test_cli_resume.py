@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from laptime.model.installation import upgrade_command
+from long_cases import cases
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
@@ -76,7 +77,7 @@ def resumed(house, *words):
     return answer, answer.json
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sent", cases(signal.SIGKILL, long=[signal.SIGINT, signal.SIGTERM]))
 def test_a_broken_training_gives_the_unbroken_curve(house, start, unbroken, sent):
     """Ctrl-C, a request to end, or kill -9: resumed, the record is the one that an unbroken training has."""
     process = start()
@@ -110,6 +111,7 @@ def test_an_interrupt_keeps_the_last_whole_lap_and_says_how_to_go_on(house, star
     assert curves(resumed(house)[1]) == unbroken
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phase", ["proof", "lap 1"])
 def test_an_interrupt_before_the_first_lap_is_kept_loses_nothing_else(house, start, unbroken, phase):
     """The record says that no lap was trained; resumed, the training is whole."""
@@ -120,6 +122,7 @@ def test_an_interrupt_before_the_first_lap_is_kept_loses_nothing_else(house, sta
     assert curves(resumed(house)[1]) == unbroken
 
 
+@pytest.mark.long
 def test_an_interrupt_while_a_checkpoint_is_written_keeps_the_lap_before(house, start, unbroken):
     """The lap that was trained and not kept is trained again."""
     process = start("checkpoint 2")
@@ -129,6 +132,7 @@ def test_an_interrupt_while_a_checkpoint_is_written_keeps_the_lap_before(house, 
     assert curves(resumed(house)[1]) == unbroken
 
 
+@pytest.mark.long
 def test_two_interrupts_end_a_training_at_once(house, start):
     """The journal has the last whole lap."""
     process = start()
@@ -207,6 +211,7 @@ def test_an_older_checkpoint_is_not_taken_without_a_word(killed, unbroken):
     assert curves(resumed(house, "--again", *trusted)[1]) == unbroken
 
 
+@pytest.mark.long
 def test_a_training_that_still_runs_is_not_resumed(house, start):
     """Two processes would write the same checkpoints."""
     process = start()

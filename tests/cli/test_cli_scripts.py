@@ -101,6 +101,7 @@ def test_a_script_races_unchanged(house, train):
     assert report.code == 0, report.err
 
 
+@pytest.mark.long
 def test_losses_that_differ_from_run_to_run_prove_nothing(house, train):
     answer = house.run(
         "race", str(train), "cpu", "cpu/threads=1", "--heats", "2", "--steps", "20", "--", "--epochs", "999",
@@ -113,6 +114,7 @@ def test_losses_that_differ_from_run_to_run_prove_nothing(house, train):
     )
 
 
+@pytest.mark.long
 def test_why_a_script_is_slow(house, train):
     """Its ceilings, and the cause that is in it: a step of 6 ms waits 12 ms for its loader."""
     told = ("why", str(train), "cpu", "--budget", "12s", "--", "--epochs", "9999")
@@ -133,6 +135,7 @@ def test_why_a_script_is_slow(house, train):
     assert "copy to the device" in refused
 
 
+@pytest.mark.long
 def test_why_starts_no_lane_of_the_loader_where_there_is_none(house):
     """It is known after the first heat: the budget is for what may help."""
     loop = house.folder / "own.py"
@@ -204,6 +207,7 @@ def test_a_script_that_fails_on_all_lanes_ends_the_race_with_its_words(house, tr
     assert "Its own arguments go behind --" in answer.err
 
 
+@pytest.mark.long
 def test_a_script_that_fails_as_it_is_timed_ends_the_race_at_once(house, train):
     """With the place in its file, and not after three rounds of the same."""
     train.write_text(SCRIPT + "        if epoch == 1:\n            raise ValueError('the labels are wrong')\n")
@@ -218,6 +222,7 @@ def test_a_script_that_fails_as_it_is_timed_ends_the_race_at_once(house, train):
 IMPORTS = "import sys; sys.excepthook = lambda kind, error, trace: print(error, file=sys.stderr); import not_there"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("active", [{}, {"VIRTUAL_ENV": "/of/laptime"}], ids=["none", "another"])
 def test_the_python_on_the_path_runs_the_script(house, tmp_path, active):
     """It is the script's own, whatever environment is activated; one that lacks a package is named."""
@@ -234,6 +239,7 @@ def test_the_python_on_the_path_runs_the_script(house, tmp_path, active):
     assert f"it ran in {sys.executable} (Python {sys.version_info[0]}." in words
 
 
+@pytest.mark.long
 def test_a_whole_command_races(house, train):
     command = [sys.executable, str(train), "--epochs", "999"]
     answer = house.run("race", "--on", "cpu", "--heats", "1", "--steps", "5", "--", "sh", "-c", " ".join(command))
@@ -243,6 +249,7 @@ def test_a_whole_command_races(house, train):
     assert [each["status"] for each in record["lanes"]] == ["ok"]
 
 
+@pytest.mark.long
 def test_the_example_races_with_real_pytorch(house):
     """With workers its data set draws other numbers, which is not called other work."""
     example = Path(__file__).parents[2] / "examples" / "plain_loop.py"
@@ -261,6 +268,7 @@ def test_the_example_races_with_real_pytorch(house):
     assert second["peak_memory_bytes"] > 100 << 20
 
 
+@pytest.mark.long
 def test_a_training_of_keras_races(house):
     """Batches of `fit` are iterations, and their losses come from Keras's logs."""
     script = house.folder / "fit.py"

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from long_cases import cases
+
 pytestmark = pytest.mark.usefixtures("known_references")
 
 # The fourth heat (the second of the second lane) hangs in its build until the race is ended.
@@ -53,6 +55,7 @@ def test_one_interrupt_keeps_finished_heats_and_shows_them(house, start):
     assert house.is_empty_within(2)
 
 
+@pytest.mark.long
 def test_an_interrupt_before_the_first_heat_has_finished_keeps_the_race(house, start):
     """The record says that nothing was measured."""
     process = start(HANGS_IN_THE_FIRST, "heat 1 of at most 6")
@@ -64,7 +67,7 @@ def test_an_interrupt_before_the_first_heat_has_finished_keeps_the_race(house, s
     assert house.is_empty_within(2)
 
 
-@pytest.mark.parametrize("pause_s", [0, 0.005, 0.02, 0.05, 0.08])
+@pytest.mark.parametrize("pause_s", cases(0.02, long=[0, 0.005, 0.05, 0.08]))
 def test_two_interrupts_end_a_race_as_one_does(house, pause_s):
     """Whatever the first one had begun: the second does not break into it."""
     house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 1 }\n')
@@ -91,6 +94,7 @@ def test_a_request_to_end_is_obeyed(house, start):
     assert house.is_empty_within(2)
 
 
+@pytest.mark.long
 def test_the_journal_of_a_killed_race_can_be_read(house, start):
     """Kill -9 in the second duet leaves the first, which `show` and `list` know as a race that did not end.
 
@@ -109,6 +113,7 @@ def test_the_journal_of_a_killed_race_can_be_read(house, start):
     assert (row["status"], row["unreadable"]) == ("ended", None)
 
 
+@pytest.mark.long
 def test_the_journal_grows_with_every_duet_and_can_be_shown_meanwhile(house, start):
     """While the fourth heat hangs, the duet before is on disk already, and another terminal reads them."""
     process = start()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 MINE = """\
 import os, time
 import torch, laptime

@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from house import EXIT_UNTRUSTED
 
 HERE = Path(__file__).parents[1] / "backends"
@@ -22,6 +24,7 @@ def finding(record, *rules):
     return next(each for each in record["findings"] if each["rule"] in rules)
 
 
+@pytest.mark.long
 def test_steps_that_become_slow_are_named_with_their_first_one(torch_house):
     """Five times as slow from the twelfth step on, in each heat; and no numbers are denormal.
 
@@ -38,6 +41,7 @@ def test_steps_that_become_slow_are_named_with_their_first_one(torch_house):
     assert "denormal numbers are not the reason" in found["says"]
 
 
+@pytest.mark.long
 def test_denormal_numbers_are_named_with_what_they_cost(torch_house):
     """The census finds them on any processor; a lane that takes them as 0 shows what they cost on this one."""
     lanes = ("torch/cpu/threads=1", "torch/cpu/threads=1+denormals=flush")
@@ -54,6 +58,7 @@ def test_denormal_numbers_are_named_with_what_they_cost(torch_house):
         assert found["advice"].startswith("torch.set_flush_denormal(True) (measured: ")
 
 
+@pytest.mark.long
 def test_why_names_denormal_numbers_first(torch_house):
     """And proves them on a processor that they slow down, once it had time for three pairs.
 

@@ -53,6 +53,7 @@ def test_a_wider_margin_settles_sooner(house):
     assert 3 < heats_of(house.raced(*TWO))[0] < 8
 
 
+@pytest.mark.long
 def test_lanes_that_cannot_be_told_apart_are_raced_on(house):
     """A ratio of 1 within 5 % may be a small difference: the race uses its rounds, as it does not for one of 2 with
     nearly the same spread, in the test before this one.
@@ -82,6 +83,7 @@ def test_one_heat_each_gives_a_ratio_without_an_interval(house):
     )
 
 
+@pytest.mark.long
 def test_a_budget_ends_a_race_that_is_not_settled(house):
     """A second is over after the first round: no further round begins for certainty that was not paid for.
 
@@ -104,6 +106,7 @@ def test_a_lane_alone_is_run_three_times(house):
     assert (heats_of(record), record["answer"]["comparisons"]) == ([3], [])
 
 
+@pytest.mark.long
 def test_the_same_race_twice_gives_the_same_figures(house):
     """Nothing but the clock of the machine differs: seeds are fixed, and the noise is seeded by them."""
     house.script('["fake/*"]\nspread = 0.1\n')

@@ -66,6 +66,7 @@ def swept(house, script, *words, budget="40s"):
     return answer, house.kept()["answer"]["sweep"]
 
 
+@pytest.mark.long
 def test_a_planted_crossover_the_largest_batch_and_an_empty_step_are_found(house, tmp_path):
     """A card without memory ends its own axis, and neither the sweep nor the command."""
     answer, sweep = swept(house, TWO_DEVICES, "fake/cpu", "fake/cuda", "--batch", "1..1024")
@@ -103,6 +104,7 @@ def test_a_crossover_of_one_heat_each_is_no_more_than_likely(house):
     assert "That is of one heat each: a longer --budget gives intervals." in page
 
 
+@pytest.mark.long
 def test_the_best_of_one_heat_each_only_seems_so(house):
     answer, _ = swept(house, TWO_DEVICES, "fake/cpu", "--batch", ",".join(map(str, range(1, 31))), budget="1s")
     assert "fake/cpu seems fastest at batch" in words_of(answer.out)
@@ -121,6 +123,7 @@ def test_a_batch_whose_heat_would_take_longer_than_the_budget_is_left_out(house)
     assert sweep["curves"][0]["absent"]["largest"]["missing"] == "larger batches would take longer than the budget"
 
 
+@pytest.mark.long
 def test_a_large_batch_whose_steps_take_no_longer_is_raced(house):
     """Where starting the work takes all of a step, four thousand times the items do not make it too slow."""
     script = '["fake/*"]\ncompute_ms = 16.0\nspread = 0.0001\nbatch_share = 0.0\n'
@@ -128,6 +131,7 @@ def test_a_large_batch_whose_steps_take_no_longer_is_raced(house):
     assert all(each["items_per_s"] for each in sweep["cells"])
 
 
+@pytest.mark.long
 def test_what_surely_does_not_fit_is_left_out_and_the_search_starts_at_the_estimate(house):
     """The line through two batches says what a third will hold; the largest that fits is then near its estimate."""
     answer, sweep = swept(house, FULL, "fake/cuda", "--batch", "1000,2000,4000,8000,16000", "--details", budget="5s")
@@ -171,6 +175,7 @@ def test_two_axes_make_a_table_for_each_value_of_the_second(house):
     assert "threads 1" in answer.out
 
 
+@pytest.mark.long
 def test_items_are_an_axis_and_one_number_of_them_is_for_all_cells(house):
     """From 4,000 on they no longer fit into memory, as is planted."""
     slow = THREADS + '["fake/cpu/items=[4-9]???"]\ncompute_ms = 100.0\n'
@@ -185,6 +190,7 @@ def test_items_are_an_axis_and_one_number_of_them_is_for_all_cells(house):
     assert [axis["name"] for axis in told["answer"]["sweep"]["axes"]] == ["batch"]
 
 
+@pytest.mark.long
 def test_a_lane_that_is_faster_everywhere_overtakes_nobody(house):
     answer, sweep = swept(house, THREADS, "fake/cpu", "fake/cpu/threads=2", "--batch", "16,32,64", budget="10s")
     assert sweep["crossovers"] == []
@@ -249,6 +255,7 @@ def made():
 MADE = "batch=8: the batches of own.py:made cannot be changed: its data are no DataLoader and no list of batches"
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_batches_of_your_own_are_cut_by_one_rule_in_every_question(torch_house, tmp_path):
     """A list is cut to each value, and proven on its batches as they are written. What cannot be is refused alike."""

@@ -8,6 +8,8 @@ import threading
 
 import pytest
 
+from long_cases import cases
+
 pytestmark = pytest.mark.usefixtures("known_references")
 
 ESCAPE = "\x1b["
@@ -60,7 +62,10 @@ def test_a_table_on_a_terminal_is_coloured_and_a_quiet_race_draws_nothing(on_scr
     assert beside.text() == ""
 
 
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"NO_COLOR": ""}, {"TERM": "dumb"}])
+@pytest.mark.parametrize(
+    "env",
+    cases({"NO_COLOR": "1"}, long=[{"NO_COLOR": ""}, {"TERM": "dumb"}]),
+)
 def test_colour_can_be_declined(on_screen, env):
     """By NO_COLOR, whatever its value, or by a terminal that knows none."""
     seen, _ = on_screen("stdout", "-q", **env)

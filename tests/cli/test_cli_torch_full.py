@@ -24,6 +24,7 @@ def unbroken(torch_house):
     return curve(torch_house.run(*TINY, "--json", "-q").json)
 
 
+@pytest.mark.long
 def test_a_training_killed_in_its_second_lap_gives_the_unbroken_curve(house, torch_house, unbroken):
     """Kill -9 of the command ends the process that trains, too; resumed, every figure is the same to the last digit."""
     house.fake, house.cache, house.longest_s = "", torch_house.cache, torch_house.longest_s

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 LANES = ("torch/cpu/best+bf16", "keras-torch", "keras-torch/cpu/best")
 
 

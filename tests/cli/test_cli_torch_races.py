@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
     """As written, and at its best: two lanes of one proven training; the best has what it says that it sets.
 
@@ -56,6 +57,7 @@ def check_cards(record, page):
     assert "Cards, as predicted: T4 " in page
 
 
+@pytest.mark.long
 def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own(torch_house):
     """Each is carried to the child, and the lane finishes. With no instruments, nothing is read; fp16 strays.
 

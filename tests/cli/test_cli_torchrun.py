@@ -31,6 +31,7 @@ def free_port():
         return server.getsockname()[1]
 
 
+@pytest.mark.long
 @pytest.mark.framework
 @pytest.mark.skipif(CORES < 2, reason="two processes need two cores")
 def test_a_lane_on_two_nodes_of_torchrun(house):
@@ -88,6 +89,7 @@ def stand_by(house, port, *words):
     return house.finish(house.start("race", "cifar-cnn", "fake/cpu", "--on", "torchrun", *words, env=env))
 
 
+@pytest.mark.long
 def test_a_store_that_says_nothing_is_waited_for_no_longer_than_patience(house):
     """Another program has its port. The command ends in words."""
     pytest.importorskip("torch")
@@ -98,6 +100,7 @@ def test_a_store_that_says_nothing_is_waited_for_no_longer_than_patience(house):
     assert house.is_empty_within(10)
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_a_store_that_lies_starts_nothing(house, tmp_path):
     """Another program wrote where the first node is, with an order: what answers there has to prove the secret."""

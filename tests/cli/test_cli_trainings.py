@@ -24,6 +24,7 @@ def raced(torch_house):
     return SimpleNamespace(record=record, whats=whats, page=page, err=answer.err)
 
 
+@pytest.mark.long
 def test_each_lane_trains_each_training(raced):
     lanes = raced.record["lanes"]
     assert [lane["name"] for lane in lanes] == [f"python/cpu/as-written of two_trainings.py:{each}" for each in LANES]
@@ -31,6 +32,7 @@ def test_each_lane_trains_each_training(raced):
     assert (raced.record["exit code"], {lane["status"] for lane in lanes}) == (0, {"ok"})
 
 
+@pytest.mark.long
 def test_each_is_proven_against_its_own_reference(raced):
     """`careless` would differ from the first one's."""
     assert {lane["parity"]["status"] for lane in raced.record["lanes"]} == {"same"}
@@ -39,6 +41,7 @@ def test_each_is_proven_against_its_own_reference(raced):
     assert losses[0] == losses[1] != losses[2]
 
 
+@pytest.mark.long
 def test_two_trainings_are_compared_and_it_is_said_whether_their_work_is_the_same(raced):
     after, careless = raced.record["answer"]["comparisons"]
     assert after["reference"] == careless["reference"] == "python/cpu/as-written of two_trainings.py:before"
@@ -47,11 +50,13 @@ def test_two_trainings_are_compared_and_it_is_said_whether_their_work_is_the_sam
     assert "its loss differs by" in careless["same_work"]["missing"]
 
 
+@pytest.mark.long
 def test_the_record_holds_what_to_type_for_each(raced):
     assert [raced.record["ask"]["what"], *(each["what"] for each in raced.record["others"])] == raced.whats
     assert [each["subject"]["function"] for each in raced.record["others"]] == ["after", "careless"]
 
 
+@pytest.mark.long
 def test_the_page_compares_trainings(raced):
     words = " ".join(raced.page.split())
     assert "two_trainings.py:after on python/cpu is " in words
@@ -62,6 +67,7 @@ def test_the_page_compares_trainings(raced):
     assert any(f"Next: laptime why {what} python/cpu" in words for what in raced.whats)
 
 
+@pytest.mark.long
 def test_a_gate_compares_each_with_the_first(torch_house, raced):
     """`careless` does other work, and is judged all the same: both are faster."""
     assert "Gate passed: no lane is slower by more than 2 % for certain." in " ".join(raced.err.split())
@@ -71,6 +77,7 @@ def test_a_gate_compares_each_with_the_first(torch_house, raced):
     assert any("careless does other work" in each for each in found["warnings"])
 
 
+@pytest.mark.long
 def test_a_gate_fails_where_the_second_is_slower(torch_house, raced):
     """The same trainings the other way round. The race above, in which the second is faster, ended with 0."""
     assert raced.record["exit code"] == 0
@@ -84,6 +91,7 @@ def test_a_gate_fails_where_the_second_is_slower(torch_house, raced):
     assert line in " ".join(judged.out.split())
 
 
+@pytest.mark.long
 def test_the_list_names_all_trainings(torch_house, raced):
     rows = torch_house.run("list", "--json").json
     row = next(row for row in rows if row["id"] == raced.record["id"])
@@ -99,6 +107,7 @@ def test_a_training_that_fails_ends_the_race_with_its_own_line(torch_house, tmp_
     assert answer.err.count("ZeroDivisionError") == 1
 
 
+@pytest.mark.long
 def test_other_questions_take_one_training(torch_house, raced):
     for command in (("why",), ("train", "--laps", "1"), ("infer",), ("profile",)):
         answer = torch_house.run(*command, *raced.whats[:2])

@@ -115,6 +115,7 @@ def check_tuned_lanes(house):
     assert "tune it again: laptime tune cifar-mlp fake/cpu" in words_of(refused.err)
 
 
+@pytest.mark.long
 def test_what_changes_the_learning_is_tried_only_where_it_is_allowed_and_shows_what_it_learns(house):
     """Next to its speed is what else it changes: how far the proof is off, and loss and accuracy after whole laps.
 
@@ -145,6 +146,7 @@ def test_what_changes_the_learning_is_tried_only_where_it_is_allowed_and_shows_w
     assert "lr=" not in other["name"], "the winner's learning rate is that of its batch"
 
 
+@pytest.mark.long
 def test_what_keeps_a_lane_from_its_laps_is_said(house):
     """The gain stays. Ctrl-C in the laps keeps what is there, and a lane that fails in them has its reason."""
     fails = '["fake/cpu/as-written"]\nfail = { how = "raise", phase = "lap 1" }\n'
@@ -165,6 +167,7 @@ def test_what_keeps_a_lane_from_its_laps_is_said(house):
     assert "No loss and accuracy of fake/cpu: it ended in lap 1 of 1: RuntimeError" in words_of(answer.out)
 
 
+@pytest.mark.long
 def test_ctrl_c_keeps_the_best_so_far_and_calls_it_unconfirmed(house):
     """One single setting hangs, after the heats of the preset."""
     house.script(PLANTED + '["fake/cpu/compile"]\nfail = { how = "hang", phase = "build" }\n')
@@ -192,6 +195,7 @@ def test_a_lane_that_does_other_work_is_not_tuned(house):
     assert "fake/cpu was not tuned: it did other work." in words_of(answer.out)
 
 
+@pytest.mark.long
 def test_what_fails_or_does_other_work_is_out_with_its_reason(house):
     answer, tuning = tuned(house, FAILS, "fake/cpu", "--details")
     assert tuning["lanes"][0]["words"] == ["malloc=keep"]
@@ -200,6 +204,7 @@ def test_what_fails_or_does_other_work_is_out_with_its_reason(house):
     assert "graph: it did other work" in words_of(answer.out)
 
 
+@pytest.mark.long
 def test_the_lanes_own_settings_stay(house):
     """A setting that the lane names is not tuned."""
     _, tuning = tuned(house, PLANTED, "fake/cpu/threads=2")
@@ -207,6 +212,7 @@ def test_the_lanes_own_settings_stay(house):
     assert tuning["lanes"][0]["winner"] == "fake/cpu/threads=2+malloc=keep"
 
 
+@pytest.mark.long
 def test_several_lanes_are_compared_at_their_best(house):
     """In items per second, on the same fresh rounds."""
     script = PLANTED + '["fake/cuda*"]\ncompute_ms = 4.0\n'
@@ -216,6 +222,7 @@ def test_several_lanes_are_compared_at_their_best(house):
     assert "as fast as fake/cpu at its best" in words_of(answer.out)
 
 
+@pytest.mark.long
 def test_the_cheapest_lane_at_its_best_is_not_the_fastest(house):
     """The card is ten times as fast, and an hour of it costs forty times as much."""
     gains = 'compute_ms = 40.0\nspread = 0.004\ngains = { "malloc=keep" = 1.5 }\n'
@@ -233,6 +240,7 @@ def test_the_cheapest_lane_at_its_best_is_not_the_fastest(house):
     assert "Money a lap: fake/cpu" in page
 
 
+@pytest.mark.long
 def test_a_budget_that_is_too_small_is_said(house):
     """Something is always raced: the lane and what the preset sets."""
     answer, tuning = tuned(house, PLANTED + SLOW_START, budget="1s")
@@ -241,6 +249,7 @@ def test_a_budget_that_is_too_small_is_said(house):
     assert answer.code == 0
 
 
+@pytest.mark.long
 def test_the_time_that_was_given_is_spent_and_what_was_not_tried_is_in_the_headline(house):
     """Nothing seems better, so no time has to be kept for a confirming race: more is tried."""
     script, budget_s = NOTHING + SLOW_START.replace("1.0", "0.3"), 4

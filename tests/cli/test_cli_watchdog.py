@@ -64,6 +64,7 @@ def test_the_watchdog_ends_a_heat_and_its_whole_group(tidy_house):
     assert house.processes() == []
 
 
+@pytest.mark.long
 def test_what_a_child_started_does_not_outlive_a_killed_parent(tidy_house):
     """Kill -9 of the parent ends the child's whole group, loaders included."""
     house = tidy_house

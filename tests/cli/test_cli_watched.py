@@ -22,6 +22,7 @@ def trained(torch_house):
     return torch_house.done(*FULL, "--sensor-rate", "5", "--json", "-q").json
 
 
+@pytest.mark.long
 def test_a_training_of_the_mlp_learns_and_is_tested(trained):
     """Proven, no validation, two laps in which the loss falls, a test on 10,000 images that is better than chance.
 
@@ -38,6 +39,7 @@ def test_a_training_of_the_mlp_learns_and_is_tested(trained):
         assert run["first_step_ms"] / 1e3 < first["train_s"]
 
 
+@pytest.mark.long
 def test_a_training_has_a_time_line_with_marks(trained):
     """Of all that it did, on one clock with the readings around them; five a second, as was asked."""
     run = trained["answer"]["runs"][0]
@@ -53,6 +55,7 @@ def test_a_training_has_a_time_line_with_marks(trained):
     assert 150_000 < sorted(host["apart_us"])[len(host["apart_us"]) // 2] < 250_000
 
 
+@pytest.mark.long
 def test_a_whole_training_says_what_it_took(trained):
     """Both cores are kept busy while it trains; where no meter is, the reason takes the energy's place."""
     usage = trained["lanes"][0]["usage"]
@@ -63,6 +66,7 @@ def test_a_whole_training_says_what_it_took(trained):
     assert trained["lanes"][0]["energy_j_per_lap"] == usage["energy"]["j_per_lap"]
 
 
+@pytest.mark.long
 def test_it_is_shown_below_the_training(torch_house, trained):
     """With the money that the machine's time costs, from the start of the process to the end of the test."""
     page = torch_house.done("show", trained["id"], "--details").out

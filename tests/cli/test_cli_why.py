@@ -72,6 +72,7 @@ def test_a_slow_loader_is_found_proven_and_mended(found, house):
     assert "input pipeline" in row["summary"] or "loader" in row["summary"]
 
 
+@pytest.mark.long
 def test_where_nothing_is_amiss_nothing_is_proven(house):
     house.script(NOTHING)
     record = house.done("why", "cifar-cnn", *ASK, "--json").json
@@ -101,6 +102,7 @@ def test_a_lane_that_does_not_finish_is_told_and_nothing_is_tried(house):
     assert "not tested" not in answer.out
 
 
+@pytest.mark.long
 def test_noise_too_great_to_tell_is_said_so(house):
     house.script('["fake/*"]\nloader_ms = 40.0\ncompute_ms = 50.0\nspread = 0.8\n')
     answer = house.run("why", "cifar-cnn", "fake/cpu", "--budget", "20s", "-q")

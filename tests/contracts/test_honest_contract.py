@@ -7,6 +7,8 @@ from rooms_here import INSTALLED, XLA_FLAGS
 
 import honest
 
+pytestmark = pytest.mark.long
+
 KERAS = honest.GROUPS["keras"]
 SOUND = ("mlp adamw", "batch norm rmsprop", "embedding adam")
 PLANTED = {"mlp adamw: no decay": "mlp adamw"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rooms_here import KERAS_ROOMS, run_alone
+from rooms_here import IN_FULL, KERAS_ROOMS, run_alone
+
+from long_cases import cases
 
 # One process an engine: to import it takes as long as many a suite.
 SUITES = (
@@ -21,7 +23,7 @@ SUITES = (
 )
 
 
-@pytest.mark.parametrize("engine", KERAS_ROOMS)
+@pytest.mark.parametrize("engine", cases(IN_FULL, long=[each for each in KERAS_ROOMS if each != IN_FULL]))
 def test_an_engine_keeps_the_contract(engine, tmp_path):
     """What holds for PyTorch's own loop holds for Keras's `fit`."""
     code, said = run_alone([Path(__file__).with_name(name) for name in SUITES], engine, tmp_path)

@@ -177,6 +177,7 @@ def test_what_dead_processes_left_is_removed(told, cache):
     assert {"pets-densenet-4", living} == {path.name for path in (cache / "data").iterdir()}
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_leaves_no_set(cache):
     """Killed in the middle: what it left is seen, and goes the next time."""
     program = "from laptime.data import make_source; from laptime.workloads import CATALOGUE\n"
@@ -192,6 +193,7 @@ def test_a_process_that_is_killed_leaves_no_set(cache):
     assert [path.name for path in (cache / "data").iterdir()] == ["pets-densenet-4"]
 
 
+@pytest.mark.long
 def test_a_set_that_another_finished_meanwhile_is_used(told, cache):
     """Two races that begin at once: one set, and no trouble."""
     programs = [

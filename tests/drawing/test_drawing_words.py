@@ -16,6 +16,7 @@ from laptime.figures.steps import CURVE_LEAST, POINTS_MOST, thin, thin_curve, th
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
 from laptime.showing import report_of
 from laptime.visible import cells_wide
+from long_cases import cases
 
 
 def test_a_terminal_obeys_no_name():
@@ -24,7 +25,7 @@ def test_a_terminal_obeys_no_name():
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028]", page)
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("width", cases(40, long=[80, 200]))
 @pytest.mark.parametrize("name", list(drawn_records.SHOWN))
 def test_charts_keep_to_the_page(name, width):
     lines = as_charts(report_of(drawn_records.SHOWN[name]()), width, blocks=True).splitlines()

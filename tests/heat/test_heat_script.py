@@ -23,6 +23,7 @@ from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.symptoms import NO_INPUT, NOT_LOOKED, StepSymptoms
 from laptime.model.workload import ProofPlan
+from long_cases import cases
 
 STAND_IN = Path(__file__).parents[1] / "attach" / "stand_in"
 CPU = Device("cpu", "cpu", "the processor", usable=True)
@@ -135,6 +136,7 @@ def test_windows_hold_the_steps_and_not_what_is_between_epochs(heat):
     assert [each.name for each in line.said if isinstance(each, wire.Phase)] == ["build", "proof", "timing", "end"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("then", "ends"),
     [("torch.Tensor(1.0).backward(); other.step()", 2), ("pass", 1)],
@@ -174,6 +176,7 @@ for i in range(int(sys.argv[1])):
 """
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_what_a_loop_does_next_to_its_training_is_timed_by_its_lines(heat):
     """Evaluation without a loader, checkpoints and waits for the disk; and which types its weights have."""
@@ -197,11 +200,13 @@ def test_what_a_loop_does_next_to_its_training_is_timed_by_its_lines(heat):
     assert signs.notes["float64"] == f"train.py:{lines['DOUBLE']}"
 
 
+@pytest.mark.long
 def test_without_an_optimizer_backward_passes_are_counted(heat):
     line = heat(source=TRAIN.replace("        opt.step()\n", ""))
     assert STEP_MS <= line.step_ms < 2 * STEP_MS
 
 
+@pytest.mark.long
 def test_the_loader_and_the_training_are_timed_apart(heat, monkeypatch):
     """The same batches again and again take no loader; the loader alone takes no training."""
     monkeypatch.setenv("SLOW", "1")
@@ -219,7 +224,10 @@ DRAWN = """class Slow(list):
 """
 
 
-@pytest.mark.parametrize(("draws", "told"), [("time.perf_counter_ns()", True), ("0.5", False), ("1 / 0", NOT_LOOKED)])
+@pytest.mark.parametrize(
+    ("draws", "told"),
+    cases(("time.perf_counter_ns()", True), long=[("0.5", False), ("1 / 0", NOT_LOOKED)]),
+)
 def test_an_item_that_is_drawn_again_is_seen_after_the_windows(heat, draws, told):
     """In the script's own process; the script's iterations stay as they are."""
     begin, end = TRAIN.index("class Slow"), TRAIN.index("batches = Slow")
@@ -228,6 +236,7 @@ def test_an_item_that_is_drawn_again_is_seen_after_the_windows(heat, draws, told
     assert len(line.windows) >= TURNS.windows_min
 
 
+@pytest.mark.long
 def test_a_loop_through_laptime_steps_needs_no_optimizer(heat):
     """Each batch is an iteration: of JAX, or of anything else that computes."""
     source = f"""
@@ -241,6 +250,7 @@ for epoch in range(10_000):
     assert (line.only(wire.Built).items_per_step, line.only(wire.Proved).run.losses) == (6, ())
 
 
+@pytest.mark.long
 def test_a_loader_without_dataloader_cannot_be_taken_apart(heat):
     source = TRAIN.replace("DataLoader(batches)", "list(batches)")
     with pytest.raises(LaneError, match="its batches come from no DataLoader"):
@@ -258,6 +268,7 @@ assert __import__("random").Random(3).random() == __import__("random").random()
     heat(source=source, denormals="flush", workers=2, extra={"matmul": "medium"}, line=Line(1))
 
 
+@pytest.mark.long
 def test_a_setting_that_cannot_be_set_is_no_lane(heat):
     source = TRAIN.replace("DataLoader(batches)", "list(batches)")
     with pytest.raises(LaneError, match="workers was not set: the script makes no DataLoader"):
@@ -281,7 +292,11 @@ sys.last = Last()
         (TRAIN.replace("range(int(sys.argv[1]))", "range(1)").replace("* 10", "* 3"), "after 3 steps, too few to time"),
         (TRAIN.replace("THEN", "os._exit(0)"), "after 1 steps, too few to time"),
         (TRAIN.replace("THEN", "epoch == 1 and 1 / 0"), "the script failed: it ended with exit code 1"),
-        (SLOW_TO_LEAVE + TRAIN.replace("THEN", "1 / 0"), "the script failed: it ended with exit code 1"),
+        pytest.param(
+            SLOW_TO_LEAVE + TRAIN.replace("THEN", "1 / 0"),
+            "the script failed: it ended with exit code 1",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["fails", "trains nothing", "too short", "leaves at once", "fails as it is timed", "fails slowly"],
 )
@@ -308,6 +323,7 @@ def test_a_training_that_does_not_begin_ends_the_heat_in_its_time(heat, command,
     assert ("laptime.steps(batches)" in caught.value.says) == ("seen in it" in says)
 
 
+@pytest.mark.long
 def test_a_training_that_began_in_time_goes_on_for_as_long_as_it_takes(heat, monkeypatch):
     """Its ten first steps alone take longer than it had to begin."""
     monkeypatch.setenv("SLOW", "20")
@@ -333,6 +349,7 @@ def test_it_ends_after_as_many_steps_as_are_wanted(heat):
     assert 30 <= sum(each.steps for each in line.windows) < 60
 
 
+@pytest.mark.long
 def test_a_script_that_trains_elsewhere_is_not_the_lane(heat):
     """Its optimizer has parameters on the processor, and the lane is a card."""
     weight = """
@@ -355,6 +372,7 @@ def test_a_script_that_ignores_signals_is_killed(heat, monkeypatch):
     assert time.monotonic() - began_s < 30
 
 
+@pytest.mark.long
 def test_all_that_a_command_started_ends_with_it(heat, tmp_path):
     (tmp_path / "train.py").write_text(TRAIN.replace("THEN", "pass"))
     told = tmp_path / "sleeper"
@@ -365,6 +383,7 @@ def test_all_that_a_command_started_ends_with_it(heat, tmp_path):
     assert os.getpid() != sleeper
 
 
+@pytest.mark.long
 def test_a_long_path_of_temporary_files_is_no_obstacle(heat, tmp_path, monkeypatch):
     """A socket's path has 107 bytes at most; nothing of laptime is in the folder, during the heat or after it."""
     folder = tmp_path / ("x" * 120)
@@ -375,6 +394,7 @@ def test_a_long_path_of_temporary_files_is_no_obstacle(heat, tmp_path, monkeypat
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_script_that_closes_all_descriptors_is_still_held(heat):
     line = heat("if epoch == 3: os.closerange(3, os.sysconf('SC_OPEN_MAX'))", line=Line(4))
     assert len(line.windows) == 4
@@ -396,6 +416,7 @@ with open("/dev/tty", "w") as terminal:
 """
 
 
+@pytest.mark.long
 def test_a_script_that_asks_its_terminal_has_one(heat):
     """Its size, as `stty` prints it, what it reads, which is nothing, and what it writes to it."""
     assert len(heat(source=TERMINAL, line=Line(1)).windows) == 1
@@ -434,6 +455,7 @@ speak(json.dumps(hello).encode(), json.dumps({**held, "at_ns": "now", "shapes": 
 """
 
 
+@pytest.mark.long
 def test_what_strangers_write_to_the_socket_is_refused(heat):
     source = TRAIN.replace("opt, other", f"{STRANGERS}opt, other")
     assert len(heat(source=source, line=Line(2)).windows) == 2

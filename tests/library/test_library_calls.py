@@ -106,6 +106,7 @@ def test_every_public_name_can_be_had():
 EXAMPLE = Path(__file__).parents[2] / "examples" / "library.py"
 
 
+@pytest.mark.long
 def test_a_function_of_a_script_is_raced_with_progress(torch_house):
     """The example. Its file goes to the heats, which import it under another name than `__main__`."""
     done = subprocess.run(

@@ -52,6 +52,7 @@ def test_there_is_an_example_of_each_function():
     assert {each for each in FUNCTIONS if f"laptime.{each}(" not in text} == set()
 
 
+@pytest.mark.long
 def test_a_race_and_the_same_race_again(examples):
     """The fake is twice as fast at its best, and as fast as before."""
     assert examples["result"].ratio.value == pytest.approx(2, rel=0.05)
@@ -60,6 +61,7 @@ def test_a_race_and_the_same_race_again(examples):
     assert [lane.verdict for lane in again.comparison.lanes] == ["not distinguishable"] * 2
 
 
+@pytest.mark.long
 def test_a_whole_training_has_its_laps_and_what_is_finished_is_not_resumed(examples):
     trained = examples["trained"]
     assert (trained.record.question, len(trained.lanes[0].trainings[0].laps)) == ("full", 2)
@@ -68,10 +70,12 @@ def test_a_whole_training_has_its_laps_and_what_is_finished_is_not_resumed(examp
         laptime.resume(trained.id)
 
 
+@pytest.mark.long
 def test_a_training_that_was_ended_goes_on(examples):
     assert (examples["resumed"].status, len(examples["resumed"].lanes[0].trainings[0].laps)) == ("finished", 2)
 
 
+@pytest.mark.long
 def test_several_devices_have_a_curve(examples):
     scaled = examples["scaled"]
     assert isinstance(scaled, laptime.ScaleResult)
@@ -79,6 +83,7 @@ def test_several_devices_have_a_curve(examples):
     assert scaled.verdict.startswith("two cards give")
 
 
+@pytest.mark.long
 def test_a_tuning_has_a_winner(examples):
     tuned = examples["tuned"]
     assert isinstance(tuned, laptime.TuneResult)
@@ -86,17 +91,20 @@ def test_a_tuning_has_a_winner(examples):
     assert tuned.tuned[0].settings
 
 
+@pytest.mark.long
 def test_a_sweep_has_cells(examples):
     assert isinstance(examples["swept"], laptime.SweepResult)
     assert [each.at for each in examples["swept"].cells] == [("8",), ("16",), ("32",)]
 
 
+@pytest.mark.long
 def test_answers_and_profiles_are_results(examples):
     answers = examples["answers"]
     assert (answers.record.question, answers.ratio.value > 1) == ("infer", True)
     assert examples["profiled"].lanes[0].record.profile is not None
 
 
+@pytest.mark.long
 def test_why_has_a_verdict_by_python_and_from_disk(examples):
     found = examples["found"]
     assert isinstance(found, laptime.WhyResult)
@@ -106,6 +114,7 @@ def test_why_has_a_verdict_by_python_and_from_disk(examples):
     assert loaded.verdict == found.verdict
 
 
+@pytest.mark.long
 def test_devices_and_doctor_speak_of_this_machine(examples):
     seen, well = examples["machine"], examples["checkup"]
     assert "fake/cpu" in seen.usable
@@ -116,6 +125,7 @@ def test_devices_and_doctor_speak_of_this_machine(examples):
     assert "fake" in repr(well)
 
 
+@pytest.mark.long
 def test_a_report_of_two_is_one_page(examples, shared_house):
     assert examples["place"] == Path("both.html")
     written = (shared_house.folder / "both.html").read_text(encoding="utf-8")
@@ -123,6 +133,7 @@ def test_a_report_of_two_is_one_page(examples, shared_house):
     assert examples["page"].startswith("<!doctype html>")
 
 
+@pytest.mark.long
 def test_a_lane_has_a_point_for_each_race(examples):
     followed = examples["followed"]
     assert followed.lane == "fake/cpu/best"

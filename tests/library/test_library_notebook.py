@@ -219,6 +219,7 @@ def test_a_mistake_in_a_magics_line_is_a_sentence(notebook, raced, cell, says):
     assert "Traceback" not in error
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_the_example_notebook_runs_from_its_first_cell_to_its_last(notebook):
     """The third published experiment as its author would write it now; here with a tenth of its neurons,

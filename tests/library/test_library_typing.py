@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import laptime
 from laptime.library import functions
 from laptime.library.signatures import stub_text
@@ -37,6 +39,7 @@ def test_mypy_agrees(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_pyright_agrees(tmp_path):
     """By basedpyright, whose wheel holds all that it needs."""
     (tmp_path / PROGRAM.name).write_text(PROGRAM.read_text())

@@ -10,7 +10,7 @@ import sys
 import pytest
 from test_library_examples import BLOCK, OF_HOOKS, PAGE
 
-pytestmark = pytest.mark.framework
+pytestmark = [pytest.mark.framework, pytest.mark.long]
 
 TRAIN = """
 import laptime

@@ -64,6 +64,7 @@ def test_two_in_one_folder_have_written_over_each_other(house, path):
     assert "(pip uninstall tensorflow tensorflow-cpu, and install the one that is meant" in said
 
 
+@pytest.mark.long
 def test_who_only_bears_the_name_is_no_second_one(house, path):
     """A distribution may hold nothing but what it depends on, and one folder may be named twice."""
     info = path[0] / "jax-9.9.dist-info"
@@ -73,6 +74,7 @@ def test_who_only_bears_the_name_is_no_second_one(house, path):
     assert not any(notes_of(house, "keras-jax", path[0], path[0]).values())
 
 
+@pytest.mark.long
 @pytest.mark.framework
 @pytest.mark.skipif(find_spec("torch") is None, reason="its lanes are PyTorch's")
 def test_the_lanes_that_are_concerned_say_it(house, path):

@@ -21,6 +21,7 @@ from laptime.pipelines.decode import OneByOneLoader, QueuedLoader, read_plain, r
 from laptime.pipelines.fast import LoaderProcesses, LoaderThreads, open_fast, open_read_by_workers
 from laptime.pipelines.job import BatchOrder
 from laptime.pipelines.making import NoRoomError, make_shared
+from long_cases import cases
 
 PATHS = 22
 
@@ -95,7 +96,7 @@ def test_processes_give_what_the_training_itself_would_make(paths, opened, worke
         assert np.array_equal(labels, same)
 
 
-@pytest.mark.parametrize(("way", "workers"), [("plain", 2), ("smoothed", 1), ("turned", 3)])
+@pytest.mark.parametrize(("way", "workers"), cases(("plain", 2), ("smoothed", 1), long=[("turned", 3)]))
 def test_workers_read_as_the_authors_did(paths, opened, way, workers):
     """Floats, in order and to the last bit, from the fifth batch on; a batch that is kept stays what it was."""
     job = job_of(paths, turned=way == "turned")

@@ -20,6 +20,7 @@ from laptime.questions.subject import find_subject
 from laptime.questions.train.run import Before, PreparedTraining, check_alike, check_unfinished, make_protocol
 from laptime.store.references import count_laps
 from laptime.workloads import CATALOGUE, find_workload
+from long_cases import cases
 
 pytestmark = pytest.mark.usefixtures("forked_heats")
 
@@ -83,7 +84,7 @@ def test_the_journal_is_written_after_every_lap(world):
     assert [place.name for place in world.dropped] == ["fake-cpu-as-written-0.npz", "fake-cpu-best-0.npz"]
 
 
-@pytest.mark.parametrize("after", [1, 3, 5, 8, 9])
+@pytest.mark.parametrize("after", cases(1, 8, long=[3, 5, 9]))
 def test_an_interrupt_at_any_write_can_be_resumed(world, after):
     """Wherever it comes, the whole laps are kept, and the rest is what an unbroken training has."""
     world.stop_after = after

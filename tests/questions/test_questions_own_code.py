@@ -157,6 +157,7 @@ def test_a_function_is_called_where_its_text_does_not_say_what_it_returns(hidden
     assert found.own == OwnTraining("step", "list", takes_workers=False, batches=uncut, has_fence=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["os._exit(3)", "signal.pause()"])
 def test_code_that_ends_or_holds_its_process_leaves_what_was_scouted(tmp_path, ending):
     """A lane will show what is wrong with it; what the framework sees was sent before it ran."""

@@ -143,6 +143,7 @@ def test_a_card_that_is_hidden_is_told_first_and_experiments_are_paired_with_the
     assert all(heat.signs is None for lane in record.lanes[1:] for heat in lane.heats)
 
 
+@pytest.mark.long
 def test_an_experiment_that_turns_out_dear_takes_no_time_from_the_others(ask_why):
     """Its first heat shows what it takes; it is left out of the rounds for which there is no time."""
     dear = SLOW_LOADER + '["fake/cpu/input=cached"]\nbuild_ms = 200000.0\n'
@@ -193,6 +194,7 @@ gains = { "malloc=keep" = { compute = 1.2 } }
 """
 
 
+@pytest.mark.long
 def test_where_nothing_is_proven_the_experiments_that_seem_to_gain_are_repeated(ask_why):
     """Steps vary by half: three heats of an experiment prove no gain, so those that point to one get five."""
     record = ask_why(machine(frameworks=(FAKE,)), NOISY, budget_s=240.0)

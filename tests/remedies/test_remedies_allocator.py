@@ -88,6 +88,7 @@ def test_pages_are_no_longer_faulted_in_again():
     assert after < before / 10
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this C library is not glibc")
 def test_another_allocator_is_named_and_left_alone(tmp_path):
     """It does nothing, and says whose memory it is."""

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 import laptime
 from laptime.errors import UsageError
+from long_cases import cases
 
 # From Python 3.12 on it warns of a fork next to threads, which loaders do too.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -51,7 +52,7 @@ def numbers_of(loader):
         (0, {}),
         (2, {"multiprocessing_context": "fork"}),
         (2, {"multiprocessing_context": "fork", "persistent_workers": True}),
-        (1, {"multiprocessing_context": "spawn"}),
+        pytest.param(1, {"multiprocessing_context": "spawn"}, marks=pytest.mark.long),
     ],
 )
 def test_a_loader_decodes_each_item_once(images, ledger, workers, words):
@@ -67,7 +68,7 @@ def test_a_loader_decodes_each_item_once(images, ledger, workers, words):
     assert ITEMS * (240 + 14) < kept.used_bytes < kept.room_bytes <= 1_000_000
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("way", cases("fork", long=["spawn", "forkserver"]))
 def test_what_one_process_decoded_the_others_are_served(images, ledger, way):
     """The parent half of it, then a child the rest; the parent decodes nothing more."""
     dataset = laptime.cached(images, "1 MB")

@@ -161,6 +161,7 @@ print("as it should be")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("framework", ALONE)
 def test_arrays_of_other_frameworks(framework):
     """In a process of their own; Keras's losses are those of its engine."""

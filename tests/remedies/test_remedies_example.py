@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cached_training.py"
 LEAST = 1.5  # on the busiest machine; bench/cached.py measures it
 

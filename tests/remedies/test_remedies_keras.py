@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """\
 import sys
 sys.path.insert(0, {tests!r})

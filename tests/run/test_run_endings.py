@@ -47,6 +47,7 @@ def refused_by_tensorflow(begun_in_tensorflow):
     return {function: heat.result() for function, heat in begun_in_tensorflow.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "says"),
     [
@@ -71,6 +72,7 @@ def test_memory_that_an_allocator_refuses_is_said_in_a_sentence(tmp_path, reques
     assert (len(dnf.reason) < 250, dnf.phase, dnf.signal) == (True, "proof", None)
 
 
+@pytest.mark.long
 def test_a_crash_for_want_of_memory_is_known_by_its_last_words(refused_by_tensorflow):
     """TensorFlow says that it was refused memory, and then ends in a SIGSEGV; other builds may raise."""
     dnf = refused_by_tensorflow["tensorflow_convolution"].process.dnf

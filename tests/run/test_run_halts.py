@@ -88,6 +88,7 @@ def test_a_halted_window_never_counts_while_another_is_left():
     assert [each.noise.halted is None for each in quiet_windows(flag_halts(busy))] == [True, True]
 
 
+@pytest.mark.long
 def test_a_heat_that_is_stopped_runs_the_window_again(tmp_path):
     """A signal stops the heat's processes for 1.5 s within a window of 20 ms steps, as a debugger or a user may."""
     ordered = order_for(tmp_path, framework="python")

@@ -39,6 +39,7 @@ def test_a_worker_that_dies_ends_its_own_heat(tmp_path):
     assert "exited unexpectedly" in reason
 
 
+@pytest.mark.long
 def test_a_loader_that_works_in_bursts_is_timed_by_its_pace(tmp_path):
     """Most steps get their batch for nothing, and one in six waits for all of them; no median shows that."""
     heat = summarise_heat(run(tmp_path, "in_bursts"))

@@ -105,6 +105,7 @@ def test_an_agent_ends_with_what_started_it(nodes, tmp_path, house):
     runner.abandon()
 
 
+@pytest.mark.long
 def test_a_killed_parent_leaves_nothing(tmp_path, house):
     """Its connection ends, and with it the agent and the heat."""
     program = f"""

@@ -77,6 +77,7 @@ class AttackedChild(SpreadChild):
         super()._send_others(place)
 
 
+@pytest.mark.long
 def test_strangers_where_ranks_meet_end_no_heat(nodes, tmp_path, house):
     """Lines without an end, deep JSON, a secret of é, and a crowd that says nothing: the ranks come all the same."""
     order = spread_order(tmp_path)
@@ -88,6 +89,7 @@ def test_strangers_where_ranks_meet_end_no_heat(nodes, tmp_path, house):
     assert house.is_empty_within(5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "says"),
     [
@@ -101,6 +103,7 @@ def test_a_rank_on_another_node_that_fails_is_named(nodes, tmp_path, house, how,
     assert house.is_empty_within(5)
 
 
+@pytest.mark.long
 def test_a_rank_that_never_comes_is_named(nodes, tmp_path, house):
     """Its node is gone before it could join."""
     order = spread_order(tmp_path, 'fail = { how = "hang", phase = "build", rank = 0 }')

@@ -257,6 +257,7 @@ def test_lanes_share_templates_only_where_they_start_alike(tmp_path, monkeypatch
     assert house.is_empty_within(2)
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_heats_of_pytorch_on_a_processor_are_forked(tmp_path, monkeypatch, house):
     """They import nothing, and neither does the reference, of whose template they are forked, too. All learn the same,
@@ -294,6 +295,7 @@ def test_heats_of_pytorch_on_a_processor_are_forked(tmp_path, monkeypatch, house
     assert house.is_empty_within(2)
 
 
+@pytest.mark.long
 def test_where_one_template_refuses_no_further_one_is_started(tmp_path):
     """A driver or a library that begins a thread as it is imported does so in each: a heat is then a fresh process."""
     tmp_path.joinpath("sitecustomize.py").write_text(

@@ -102,6 +102,7 @@ def test_a_silence_within_a_lap_is_ended_by_the_watchdog(train, house):
     assert house.is_empty_within(0)
 
 
+@pytest.mark.long
 def test_a_silence_elsewhere_is_ended_when_patience_is(train):
     """Patience is for what nobody can predict."""
     _, dnf, _ = train('fail = { how = "hang", phase = "checkpoint 1" }', patience_s=1.5, watchdog_s=0.1)

@@ -69,6 +69,7 @@ def run(read):
     return readings, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.long
 def test_a_known_load_is_measured_within_two_percent():
     """Memory that was allocated, and processor time of a process, its children and theirs, most of them ended.
 

@@ -94,6 +94,7 @@ def test_a_quantile_outside_the_sample_is_refused(q):
         quantile([1.0, 2.0], q)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statistic", [median, mad])
 def test_a_million_steps_cost_little_more_than_sorting_them(statistic):
     """A training run may have a million steps. bench/stats.py measures the seconds."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.stats import Steady, find_steady, median
+from long_cases import cases
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -108,7 +109,7 @@ def test_the_answer_fits_the_series(values):
         assert median(values[found.start :]) > min(values[: found.start])
 
 
-@pytest.mark.parametrize(("windows", "noise"), [(5, 0.02), (12, 0.03), (60, 0.05), (1000, 0.05)])
+@pytest.mark.parametrize(("windows", "noise"), cases((5, 0.02), (12, 0.03), (60, 0.05), long=[(1000, 0.05)]))
 def test_noise_alone_is_mostly_called_flat(windows, noise):
     """Of 200 heats without any change, at most 24 are cut."""
     generator = random.Random(windows)

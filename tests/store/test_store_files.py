@@ -301,6 +301,7 @@ def test_a_home_without_permission_is_a_store_error(home):
         records_folder().chmod(0o700)
 
 
+@pytest.mark.long
 def test_a_process_killed_at_any_moment_leaves_a_readable_record(home):
     """The journal of a race must survive kill -9."""
     script = """

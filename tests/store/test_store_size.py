@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -26,6 +28,7 @@ print(int(same), *peak)
 """
 
 
+@pytest.mark.long
 def test_a_million_steps_are_written_and_read_within_300_megabytes():
     """Long races are the ones that one would least like to lose. How long it takes is measured by bench/record.py."""
     here = {"PYTHONPATH": f"{Path(__file__).parent}:{':'.join(sys.path)}"}

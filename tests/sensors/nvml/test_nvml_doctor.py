@@ -49,6 +49,7 @@ def test_each_card_has_its_cause_and_its_command(scripted):
     assert tried["product"]["best_per_s"] > 1e9
 
 
+@pytest.mark.long
 def test_a_race_says_first_that_a_card_is_not_used(scripted):
     """Above its figures, both cards in one line."""
     page = scripted("race", EXAMPLE, "torch/cpu", "--heats", "1", "--budget", "1s", "--quiet").out.splitlines()
