@@ -23,8 +23,10 @@ from typing import Any
 
 import forked_heats
 import laptime
+from laptime import core_score
 from laptime.planner import groups
 
+BRIEF_TRIES = 1  # of how fast a core is, which no fake lane depends on: else a fifth of a short race
 BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S = 0.06, 0.3, 0.1  # a heat measures for a quarter of the least that users get
 READ_BYTES = 1 << 16
 HEAD_BYTES = 1 << 20  # a request: its words and its environment
@@ -98,6 +100,8 @@ def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) 
         groups.TURN_S, groups.MEASURE_LEAST_S, groups.PART_LEAST_S = BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S
     if request["forks"]:
         forked_heats.fork_heats(kind)
+    if request["forks"] and kind == "fake":
+        core_score.TRIES = BRIEF_TRIES
 
 
 def serve(connection: socket.socket, kind: str) -> None:

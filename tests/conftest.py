@@ -17,7 +17,9 @@ from attacking import sums_of
 
 import forked_heats as forking
 import laptime
+from command_server import BRIEF_TRIES
 from house import House, real_house
+from laptime import core_score
 
 MOST_PROCESSES = 8
 # One test of it takes as long as hundreds of others, which are done meanwhile.
@@ -85,6 +87,7 @@ def forked_heats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the fake heats forked that a test starts from its own process."""
     forking.prepare()
     monkeypatch.setattr(subprocess, "Popen", forking.ForkingPopen)
+    monkeypatch.setattr(core_score, "TRIES", BRIEF_TRIES)
 
 
 @pytest.fixture(scope="session")
@@ -118,6 +121,14 @@ def made_once(shared_folder: Path) -> Callable[[str, Callable[[Path], Any]], Any
         return json.loads(made.read_bytes())
 
     return make_once
+
+
+@pytest.fixture(scope="session")
+def common_house(shared_folder: Path, torch_cache: Path) -> House:
+    """Return the house of the real races that all test processes share: any of them can show their records."""
+    folder = shared_folder / "common-house"
+    folder.mkdir(exist_ok=True)
+    return real_house(folder, torch_cache)
 
 
 @pytest.fixture(scope="module")

@@ -34,20 +34,23 @@ AFTER_ALL = {"validates and saves", "validates inside of an epoch", "leaves vali
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Run all scripts twice, watched and not, and return what each run printed and what was seen."""
-    folder = tmp_path_factory.mktemp("scripts")
+def both(made_once: Any) -> Any:
+    """Return what each script printed, watched and not, and what was seen of it."""
+    return made_once("loops of PyTorch", run_twice)
+
+
+def run_twice(folder: Path) -> Any:
     bare = subprocess.run(
         [PYTHON, str(DRIVER), str(folder / "bare"), str(folder), *NAMES],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     ended, answer = Watcher(folder).watch(PYTHON, str(DRIVER), str(folder / "seen"), str(folder), *NAMES)
     seen = json.loads((folder / "seen").read_bytes())
+    processes = {each["pid"]: each for each in answer["processes"]}
     return {
         "bare": {"out": bare.stdout, **json.loads((folder / "bare").read_bytes())},
         "seen": {"out": ended.out, **seen},
-        "processes": {each["pid"]: each for each in answer["processes"]},
-        "err": ended.err,
+        "processes": {name: processes.get(pid) for name, pid in seen["pids"].items()},
     }
 
 
@@ -63,7 +66,7 @@ def test_scripts_print_and_compute_the_same(both: Any) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_iterations_are_counted(both: Any, name: str) -> None:
     """The count is that of the script's own loop, and its parts add up; or no loop was seen."""
-    process = both["processes"].get(both["seen"]["pids"][name])
+    process = both["processes"][name]
     script = SCRIPTS[name]
     if both["bare"]["codes"][name] != script.code:
         pytest.skip("this PyTorch cannot run it")
@@ -85,7 +88,7 @@ def test_iterations_are_counted(both: Any, name: str) -> None:
 
 
 def _loop(both: Any, name: str) -> Any:
-    return both["processes"][both["seen"]["pids"][name]]["loop"]
+    return both["processes"][name]["loop"]
 
 
 def test_what_an_iteration_consists_of_is_counted(both: Any) -> None:
@@ -119,7 +122,7 @@ def test_epochs_batches_losses_and_gaps_are_seen(both: Any) -> None:
     gaps = {each["kind"]: each["times"] for each in saves["gaps"]}
     assert gaps["validation"] >= 2
     assert gaps["checkpoint"] >= 2
-    process = both["processes"][both["seen"]["pids"]["plain"]]
+    process = both["processes"]["plain"]
     assert process["optimizers"] == [{"name": "SGD", "parameters": {"cpu": 195}, "dtypes": ["float32"]}]
     assert process["loaders"][0]["batch"] == 8
 

@@ -8,14 +8,15 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def plates(torch_house):
+def plates(common_house, made_once):
     """Race once, whole trainings and loaders alone, in PyTorch and in Keras; the files are made first.
 
     PyTorch's best trains on files in the last test.
     """
     trained = ("torch/cpu/batch=16", "keras-torch/cpu/input=fast+batch=16")
     lanes = (*trained, "torch/cpu/input=only", "torch/cpu/best+input=only")
-    return torch_house.raced("plates-cnn", *lanes, "--items", "256", "--heats", "1", "--budget", "5s")["lanes"]
+    words = ("plates-cnn", *lanes, "--items", "256", "--heats", "1", "--budget", "5s")
+    return made_once("plates", lambda _: common_house.raced(*words))["lanes"]
 
 
 @pytest.mark.long

@@ -10,10 +10,10 @@ LANES = ("torch/cpu/best+bf16", "keras-torch", "keras-torch/cpu/best")
 
 
 @pytest.fixture(scope="module")
-def answered(torch_house):
+def answered(common_house, made_once):
     """Ask the MLP once, at its best in bf16, and in Keras, for all who only read the record."""
     words = ("--infer", "--heats", "1", "--budget", "5s", "--sensor-rate", "20")
-    record = torch_house.raced("cifar-mlp", *LANES, *words)
+    record = made_once("answers", lambda _: common_house.raced("cifar-mlp", *LANES, *words))
     assert record["exit code"] == 0
     return record
 
@@ -30,7 +30,7 @@ def test_the_mlp_answers_and_is_proven_in_both_precisions(answered):
     assert answered["workload"]["parameters"] == 12_230_010
 
 
-def test_answers_say_what_they_took(torch_house, answered):
+def test_answers_say_what_they_took(common_house, answered):
     """Single calls and each batch size by themselves; the page shows the first and the quickest."""
     lane = answered["answer"]["lanes"][0]
     (heat,) = lane["heats"]
@@ -40,7 +40,7 @@ def test_answers_say_what_they_took(torch_house, answered):
     busy = {each["batch"]: each["usage"]["processor_percent"] for each in lane["usages"]}
     assert 10 < busy[256] <= 105  # the system counts in ticks of ten milliseconds, and a part takes some 400
     assert answered["lanes"][0]["usage"] == lane["usages"][0]["usage"]
-    page = torch_house.done("show", answered["id"], "--details").out
+    page = common_house.done("show", answered["id"], "--details").out
     assert "torch/cpu/best+bf16, single calls" in page
 
 

@@ -17,9 +17,9 @@ NOT_HERE = "amd" if sys.platform == "darwin" else "apple"
 
 
 @pytest.fixture(scope="module")
-def trained(torch_house):
+def trained(common_house, made_once):
     """Train the MLP in PyTorch, and in Keras where it is installed."""
-    return torch_house.done(*FULL, "--sensor-rate", "5", "--json", "-q").json
+    return made_once("watched", lambda _: common_house.done(*FULL, "--sensor-rate", "5", "--json", "-q").json)
 
 
 @pytest.mark.long
@@ -67,9 +67,9 @@ def test_a_whole_training_says_what_it_took(trained):
 
 
 @pytest.mark.long
-def test_it_is_shown_below_the_training(torch_house, trained):
+def test_it_is_shown_below_the_training(common_house, trained):
     """With the money that the machine's time costs, from the start of the process to the end of the test."""
-    page = torch_house.done("show", trained["id"], "--details").out
+    page = common_house.done("show", trained["id"], "--details").out
     assert "while timed" in page
     assert "money for it" in page
     run = trained["answer"]["runs"][0]

@@ -1,6 +1,7 @@
 """Change one thing in src, run the tests that cover it, and say whether they noticed: 150 times, drawn by a seed.
 
     python tests/tools/mutations.py --count 150 --seed 0 [--root ANOTHER_CHECKOUT] [--only stats --only heat]
+    python tests/tools/mutations.py --marks 'not long'    # what `make test` alone notices
 
 A copy of the checkout is changed, never the checkout itself; a test that fails without a change says nothing, and is
 set aside. Each change is tried on the tests of its own room first, then on all that need no framework, then on the slow
@@ -138,8 +139,8 @@ def all_mutations(root: Path) -> list[Mutation]:
 class Suite:
     """The tests of a copy of the checkout."""
 
-    def __init__(self, root: Path, longest_s: float, stages: int) -> None:
-        self.root, self.longest_s, self.stages = root, longest_s, stages
+    def __init__(self, root: Path, longest_s: float, stages: int, marks: str) -> None:
+        self.root, self.longest_s, self.stages, self.marks = root, longest_s, stages, marks
         self._broken: set[str] = set()
 
     def notices(self, mutation: Mutation) -> str | None:
@@ -167,6 +168,7 @@ class Suite:
     def _run(self, *words: str) -> str | None:
         """Return the first test that fails, or why there is none to name; nothing, where all pass."""
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "--tb=no", "-rfE"]
+        command += ["-m", self.marks] * bool(self.marks)
         environment = {**os.environ, "PYTHONPATH": str(self.root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         process = subprocess.Popen(
             [*command, *words],
@@ -199,6 +201,7 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=900.0, help="seconds a stage may take")
     parser.add_argument("--stages", type=int, default=3, help="1: its own room alone; 2: and all fast tests")
     parser.add_argument("--only", action="append", default=[], help="a room; all by default")
+    parser.add_argument("--marks", default="", help="the tests that pytest -m selects; all by default")
     asked = parser.parse_args()
     found = [each for each in all_mutations(asked.root) if not asked.only or each.room in asked.only]
     drawn = random.Random(asked.seed).sample(found, min(asked.count, len(found)))
@@ -207,7 +210,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="laptime-mutations-") as folder:
         root = Path(folder) / "copy"
         shutil.copytree(asked.root, root, ignore=NOT_COPIED)
-        suite = Suite(root, asked.longest, asked.stages)
+        suite = Suite(root, asked.longest, asked.stages, asked.marks)
         for number, each in enumerate(drawn, 1):
             began_s = time.monotonic()
             by = suite.notices(each)
