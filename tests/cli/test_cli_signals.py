@@ -46,13 +46,13 @@ def test_one_interrupt_keeps_finished_heats_and_shows_them(house, start):
     began_s = time.monotonic()
     process.send_signal(signal.SIGINT)
     answer = house.finish(process)
-    assert time.monotonic() - began_s < 3.0
+    assert time.monotonic() - began_s < 20.0
     assert answer.code == 130
     assert "100 ms a step 50.0 s a lap" in " ".join(answer.out.split())
     assert "2.00x (one pair, no interval)" in answer.out
     assert "interrupted: 2 of 6 heats kept, " in answer.out
     assert (house.kept()["status"], heats_of(house.kept())) == ("interrupted", KEPT)
-    assert house.is_empty_within(2)
+    assert house.is_empty_within(10)
 
 
 @pytest.mark.long
@@ -64,7 +64,7 @@ def test_an_interrupt_before_the_first_heat_has_finished_keeps_the_race(house, s
     assert answer.code == 130
     assert "interrupted: 0 of 6 heats kept, " in answer.out
     assert house.kept()["status"] == "interrupted"
-    assert house.is_empty_within(2)
+    assert house.is_empty_within(10)
 
 
 @pytest.mark.parametrize("pause_s", cases(0.02, long=[0, 0.005, 0.05, 0.08]))
@@ -78,9 +78,9 @@ def test_two_interrupts_end_a_race_as_one_does(house, pause_s):
     process.send_signal(signal.SIGINT)
     began_s = time.monotonic()
     assert house.finish(process).code == 130
-    assert time.monotonic() - began_s < 3.0
+    assert time.monotonic() - began_s < 20.0
     assert heats_of(house.kept()) == {"fake/cpu/as-written": [], "fake/cpu/best": []}
-    assert house.is_empty_within(2)
+    assert house.is_empty_within(10)
 
 
 def test_a_request_to_end_is_obeyed(house, start):
@@ -89,9 +89,9 @@ def test_a_request_to_end_is_obeyed(house, start):
     began_s = time.monotonic()
     process.send_signal(signal.SIGTERM)
     assert house.finish(process).code == 143
-    assert time.monotonic() - began_s < 3.0
+    assert time.monotonic() - began_s < 20.0
     assert heats_of(house.kept()) == KEPT
-    assert house.is_empty_within(2)
+    assert house.is_empty_within(10)
 
 
 @pytest.mark.long
@@ -104,7 +104,7 @@ def test_the_journal_of_a_killed_race_can_be_read(house, start):
     assert len(house.processes()) == 5, "the race, two heats and the guardian of each"
     process.kill()
     assert house.finish(process).code == -signal.SIGKILL
-    assert house.is_empty_within(2)
+    assert house.is_empty_within(10)
     assert (house.kept()["status"], heats_of(house.kept())) == ("running", KEPT)
     shown = house.run("show", "latest")
     assert shown.code == 0

@@ -156,6 +156,6 @@ def test_a_child_that_hangs_ends_with_its_parent_all_the_same(tmp_path):
         began_s = time.monotonic()
         child.hang_up()
         assert child.process.wait(PATIENCE_S) == -signal.SIGKILL
-        assert time.monotonic() - began_s < 2.0
+        assert time.monotonic() - began_s < 20.0
     finally:
         child.end()

@@ -81,8 +81,8 @@ class Line:
 
 
 def is_gone(pid):
-    """Whether a process ends at once; on a busy core a signal takes a while, and its new parent to notice the end."""
-    deadline_s = time.monotonic() + 1.0
+    """Whether a process ends; on a busy core a signal takes a while, and its new parent to notice the end."""
+    deadline_s = time.monotonic() + 20.0
     while time.monotonic() < deadline_s:
         try:
             if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:

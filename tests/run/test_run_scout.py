@@ -56,8 +56,8 @@ def test_scouts_work_side_by_side_and_end_with_a_ctrl_c(house):
     with pytest.raises(KeyboardInterrupt):
         ask_scouts([framework_of("torch")] * 3, 60.0)
     signal.signal(signal.SIGINT, before)
-    assert time.monotonic() - began_s < 5
-    assert house.is_empty_within(2)
+    assert time.monotonic() - began_s < 20
+    assert house.is_empty_within(10)
 
 
 def test_a_reference_is_computed(tmp_path):
@@ -76,7 +76,7 @@ def test_a_child_that_could_not_import_is_ended_and_a_fresh_one_computes_the_ref
         heard.append(child.hear(30.0))
     started = Started(child, () if broken else tuple(heard), broken)
     assert isinstance(ask_reference(order_for(tmp_path), 60.0, started=started), Reference)
-    assert house.is_empty_within(2)
+    assert house.is_empty_within(10)
 
 
 def own(order):
@@ -116,7 +116,7 @@ def test_a_reference_that_fails_says_why(tmp_path):
 def test_scouts_that_hang_share_one_deadline(house):
     """Four that say nothing are given up together, not one after another."""
     began_s = time.monotonic()
-    seen = ask_scouts([framework_of("torch")] * 4, 0.2)
-    assert {each.problem for each in seen} == {"no answer within 0.2 s"}
-    assert time.monotonic() - began_s < 0.2 + 4 * 0.2
+    seen = ask_scouts([framework_of("torch")] * 4, 0.8)
+    assert {each.problem for each in seen} == {"no answer within 0.8 s"}
+    assert time.monotonic() - began_s < 4 * 0.8
     assert house.is_empty_within(0)
