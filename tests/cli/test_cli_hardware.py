@@ -56,9 +56,9 @@ def words_of(text):
 
 
 @pytest.fixture
-def raced(house):
+def raced(house, take_records_of):
     house.script(PLANTED)
-    house.done("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "1s", "-q")
+    take_records_of(house, "race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "1s", "-q")
     return house
 
 

@@ -32,9 +32,9 @@ T4 = forecasts.choose(["t4"])
 
 
 @pytest.fixture
-def record(house):
+def record(house, take_records_of):
     house.script(PLANTED)
-    house.done("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "1s", "-q")
+    take_records_of(house, "race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "1s", "-q")
     return schema.decode(house.done("show", "latest", "--json").out.encode(), "this record")
 
 
