@@ -24,6 +24,7 @@ from typing import Any
 import forked_heats
 import laptime
 from laptime import core_score
+from laptime.model.questions import QUESTIONS
 from laptime.planner import groups
 
 BRIEF_TRIES = 1  # of how fast a core is, which no fake lane depends on: else a fifth of a short race
@@ -124,6 +125,9 @@ if __name__ == "__main__":
     main = importlib.import_module("laptime.cli.main")
     for each in main.COMMANDS:
         main.find_command(each)
+    for question in QUESTIONS:  # which a command would import for itself: a seventh of a short race
+        for part in ("prepare", "run", "render", "live", "summary"):
+            question.part(part)
     forked_heats.prepare(sys.argv[2])
     if sys.argv[2] != "fake":
         laptime.keep_memory()  # the heats' steps would be page faults for a quarter of their time

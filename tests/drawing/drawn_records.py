@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 import full_records
 import infer_records
@@ -92,10 +93,11 @@ def many_lanes(count: int) -> Record:
     return records.record((records.FIRST, *lanes), tuple(compared))
 
 
-def hostile() -> list[Record]:
+@cache
+def hostile() -> tuple[Record, ...]:
     """Records of every question with a hostile string in every field that holds words."""
-    given = [records.failed_lanes(), full_records.broken(), infer_records.broken(), why_records.failed_remedy()]
-    return [_hostile(each) for each in given]
+    given = (records.failed_lanes(), full_records.broken(), infer_records.broken(), why_records.failed_remedy())
+    return tuple(map(_hostile, given))
 
 
 def _hostile(record: Record) -> Record:
