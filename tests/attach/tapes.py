@@ -26,8 +26,7 @@ from laptime.attach import kinds
 from laptime.attach.messages import Mailbox
 from laptime.model.script import TrainingLoop
 from laptime.questions.watch.run import Visitors
-from laptime.run.command import watched_environment
-from laptime.run.listening import Listener
+from laptime.run.command import Listener, watched_environment
 
 PLACE = Path(__file__).parents[1] / "recordings" / "programs.json.gz"
 SHOWN = {"folder": "/home/user/train", "python": "/usr/bin/python3"}  # in place of the paths of who has recorded
