@@ -1,6 +1,6 @@
 """What the agents in real programs have sent, on tape: heard once by `record`, and read again without the programs.
 
-    python tests/attach/tapes.py    # runs each program, and writes the tapes again
+    python tests/attach/tapes.py [NAME ...]    # runs these programs or all, and writes their tapes again
 
 Run it when the agent sends something else, or when another release of a framework is to be on the tapes.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import shutil
 import struct
 import subprocess
 import sys
@@ -81,12 +80,11 @@ def record(name: str) -> list[str]:
         script = Path(folder) / "train.py"
         script.write_text(SCRIPTS[name].source, encoding="utf-8")
         tape = Tape({folder: SHOWN["folder"], sys.executable: SHOWN["python"]})
-        torchrun = shutil.which("torchrun", path=Path(sys.executable).parent) or "torchrun"
-        runs = [torchrun, "--standalone", "--nproc-per-node", "2"] if name == "torchrun" else [sys.executable]
+        ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"] * (name == "torchrun")
         with Listener(tape) as listener:
             listener.begin()
             environment = {**watched_environment(listener.address), "KERAS_BACKEND": PROGRAMS[name]}
-            subprocess.run([*runs, str(script)], env=environment, check=True)
+            subprocess.run([sys.executable, *ranks, str(script)], env=environment, check=True)
     return [base64.b64encode(each.data).decode() for each in tape.tracks]
 
 
@@ -106,5 +104,6 @@ def read_tapes() -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    made = {name: record(name) for name in PROGRAMS}
+    made = json.loads(gzip.decompress(PLACE.read_bytes())) if PLACE.exists() else {}
+    made |= {name: record(name) for name in sys.argv[1:] or PROGRAMS}
     PLACE.write_bytes(gzip.compress(json.dumps(made).encode(), mtime=0))
