@@ -17,6 +17,8 @@ from laptime.model.frameworks import FRAMEWORKS
 from laptime.planner import make_plan
 from laptime.questions.subject import find_subject
 
+pytestmark = pytest.mark.long
+
 MODULES = {row.name: row.modules for row in FRAMEWORKS if row.modules}
 OURS = ("torch", "keras-tf", "keras-jax", "keras-torch")
 HERE = [name for name, modules in MODULES.items() if all(map(importlib.util.find_spec, modules))]

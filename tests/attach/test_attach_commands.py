@@ -58,6 +58,7 @@ def test_signals_are_passed_on(watcher: Watcher, name: str) -> None:
     assert "The command ended with exit code 9." in " ".join(err.split())
 
 
+@pytest.mark.long
 def test_a_command_that_a_signal_ends_has_the_shells_exit_code(watcher: Watcher) -> None:
     ended, answer = watcher.watch(sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
     assert (ended.code, answer["exit_code"]) == (137, 137)
@@ -184,6 +185,7 @@ def test_strangers_on_the_socket_disturb_nothing(watcher: Watcher) -> None:
     assert answer["others"] == 2
 
 
+@pytest.mark.long
 def test_nothing_is_left_behind(watcher: Watcher) -> None:
     """A daemon of the command runs on; of laptime, no process and no file is left."""
     folder = watcher.house.folder / "tmp"

@@ -126,6 +126,7 @@ def test_a_folder_without_permission_is_a_sentence(house):
     assert "no permission" in answer.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_who_interrupts_leaves_nothing_half_written(house, number, code):
     """Ctrl-C and a polite kill."""
@@ -139,6 +140,7 @@ def test_who_interrupts_leaves_nothing_half_written(house, number, code):
     assert list((house.cache / "data").iterdir()) == []
 
 
+@pytest.mark.long
 def test_what_lasts_tells_how_long(house):
     """On stderr, with the time to go, from the second second on."""
     process = house.start("data", "make", "scenes-cnn", "--items", "9000")

@@ -14,6 +14,7 @@ def full_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (EIGHT_KB, EIGHT_KB))
 
 
+@pytest.mark.long
 def test_a_full_disk_loses_the_record_and_not_the_result(house):
     """The table is whole; what went wrong and the way out stand on stderr.
 

@@ -95,6 +95,7 @@ def test_a_training_of_ones_own_on_the_fake_back_end_is_refused_before_it_runs(h
     assert house.race("mine.py:training", "fake/cpu").code == 2
 
 
+@pytest.mark.long
 def test_a_device_alone_is_a_lane(house):
     """`laptime race cpu cpu/best`: design.md writes a lane as [framework/]device[/settings]."""
     assert house.run("plan", "cpu", "cpu/best").code == 0

@@ -58,6 +58,7 @@ def check_rows(text, steps):
     return factors
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "how",
     [(), *cases(long=[(("--alone",),), (("--heats", "3"),)])],

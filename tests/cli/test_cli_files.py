@@ -72,6 +72,7 @@ def test_data_that_cannot_be_is_refused_before_anything_runs(house, tmp_path, wo
     assert not done.out
 
 
+@pytest.mark.long
 def test_a_whole_training_on_given_files_and_a_damaged_one_is_named(torch_house, tmp_path):
     """Laps with loss, accuracy, validation and test on your own folder; eight steps of a small batch.
 

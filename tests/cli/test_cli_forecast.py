@@ -48,6 +48,7 @@ def test_the_page_says_how_long_all_laps_would_take(house):
     assert "forecast of all 10 laps with validation and test: fake/cpu 8 min" in " ".join(answer.out.split())
 
 
+@pytest.mark.long
 def test_a_loader_that_holds_its_items_is_timed_on_held_ones(house):
     """The stated step is of all laps but the first; how much longer that takes is said, and kept."""
     house.script('["fake/cpu/best*"]\nheld = 0.8\n')

@@ -193,6 +193,7 @@ def test_seeds_are_run_in_turns_and_explain_a_spread(house):
     assert factor["low"] <= factor["later_laps"] <= factor["high"]
 
 
+@pytest.mark.long
 def test_seeds_that_do_not_explain_a_difference_say_so(house):
     """A hundredth on top of seeds that part by a thousandth."""
     house.script('["fake/cpu/best"]\nskill = 0.01\n')
@@ -220,6 +221,7 @@ def test_lanes_that_fail_do_not_stop_the_others(house):
     assert f"to go on: laptime resume {house.kept()['id']}" in words
 
 
+@pytest.mark.long
 def test_a_lane_that_hangs_is_ended_by_the_watchdog(house):
     """Between two words of progress; the other lane is trained whole."""
     house.script('["fake/*"]\nfail = { how = "hang", phase = "lap 2", heat = 0 }\nfirst_ms = 1\nstep_ms = 0.1\n')

@@ -188,6 +188,7 @@ def test_records_are_marked_and_removed(house):
     assert "No records yet" in house.run("list").out
 
 
+@pytest.mark.long
 def test_every_question_can_be_listed(raced):
     """By the name of its command; the races that are here are answers to one of them."""
     for question in QUESTIONS:

@@ -22,6 +22,7 @@ def words_of(text):
     return " ".join(text.split())
 
 
+@pytest.mark.long
 def test_several_processes_do_the_work_of_one_and_each_loads_its_own_items(torch_house):
     lanes = ("torch/cpu/threads=1", "torch/2xcpu", "torch/2xcpu/weak", "torch/2xcpu/fsdp", "torch/2xcpu/sync=none")
     found = raced(torch_house, f"{OWN}:from_loader", *lanes)

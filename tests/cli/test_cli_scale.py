@@ -114,6 +114,7 @@ def _shown_everywhere(house, record):
     assert json.loads(house.done("show", "latest", "--json").out)["answer"] == record["answer"]
 
 
+@pytest.mark.long
 def test_a_slow_rank_is_named_with_its_device(house):
     answer, record = scaled(house, SLOW_RANK, "--devices", "1,2")
     assert "rank 1 (cuda:1) takes 20 % longer than the others" in words_of(answer.out)
@@ -124,6 +125,7 @@ def test_a_slow_rank_is_named_with_its_device(house):
     assert "none could be held out" in record["answer"]["scaling"]["curves"][0]["absent"]["held_out"]["missing"]
 
 
+@pytest.mark.long
 def test_loaders_that_fall_behind_are_named(house):
     """The built-in training of files has lanes on ready batches."""
     house.script(SLOW_LOADERS + CARDS)

@@ -83,6 +83,7 @@ def test_two_interrupts_end_a_race_as_one_does(house, pause_s):
     assert house.is_empty_within(10)
 
 
+@pytest.mark.long
 def test_a_request_to_end_is_obeyed(house, start):
     """SIGTERM ends the race at once with 143; the journal has the finished heats."""
     process = start()

@@ -78,6 +78,7 @@ def test_why_names_denormal_numbers_first(torch_house):
         assert oddity["standing"] in ({"proven"} if pairs > 2 else {"proven", "likely"})
 
 
+@pytest.mark.long
 def test_watch_names_them_in_a_script_that_nobody_changed(torch_house, tmp_path):
     place = tmp_path / "watched.json"
     words = ("watch", "--json", str(place), "--", sys.executable, str(HERE / "own_memorising.py"))

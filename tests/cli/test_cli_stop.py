@@ -23,6 +23,7 @@ def test_a_quiet_race_stops_at_three_heats(house):
     assert (found["settled"], found["pairs"], found["verdict"]) == (True, 3, "faster")
 
 
+@pytest.mark.long
 def test_a_race_that_is_not_settled_goes_on_to_eight_duets_and_says_so(house):
     """A spread of 30 % from heat to heat cannot be known to 5 % in eight of them."""
     house.script('["fake/*"]\nspread = 0.3\n')
@@ -36,6 +37,7 @@ def test_a_race_that_is_not_settled_goes_on_to_eight_duets_and_says_so(house):
     assert "Not settled within 5 %: the ratio varies from duet to duet, of fake/cpu/best by " in said
 
 
+@pytest.mark.long
 def test_heats_run_one_after_another_where_that_is_asked_for(house):
     """The page says why, and counts heats; five of them are in the plan, since each is longer."""
     house.script('["fake/*"]\nspread = 0.3\n')

@@ -62,6 +62,7 @@ def test_a_table_on_a_terminal_is_coloured_and_a_quiet_race_draws_nothing(on_scr
     assert beside.text() == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "env",
     cases({"NO_COLOR": "1"}, long=[{"NO_COLOR": ""}, {"TERM": "dumb"}]),
@@ -79,6 +80,7 @@ def test_json_is_never_coloured(on_screen):
     assert ESCAPE not in seen
 
 
+@pytest.mark.long
 def test_a_live_table_is_drawn_on_stderr_and_leaves_stdout_alone(on_screen):
     """It shows the running heat, and is gone when the table comes."""
     seen, answer = on_screen("stderr")
@@ -95,6 +97,7 @@ def test_off_a_terminal_nothing_is_animated(house):
     assert ESCAPE not in answer.out + answer.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [("list",), ("workloads", "--json"), ("race", "fake/cpu", "--heats", "1")])
 def test_a_reader_who_has_had_enough_is_no_error(house, words):
     """`laptime list | head -1` ends without a word of complaint."""

@@ -81,6 +81,7 @@ def test_where_nothing_is_amiss_nothing_is_proven(house):
     assert record["answer"]["why"]["trusted"]
 
 
+@pytest.mark.long
 def test_an_experiment_that_fails_is_a_row_with_its_reason(house):
     """The answer is kept: what was asked about is the lane as it is."""
     house.script(SLOW_LOADER + '["fake/cpu/input=cached"]\nfail = { how = "memory", phase = "build" }\n')
@@ -123,6 +124,7 @@ def test_what_the_budget_has_no_room_for_is_named(house):
     )
 
 
+@pytest.mark.long
 def test_a_first_heat_is_no_measure_of_what_the_next_one_costs(house):
     """It proves the lane, looks ahead and takes steps apart: 7 of the 11 s that this one takes by its own clock."""
     house.script(SLOW_LOADER.replace("90.0", "450.0").replace("compute_ms = 10.0", "compute_ms = 50.0"))

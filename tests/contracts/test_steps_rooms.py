@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from rooms_here import STEP_ROOMS, run_alone
 
+from long_cases import cases
 
-@pytest.mark.parametrize("framework", STEP_ROOMS)
+
+@pytest.mark.parametrize("framework", cases("python", long=[each for each in STEP_ROOMS if each != "python"]))
 def test_a_room_of_steps_keeps_its_contract(framework, tmp_path):
     """Users' steps are run, fenced and proven."""
     suites = [Path(__file__).with_name(name) for name in ("test_steps_contract.py", "test_shared_contract.py")]

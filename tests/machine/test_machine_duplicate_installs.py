@@ -53,6 +53,7 @@ def test_a_folder_in_front_hides_another(house, path):
     assert "(pip uninstall jax, and install the one that is meant, or take the other's folder off PYTHONPATH)" in note
 
 
+@pytest.mark.long
 def test_two_in_one_folder_have_written_over_each_other(house, path):
     """The sizes that each came with tell whose files are left."""
     install(path[0], "tensorflow", "2.20.0", "tensorflow", size=10)

@@ -80,6 +80,7 @@ def test_a_crash_for_want_of_memory_is_known_by_its_last_words(refused_by_tensor
     assert dnf.reason.endswith("; a smaller batch needs less")
 
 
+@pytest.mark.long
 def test_a_step_that_exits_says_where(tmp_path):
     """By Python's word, which can be heard; and behind its back, which leaves an exit code."""
     said, silent = run(tmp_path, "python_exit").process.dnf, run(tmp_path, "system_exit").process.dnf

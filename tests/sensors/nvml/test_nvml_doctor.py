@@ -33,6 +33,7 @@ def scripted(library, tmp_path_factory, torch_house):
     return lambda *words, **more: torch_house.done(*words, env=hidden, **more)
 
 
+@pytest.mark.long
 def test_each_card_has_its_cause_and_its_command(scripted):
     """Exit code 5, since not every device can be used; the processor is tried, and works."""
     told = scripted("doctor", "--json", code=5).json
