@@ -206,10 +206,6 @@ def main() -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # What the parent and an agent on a node say to each other: one JSON object a line, over one connection.
 #
 # Both ends have proven that they know the secret of the race, and sign what they say (`laptime.authentication`). The
@@ -457,3 +453,7 @@ def _kept_secret(path: Path) -> str:
     if len(secret) < LEAST_CHARACTERS:
         raise UsageError(f"{path} has no secret of {LEAST_CHARACTERS} or more characters", f"remove it; or {SAME}")
     return secret
+
+
+if __name__ == "__main__":
+    sys.exit(main())
