@@ -252,10 +252,6 @@ def _send(number: signal.Signals, after_s: float) -> None:
     again.start()
 
 
-if __name__ == "__main__":
-    main()
-
-
 # Help that fits a screen: `--help` has the usual options, `laptime help COMMAND` all of them; and what lanes are.
 
 ALL_OPTIONS = "laptime.all_options"
@@ -417,3 +413,7 @@ PRESET_SAYS = {
     "fastest": "best, and reduced precision where the device has it",
     "tuned": "what the newest `laptime tune` found here",
 }
+
+
+if __name__ == "__main__":
+    main()
