@@ -70,7 +70,7 @@ docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 pictures: $(VENV)/.installed
-	$(BIN)/python bench/pictures.py
+	$(BIN)/python bench/docs_pictures.py
 
 schema: $(VENV)/.installed
 	$(BIN)/python -c "from pathlib import Path; from laptime.store.schema import schema_text; \

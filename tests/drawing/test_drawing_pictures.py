@@ -8,7 +8,7 @@ from dataclasses import replace
 import drawn_records
 import pytest
 
-import pictures
+import docs_pictures
 from laptime.drawing.pictures import card, standalone
 from laptime.errors import UsageError
 from laptime.model.figure import Part, Stack
@@ -17,8 +17,8 @@ from laptime.showing import report_of
 
 def test_the_pictures_of_the_docs_are_what_the_command_makes():
     """From kept records, so that they can be made again."""
-    made = pictures.pictures()
-    assert {place.name for place in made} == {place.name for place in pictures.PICTURES.glob("*.svg")}
+    made = docs_pictures.pictures()
+    assert {place.name for place in made} == {place.name for place in docs_pictures.PICTURES.glob("*.svg")}
     assert [place.name for place, text in made.items() if place.read_text(encoding="utf-8") != text] == []
 
 

@@ -1,7 +1,7 @@
 """Draw the pictures of README and docs from kept records, light and dark: `make pictures`.
 
-    python bench/pictures.py            write docs/pictures/*.svg again
-    python bench/pictures.py --check    say which differ from what is there, and exit 1
+    python bench/docs_pictures.py            write docs/pictures/*.svg again
+    python bench/docs_pictures.py --check    say which differ from what is there, and exit 1
 
 Each record is one that laptime wrote, in docs/pictures/NAME.json.gz; only the folders of its data are shortened.
 """
