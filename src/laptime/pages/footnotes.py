@@ -344,7 +344,7 @@ def over_budget(record: Record) -> str:
     took_s, budget_s = record.elapsed_s - record.beyond_budget_s, record.ask.budget_s
     if record.ask.heats is not None or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
         return ""
-    least = f"the least that is possible took {duration(took_s)}, more than the budget of {duration(budget_s)}"
+    least = f"one round of all lanes took {duration(took_s)}, more than the budget of {duration(budget_s)}"
     return f"{least}. Try --budget {whole_minutes(2 * took_s)}."
 
 

@@ -660,7 +660,7 @@ def proof_figures(record: Record) -> list[Figure]:
         if first is not None and lane.training in (None, record.workload.name):
             runs[short_name(lane.name)] = first
     curves = tuple(_losses(name, run) for name, run in runs.items())
-    says = "The same steps from the same weights on the same batches. What did the same work has the same losses."
+    says = "The same steps from the same weights on the same batches. Lanes that did equal work show equal losses."
     across, up = Axis("step of the proof", is_whole=True), Axis("loss")
     return [Figure("Equal work: the losses of the proof", Plane(across, up, curves), says)] if len(runs) > 1 else []
 

@@ -451,7 +451,7 @@ def clocks_lowered(facts: WhyFacts) -> Verdict:
     bits = readings.card_values("clock_reasons")
     if not bits:
         why = _why_not(facts, "clock_reasons")
-        return _not_testable(CLOCKS, f"why the device's clocks stand as they do cannot be read: {why}")
+        return _not_testable(CLOCKS, f"the reason for the device's clock speed cannot be read: {why}")
     hot, capped = findings.lowered_clocks(readings)
     worst = max(hot, capped)
     evidence = {"heat_share": hot, "power_share": capped}
