@@ -11,6 +11,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it allocates 3/4 of the card at once
+
 import jax
 import jaxlib
 import numpy as np
@@ -26,9 +28,6 @@ from laptime.model.machine import Device, DeviceKind
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.pipelines.job import free_memory_bytes
-
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it allocates 3/4 of the card at once
-
 
 KINDS: dict[str, DeviceKind] = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 NOT_TOLD = Missing("JAX reports only how much of it it may take")

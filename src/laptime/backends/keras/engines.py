@@ -12,8 +12,6 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Protocol, TypeVar
 
-import keras
-
 from laptime.backends.base import Exercises, Profiler
 from laptime.errors import LaneError
 from laptime.model.frameworks import find_framework
@@ -120,6 +118,12 @@ def open_engine(framework: str) -> Engine:
     name = find_framework(framework).engine.name
     os.environ["KERAS_BACKEND"] = name
     engine: Engine = importlib.import_module(f"laptime.backends.keras.on_{name}").open_engine()
+    import keras  # not before: it reads the variable once, and its engine what the line above has set
+
+    if keras.backend.backend() != name:
+        raise LaneError(
+            f"{framework}: Keras was imported before its engine was chosen, and computes with {keras.backend.backend()}"
+        )
     return engine
 
 
@@ -190,6 +194,8 @@ class OneDevice:
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return the context in which Keras computes on the lane's devices; each thread must enter its own."""
+        import keras  # its engine is chosen by now
+
         device: AbstractContextManager[Any] = keras.device(self._name)
         return device
 

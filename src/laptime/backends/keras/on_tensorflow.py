@@ -9,6 +9,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep its warnings: they explain a crash
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it takes all memory of the first card
+
 import numpy as np
 import tensorflow as tf
 
@@ -20,10 +23,6 @@ from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.pipelines.job import free_memory_bytes
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep its warnings: they explain a crash
-os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else it takes all memory of the first card
-
 
 TYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 ADDED = "added in place"
