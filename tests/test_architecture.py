@@ -317,6 +317,17 @@ def _words_in(node: ast.AST) -> set[str]:
     return {each.value for each in parts if isinstance(each, ast.Constant) and isinstance(each.value, str)}
 
 
+def test_what_runs_as_a_program_is_read_to_its_end_first():
+    """A block `if __name__ == "__main__"` is the last of its file: what is below it is not defined yet when it runs."""
+    early = [
+        place
+        for place, tree in _trees(HOUSE)
+        if isinstance(tree, ast.Module)
+        and any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body[:-1])
+    ]
+    assert early == []
+
+
 def test_no_file_is_longer_than_it_should_be():
     """Every file that is too long is named with its length."""
     assert check_lengths(HOUSE, *(TESTS.parent / folder for folder in ("tests", "bench", "examples"))) == []
