@@ -65,7 +65,8 @@ SERVERS: dict[str, CommandServer] = {}
 def _server(kind: str, environment: dict[str, str]) -> CommandServer:
     """Return the server that runs this process's commands whose heats are of a kind. The first command starts it."""
     if kind not in SERVERS:
-        SERVERS[kind] = CommandServer(kind, environment)
+        shared = {name: value for name, value in environment.items() if name != "LAPTIME_HOME"}  # it is of no one house
+        SERVERS[kind] = CommandServer(kind, shared)
         atexit.register(SERVERS[kind].close)
     return SERVERS[kind]
 
