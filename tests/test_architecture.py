@@ -333,12 +333,6 @@ def test_no_file_is_longer_than_it_should_be():
     assert check_lengths(HOUSE, *(TESTS.parent / folder for folder in ("tests", "bench", "examples"))) == []
 
 
-def test_what_starts_a_program_is_at_the_end_of_its_file():
-    """Python runs a file from its top: what is defined below is not there yet."""
-    started = re.compile(r'^if __name__ == "__main__":\n(?:    .*\n)+(?=\n*\S)', re.MULTILINE)
-    assert [path for path in HOUSE.rglob("*.py") if started.search(path.read_text(encoding="utf-8"))] == []
-
-
 @pytest.fixture
 def planted(tmp_path):
     """Make a small house in which nothing is wrong yet."""
