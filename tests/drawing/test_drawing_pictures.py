@@ -9,6 +9,7 @@ import drawn_records
 import pytest
 
 import docs_pictures
+from laptime.drawing.html import as_html
 from laptime.drawing.pictures import card, standalone
 from laptime.errors import UsageError
 from laptime.model.figure import Part, Stack
@@ -32,6 +33,18 @@ def test_a_card_has_the_number_its_ends_and_where_it_is_from():
 def test_a_card_that_is_not_reliable_says_it():
     report = report_of(drawn_records.SHOWN["disturbed"]())
     assert "NOT RELIABLE" in card(report)
+
+
+def test_several_records_of_one_training_begin_with_all_their_lanes():
+    """On one scale, without a factor: lanes of two records took no turns with each other."""
+    one = report_of(drawn_records.SHOWN["turns"]())
+    page = as_html([one, replace(one, id="r-2026-11-21-ffff", machine="16 x AMD EPYC")])
+    begin = page[: page.index('<section class="record"')]
+    assert "All records" in begin
+    assert begin.count("torch/cpu/best, 16 x AMD EPYC, r-2026-11-21-ffff") > 0
+    assert "No factor is computed across records" in begin
+    assert "All records" not in as_html([one])
+    assert "All records" not in as_html([one, report_of(drawn_records.SHOWN["training"]())])
 
 
 def test_without_a_number_there_is_no_card():

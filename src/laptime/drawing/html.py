@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import PurePath
@@ -24,6 +24,7 @@ from laptime.model.installation import install_command
 
 WIDE_TABLE = 5  # columns of a table from which on a narrow screen shows a row as a list
 KINDS = {"=": ' class="number"', "`": ' class="code"'}  # of a column, by how its head begins
+FAR_APART = 30.0  # times from the shortest to the longest bar: then their scale is logarithmic
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src '{script}'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -44,10 +45,34 @@ def as_html(reports: Sequence[Report]) -> str:
     return "".join(
         [
             HEAD.format(policy=policy, title=text(title), style=_asset("report.css")),
+            *_overview(reports),
             *(section(each, number) for number, each in enumerate(reports)),
             f"</main><script>{script}</script></body></html>\n",
         ]
     )
+
+
+def _overview(reports: Sequence[Report]) -> list[str]:
+    """Return the lanes of several records of one training on one scale, each with its machine."""
+    found = [(report, each.chart) for report in reports for each in report.figures
+             if isinstance(each.chart, Bars) and not each.more]  # fmt: skip
+    first = {report.id: chart for report, chart in reversed(found)}
+    units = {chart.unit for chart in first.values()}
+    if len(first) < 2 or len(units) != 1 or len({report.title for report in reports}) > 1:
+        return []
+    bars, colours = [], {}
+    for report in reports:
+        numbers = numbers_by_lane(report)
+        for bar in first[report.id].bars if report.id in first else ():
+            label = f"{bar.label}, {report.machine}, {report.id}"
+            bars.append(replace(bar, label=label))
+            colours[label] = numbers.get(bar.label, 0)
+    bars.sort(key=lambda bar: (bar.value is None, bar.value or 0.0))
+    values = [bar.value for bar in bars if bar.value]
+    is_log = bool(values) and max(values) > FAR_APART * min(values)
+    says = "With 95 % intervals. No factor is computed across records: their lanes took no turns with each other."
+    figure = Figure("All records", Bars(units.pop(), tuple(bars), is_log=is_log), says)
+    return [f'<section class="all">{figure_html(figure, "all", colours)}</section>']
 
 
 def section(report: Report, number: int = 0) -> str:
