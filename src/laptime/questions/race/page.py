@@ -236,7 +236,9 @@ def _answer(record: Record) -> str:
     fair = [each for each in compared if each.same_work is not False]
     if fair:
         told = most_telling(fair)
-        return compared_words(told, record) + " The two do other work." * is_other_work(told, record)
+        if is_other_work(told, record):
+            return f"{compared_words(told, record)} The two do other work."
+        return compared_words(told, record) + " Equal work is not proven." * isinstance(told.same_work, Missing)
     if compared:
         differing = [short_name(lane.name) for lane in ran if lane.parity.status == "differs"]
         return f"no factor, because {joined(differing)} did not do the same work."
