@@ -43,7 +43,7 @@ def run(program):
 
 @pytest.mark.parametrize(("framework", "engine"), [("keras-torch", "torch"), ("keras-jax", "jax")])
 def test_a_lane_of_keras_has_the_engine_of_its_name(framework, engine):
-    """In a process that has nothing in its environment, where Keras by itself takes TensorFlow."""
+    """In a process that has nothing in its environment, where Keras takes TensorFlow on its own."""
     if find_spec(engine) is None:
         pytest.skip(f"{engine} is not installed")
     assert run(OPENED.format(framework=framework)).strip() == engine
