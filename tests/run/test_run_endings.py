@@ -102,6 +102,7 @@ def test_a_step_may_print_as_much_as_it_likes(tmp_path):
     assert (heat.process.status, heat.process.dnf, len(heat.proofs)) == ("ok", None, 1)
 
 
+@pytest.mark.long
 def test_cards_are_not_filled_by_what_a_users_code_imports(tmp_path):
     """Both are set before its first import, unless they were set to something else."""
     assert "['false', 'true']" in run(tmp_path, "environment").process.dnf.reason
