@@ -19,11 +19,12 @@ from laptime.model.process import Settings
 from laptime.pipelines import make_job, open_fast_pipeline
 from laptime.pipelines.job import workers_for
 from laptime.workloads import find_workload
+from long_cases import cases
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(scope="module", params=["scenes-cnn", "plates-cnn", "pets-densenet"])
+@pytest.fixture(scope="module", params=cases("scenes-cnn", long=["plates-cnn", "pets-densenet"]))
 def what(request):
     return request.param
 

@@ -67,7 +67,7 @@ def test_a_plan_says_what_would_be_made_and_makes_nothing(torch_house):
 )
 def test_data_that_cannot_be_is_refused_before_anything_runs(house, tmp_path, words, says):
     (tmp_path / "my.py").write_text("def training(): ...\n")
-    done = house.done("race", *words, code=2, cwd=tmp_path)
+    done = house.done("race", *words, code=2)
     assert says in done.err
     assert not done.out
 

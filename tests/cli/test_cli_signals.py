@@ -67,6 +67,7 @@ def test_an_interrupt_before_the_first_heat_has_finished_keeps_the_race(house, s
     assert house.is_empty_within(10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pause_s", cases(0.02, long=[0, 0.005, 0.05, 0.08]))
 def test_two_interrupts_end_a_race_as_one_does(house, pause_s):
     """Whatever the first one had begun: the second does not break into it."""

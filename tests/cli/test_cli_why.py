@@ -143,6 +143,7 @@ def test_a_lane_that_trains_nothing_is_refused(house):
     assert "trains nothing" in house.done("why", "cifar-cnn", "fake/cpu/input=only", code=2).err
 
 
+@pytest.mark.long
 def test_an_interrupt_keeps_what_is_finished(house):
     house.script(SLOW_LOADER + '["fake/cpu/input=cached"]\nfail = { how = "hang", phase = "timing" }\n')
     process = house.start("why", "cifar-cnn", "fake/cpu")

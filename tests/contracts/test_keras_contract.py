@@ -10,8 +10,9 @@ from rooms_here import IN_FULL, KERAS_ROOMS, run_alone
 from long_cases import cases
 
 # The loop and its proof on one engine show that Keras works at all; all suites on each engine are long.
-FIRST = ("test_backend_contract.py", "test_own_keras_contract.py")
+FIRST = ("test_backend_contract.py",)
 OTHERS = (
+    "test_own_keras_contract.py",
     "test_planted_contract.py",
     "test_predictor_contract.py",
     "test_profile_contract.py",

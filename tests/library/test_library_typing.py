@@ -32,6 +32,7 @@ def test_the_stub_is_what_the_table_makes():
     assert stub.read_text(encoding="utf-8") == stub_text(functions.FUNCTIONS)
 
 
+@pytest.mark.long
 def test_mypy_agrees(tmp_path):
     """A mistake that it does not find would be an unused `type: ignore`."""
     (tmp_path / PROGRAM.name).write_text(PROGRAM.read_text())

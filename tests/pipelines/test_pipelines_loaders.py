@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from pictures import encoded, job_of, smooth, write_pictures
 
 from laptime.errors import LaneError, TrainingError
 from laptime.pipelines.decode import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
@@ -21,7 +22,6 @@ from laptime.pipelines.fast import LoaderProcesses, LoaderThreads, open_fast, op
 from laptime.pipelines.job import BatchOrder
 from laptime.pipelines.making import NoRoomError, make_shared
 from long_cases import cases
-from pictures import encoded, job_of, smooth, write_pictures
 
 PATHS = 22
 

@@ -115,6 +115,7 @@ def test_an_experiment_without_a_finished_heat_was_not_tried(inquire):
     assert "failed" not in render(record, View(100, details=True))
 
 
+@pytest.mark.long
 def test_a_card_that_is_hidden_is_told_first_and_experiments_are_paired_with_the_lane(ask_why):
     """Whatever bounds the processor: who meant the card wants to know first that it is not used.
 
