@@ -96,7 +96,7 @@ def test_the_report_is_shown_again_and_listed(house):
     """Latency, throughput, the parts, the proof; `show` says the same, `list` has it in a line."""
     answer = house.run(*INFER, "--details")
     words = words_of(answer)
-    assert "fake/cpu/best 5.50 ms ±0.0 % 5.50 ms ±0.0 % 5.50 ms ±0.0 % 2.00x faster (2.00-2.00)" in words
+    assert "fake/cpu/best 5.50 ms ±0 % 5.50 ms ±0 % 5.50 ms ±0 % 2.00x faster (2.00-2.00)" in words
     assert "fake/cpu 90.9 444 865 962" in words
     assert "same answers: fake/cpu, fake/cpu/best yes (5e-8 from float64, 2e-6 allowed)" in words
     assert "3 heats each in turns, " in words

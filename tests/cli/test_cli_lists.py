@@ -153,7 +153,7 @@ def test_a_record_is_shown_however_it_is_named(raced, how):
     }
     answer = raced.run("show", *words[how], "--details")
     assert answer.code == 0
-    assert "fake/cpu/best  25.0 s ±0.0 %  50.0 ms ±0.0 %     2,000  2.00x faster (2.00-2.00)  yes" in answer.out
+    assert "fake/cpu/best  25.0 s ±0 %  50.0 ms ±0 %     2,000  2.00x faster (2.00-2.00)  yes" in answer.out
 
 
 def test_a_record_is_shown_as_it_was_printed(house):
