@@ -56,6 +56,7 @@ def watch(tmp_path, inside: str, before: str = "") -> dict:
     return process["loop"]["steady"]
 
 
+@pytest.mark.long
 def test_an_evaluation_is_no_forward_pass_of_the_training(tmp_path):
     """In one script, six iterations of each way: a pass of each takes its time, and none counts twice."""
     ways = "".join(f"\n    if i % {len(EVALUATES)} == {at}:{body.replace(chr(10), chr(10) + '    ')}"

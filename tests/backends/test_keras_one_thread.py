@@ -41,6 +41,7 @@ def test_what_holds_the_thread_is_ended_before_anything_else_runs():
     assert held.done()
 
 
+@pytest.mark.long
 def test_a_thread_that_is_held_does_not_keep_the_process_alive():
     """As a pool of the standard library would."""
     done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=True, timeout=120)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 FILE = str(HERE / "own_counterfactuals.py")
 # PyTorch is imported once, and has computed nothing where the processes part.

@@ -138,6 +138,7 @@ def test_the_proof_steps_are_kerass_adam():
     assert length == pytest.approx(np.linalg.norm(run.moves), rel=1e-4)
 
 
+@pytest.mark.long
 def test_the_twin_of_a_reference_stays_near_it(references):
     """What rounding alone does is four orders below what a planted difference does to the loss."""
     reference = references["cifar-cnn"]

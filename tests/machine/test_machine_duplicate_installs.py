@@ -8,7 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-pytestmark = pytest.mark.skipif(find_spec("keras") is None, reason="without Keras, nobody looks for its engines")
+pytestmark = [
+    pytest.mark.skipif(find_spec("keras") is None, reason="without Keras, nobody looks for its engines"),
+    pytest.mark.long,
+]
 
 
 def install(folder, name, version, module, *, size=None, record=True):

@@ -36,6 +36,7 @@ def test_any_record_is_read_as_it_was_written(any_record):
     assert any_record == decode(encode(any_record), "a.json")
 
 
+@pytest.mark.long
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(records)
 def test_any_record_is_strict_json(any_record):
