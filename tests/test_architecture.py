@@ -321,7 +321,7 @@ def test_what_runs_as_a_program_is_read_to_its_end_first():
     """A block `if __name__ == "__main__"` is the last of its file: what is below it is not defined yet when it runs."""
     early = [
         place
-        for place, tree in _trees(HOUSE)
+        for place, tree in _trees(HOUSE, lambda text: "__main__" in text)
         if isinstance(tree, ast.Module)
         and any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body[:-1])
     ]
