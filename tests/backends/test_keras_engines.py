@@ -41,6 +41,7 @@ def run(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("framework", "engine"), [("keras-torch", "torch"), ("keras-jax", "jax")])
 def test_a_lane_of_keras_has_the_engine_of_its_name(framework, engine):
     """In a process that has nothing in its environment, where Keras takes TensorFlow on its own."""
@@ -49,6 +50,7 @@ def test_a_lane_of_keras_has_the_engine_of_its_name(framework, engine):
     assert run(OPENED.format(framework=framework)).strip() == engine
 
 
+@pytest.mark.long
 def test_an_engine_that_was_chosen_too_late_is_refused():
     """Its figures would be those of another framework."""
     pytest.importorskip("torch")

@@ -72,6 +72,7 @@ def test_the_parts_have_their_times():
     assert (symptoms.shapes, symptoms.compiles) == (1, 0)
 
 
+@pytest.mark.long
 def test_shapes_are_counted():
     """As many as these steps' batches had."""
     assert symptoms_of("shapes").shapes == 3

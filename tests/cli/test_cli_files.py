@@ -49,6 +49,7 @@ def test_a_loader_alone_is_faster_than_the_authors(plates):
     assert [lane["parity"]["status"] for lane in plates[2:]] == ["unproven"] * 2
 
 
+@pytest.mark.long
 def test_a_plan_says_what_would_be_made_and_makes_nothing(torch_house):
     said = torch_house.done("plan", "pets-densenet", "torch/cpu", "--items", "300").out
     assert "300" in said

@@ -194,7 +194,7 @@ def test_a_cell_is_raced_by_its_magic_and_shows_its_report(notebook, raced):
     answer = notebook.run(MAGIC)
     assert answer["error"] == ""
     assert "python/cpu" in answer["value"]
-    assert answer["html"].startswith("<p><span")
+    assert "<p><span" in answer["html"]  # a busy machine has a line above it
     assert "A step on each lane" in answer["html"] or "A lap on each lane" in answer["html"]
     look = "print(_.status, _.lanes[0].status, open(_.record.workload.file).read().count('def training'))"
     assert notebook.run(look)["shown"] == "finished ok 1\n"

@@ -47,11 +47,11 @@ def test_readings_are_even_and_on_our_clock():
 
 
 def test_a_late_reading_does_not_make_the_next_late():
-    """Times stay near whole multiples of the period after the first."""
-    (track,) = watch(fake(), seconds=0.5).tracks
+    """Times stay near whole multiples of the period after the first: if each late one moved the next, a fifth would."""
+    (track,) = watch(fake(), seconds=0.8).tracks
     offsets = [(time_ns - track.times_ns()[0]) % 20_000_000 for time_ns in track.times_ns()]
-    near = [min(each, 20_000_000 - each) < 6_000_000 for each in offsets]
-    assert sum(near) > 0.6 * len(near)
+    near = [min(each, 20_000_000 - each) < 2_000_000 for each in offsets]
+    assert sum(near) > 0.4 * len(near)
 
 
 def test_a_sensor_reads_no_oftener_than_makes_sense():
