@@ -47,7 +47,7 @@ def arrive(meeting, within_s=10.0):
 
 
 def room_for_files(count):
-    """Return the limit below which this process can open so many files more: those that are open lie anywhere."""
+    """Return the limit at which N more files can be opened: those that are open have any numbers."""
     used = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
     return next(limit for limit in itertools.count(1) if limit - len([each for each in used if each < limit]) == count)
 
