@@ -6,12 +6,13 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-all test-quick lint types tests docs schema signatures pictures attack test-matrix test-pytorch lock bench clean help
+.PHONY: race test test-all test-again test-quick lint types tests docs schema signatures pictures attack test-matrix test-pytorch lock bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests (within 8 minutes on two cores)"
 	@echo "make test-all  the rest of the tests, marked long: all engines, real programs, all attacks (within 25 minutes)"
+	@echo "make test-again  what failed in the run before, one after another"
 	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
 	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make pictures  draw the pictures of README and docs again, from kept records"
@@ -52,6 +53,10 @@ tests: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m long -n auto --dist worksteal
+
+# What failed in the run before, one after another.
+test-again: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -v
 
 # What needs no framework and is fast. tests/walls hides the frameworks from these processes and from all that they start.
 QUICK := analysis data diagnosis extending heat machine model pages planner run sensors stats store wire workloads
