@@ -13,7 +13,7 @@ help:
 	@echo "make test    make .venv, install, run lint, types and tests (within 8 minutes on two cores)"
 	@echo "make test-all  the rest of the tests, marked long: all engines, real programs, all attacks (within 25 minutes)"
 	@echo "make test-again  what failed in the run before, one after another"
-	@echo "make test-quick  the fast ones of the tests that need no framework, within a minute"
+	@echo "make test-quick  the fast ones of the tests that need no framework, within two minutes"
 	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make pictures  draw the pictures of README and docs again, from kept records"
 	@echo "make schema  write docs/record.schema.json, the JSON Schema of a record"
