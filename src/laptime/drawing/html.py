@@ -19,12 +19,11 @@ from laptime.drawing.svg import COLOURS, labels_of, numbers_of, plane_svg, text
 from laptime.drawing.words import as_csv, as_markdown, rows_of
 from laptime.errors import UsageError
 from laptime.figures.steps import thinned_words
-from laptime.model.figure import Bars, Factors, Figure, Plane, Report, Stack, Table, Turns
+from laptime.model.figure import Bars, Factors, Figure, Plane, Report, Stack, Table, Turns, are_far_apart
 from laptime.model.installation import install_command
 
 WIDE_TABLE = 5  # columns of a table from which on a narrow screen shows a row as a list
 KINDS = {"=": ' class="number"', "`": ' class="code"'}  # of a column, by how its head begins
-FAR_APART = 30.0  # times from the shortest to the longest bar: then their scale is logarithmic
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src '{script}'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -68,8 +67,7 @@ def _overview(reports: Sequence[Report]) -> list[str]:
             bars.append(replace(bar, label=label))
             colours[label] = numbers.get(bar.label, 0)
     bars.sort(key=lambda bar: (bar.value is None, bar.value or 0.0))
-    values = [bar.value for bar in bars if bar.value]
-    is_log = bool(values) and max(values) > FAR_APART * min(values)
+    is_log = are_far_apart(bars)
     says = "With 95 % intervals. No factor is computed across records: their lanes took no turns with each other."
     figure = Figure("All records", Bars(units.pop(), tuple(bars), is_log=is_log), says)
     return [f'<section class="all">{figure_html(figure, "all", colours)}</section>']

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -35,6 +36,15 @@ class Bars:
     bars: tuple[Bar, ...]
     reported: tuple[Bar, ...] = ()
     is_log: bool = False
+
+
+FAR_APART = 30.0  # times from the shortest to the longest bar
+
+
+def are_far_apart(bars: Sequence[Bar]) -> bool:
+    """Whether only a logarithmic scale would show the shortest next to the longest."""
+    values = [bar.value for bar in bars if bar.value is not None and bar.value > 0]
+    return bool(values) and max(values) > FAR_APART * min(values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,20 +335,16 @@ def _speedups(scaling: Scaling) -> list[Figure]:
         name = f"{short_name(each.of)}, {each.mode}"
         known = [(one.devices, one.speedup) for one in each.points if one.speedup is not None]
         points = tuple((float(devices), speedup.value) for devices, speedup in known)
-        curves.append(Curve(name, points, ends=tuple(_ends(speedup) for _, speedup in known)))
+        curves.append(Curve(name, points, ends=tuple(speedup.ends for _, speedup in known)))
         most = max(most, 1, *(one.devices for one in each.points))
         if each.beyond:
             beyond = tuple((float(one.devices), one.speedup.value) for one in each.beyond)
-            ends = tuple(_ends(one.speedup) for one in each.beyond)
+            ends = tuple(one.speedup.ends for one in each.beyond)
             curves.append(Curve(f"{name}, predicted", beyond, "predicted", ends=ends))
     curves.append(Curve("N times", ((1.0, 1.0), (float(most), float(most)))))
     across, up = Axis("devices", is_log=True, is_whole=True), Axis("times as fast as one", is_log=True)
     says = "Items per second against one device. The straight line is what nothing lost would give."
     return [Figure("What more devices bring", Plane(across, up, tuple(curves)), says)]
-
-
-def _ends(found: Bounded) -> tuple[float, float] | None:
-    return None if isinstance(found.low, Missing) or isinstance(found.high, Missing) else (found.low, found.high)
 
 
 def _lost(scaling: Scaling) -> list[Figure]:
@@ -366,7 +362,7 @@ def _lost(scaling: Scaling) -> list[Figure]:
 
 
 def _lost_bar(name: str, share: Bounded) -> Bar:
-    ends = _ends(share)
+    ends = share.ends
     low, high = (None, None) if ends is None else (max(100 * end, 0.0) for end in ends)
     told = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
     return Bar(name, max(100 * share.value, 0.0), low, high, percent(share.value) + told)
@@ -378,7 +374,7 @@ def glance_of(record: Record, scaling: Scaling) -> Glance | None:
     if not known:
         return None
     most, speedup = max(known, key=lambda each: each[0].devices)
-    ends = _ends(speedup)
+    ends = speedup.ends
     told = "" if ends is None else f"{factor(ends[0], speedup.value)}-{factor(ends[1], speedup.value)} at 95 %"
     facts = [GlanceFact(f"{most.devices} devices", f"efficiency {percent(most.efficiency or 0.0)}")]
     facts += [GlanceFact(footnotes.runs_words(record), duration(record.elapsed_s))]

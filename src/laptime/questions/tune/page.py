@@ -332,9 +332,11 @@ def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
 
 
 def _bounded_words(found: Factor) -> str:
-    if isinstance(found.low, Missing) or isinstance(found.high, Missing):
-        return times(found.ratio)
-    return f"{times(found.ratio)} ({factor(found.low, found.ratio)}-{factor(found.high, found.ratio)})"
+    return f"{times(found.ratio)} ({_ends_words(found)})" if found.ends is not None else times(found.ratio)
+
+
+def _ends_words(found: Factor) -> str:
+    return "-".join(factor(end, found.ratio) for end in found.ends or ())
 
 
 def glance_of(record: Record, tuning: Tuning) -> Glance | None:
@@ -343,10 +345,9 @@ def glance_of(record: Record, tuning: Tuning) -> Glance | None:
     gain = tuned.gain
     if gain is None:
         return None
-    ends = "" if isinstance(gain.low, Missing) or isinstance(gain.high, Missing) else _bounded_words(gain).split(" ")[1]
     facts = [
         GlanceFact(" ".join(tuned.words) or "as it was", f"{tuned.standing}; {tuned.tried} sets of settings tried")
     ]
     facts += [GlanceFact("Code", each, is_command=True) for each in tuned.code[:2]]
     facts += [GlanceFact(f"{tuned.pairs} fresh pairs", duration(record.elapsed_s))]
-    return Glance(times(gain.ratio), f"{ends.strip('()')} at 95 %" if ends else "", tuning.says, tuple(facts))
+    return Glance(times(gain.ratio), f"{_ends_words(gain)} at 95 %" if gain.ends else "", tuning.says, tuple(facts))

@@ -20,6 +20,7 @@ from laptime.model.figure import (
     ShownFactor,
     Stack,
     Table,
+    are_far_apart,
     folded,
 )
 from laptime.model.missing import Missing
@@ -41,7 +42,6 @@ STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested"
 # The signs differ without colour; LETTERS are for a terminal without block characters.
 PARTS: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside", "unattributed")
 GAINS_MOST = 8  # remedies that are drawn
-FAR_APART = 30.0  # times between two ceilings: then their scale is logarithmic
 BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
 LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
 NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
@@ -369,8 +369,7 @@ def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
         words = f"{number(each.items_per_s)}{', which binds' if each.binds else ''}"
         bars.append(Bar(each.stage, each.items_per_s, low, high, words, "best" if each.binds else "lane"))
     title, says = "The three ceilings", f"{record.workload.items} per second of each stage alone. The lowest binds."
-    values = [bar.value for bar in bars if bar.value]
-    is_log = bool(values) and max(values) > FAR_APART * min(values)
+    is_log = are_far_apart(bars)
     says += " The scale is logarithmic." * is_log
     return [Figure(title, Bars("a second", tuple(bars), is_log=is_log), says)] if bars else []
 
@@ -408,14 +407,14 @@ def glance_of(record: Record, why: Why) -> Glance | None:
     if not measured or not why.trusted:
         return None
     remedy, found = max(measured, key=lambda each: (each[0].recommended, each[0].changes != LEARNING, each[1].ratio))
-    if _style(found) != "good" or isinstance(found.low, Missing) or isinstance(found.high, Missing):
+    if _style(found) != "good" or found.ends is None:
         return None
     facts = [GlanceFact(remedy.says, f"it changes {remedy.changes}")]
     facts += [GlanceFact("Code", remedy.code, is_command=True)] if remedy.code else []
     facts += [
         GlanceFact(f"{len(measured)} remed{'y' if len(measured) == 1 else 'ies'} raced", duration(record.elapsed_s))
     ]
-    ends = f"{factor(found.low, found.ratio)}-{factor(found.high, found.ratio)} at 95 %, measured"
+    ends = f"{'-'.join(factor(end, found.ratio) for end in found.ends)} at 95 %, measured"
     return Glance(f"{factor(found.ratio)}x", ends, why.says, tuple(facts))
 
 
