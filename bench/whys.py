@@ -59,13 +59,13 @@ def shorten(record: Record) -> dict[str, Any]:
 
 def row_of(name: str, why: Why) -> list[str]:
     parts = ", ".join(f"{each.of} {100 * each.share:.0f} %" for each in why.parts if each.share >= 0.005)
-    best = next((each for each in why.remedies if each.measured is not None), None)
+    best = next((each for each in why.remedies if each.recommended), None)
     return [name, why.says, parts, remedy_words(best), ", ".join(why.missing) or (why.distrust or "-")]
 
 
 def remedy_words(best: Remedy | None) -> str:
     if best is None or best.measured is None:
-        return "none was tried"
+        return "none of those that were tried"
     predicted = "not predicted" if isinstance(best.predicted, Missing) else f"{best.predicted:.3g}x"
     low, high = best.measured.low, best.measured.high
     known = not isinstance(low, Missing) and not isinstance(high, Missing)
@@ -108,7 +108,10 @@ def main() -> int:
     given = parser.parse_args()
     if given.page:
         newest = max(RESULTS.glob("*-whys.json"))
-        put(page_of(json.loads(newest.read_text()), newest.name), BEGIN, END)
+        told = json.loads(newest.read_text())
+        for name, each in told["details"].items():
+            each["row"] = row_of(name, msgspec.convert(each["why"], Why))
+        put(page_of(told, newest.name), BEGIN, END)
         return 0
     details = newest_details()
     with fresh_home():

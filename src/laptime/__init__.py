@@ -13,15 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from laptime.errors import LaptimeError
-from laptime.model.ask import Ask, FullAsk
-from laptime.model.missing import Missing
-from laptime.model.workload import Training
-from laptime.questions.scale.nouns import ScaleAsk
-from laptime.questions.sweep.nouns import SweepAsk
-from laptime.questions.tune.nouns import TuneAsk
-
 if TYPE_CHECKING:
+    from laptime.errors import LaptimeError
     from laptime.library import (
         CompareResult,
         DevicesResult,
@@ -63,13 +56,32 @@ if TYPE_CHECKING:
         watching,
         why,
     )
+    from laptime.model.ask import Ask, FullAsk
+    from laptime.model.missing import Missing
+    from laptime.model.workload import Training
+    from laptime.questions.scale.nouns import ScaleAsk
+    from laptime.questions.sweep.nouns import SweepAsk
+    from laptime.questions.tune.nouns import TuneAsk
     from laptime.remedies.allocator import keep_memory
     from laptime.remedies.cached import cached
     from laptime.remedies.deferred import Deferred
     from laptime.remedies.shapes import same_shapes
 
-# What a training script may use; imported without the rest of laptime.
-REMEDIES = {"Deferred": "deferred", "cached": "cached", "keep_memory": "allocator", "same_shapes": "shapes"}
+# Where a name is that needs no more of laptime than its own module. All others are in laptime.library.
+PLACES = {
+    "Ask": "model.ask",
+    "Deferred": "remedies.deferred",
+    "FullAsk": "model.ask",
+    "LaptimeError": "errors",
+    "Missing": "model.missing",
+    "ScaleAsk": "questions.scale.nouns",
+    "SweepAsk": "questions.sweep.nouns",
+    "Training": "model.workload",
+    "TuneAsk": "questions.tune.nouns",
+    "cached": "remedies.cached",
+    "keep_memory": "remedies.allocator",
+    "same_shapes": "remedies.shapes",
+}
 OLD_NAMES = {"full": "train"}
 
 __all__ = [
@@ -133,9 +145,9 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the rest of laptime on first use: most training scripts import it only for `Training`."""
-    if name in REMEDIES:
-        return getattr(importlib.import_module(f"laptime.remedies.{REMEDIES[name]}"), name)
+    """Import a name on first use: `laptime --help` needs none of them, and most training scripts only `Training`."""
+    if name in PLACES:
+        return getattr(importlib.import_module(f"laptime.{PLACES[name]}"), name)
     if name in __all__ or name in OLD_NAMES:
         return getattr(importlib.import_module("laptime.library"), OLD_NAMES.get(name, name))
     raise AttributeError(f"module 'laptime' has no attribute '{name}'")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -200,3 +202,15 @@ def test_laptime_alone_prints_its_help(house):
     """Which is an answer, and no mistake."""
     alone = house.done()
     assert alone.out == house.done("--help").out
+
+
+def test_help_imports_no_nouns():
+    """They take a tenth of a second, and help is to be instant."""
+    looks = "import atexit, sys; atexit.register(lambda: print('MODULES', *sys.modules)); from laptime import __main__"
+    helped = [sys.executable, "-c", f"{looks}; __main__.main()", "--help"]
+    ended = subprocess.run(helped, check=True, capture_output=True, text=True, timeout=60)
+    modules = ended.stdout.partition("MODULES ")[2].split()
+    assert "laptime.cli.main" in modules
+    assert not [
+        each for each in modules if each.startswith(("laptime.model", "laptime.questions", "laptime.api", "numpy"))
+    ]

@@ -33,35 +33,61 @@ def test_heats_run_one_after_another_for_a_reason(system, device, ask, why):
 
 def test_a_heat_that_never_ran_may_need_as_much_as_the_largest():
     """On its own device, as far as any is seen there."""
-    held = [Need(CPU, 3 * GIB, NOTHING), Need(CARD, 1 * GIB, 2 * GIB)]
-    assert expect_need(CARD, held) == Need(CARD, 3 * GIB, 2 * GIB)
-    assert expect_need(CPU, held).device_memory_bytes == Missing("no heat on this device was seen")
+    held = [Need(CPU, 3 * GIB, 2 * GIB, NOTHING), Need(CARD, 1 * GIB, 1 * GIB, 2 * GIB)]
+    assert expect_need(CARD, held, NOTHING, keeps=False) == Need(CARD, 3 * GIB, 2 * GIB, 2 * GIB)
+    unseen = expect_need(CPU, held, NOTHING, keeps=False)
+    assert unseen.device_memory_bytes == Missing("no heat on this device was seen")
+
+
+@pytest.mark.parametrize(
+    ("known", "keeps", "most", "waiting"),
+    [(NOTHING, True, 12, 12), (9 * GIB, True, 9, 9), (9 * GIB, False, 9, 3), (2 * GIB, False, 2, 2)],
+)
+def test_what_a_heat_needs_is_what_it_held_before_and_one_that_keeps_memory_holds_more(known, keeps, most, waiting):
+    """It holds all of it while others run."""
+    need = expect_need(CPU, [Need(CPU, 8 * GIB, 3 * GIB, NOTHING)], known, keeps=keeps)
+    assert (need.memory_bytes, need.waiting_bytes) == (most * GIB, waiting * GIB)
+
+
+@pytest.mark.parametrize(
+    ("held", "free", "why"),
+    [
+        # It waits with 9, and another grows from 3 to 8.
+        ([Need(CPU, 8 * GIB, 3 * GIB, NOTHING)], 16.7 * GIB, "16.8 GiB more were needed, and 16.7 GiB are free"),
+        ([Need(CPU, 8 * GIB, 3 * GIB, NOTHING)] * 2, 16.9 * GIB, None),
+        ([Need(CPU, 8 * GIB, 8 * GIB, NOTHING)], 10.9 * GIB, None),
+        ([Need(CPU, 8 * GIB, 8 * GIB, NOTHING)], 10.7 * GIB, "10.8 GiB more were needed, and 10.7 GiB are free"),
+    ],
+)
+def test_a_heat_that_waits_may_fetch_memory_again_that_it_gave_back(held, free, why):
+    """One runs at a time, so that of the one that grows most counts."""
+    assert why_no_room(Need(CPU, 9 * GIB, 9 * GIB, NOTHING), held, free) == why
 
 
 @pytest.mark.parametrize(
     ("need", "free", "why"),
     [
-        (Need(CPU, 5 * GIB, NOTHING), 6 * GIB, None),
-        (Need(CPU, 5 * GIB, NOTHING), 5 * GIB, "6.0 GiB more were needed, and 5.0 GiB are free"),
-        (Need(CPU, 5 * GIB, NOTHING), NOTHING, None),
-        (Need(CARD, GIB, 2.7 * GIB), 6 * GIB, None),
-        (Need(CARD, GIB, 3 * GIB), 6 * GIB, "cuda:0 has 10.0 GiB, and together they need 10.3"),
-        (Need(CARD, GIB, NOTHING), 6 * GIB, None),
+        (Need(CPU, 5 * GIB, 5 * GIB, NOTHING), 6 * GIB, None),
+        (Need(CPU, 5 * GIB, 5 * GIB, NOTHING), 5 * GIB, "6.0 GiB more were needed, and 5.0 GiB are free"),
+        (Need(CPU, 5 * GIB, 5 * GIB, NOTHING), NOTHING, None),
+        (Need(CARD, GIB, GIB, 2.7 * GIB), 6 * GIB, None),
+        (Need(CARD, GIB, GIB, 3 * GIB), 6 * GIB, "cuda:0 has 10.0 GiB, and together they need 10.3"),
+        (Need(CARD, GIB, GIB, NOTHING), 6 * GIB, None),
     ],
 )
 def test_memory_decides(need, free, why):
     """That of the machine, and that of the card with those that hold some of it; a fifth more is kept free."""
-    assert why_no_room(need, [Need(CARD, GIB, 4 * GIB), Need(CPU, GIB, NOTHING)], free) == why
+    assert why_no_room(need, [Need(CARD, GIB, GIB, 4 * GIB), Need(CPU, GIB, GIB, NOTHING)], free) == why
 
 
 def test_each_process_holds_some_of_a_card_that_its_framework_does_not_count():
     """Four small heats fill a card of 4 GiB; of another kind of device that is not known."""
     small, tiny = replace(CARD, memory_bytes=4 * GIB), GIB // 16
-    held = [Need(small, GIB, tiny)] * 3
-    assert why_no_room(Need(small, GIB, tiny), held[:2], NOTHING) is None
-    assert why_no_room(Need(small, GIB, tiny), held, NOTHING) == "cuda:0 has 4.0 GiB, and together they need 4.1"
+    held = [Need(small, GIB, GIB, tiny)] * 3
+    assert why_no_room(Need(small, GIB, GIB, tiny), held[:2], NOTHING) is None
+    assert why_no_room(Need(small, GIB, GIB, tiny), held, NOTHING) == "cuda:0 has 4.0 GiB, and together they need 4.1"
     other = replace(small, kind="xpu")
-    assert why_no_room(Need(other, GIB, tiny), [Need(other, GIB, tiny)] * 3, NOTHING) is None
+    assert why_no_room(Need(other, GIB, GIB, tiny), [Need(other, GIB, GIB, tiny)] * 3, NOTHING) is None
 
 
 @pytest.mark.parametrize(

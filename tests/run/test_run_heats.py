@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
+import psutil
 import pytest
 from heat_orders import order_for
 
+from laptime.heat.__main__ import ENDED_FIRST
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
 from laptime.run.child import Child
@@ -68,6 +72,23 @@ def test_each_phase_is_told_as_it_begins(tmp_path):
     told = []
     run(order_for(tmp_path), told=told)
     assert told == ["import", *PHASES, "end"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's choice is Linux's")
+def test_where_memory_runs_out_the_kernel_ends_a_heat_first(tmp_path):
+    """And not this process, nor another program of the user."""
+    child = Child(order_for(tmp_path).lane.environment)
+    scores = set()
+
+    def read_score(_note):
+        scores.update(
+            int(Path(f"/proc/{each.pid}/oom_score_adj").read_text()) for each in psutil.Process(child.pid).children()
+        )
+
+    HeatRunner(order_for(tmp_path), Limits(60.0, 1.0), 2, read_score).run(Started(child), 1)
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    assert scores == {ENDED_FIRST}
+    assert own < ENDED_FIRST
 
 
 def test_every_window_has_a_reading_of_the_machine(tmp_path):

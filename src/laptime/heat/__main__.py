@@ -34,6 +34,8 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Subject
 from laptime.model.symptoms import is_memory_error, refusal_words
 
+ENDED_FIRST = 500  # from -1000 to 1000; most processes have 0
+
 
 class Lifeline:
     """Talks to the parent: writes to one pipe and reads from another.
@@ -97,6 +99,10 @@ def _end_group() -> None:
 
 
 def main() -> int:
+    # Where the machine's memory runs out, the kernel is to end a heat, and none of the user's other programs.
+    with contextlib.suppress(OSError, ValueError):
+        score = Path("/proc/self/oom_score_adj")
+        score.write_text(str(max(int(score.read_text()), ENDED_FIRST)))
     read_fd, write_fd, *socket_fds = map(int, sys.argv[1:])
     for socket_fd in socket_fds:
         from laptime.heat.template import serve  # noqa: PLC0415  a heat needs none of it

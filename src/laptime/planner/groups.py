@@ -251,6 +251,7 @@ def refuse_group_for(command: str, lane: PlannedLane) -> None:
 
 # A new heat may need somewhat more memory than one of another lane, or than it needed before.
 MEMORY_SPARE = 1.2
+KEPT_MORE = 1.5
 # What a process holds on a card that its framework does not count: context, kernels, workspaces of cuBLAS. On an H100
 # with PyTorch 2.11 each of three or four held 0.77 to 1.2 GiB so (bench/results/2026-11-27-h100-*.json).
 UNCOUNTED_BYTES = round(0.8 * 2**30)
@@ -270,24 +271,37 @@ def why_alone(ask: Ask, machine: Machine, devices: Sequence[Device]) -> str | No
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The memory that a heat holds, or is expected to need: of the machine, and of its device."""
+    """The memory that a heat holds, or is expected to need: of the machine, and of its device.
+
+    Of the machine's it holds `memory_bytes` at most, and `waiting_bytes` while it waits for its turn: an allocator may
+    give memory back after each step, and fetch it again in the next.
+    """
 
     device: Device
     memory_bytes: int
+    waiting_bytes: int
     device_memory_bytes: int | Missing
 
 
-def expect_need(device: Device, held: Sequence[Need]) -> Need:
-    """Return what a heat that never ran may need: as much as the largest of those that are alive."""
+def expect_need(device: Device, held: Sequence[Need], known_bytes: int | Missing, *, keeps: bool) -> Need:
+    """Return what a heat may need: what it held before, or as much as the largest of those that are alive.
+
+    One that `keeps` freed memory holds more than others, and all of it while it waits.
+    """
     beside = [each.device_memory_bytes for each in held if each.device.name == device.name]
     known = [each for each in beside if not isinstance(each, Missing)]
     on_device: int | Missing = max(known) if known else Missing("no heat on this device was seen")
-    return Need(device, max(each.memory_bytes for each in held), on_device)
+    largest = max(each.memory_bytes for each in held)
+    most = known_bytes if not isinstance(known_bytes, Missing) else round(largest * (KEPT_MORE if keeps else 1))
+    waiting = most if keeps else min(most, max(each.waiting_bytes for each in held))
+    return Need(device, most, waiting, on_device)
 
 
 def why_no_room(need: Need, held: Sequence[Need], free_bytes: int | Missing) -> str | None:
     """Return why a heat does not fit next to those that are alive and `held` their memory, or None."""
-    wanted = MEMORY_SPARE * need.memory_bytes
+    # One heat runs at a time: this one, or one of the others while this one waits.
+    grows = max((each.memory_bytes - each.waiting_bytes for each in held), default=0)
+    wanted = MEMORY_SPARE * max(need.memory_bytes, need.waiting_bytes + grows)
     if not isinstance(free_bytes, Missing) and wanted > free_bytes:
         return f"{wanted / 2**30:.1f} GiB more were needed, and {free_bytes / 2**30:.1f} GiB are free"
     device = need.device

@@ -279,9 +279,11 @@ def _why_no_room(lane: PlannedLane, players: Sequence[Player[R]], known: Process
     """Return why a lane's heat does not fit next to those that are alive. A cluster gives each a place of its own."""
     if players[0].node is not None:
         return None
-    held = [Need(each.device, each.resident_bytes, each.runner.device_memory_bytes) for each in players]
-    if known is None or isinstance(known.peak_memory_bytes, Missing):
-        need = expect_need(lane.device, held)
-    else:
-        need = Need(lane.device, known.peak_memory_bytes, known.device_memory_bytes)
+    held = [
+        Need(each.device, each.peak_bytes, each.resident_bytes, each.runner.device_memory_bytes) for each in players
+    ]
+    peak = Missing("it has not run yet") if known is None else known.peak_memory_bytes
+    need = expect_need(lane.device, held, peak, keeps=lane.settings.malloc == "keep")
+    if known is not None and not isinstance(peak, Missing):
+        need = replace(need, device_memory_bytes=known.device_memory_bytes)
     return why_no_room(need, held, available_memory_bytes())
