@@ -3,7 +3,7 @@
     python bench/docs_pictures.py            write docs/pictures/*.svg again
     python bench/docs_pictures.py --check    say which differ from what is there, and exit 1
 
-Each record is one that laptime wrote, in docs/pictures/NAME.json.gz; only the folders of its data are shortened.
+Each record is one that laptime wrote, in docs/pictures/NAME.json.gz; only folders are shortened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ THEMES = {"light": LIGHT, "dark": DARK}
 DRAWN = (
     ("race", "scenes-cnn-h100", None),
     ("turns", "cifar-cnn-default", "What happened: the lanes took turns"),
+    ("factor", "cifar-cnn-default", "How sure is 1.56x?"),
     ("why", "plates-cnn-why-h100", "What it would gain, as measured"),
+    ("step", "plates-cnn-why-h100", "Where the time of a step goes"),
+    ("watch", "plain-loop-watch", "Where the time of an iteration goes"),
 )
 
 

@@ -21,12 +21,21 @@ DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 WITH_LINKS = [*PAGES, *DECISIONS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 LONGEST_PAGE = 250
 LONGEST_LINE = 120
+# A page that shows how to do a thing is read from its top; what it rests on is on a page of reference.
+HOW_TO = (
+    "start examples training lanes reading why remedies watch scripts tune sweep scale clusters forecast compare library "
+    "export data input"
+).split()
+LONGEST_HOW_TO = 120
+WIDEST_SAMPLE = 84  # what the site shows without a scroll bar, next to its navigation
+MOST_WORDS = 30_000  # of prose: what is in no sample and no table
 CODE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(`+)[^`].*?\1")
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 FILE = re.compile(r"`((?:[a-z]\w*/)+[\w.-]+\.(?:py|json|toml|md))`")
 HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
-NOT_PROSE = ("|", "<!--")
+NOT_PROSE = ("|", "<!--", "<")
+PICTURE = re.compile(r'<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*<img src="([^"]+)"')
 # What a list or table becomes without an empty line before it: one more line of the paragraph above.
 LOST = re.compile(r"<p>(?:[^<]|<(?!/p>))*?\n\s*(?:[-*] |\d+\. |\|)")
 
@@ -88,6 +97,40 @@ def test_a_page_is_short_and_begins_with_its_point(path):
     assert point[0].isalnum() or point[0] in "`*"
     prose = [line for line in plain(path).splitlines() if not line.lstrip().startswith(NOT_PROSE)]
     assert [line for line in prose if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize("name", HOW_TO)
+def test_a_page_that_shows_how_is_short(name):
+    assert len((DOCS / f"{name}.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_HOW_TO
+
+
+def words_of_prose(path: Path) -> int:
+    """Return how many words a page has, without its blocks of code and its tables."""
+    return sum(len(line.split()) for line in plain(path).splitlines() if not line.lstrip().startswith(NOT_PROSE))
+
+
+def test_the_pages_together_are_short():
+    """A change that adds a sentence removes one."""
+    assert sum(map(words_of_prose, PAGES)) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_samples_are_seen_whole(path):
+    """Code and output, without scrolling to the side."""
+    text = path.read_text(encoding="utf-8")
+    blocks = "".join(block[0] for block in CODE.finditer(text))
+    typed = re.findall(r"(?<=\n\n) {4}\S.*(?:\n {4}.*)*", plain(path))
+    shown = [*blocks.splitlines(), *"\n".join(each for each in typed if not each.lstrip().startswith("-")).splitlines()]
+    assert [line for line in shown if len(line) > WIDEST_SAMPLE] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_every_picture_is_there(path):
+    """In light colours and in dark ones, with words for those who do not see it."""
+    shown = PICTURE.findall(plain(path))
+    assert [each for pair in shown for each in pair if not (DOCS / each).exists()] == []
+    assert [pair for pair in shown if pair[0].replace("-dark", "-light") != pair[1]] == []
+    assert plain(path).count("<img") == len(shown) == len(re.findall(r'<img [^>]*alt="[^"]{40}', plain(path)))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)
