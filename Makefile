@@ -72,7 +72,7 @@ $(VENV)/.installed-docs: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 docs: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/zensical build --strict --clean
 
 pictures: $(VENV)/.installed
 	$(BIN)/python bench/docs_pictures.py
