@@ -126,6 +126,19 @@ def test_samples_are_seen_whole(path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)
+def test_blocks_and_tables_end_where_they_seem_to(path):
+    """A sentence behind a fence or a row would be drawn as code, or as a cell."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    fences = [line for line in lines if line.lstrip().startswith("```")]
+    assert [line for line in fences if not re.fullmatch(r" *```\w*", line)] == []
+    assert len(fences) % 2 == 0
+    rows = list(enumerate(plain(path).splitlines()))
+    assert [line for _, line in rows if line.startswith("|") and not line.endswith("|")] == []
+    ends = [place for place, line in rows[:-1] if line.startswith("|") and not rows[place + 1][1].startswith("|")]
+    assert [rows[place + 1][1] for place in ends if rows[place + 1][1]] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
 def test_every_picture_is_there(path):
     """In light colours and in dark ones, with words for those who do not see it."""
     shown = PICTURE.findall(plain(path))
