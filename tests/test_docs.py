@@ -136,6 +136,7 @@ def test_blocks_and_tables_end_where_they_seem_to(path):
     assert [line for _, line in rows if line.startswith("|") and not line.endswith("|")] == []
     ends = [place for place, line in rows[:-1] if line.startswith("|") and not rows[place + 1][1].startswith("|")]
     assert [rows[place + 1][1] for place in ends if rows[place + 1][1]] == []
+    assert [line for place, line in rows[1:] if re.match("#+ ", line) and rows[place - 1][1]] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)
