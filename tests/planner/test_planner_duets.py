@@ -41,7 +41,7 @@ def test_a_heat_that_never_ran_may_need_as_much_as_the_largest():
 
 @pytest.mark.parametrize(
     ("known", "keeps", "most", "waiting"),
-    [(NOTHING, True, 12, 12), (9 * GIB, True, 9, 9), (9 * GIB, False, 9, 3), (2 * GIB, False, 2, 2)],
+    [(NOTHING, True, 10, 10), (9 * GIB, True, 9, 9), (9 * GIB, False, 9, 3), (2 * GIB, False, 2, 2)],
 )
 def test_what_a_heat_needs_is_what_it_held_before_and_one_that_keeps_memory_holds_more(known, keeps, most, waiting):
     """It holds all of it while others run."""
