@@ -251,9 +251,8 @@ def refuse_group_for(command: str, lane: PlannedLane) -> None:
 
 # A new heat may need somewhat more memory than one of another lane, or than it needed before.
 MEMORY_SPARE = 1.2
-KEPT_MORE = (
-    1.25  # pets-densenet on two cores of an Intel Xeon, PyTorch 2.13: 11.3 GB where freed memory is kept, else 9.5
-)
+# One that keeps freed memory: pets-densenet on two Intel cores with PyTorch 2.13 held 11.3 GB so, and else 9.5 at most.
+KEPT_MORE = 1.25
 # What a process holds on a card that its framework does not count: context, kernels, workspaces of cuBLAS. On an H100
 # with PyTorch 2.11 each of three or four held 0.77 to 1.2 GiB so (bench/results/2026-11-27-h100-*.json).
 UNCOUNTED_BYTES = round(0.8 * 2**30)
