@@ -52,6 +52,7 @@ def on_screen(house):
     return run
 
 
+@pytest.mark.long
 def test_a_table_on_a_terminal_is_coloured_and_a_quiet_race_draws_nothing(on_screen):
     """The factor is coloured; next to the table nothing is drawn, not even where stderr is a terminal too."""
     beside = Screen()
