@@ -48,7 +48,7 @@ def clock_words(progress: Progress) -> str:
     if left_s is None:
         return spent
     if left_s < 1:
-        return f"{spent}, the last round"
+        return f"{spent}, the budget is used up"
     return f"{spent}, {'at most' if progress.is_most else 'about'} {duration(left_s)} more"
 
 

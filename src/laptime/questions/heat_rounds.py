@@ -315,7 +315,7 @@ class HeatRounds:
 
     def say_start(self, lane: PlannedLane, prestarter: Prestarter) -> None:
         self._since = (lane.name, "start", time.monotonic())
-        self.say([lane.name], f"starts, imports {lane.framework}" if prestarter.imports(lane) else "starts")
+        self.say([lane.name], f"imports {lane.framework}" if prestarter.imports(lane) else "starts")
 
     def _show_phase(self, lane: PlannedLane, then: str, phase: str) -> None:
         """Show in which phase a child is, and for how long already, as long as nothing of it is timed."""
@@ -349,6 +349,7 @@ class _Crew:
         self.rounds.say_start(lane, self.prestarter)
         player.join(self.prestarter.take(lane))
         self.rounds.job.own_code.look_at(lane, player.runner)
+        self.rounds.say([lane.name], "ready")
 
     def pass_over(self, lane: PlannedLane, why: str) -> None:
         self.rounds.alone[lane.name] = why

@@ -129,8 +129,10 @@ class InferenceRace:
         return Player(self._runner(lane, self._pace, place), lane.device)
 
     def join(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
+        self._say([lane.name], f"imports {lane.framework}")
         player.join(Started(Child(lane.environment)))
         self._job.own_code.look_at(lane, player.runner)
+        self._say([lane.name], "ready")
 
     def pass_over(self, lane: PlannedLane, why: str) -> None:
         self._alone[lane.name] = why

@@ -159,7 +159,7 @@ class Race:
             rest_s += self._next_round_s * (pace.heats_max - rounds - 1)
         elif rounds + 1 < pace.heats_max and self._next_round_s <= left_s - rest_s + over_s:
             return replace(said, left_s=max(left_s + over_s, 0.0))
-        return replace(said, left_s=rest_s, is_most=False)
+        return replace(said, left_s=max(rest_s, 1.0), is_most=False)
 
     def _is_settled(self) -> bool:
         """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.

@@ -185,7 +185,7 @@ def _is_whole(record: Record) -> bool:
 
 def live_lines(moment: Moment, view: View) -> list[str]:
     """Return the current lap with the bar of its time and its figures, or between laps what is being done."""
-    if not moment.steps or moment.lap is not None or moment.left_s is None:
+    if not moment.steps or moment.lap is not None:
         return painted(moment_words(moment), view.width, "quiet", color=view.color)
     figures = (
         f"{moment.step:,}/{moment.steps:,}",
