@@ -99,6 +99,16 @@ def test_what_is_taller_than_the_terminal_keeps_its_first_and_its_last_line(live
     assert screen.shown() == ["0", "1", "2", "8", ""]
 
 
+def test_a_window_that_became_lower_is_erased_as_far_as_it_is_there(live, monkeypatch):
+    """The terminal has moved the first lines into its history; nothing above the screen is touched."""
+    view, screen = live
+    view.draw(["1", "2", "3", "4"])
+    screen.rows, screen.at = ["3", "4", ""], 2
+    monkeypatch.setenv("LINES", "3")
+    view.erase()
+    assert screen.shown() == [""]
+
+
 def test_a_wide_line_is_counted_by_the_rows_it_takes(live):
     """Wide letters take two places."""
     view, screen = live
