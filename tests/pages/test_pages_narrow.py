@@ -8,20 +8,28 @@ import pytest
 import scale_records
 import sweep_records
 import tune_records
+from test_pages_compare import two
+from test_pages_history import followed
 from test_pages_short import ANSI, PAGES
 
 from laptime.drawing.words import as_charts
 from laptime.pages.page import View
+from laptime.questions.compare.page import render_compared, render_history
 from laptime.questions.scale import page as scale
 from laptime.questions.sweep import page as sweep
 from laptime.questions.tune import page as tune
 from laptime.showing import report_of
 
-ALL = {
+OF_RECORDS = {
     **PAGES,
     **{f"scale-{name}": (scale, make) for name, make in scale_records.SHOWN.items()},
     **{f"sweep-{name}": (sweep, make) for name, make in sweep_records.SHOWN.items()},
     **{f"tune-{name}": (tune, make) for name, make in tune_records.SHOWN.items()},
+}
+ALL = {
+    **{name: (module.render, make) for name, (module, make) in OF_RECORDS.items()},
+    "compare": (render_compared, two),
+    "history": (render_history, followed),
 }
 DRAWN = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇▓▒░·#~]+")
 TIMES = r"\d[\d,.]*(?:x\b| (?:%|ms|µs|s|min|h|GB|MB|kJ)\b)"
@@ -34,8 +42,8 @@ COUNT = re.compile(r"\b\d+ details")  # which are on the page depends on its wid
 
 
 def page(name: str, width: int, **how: bool) -> str:
-    module, make = ALL[name]
-    return module.render(make(), View(width, **how))
+    render, make = ALL[name]
+    return render(make(), View(width, **how))
 
 
 def words_of(text: str) -> set[str]:
@@ -80,10 +88,10 @@ def test_colour_and_ascii_change_no_word(name):
     assert not set(letters) & set("█▏▎▍▌▋▊▉▓▒░")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", OF_RECORDS)
 def test_charts_cut_nothing(name):
     """Names and answers, too."""
-    _, make = ALL[name]
+    _, make = OF_RECORDS[name]
     report = report_of(make())
     narrow, wide = (words_of(as_charts(report, width, blocks=True)) for width in (60, 400))
     long = [word for word in wide if len(word) > 40]  # names of kernels

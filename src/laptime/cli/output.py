@@ -169,6 +169,7 @@ class Display:
         if moment.lap is not None:
             live.erase()
             say(showing.moment_words(moment))
+            return
         self._draw(live, lambda: showing.lap_lines(moment, live.view()))
 
     def _tell_line(self, moment: Moment) -> None:
