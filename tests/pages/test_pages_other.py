@@ -112,6 +112,16 @@ def test_the_live_table_cuts_no_figure(width):
     assert max(map(cells_wide, page.splitlines())) <= width
 
 
+@pytest.mark.parametrize("blocks", [True, False])
+def test_no_line_of_the_display_is_wider_than_the_terminal(blocks):
+    """Nor has it a letter that a terminal of ASCII lacks; on the narrowest, no figure is cut either."""
+    for width in range(24, 140):
+        lines = live_lines(running(), NOW, View(width, blocks=blocks))
+        assert max(map(cells_wide, lines)) <= width, width
+        assert blocks or "\n".join(lines).isascii()
+        assert "62.0 ms" in "\n".join(lines)
+
+
 def test_json_is_the_same_value_laid_out():
     """The room only indents; the shape is the writer's."""
     encoded = b'{"schema":1,"lanes":[{"name":"a","step_ms":1.25}]}'
