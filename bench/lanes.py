@@ -23,6 +23,7 @@ from typing import Any
 from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
 from laptime.model.ask import Ask
+from laptime.model.progress import Progress
 from laptime.model.record import LaneResult, Record
 from page import paragraph, put, table
 from truth_page import estimate_words, factor_words, proof_words
@@ -50,8 +51,9 @@ def race(name: str, lanes: tuple[str, ...], heats: int | None, budget_s: float) 
     return api.race(Ask(name, lanes, heats=heats or HEATS.get(name, HEATS_ELSE), budget_s=budget_s), show=show_note)
 
 
-def show_note(_record: Record, note: str) -> None:
-    print(f"  {note}", file=sys.stderr, flush=True)
+def show_note(_record: Record | None, progress: Progress) -> None:
+    if progress.is_news:
+        print(f"  {progress.doing}", file=sys.stderr, flush=True)
 
 
 def shorten(record: Record) -> dict[str, Any]:

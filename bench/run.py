@@ -33,6 +33,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "forecast_left_out": ("forecast_left_out.py",),
     "forecast_processors": ("forecast_processors.py",),
     "startup": ("startup.py",),
+    "live": ("live.py",),
     "record": ("record.py",),
     "store": ("store.py",),
     "stats": ("stats.py",),

@@ -32,6 +32,7 @@ from laptime.errors import LaptimeError
 from laptime.model.ask import Ask
 from laptime.model.machine import Framework
 from laptime.model.missing import Missing
+from laptime.model.progress import Progress
 from laptime.model.record import LaneResult, Record
 from laptime.workloads import find_workload
 from truth_page import HEAD, render, rows_of
@@ -116,8 +117,9 @@ def last_journalled(name: str) -> Record | None:
     return api.load(kept[0]) if kept else None
 
 
-def show_note(_record: Record, note: str) -> None:
-    print(f"  {note}", file=sys.stderr, flush=True)
+def show_note(_record: Record | None, progress: Progress) -> None:
+    if progress.is_news:
+        print(f"  {progress.doing}", file=sys.stderr, flush=True)
 
 
 def is_good(lane: LaneResult) -> bool:

@@ -22,6 +22,7 @@ from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
+from laptime.model.progress import Progress
 from laptime.model.questions import why_of
 from laptime.model.record import Record
 from laptime.questions.why.nouns import Remedy, Why
@@ -37,7 +38,12 @@ HEAD = ("training", "what limits it", "where a step goes", "best remedy: predict
 
 def ask_why(name: str) -> Record:
     print(name, file=sys.stderr, flush=True)
-    return api.why(Ask(name, budget_s=BUDGET_S[name]), show=lambda _, note: print(f"  {note}", file=sys.stderr))
+    return api.why(Ask(name, budget_s=BUDGET_S[name]), show=show_news)
+
+
+def show_news(_record: Record | None, progress: Progress) -> None:
+    if progress.is_news:
+        print(f"  {progress.doing}", file=sys.stderr)
 
 
 def shorten(record: Record) -> dict[str, Any]:

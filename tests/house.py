@@ -150,6 +150,13 @@ class House:
             said += letter
         self._said[process.pid] = said.decode()
 
+    def wait_for_processes(self, count: int) -> None:
+        """Wait until this many processes of the house run, as when its last heat is under way."""
+        deadline = time.monotonic() + 30
+        while len(self.processes()) < count:
+            assert time.monotonic() < deadline, f"{len(self.processes())} of {count} processes"
+            time.sleep(0.02)
+
     def finish(self, process: subprocess.Popen[str]) -> Answer:
         """Wait for a command's end; one that does not come to an end is ended here."""
         try:

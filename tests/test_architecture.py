@@ -70,7 +70,7 @@ PARTS = {
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
     "checkup": "diagnosis",
-    "page": "figures", "others_page": "pages", "command": "cli", "call": "library",
+    "page": "figures", "live": "figures", "others_page": "pages", "command": "cli", "call": "library",
 }  # fmt: skip
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {

@@ -21,6 +21,7 @@ from laptime.model.ask import Ask, MadeSet
 from laptime.model.installation import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
+from laptime.model.progress import Progress
 from laptime.model.protocol import Consent, FullPlan, InferPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record
@@ -41,7 +42,7 @@ from laptime.store.files import drop_all, place_trace
 from laptime.workloads import CATALOGUE, find_workload
 
 T = TypeVar("T")
-Show = Callable[[Record | None, str], None]
+Show = Callable[[Record | None, Progress], None]
 Tell = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
 
@@ -57,14 +58,16 @@ def answer(
 ) -> Record:
     """Run a question, prepared as the table says or by `prepare`, and return its record, saved after every process.
 
-    `show` is called with a note and the record, or None before there is one, `tell` with each moment of a whole
+    `show` is called with how far it is and the record, or None before there is one, `tell` with each moment of a whole
     training. A StoreError of a result is passed to `warn` and the work goes on; without `warn` it is raised at once.
     """
     began = dt.datetime.now(dt.UTC)
     services = _open_services(
         files.new_id(began, random.Random()), began.isoformat(timespec="seconds"), show=show, tell=tell, warn=warn
     )
-    with _prepared(find_question(question), ask, prepare, partial(services.show, None)) as prepared:
+    with _prepared(
+        find_question(question), ask, prepare, lambda doing: services.show(None, Progress(doing))
+    ) as prepared:
         return _run(find_question(question), prepared, services)
 
 
@@ -151,6 +154,7 @@ def _open_services(
         show=show or _say_nothing,
         tell=tell or _say_nothing,
         peaks=references.load_peaks,
+        is_watched=show is not None,
     )
 
 

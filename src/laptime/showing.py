@@ -23,12 +23,14 @@ from laptime.model.figure import Report
 from laptime.model.installation import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
+from laptime.model.progress import Progress
 from laptime.model.protocol import FullPlan, InferPlan, Moment
 from laptime.model.questions import find_question
 from laptime.model.record import FileCheck, Imported, Record, RecordRow
 from laptime.pages import listing, workloads
 from laptime.pages.footnotes import distrust
 from laptime.pages.listing import repeat_words
+from laptime.pages.live import live_page, progress_line
 from laptime.pages.page import PageParts, View, render_fields
 from laptime.pages.words import chips_words, short_name, trained_words
 from laptime.questions.compare import page as compare_page
@@ -44,7 +46,7 @@ from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.catalogue import list_layers
 
-__all__ = ["FORMATS", "Made", "View", "format_of", "moment_words", "step_words"]
+__all__ = ["FORMATS", "Made", "View", "format_of", "moment_words", "progress_line", "step_words"]
 
 Parameters = ParamSpec("Parameters")
 Shown = TypeVar("Shown")
@@ -172,16 +174,18 @@ def as_charts(record: Record, width: int, *, blocks: bool) -> str:
 
 
 @in_words
-def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
-    """Return the lines that a terminal shows while a question runs."""
-    lines: list[str] = find_question(record.question).part("live")(record, note, width, color=color)
+def live_lines(record: Record | None, progress: Progress, view: View) -> list[str]:
+    """Return the lines that a terminal shows while a question runs; before there is a record, what is done."""
+    if record is None:
+        return live_page("", progress, (), view)
+    lines: list[str] = find_question(record.question).part("live")(record, progress, view)
     return lines
 
 
 @in_words
-def lap_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
+def lap_lines(moment: Moment, view: View) -> list[str]:
     """Return the lines that a terminal shows while a lap runs."""
-    return laps.live_lines(moment, width, color=color, blocks=blocks)
+    return laps.live_lines(moment, view)
 
 
 @in_words

@@ -18,6 +18,7 @@ from laptime import showing
 from laptime.cli.printing import printable, printable_json
 from laptime.model.ask import MadeSet
 from laptime.model.missing import Missing
+from laptime.model.progress import Progress
 from laptime.model.protocol import Moment
 from laptime.store import decode
 from laptime.store.index import row_of, unreadable_row
@@ -75,8 +76,10 @@ def test_json_keeps_every_string_and_steers_nothing(name):
 def test_a_live_table_steers_nothing(name):
     """With our colours and without."""
     for color in (False, True):
-        table = showing.live_lines(planted_record(name), ESCAPE, 100, color=color)
-        lap = showing.lap_lines(Moment(ESCAPE, 1, ESCAPE, 3), 100, color=color)
+        view = showing.View(100, color=color)
+        progress = Progress(ESCAPE, 1.0, 2.0, lanes={"fake/cpu" + ESCAPE: ESCAPE}, notes=(ESCAPE,))
+        table = showing.live_lines(planted_record(name), progress, view)
+        lap = showing.lap_lines(Moment(ESCAPE, 1, ESCAPE, 3), view)
         assert_harmless("\n".join([*table, *lap]), color=color)
 
 

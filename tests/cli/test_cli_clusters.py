@@ -65,7 +65,7 @@ def test_a_race_in_jobs_that_is_ended_leaves_nothing(house, sent, code):
     house.script(HANGS)
     words = ("race", "cifar-cnn", "fake/cpu", "--heats", "1", "--on", "slurm:local")
     race = house.start(*words, env={"TMPDIR": str(house.folder)}, warnings="ignore")
-    house.read_until(race, "heat 1 of")
+    house.read_until(race, "round 1 of")
     race.send_signal(sent)
     assert house.finish(race).code == code
     assert house.is_empty_within(10)

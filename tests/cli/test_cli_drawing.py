@@ -33,15 +33,21 @@ class Screen:
             if part.endswith("A") and part.startswith("\x1b"):
                 self.at -= int(part[2:-1])
                 assert self.at >= 0
-            elif part == "\x1b[J":
-                self.rows[self.at :] = [""]
+            elif part == "\x1b[K":
+                self.rows[self.at] = ""
             elif part == "\n":
                 self.at += 1
                 self.rows += [""] * (self.at >= len(self.rows))
             elif part != "\r":
                 for start in range(0, len(part), self.width):
                     self.at += start > 0
-                    self.rows[self.at :] = [part[start : start + self.width], ""]
+                    self.rows[self.at] = part[start : start + self.width]
+                    self.rows += [""] * (self.at + 1 == len(self.rows))
+
+    def shown(self):
+        """Return the rows down to that of the cursor; those below it have to be empty."""
+        assert not any(self.rows[self.at :])
+        return self.rows[: self.at + 1]
 
     def narrow(self, width):
         """Break every row again, as terminals do when their window becomes narrower."""
@@ -68,10 +74,10 @@ def test_each_drawing_takes_the_place_of_the_last(live):
     screen.write("before\n")
     for lines in (["one", "two"], ["three"], ["four", "five", "six"]):
         view.draw(lines)
-        assert screen.rows == ["before", *lines, ""]
+        assert screen.shown() == ["before", *lines, ""]
     view.erase()
     view.erase()
-    assert screen.rows == ["before", ""]
+    assert screen.shown() == ["before", ""]
 
 
 def test_a_window_that_became_narrower_leaves_nothing_behind(live, monkeypatch):
@@ -83,14 +89,24 @@ def test_a_window_that_became_narrower_leaves_nothing_behind(live, monkeypatch):
     monkeypatch.setenv("COLUMNS", "10")
     assert screen.rows == ["before", "0123456789", "abcde", "short", ""]
     view.draw(["new"])
-    assert screen.rows == ["before", "new", ""]
+    assert screen.shown() == ["before", "new", ""]
 
 
-def test_what_is_taller_than_the_terminal_keeps_its_last_lines(live):
-    """The line of what is done now is the last one."""
+def test_what_is_taller_than_the_terminal_keeps_its_first_and_its_last_line(live):
+    """How far it is and its notes; two rows of the screen stay free."""
     view, screen = live
     view.draw([str(number) for number in range(9)])
-    assert screen.rows == ["4", "5", "6", "7", "8", ""]
+    assert screen.shown() == ["0", "1", "2", "8", ""]
+
+
+def test_a_window_that_became_lower_is_erased_as_far_as_it_is_there(live, monkeypatch):
+    """The terminal has moved the first lines into its history; nothing above the screen is touched."""
+    view, screen = live
+    view.draw(["1", "2", "3", "4"])
+    screen.rows, screen.at = ["3", "4", ""], 2
+    monkeypatch.setenv("LINES", "3")
+    view.erase()
+    assert screen.shown() == [""]
 
 
 def test_a_wide_line_is_counted_by_the_rows_it_takes(live):
@@ -98,11 +114,11 @@ def test_a_wide_line_is_counted_by_the_rows_it_takes(live):
     view, screen = live
     view.draw(["a" * 45, "now"])
     view.draw(["now"])
-    assert screen.rows == ["now", ""]
+    assert screen.shown() == ["now", ""]
 
 
 def test_no_name_steers_the_drawing(live):
     """A name from outside is text."""
     view, screen = live
     view.draw(["\x1b[3Aup"])
-    assert screen.rows == ["\\x1b[3Aup", ""]
+    assert screen.shown() == ["\\x1b[3Aup", ""]

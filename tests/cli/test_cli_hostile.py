@@ -125,7 +125,8 @@ def test_a_race_is_running_only_while_its_process_is(house):
     """Whether by show, by list or as JSON; the number of a process that is gone may be another's by then."""
     house.script('["fake/*"]\nfail = { how = "hang", phase = "build", heat = 3 }\n')
     process = house.start("race", "fake/cpu", "fake/cpu/best", "--heats", "2")
-    house.read_until(process, "heat 4 of at most 4")
+    house.read_until(process, "round 2 of 2")
+    house.wait_for_processes(5)
     time.sleep(0.2)
     assert [row["status"] for row in house.run("list", "--json").json] == ["running"]
     process.send_signal(signal.SIGKILL)

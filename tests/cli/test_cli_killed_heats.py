@@ -105,14 +105,14 @@ def test_a_winner_that_is_killed_in_its_fresh_heats_is_not_confirmed(house, monk
         monkeypatch.setenv(name, value)
     house.script('["fake/*"]\ncompute_ms = 40.0\nspread = 0.004\ngains = { "malloc=keep" = 1.5 }\n')
     monkeypatch.setenv("LAPTIME_FAKE", house.fake)
-    noted: list[str] = []
+    seen: list[str] = []
     others = psutil.Process().children(recursive=True)
 
-    def kill_the_heats(_record, note):
+    def kill_the_heats(_record, progress):
         """From the second fresh heat of the lane as asked on: its duet is alive."""
-        noted.append(note)
-        begun = noted[noted.index(FRESH) :] if FRESH in noted else []
-        if sum("as-written" in each for each in begun) == 2:
+        seen.append(progress.doing)
+        fresh = dict.fromkeys(seen[seen.index(FRESH) + 1 :]) if FRESH in seen else {}
+        if len(fresh) == 2 and progress.lanes.get("fake/cpu/as-written") == "builds":
             for each in {*psutil.Process().children(recursive=True)}.difference(others):
                 with suppress(psutil.Error):
                     each.send_signal(signal.SIGKILL)

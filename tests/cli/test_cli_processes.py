@@ -62,7 +62,7 @@ def test_a_killed_parent_leaves_no_daemon(house):
     """The guardian notices that the parent is gone."""
     (house.folder / "mine.py").write_text(DAEMON_AND_CHATTER)
     process = house.start("race", "mine.py:training", "python/cpu", "--heats", "1", "--budget", "60s")
-    house.read_until(process, "heat 1 of at most 1")
+    house.read_until(process, "round 1 of 1")
     process.kill()
     house.finish(process)
     deadline = time.monotonic() + 5

@@ -147,12 +147,10 @@ def test_a_race_ends_with_its_answer_and_tells_its_heats_on_stderr(house, tmp_pa
     assert whole[-1] == f"Saved as {record.stem}; laptime show {record.stem}"
     assert [line.split(";")[0] for line in answer.err.splitlines()] == [
         "computing the float64 reference of the proof, once",
-        "heat 1 of at most 4: fake/cpu/as-written",
-        "heat 2 of at most 4: fake/cpu/best",
-        "heat 3 of at most 4: fake/cpu/as-written",
-        "heat 4 of at most 4: fake/cpu/best",
+        "round 1 of 2",
+        "round 2 of 2",
     ]
-    assert "heat 1" not in answer.out
+    assert "round 1" not in answer.out
 
 
 def test_a_quiet_race_says_nothing_on_the_way(house):

@@ -62,7 +62,7 @@ def words_of(text):
 
 def swept(house, script, *words, budget="40s"):
     house.script(script)
-    answer = house.done("sweep", "cifar-mlp", *words, "--budget", budget, "-q")
+    answer = house.done("sweep", "cifar-mlp", *words, "--budget", budget)
     return answer, house.kept()["answer"]["sweep"]
 
 
@@ -98,6 +98,10 @@ def test_a_planted_crossover_the_largest_batch_and_an_empty_step_are_found(house
 def test_a_crossover_of_one_heat_each_is_no_more_than_likely(house):
     """In no time every cell has one heat, which has no interval: it is not said as if it were sure."""
     answer, sweep = swept(house, TWO_DEVICES, "fake/cpu", "fake/cuda", "--batch", "1..64", budget="1s")
+    cells = [line.split(";")[0] for line in answer.err.splitlines() if line.startswith("cell ")]
+    batches = enumerate((1, 2, 4, 8, 16, 32, 64), 1)
+    assert cells == [f"cell {number} of 7: batch {batch}" for number, batch in batches], "a line a cell"
+    assert len(answer.err.splitlines()) <= 1 + len(cells)
     assert sweep["crossovers"][0]["at"]["low"] == {"missing": "one round alone gives no interval"}
     page = words_of(answer.out)
     assert "fake/cuda:0 may overtake fake/cpu at batch about 7" in page

@@ -52,6 +52,7 @@ def on_screen(house):
     return run
 
 
+@pytest.mark.long
 def test_a_table_on_a_terminal_is_coloured_and_a_quiet_race_draws_nothing(on_screen):
     """The factor is coloured; next to the table nothing is drawn, not even where stderr is a terminal too."""
     beside = Screen()
@@ -84,11 +85,11 @@ def test_json_is_never_coloured(on_screen):
 def test_a_live_table_is_drawn_on_stderr_and_leaves_stdout_alone(on_screen):
     """It shows the running heat, and is gone when the table comes."""
     seen, answer = on_screen("stderr")
-    assert "heat 1 of at most 2" in seen
+    assert "round 1 of 1" in seen
     assert ESCAPE in seen
     assert ESCAPE not in answer.out
     assert answer.out.startswith("cifar-cnn on ")
-    assert "heat 1" not in answer.out
+    assert "round 1" not in answer.out
 
 
 def test_off_a_terminal_nothing_is_animated(house):

@@ -70,7 +70,7 @@ def test_what_a_child_started_does_not_outlive_a_killed_parent(tidy_house):
     house = tidy_house
     (house.folder / "mine.py").write_text(MINE)
     process = house.start("race", "mine.py:training", "python/cpu", "--heats", "1")
-    house.read_until(process, "heat 1 of at most 1")
+    house.read_until(process, "round 1 of 1")
     deadline = time.monotonic() + 30
     while not any(each.name() == "sleep" for each in house.processes()):
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""A column is added from outside by one row: it is on the race's page, in its live view, and leaves a narrow page."""
+"""A column is added from outside by one row: it is on the race's page, and leaves a narrow one."""
 
 from __future__ import annotations
 
@@ -35,14 +35,6 @@ def test_the_page_has_the_column():
     for lane in record.lanes:
         name = lane.name.removesuffix("/as-written")
         assert row_of(lines[3:], name).split()[-1] == count_windows(lane, record)
-
-
-def test_the_live_view_has_the_column():
-    """The same row, without a second table."""
-    record = two_lanes()
-    lines = showing.live_lines(record, "timing", 200)
-    assert lines[1].endswith("windows")
-    assert row_of(lines[2:], "torch/cpu ").split()[-1] == count_windows(record.lanes[0], record)
 
 
 def test_a_narrow_page_does_without_it():

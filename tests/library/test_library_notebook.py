@@ -106,12 +106,10 @@ def test_a_notebook_shows_the_live_table_of_the_command(raced):
     """In one display that is updated, as a block in which every letter has its place. Nothing is left of it."""
     begin, *states, end = raced["displays"]
     assert begin == end == {"text/plain": "", "text/html": ""}
-    (table, *_) = [each for each in states if "heat 1 of at most 1" in each["text/plain"]]
-    subject, head, lane, note = table["text/plain"].splitlines()
-    assert "training" in subject
-    assert head.split()[0] == "lane"
+    (table, *_) = [each for each in states if "round 1 of 1" in each["text/plain"]]
+    head, lane = table["text/plain"].splitlines()
+    assert "training" in head
     assert lane.split()[0] == "python/cpu"
-    assert note.startswith("heat 1 of at most 1")
     assert table["text/html"].startswith("<pre ")
     assert f"{head}\n{lane}" in html.unescape(table["text/html"])
     assert (raced["left"], raced["shown"]) == ([""], "")

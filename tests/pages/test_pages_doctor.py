@@ -28,7 +28,7 @@ AROUND = Problem("the host", "shared memory", "/dev/shm holds 64 MB", "docker ru
 ILL = Checkup(MACHINE, (RIGHT, UNKNOWN, FAILED), (UNUSED,), (AROUND,))
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_page_names_causes_and_commands(width):
     assert_agreed("doctor", width, render_checkup(ILL, width, color=False))
 

@@ -72,7 +72,7 @@ def told(page, name):
     return line.strip().removeprefix(name).strip()
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_block_is_as_it_was_agreed(name, width):
     """It changes only on purpose; LAPTIME_REGOLD=1 writes it again."""

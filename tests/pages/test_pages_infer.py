@@ -12,6 +12,8 @@ from infer_records import SHOWN, broken, two_lanes
 from shown import in_details
 
 from golden import assert_agreed
+from laptime.model.progress import Progress
+from laptime.pages.page import View
 from laptime.questions.infer import page as infer
 from laptime.questions.infer.page import live_lines
 from laptime.store.index import row_of
@@ -21,7 +23,7 @@ from laptime.visible import cells_wide
 render = in_details(infer.render)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A report changes only on purpose."""
@@ -68,6 +70,8 @@ def test_a_list_names_the_lane_that_answers_soonest():
 
 def test_the_live_table_shows_calls_and_what_is_done():
     """As far as they are known."""
-    page = "\n".join(live_lines(two_lanes(), "heat 4 of at most 6", 100))
-    for words in ("torch/cpu/best", "86.2 ms", "1.90x faster", "heat 4 of at most 6"):
+    now = Progress("round 2 of at most 3", 24.0, 36.0, lanes={"torch/cpu/best": "batches of 8"})
+    page = "\n".join(live_lines(two_lanes(), now, View(100)))
+    for words in ("torch/cpu/best", "86.2 ms", "batches of 8", "round 2 of at most 3", "24 s, at most 36 s more"):
         assert words in page
+    assert "1.90x" not in page, "rounds to come may withdraw a factor"

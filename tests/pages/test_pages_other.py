@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -31,17 +32,24 @@ from laptime.model.installation import install_command
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.process import Settings
+from laptime.model.progress import Progress
+from laptime.model.questions import RaceAnswer
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
 from laptime.pages.listing import render_plan, render_records, render_workloads
+from laptime.pages.page import View
 from laptime.questions.doctor.page import render_devices
 from laptime.questions.race import page as race
-from laptime.questions.race.page import live_lines
+from laptime.questions.race.live import live_lines
 from laptime.showing import indented
 from laptime.visible import cells_wide
 
+NOW = Progress(
+    "round 3 of at most 8", 24.0, 36.0, lanes={"torch/cpu/best": "turn 3 of 4"}, notes=("quiet: 22 of 24 turns",)
+)
 
-def shown(made, note, width=100):
-    return "\n".join(live_lines(made, note, width))
+
+def shown(made, now=NOW, width=100):
+    return "\n".join(live_lines(made, now, View(width)))
 
 
 def running():
@@ -50,46 +58,68 @@ def running():
     return record((FIRST, BEST, killed, waiting), (FASTER,), status="running")
 
 
-def test_the_live_table_shows_what_is_known_so_far():
-    """A race that runs shows its heats, its factor, its failures, and what it does now."""
-    lines = shown(running(), "heat 3 of 6: torch/cpu/best  timing").splitlines()
-    assert lines[0].startswith("cifar-cnn  1,337,002 parameters")
-    assert lines[1].split() == ["lane", "heats", "a", "lap", "step", "images/s", "against", "first"]
-    assert lines[3].split() == [
-        "torch/cpu/best",
-        "5",
-        "31.0",
-        "s",
-        "±3",
-        "%",
-        "62.0",
-        "ms",
-        "±3",
-        "%",
-        "1,613",
-        "1.49x",
-        "faster",
-        "(1.38-1.61)",
-    ]
-    assert lines[4].split() == ["torch/cuda:0/best", "0", "-", "-", "-", "DNF", "in", "warm-up"]
-    assert lines[5].split() == ["torch/cpu/threads=1", "0", "-", "-", "-", "-"]
-    assert lines[-1].rstrip() == "heat 3 of 6: torch/cpu/best  timing"
+def test_the_display_shows_what_is_known_so_far():
+    """The bar of the time, each lane's step as on the page, the factor of the last look, failures, and what runs."""
+    head, first, best, killed, waiting, note = shown(running()).splitlines()
+    assert re.fullmatch(r"cifar-cnn   round 3 of at most 8   ━+─+  24 s, at most 36 s more", head)
+    assert (head.count("━"), head.count("─")) == (16, 24), "24 of 60 s, in 40 columns"
+    assert re.fullmatch(r"  torch/cpu +█+ +92\.2 ms a step", first)
+    assert re.fullmatch(r"  torch/cpu/best +█+[▏▎▍▌▋▊▉]? +62\.0 ms +1\.49x \(1\.38-1\.61\) +turn 3 of 4", best)
+    assert killed.split() == ["torch/cuda:0/best", "DNF", "in", "warm-up"]
+    assert waiting.split() == ["torch/cpu/threads=1"]
+    assert note == "  quiet: 22 of 24 turns"
+    assert "faster" not in shown(running())
+
+
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_before_the_first_look_the_display_has_no_factor(pairs):
+    """What two rounds seem to show is often withdrawn by the third."""
+    made = replace(running(), answer=RaceAnswer((replace(FASTER, pairs=pairs),)))
+    assert "1.49" not in shown(made)
+    assert "1.49" in shown(running())
+
+
+def test_of_many_lanes_the_display_shows_those_that_run():
+    """A search tries dozens; a new one has no figures yet."""
+    lanes = tuple(replace(BEST, name=f"torch/cpu/threads={number}") for number in range(1, 14))
+    now = replace(NOW, lanes={"torch/cpu/threads=3": "done", "torch/cpu/threads=14": "builds"})
+    _, known, fresh, _ = shown(record((FIRST, *lanes), (), status="running"), now).splitlines()
+    assert known.split()[0] == "torch/cpu/threads=3"
+    assert fresh.split() == ["torch/cpu/threads=14", "builds"]
 
 
 def test_the_live_table_takes_brackets_for_brackets():
     """A user's name or message is no markup."""
     made = replace(running(), workload=replace(WORKLOAD, name="[red]my.py", items="[b]s"))
-    page = shown(made, "[bold]now[/bold]")
-    assert all(text in page for text in ("[red]my.py", "[bold]now[/bold]", "[b]s/s"))
+    page = shown(made, replace(NOW, doing="[bold]now[/bold]"))
+    assert all(text in page for text in ("[red]my.py", "[bold]now[/bold]"))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_live_table_cuts_no_figure(width):
     """Where no table fits there are sentences, with every figure in them."""
-    page = shown(running(), "now", width)
+    page = shown(running(), width=width)
     assert "…" not in page
-    assert "92.2 ms ±9 %" in page
+    for figure in (
+        "92.2 ms",
+        "62.0 ms",
+        "1.49x (1.38-1.61)",
+        "turn 3 of 4",
+        "24 s, at most 36 s more",
+        "22 of 24 turns",
+    ):
+        assert figure in page
     assert max(map(cells_wide, page.splitlines())) <= width
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_no_line_of_the_display_is_wider_than_the_terminal(blocks):
+    """Nor has it a letter that a terminal of ASCII lacks; on the narrowest, no figure is cut either."""
+    for width in range(24, 140):
+        lines = live_lines(running(), NOW, View(width, blocks=blocks))
+        assert max(map(cells_wide, lines)) <= width, width
+        assert blocks or "\n".join(lines).isascii()
+        assert "62.0 ms" in "\n".join(lines)
 
 
 def test_json_is_the_same_value_laid_out():
@@ -257,10 +287,12 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from records import two_lanes
 from laptime.pages import listing
+from laptime.model.progress import Progress
 from laptime.questions.race import page as race
+from laptime.questions.race.live import live_lines
 from laptime.pages.page import View
 print(race.render(two_lanes(), View(80)))
-race.live_lines(two_lanes(), "now", 80)
+live_lines(two_lanes(), Progress("now"), View(80))
 assert not FRAMEWORKS & sys.modules.keys()
 """
 

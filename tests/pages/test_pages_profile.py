@@ -69,7 +69,7 @@ def page_of(**changes: object):
     return record(lanes, question="profile", elapsed_s=34.0, **changes)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_page_of_profiles(width):
     """Fifteen operators a lane, as they were agreed on; nothing is wider than the page but a trace's name."""
     page = in_details(profile.render)(page_of(), width)
@@ -77,7 +77,7 @@ def test_the_page_of_profiles(width):
     assert_agreed("profile", width, page)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_race_has_its_profiles_below(width):
     """Five operators a lane, after all that the race itself says."""
     lanes = (lane(NAMES[0], 172.4, profile=CPU), lane(NAMES[1], 5.2, profile=CARD))

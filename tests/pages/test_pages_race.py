@@ -45,7 +45,7 @@ ANSI = re.compile(r"\x1b\[\d+m")
 FIGURES = re.compile(r"\d[\d.,]* (?:ms|µs|s|min|h|GB|%)|\([\d.,]+-[\d.,]+\)|\d+e-\d+")
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A report changes only on purpose."""

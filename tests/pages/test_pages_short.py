@@ -42,7 +42,7 @@ def page(name: str, width: int = 100, **how: bool) -> str:
     return module.render(make(), View(width, **how))
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", PAGES)
 def test_a_short_page_is_as_it_was_agreed(name, width):
     """A page changes only on purpose."""

@@ -19,7 +19,7 @@ from laptime.showing import report_of
 details = in_details(sweep.render)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", sweep_records.SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     assert_agreed(f"sweep-{name}", width, details(sweep_records.SHOWN[name](), width))

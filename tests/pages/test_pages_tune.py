@@ -25,7 +25,7 @@ def words_of(text):
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", tune_records.SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     assert_agreed(f"tune-{name}", width, details(tune_records.SHOWN[name](), width))

@@ -23,7 +23,7 @@ from laptime.showing import report_of
 details = in_details(watch.render)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", watch_records.SHOWN)
 def test_a_page_in_details_is_as_it_was_agreed(name, width):
     assert_agreed(f"watch-{name}", width, details(watch_records.SHOWN[name](), width))

@@ -57,13 +57,13 @@ def watched_answers():
     return replace(made, answer=replace(made.answer, lanes=lanes), ask=Ask(infer=True, rate_per_hour=3.6))
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_page_of_a_watched_training_is_the_one_agreed_on(width):
     """Energy of a lap and of the whole, and what both cost."""
     assert_agreed("full-watched", width, in_details(full.render)(watched_training(), width))
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_page_of_watched_answers_is_the_one_agreed_on(width):
     """Single calls, and the batch size at which most are answered."""
     assert_agreed("infer-watched", width, in_details(infer.render)(watched_answers(), width))
@@ -155,7 +155,7 @@ def bare():
     return replace(MACHINE, frameworks=(torch,), absent=absent, use=use, surroundings=HostEnvironment())
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize(("name", "make"), [("cards", equipped), ("bare", bare)])
 def test_the_page_of_devices_is_the_one_agreed_on(name, make, width):
     page = render_devices(make(), width)

@@ -24,7 +24,7 @@ from laptime.visible import cells_wide
 render = in_details(why.render)
 
 
-@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_as_it_was_agreed_on(name, width):
     assert_agreed(f"why-{name}", width, render(SHOWN[name](), width))

@@ -21,7 +21,7 @@ def page_of(name, width, **changes):
     return render_workload(replace(workload, **changes), list_layers(workload), width)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_a_page_is_as_it_was_agreed(name, width):
     """A page changes only on purpose; LAPTIME_REGOLD=1 writes it again."""

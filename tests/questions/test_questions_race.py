@@ -12,12 +12,14 @@ from laptime.errors import SensorError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.missing import Missing
+from laptime.model.progress import Progress
 from laptime.model.questions import find_question
 from laptime.model.record import Record
 from laptime.planner import make_plan
 from laptime.questions.asking import Prepared
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
+from laptime.questions.race.run import Race
 from laptime.questions.subject import find_subject
 from laptime.sensors.amd import AmdSensor
 from laptime.sensors.apple import AppleSensor
@@ -47,7 +49,7 @@ class World:
     def __init__(self) -> None:
         self.journal: list[Record] = []
         self.references = {}
-        self.notes: list[str] = []
+        self.notes: list[Progress] = []
         self.stop_after = 1_000
 
     def race(self, *lanes: str, what: str = "cifar-cnn", script: str = "1", **asked: object) -> Record:
@@ -63,7 +65,7 @@ class World:
                 self.references.get, lambda reference: self.references.update({reference.key: reference})
             ),
             checkpoints=CheckpointFiles(Path, Path.unlink),
-            show=lambda record, note: self.notes.append(note),
+            show=lambda _record, progress: self.notes.append(progress),
             tell=lambda _moment: None,
             place_trace=Path,
         )
@@ -98,8 +100,8 @@ def orders(record):
 def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
     """The heats of a round take turns, A B, B A, A B: whatever drifts meets both lanes alike.
 
-    Each entry of the journal has one heat more than the one before, the last is the finished record. Progress is shown
-    once a heat, while the child builds; it names the heat, the lane and, once a round has shown it, the end.
+    Each entry of the journal has one heat more than the one before, the last is the finished record. Each round
+    is news, and names itself and, once a round has shown it, the end.
     """
     record = world.race("fake/cpu", "fake/cpu/best", heats=4, budget_s=9.0)
     assert orders(record) == [[0, 2, 4, 6], [1, 3, 5, 7]]
@@ -107,26 +109,40 @@ def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
     assert [sum(len(lane.heats) for lane in each.lanes) for each in world.journal] == [*range(1, 9), 8]
     assert [each.status for each in world.journal] == ["running"] * 8 + ["finished"]
     assert world.journal[-1] == record
-    turns = ("as-written", "best") * 4
-    assert [note.split(";")[0] for note in world.notes] == [
-        f"heat {number} of at most 8: fake/cpu/{lane}" for number, lane in enumerate(turns, 1)
-    ]
-    assert [re.sub("[0-9.]+", "N", note.split("; ")[1]) for note in world.notes] == [
-        *["N s of the budget are left"] * 2,
-        *["the race ends in about N s"] * 6,
-    ]
+    news = [each for each in world.notes if each.is_news]
+    assert [each.doing for each in news] == [f"round {number} of 4" for number in range(1, 5)]
+    assert [each.left_s is None for each in news] == [True, False, False, False]
+    assert [each.elapsed_s for each in world.notes] == sorted(each.elapsed_s for each in world.notes)
+
+
+def test_progress_names_what_each_lane_does_and_draws_no_conclusion(world, monkeypatch):
+    """A heat builds, is proven, takes its turns and is done; only the first heat of a lane is proven."""
+    reduced, reduce = [], Race.reduce
+    monkeypatch.setattr(Race, "reduce", lambda race, status: reduced.append(status) or reduce(race, status))
+    world.race("fake/cpu", "fake/cpu/best", heats=2)
+    assert len(reduced) <= len(world.journal) + 1, "what is shown is of the saved record: nothing is computed for it"
+    assert len(world.notes) > 2 * len(reduced)
+    rounds = [[each for each in world.notes if each.doing == f"round {number} of 2"] for number in (1, 2)]
+    seen = [[each.lanes["fake/cpu/best"] for each in shown] for shown in rounds]
+    first, second = (list(dict.fromkeys(each)) for each in seen)
+    assert first[0] == second[0] == "waits"
+    assert [each for each in first if each in {"builds", "is proven", "turn 1"}] == ["builds", "is proven", "turn 1"]
+    assert [each for each in second if each in {"builds", "is proven", "turn 1"}] == ["builds", "turn 1"]
+    assert first[-1] == second[-1] == "done"
+    assert any(re.fullmatch(r"turn 2 of \d+", each) for each in first)
+    assert any(each.notes and re.fullmatch(r"quiet: \d+ of \d+ turns", each.notes[0]) for each in rounds[0])
 
 
 def test_a_budget_that_surely_has_no_room_for_an_interval_is_said_before_anything_is_measured(world):
     """Two lanes are timed for a second each in each of three rounds."""
     world.race("fake/cpu", "fake/cpu/best", budget_s=1.0)
-    first, *others = world.notes
+    first, *others = [each.doing for each in world.notes]
     assert re.fullmatch(
         r"a budget of 1 s is short: to start takes about \d s, and the 3 rounds that an interval needs are timed for "
         r"6 s; with fewer there is no interval\. Try --budget 1[2-9]s",
         first,
     )
-    assert all(note.startswith("heat ") for note in others)
+    assert all(each.startswith("round ") for each in others)
 
 
 def test_a_lane_is_proven_once_and_its_later_heats_repeat_its_first_losses(world):
@@ -202,10 +218,10 @@ def test_the_reference_is_computed_once_and_kept():
     """The second race of the same work finds it; another seed is another work."""
     world = World()
     first = world.race("fake/cpu", heats=1)
-    assert "computing the float64 reference of the proof, once" in world.notes
+    assert "computing the float64 reference of the proof, once" in [each.doing for each in world.notes]
     world.notes.clear()
     assert world.race("fake/cpu/best", heats=1).reference == first.reference
-    assert [note for note in world.notes if "reference" in note] == []
+    assert [each for each in world.notes if "reference" in each.doing] == []
     world.race("fake/cpu", heats=1, seed=1)
     assert len(world.references) == 2
 

@@ -47,6 +47,14 @@ def pair(tmp_path):
         each.abandon()
 
 
+def test_what_is_shown_between_turns_is_shown_while_all_are_stopped(pair):
+    """With the number of the next turn, and how many there will be."""
+    seen = []
+    play_turns(pair, IN_TURNS, told=lambda turn, of: seen.append((turn, of, [statuses(each) for each in pair])))
+    stopped = [{psutil.STATUS_STOPPED}] * 2
+    assert seen == [(turn, 4, stopped) for turn in (2, 3, 4)]
+
+
 def test_all_but_the_one_that_plays_are_stopped(pair, monkeypatch):
     """Seen from outside, at each message of the one that plays; then both do what comes after their windows."""
     seen = []

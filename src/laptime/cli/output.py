@@ -15,13 +15,14 @@ from typing import Self
 from laptime import showing
 from laptime.cli.printing import MESSAGES, emit, printable, say, spelt
 from laptime.errors import RecordError
+from laptime.model.progress import Progress
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
 from laptime.visible import cells_wide, visible
 
 WIDTH_OFF_TERMINAL = 100
-BLOCKS = "█▓▒░▚"
-UP, ERASE_BELOW = "\x1b[{}A", "\r\x1b[J"
+BLOCKS = "█▓▒░▚━─"
+UP, ERASE_ROW = "\x1b[{}A", "\r\x1b[K"
 
 
 MOST_DIGITS = 5  # of a width
@@ -30,7 +31,7 @@ SILENT_LEAST_S, SILENT_MOST_S = 5.0, 60.0  # between signs of life where there i
 
 def page_width() -> int:
     """Return the terminal's width, or a width that reads well in a file. COLUMNS overrides both."""
-    return _asked_for("COLUMNS") or (shutil.get_terminal_size().columns if _is_terminal() else WIDTH_OFF_TERMINAL)
+    return _asked_for("COLUMNS") or (shutil.get_terminal_size().columns if is_terminal() else WIDTH_OFF_TERMINAL)
 
 
 def message_width() -> int:
@@ -39,7 +40,7 @@ def message_width() -> int:
 
 
 def may_colour() -> bool:
-    return _is_terminal() and _knows_colours()
+    return is_terminal() and _knows_colours()
 
 
 def may_draw(encoding: str | None = None) -> bool:
@@ -63,7 +64,7 @@ def emit_page(page: str, values: object, *, details: bool, color: bool = False) 
         emit(f"\n{showing.fields_as_text(values, page_width())}")
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -78,10 +79,11 @@ def _asked_for(name: str) -> int:
 
 
 class LiveView:
-    """Lines at the end of stderr's terminal that are redrawn in place.
+    """Lines at the end of stderr's terminal that are redrawn in place, and never fill its screen.
 
-    Each drawing is a single write: move up over the last lines, erase them, print the new ones. The cursor stays
-    visible and ends on a new line, so a killed process leaves the terminal intact.
+    Each drawing is a single write: move up over the last lines, erase them row by row, print the new ones. The cursor
+    stays visible and ends on a new line, so a killed process leaves the terminal intact. The screen is never erased as
+    a whole: tmux moves into its history what is erased from the first row on.
     """
 
     def __init__(self) -> None:
@@ -91,13 +93,16 @@ class LiveView:
     def width(self) -> int:
         return _asked_for("COLUMNS") or self._screen().columns
 
+    def view(self) -> showing.View:
+        return showing.View(self.width(), color=self.color, blocks=may_draw(MESSAGES.encoding))
+
     def draw(self, lines: Sequence[str]) -> None:
-        """Draw the last of the lines, as many as fit on the terminal."""
-        height = self._screen().lines - 1
+        """Draw the lines. Where the screen has no room for all, the first and the last one stay."""
+        room = self._screen().lines - 2
         sent = [spelt(printable(line, color=self.color), MESSAGES.encoding) for line in lines]
         wides = [cells_wide(visible(line)) for line in sent]
-        while len(sent) > 1 and self._rows(wides) > height:
-            del sent[0], wides[0]
+        while len(sent) > 1 and self._rows(wides) > room:
+            del sent[-2 if len(sent) > 2 else -1], wides[-2 if len(wides) > 2 else -1]
         MESSAGES.write(self._back() + "".join(f"{line}\n" for line in sent))
         self._drawn = wides
 
@@ -107,9 +112,14 @@ class LiveView:
             self._drawn = []
 
     def _back(self) -> str:
-        """Return what erases the last drawing. A terminal that became narrower has wrapped its lines."""
-        rows = self._rows(self._drawn)
-        return UP.format(rows) + ERASE_BELOW if rows else ""
+        """Return what erases the last drawing, and what the terminal echoed below it, such as ^C.
+
+        A terminal that became narrower has wrapped its lines; one that became lower has moved some of them away.
+        """
+        rows = min(self._rows(self._drawn), self._screen().lines - 1)
+        if not rows:
+            return ""
+        return ERASE_ROW + UP.format(rows) + f"{ERASE_ROW}\n" * rows + UP.format(rows)
 
     def _rows(self, wides: Sequence[int]) -> int:
         width = self._screen().columns
@@ -124,8 +134,8 @@ class LiveView:
         return shutil.get_terminal_size()
 
 
-class Progress:
-    """Progress: a live table on a terminal, one line per note elsewhere. It is drawn on news only, never by a timer.
+class Display:
+    """Progress: redrawn in place on a terminal, a line for what is news elsewhere. It is drawn when a question calls.
 
     Elsewhere, what a whole training does between its laps has a line after 5 s of silence, then ever more rarely.
     """
@@ -141,15 +151,13 @@ class Progress:
             self._live = LiveView()
         return self
 
-    def show(self, record: Record | None, note: str) -> None:
+    def show(self, record: Record | None, progress: Progress) -> None:
         live = self._live
-        if live is not None and record is None:
-            live.draw([note])
-        elif live is not None and record is not None:
-            self._draw(live, lambda: showing.live_lines(record, note, live.width(), color=live.color))
-        elif not self._quiet and note != self._last:
-            say(note)
-        self._last = note
+        if live is not None:
+            self._draw(live, lambda: showing.live_lines(record, progress, live.view()))
+        elif not self._quiet and progress.is_news and progress.doing != self._last:
+            self._last = progress.doing
+            say(showing.progress_line(progress))
 
     def tell(self, moment: Moment) -> None:
         """Show a moment of a whole training: a bar for the current lap, and a line for each finished lap."""
@@ -161,18 +169,20 @@ class Progress:
         if moment.lap is not None:
             live.erase()
             say(showing.moment_words(moment))
-        blocks = may_draw(MESSAGES.encoding)
-        self._draw(live, lambda: showing.lap_lines(moment, live.width(), color=live.color, blocks=blocks))
+            return
+        self._draw(live, lambda: showing.lap_lines(moment, live.view()))
 
     def _tell_line(self, moment: Moment) -> None:
         """Print a moment that is news, and any other as a sign of life after a silence."""
-        now_s = time.monotonic()
+        now_s, said = time.monotonic(), showing.step_words(moment)
+        if said == self._last:
+            return
         if not moment.is_news:
             if now_s - self._told_s < self._silent_s:
                 return
             self._silent_s = min(2 * self._silent_s, SILENT_MOST_S)
-        self._told_s = now_s
-        say(showing.step_words(moment))
+        self._told_s, self._last = now_s, said
+        say(said)
 
     def _draw(self, live: LiveView, make: Callable[[], Sequence[str]]) -> None:
         """Draw the progress. A table that cannot be made is left out, and the run goes on."""

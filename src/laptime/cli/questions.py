@@ -13,10 +13,11 @@ import click
 from laptime import api, showing
 from laptime.cli.asking import DRY_RUN, LANES, WHAT, make_ask, options_for, takes
 from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command
-from laptime.cli.output import Progress, emit_page, page_view, page_width
+from laptime.cli.output import Display, emit_page, page_view, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError
 from laptime.model.ask import Ask
+from laptime.model.progress import Progress
 from laptime.model.questions import QUESTIONS, SweepAnswer, TuneAnswer, WhyAnswer, find_question
 from laptime.model.record import Record
 
@@ -105,8 +106,9 @@ def with_progress(run: Callable[..., Record], *, quiet: bool) -> FinishedRecord:
         api.check_store()
     except StoreError as error:
         complain(error)
-    with Progress(quiet=quiet) as progress:
-        return FinishedRecord(run(show=progress.show, tell=progress.tell, warn=unsaved.append), unsaved)
+    with Display(quiet=quiet) as display:
+        display.show(None, Progress("finds what there is to train on", is_news=False))
+        return FinishedRecord(run(show=display.show, tell=display.tell, warn=unsaved.append), unsaved)
 
 
 def tell(answer: FinishedRecord, *, as_json: bool, details: bool) -> None:

@@ -16,11 +16,12 @@ from laptime import api, showing
 from laptime.cli.asking import FIELDS, OfKind
 from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_target, complete_what
 from laptime.cli.main import Command
-from laptime.cli.output import emit_page, may_draw, page_width
+from laptime.cli.output import Display, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
 from laptime.errors import UsageError
 from laptime.model.options import ITEMS, parse_items
+from laptime.model.progress import Progress
 from laptime.model.quantities import parse_duration
 from laptime.model.record import Selection
 
@@ -285,7 +286,8 @@ def list_sets(*, details: bool, as_json: bool) -> None:
 def make(*, what: str, items: int | None, as_json: bool) -> None:
     there = {each.name for each in api.made_data() if each.state == "whole"}
     began = time.monotonic()
-    made = api.make_data(what, items, say)
+    with Display(quiet=False) as display:
+        made = api.make_data(what, items, lambda doing: display.show(None, Progress(doing)))
     seconds = time.monotonic() - began
     was_there = made.name in there
     if as_json:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from laptime.drawing.rows import longest_of
 from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Plane, Report, Stack, Table, Turns
-from laptime.pages.layout import clean, wrap
+from laptime.pages.layout import clean, padded, wrap
 from laptime.pages.page import sparkline
 from laptime.questions.compare.page import plain
 from laptime.visible import as_cell, cells_wide, visible
@@ -186,7 +186,11 @@ def _rounds(turns: Turns, width: int, *, blocks: bool) -> list[str]:
     names = min(max(cells_wide(clean(label)) for label, _ in told), width // 3)
     room = max(width - names - 30, 8)
     low, high = min(values), max(values)
-    return [f"{_cut(clean(label), names)}  {_spark(each, low, high, room, blocks=blocks)}" for label, each in told]
+    return [
+        line
+        for label, each in told
+        for line in _named(clean(label), names, [_spark(each, low, high, room, blocks=blocks)], width)
+    ]
 
 
 def _parts_as_bars(stack: Stack) -> Bars:
@@ -207,13 +211,13 @@ def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
     names, room = min(names, width // 3), max(width // 3, 8)
     lines = []
     for bar in bars.bars:
-        name = _cut(clean(bar.label), names)
         if bar.value is None:
-            lines += wrap(f"{name}  {clean(bar.words)}", width - 2, "  ")
+            lines += wrap(f"{padded(clean(bar.label), names)}  {clean(bar.words)}", width - 2, "  ")
             continue
         filled = mark * max(1, round(room * bar.value / longest))
-        told = clean(bar.words) or f"{bar.value:.4g} {bars.unit}"
-        lines.append(f"{name}  {filled}{' ' * (room - len(filled))}  {_cut(told, width - names - room - 6, pad=False)}")
+        told = wrap(clean(bar.words) or f"{bar.value:.4g} {bars.unit}", width - names - room - 6)
+        drawn = [f"{filled.ljust(room)}  {told[0]}", *(" " * (room + 2) + each for each in told[1:])]
+        lines += _named(clean(bar.label), names, drawn, width)
     return lines
 
 
@@ -230,8 +234,11 @@ def _sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
     names = min(max(cells_wide(clean(label)) for label in drawn), width // 3)
     room = max(width - names - 30, 8)
     told = f"{low:.4g} to {high:.4g} {clean(plane.up.label)}, over {clean(plane.across.label)}"
-    named = [(_cut(clean(label), names), values) for label, values in drawn.items()]
-    lines = [f"{name}  {_spark(values, low, high, room, blocks=blocks)}" for name, values in named]
+    lines = [
+        line
+        for label, values in drawn.items()
+        for line in _named(clean(label), names, [_spark(values, low, high, room, blocks=blocks)], width)
+    ]
     return [*lines, *wrap(told, width - 2, "  ")]
 
 
@@ -243,9 +250,8 @@ def _spark(values: Sequence[float], low: float, high: float, room: int, *, block
     return sparkline([(each - low) / span for each in middles], blocks=blocks)
 
 
-def _cut(told: str, cells: int, *, pad: bool = True) -> str:
-    if cells_wide(told) > cells:
-        while told and cells_wide(told) > cells - 1:
-            told = told[:-1]
-        told += "~"
-    return told + " " * (cells - cells_wide(told)) if pad else told
+def _named(name: str, cells: int, lines: Sequence[str], width: int) -> list[str]:
+    """Put a name of at most N cells before the first of these lines, or a longer one on lines above them."""
+    if cells_wide(name) <= cells:
+        return [f"{padded(name if number == 0 else '', cells)}  {line}".rstrip() for number, line in enumerate(lines)]
+    return [*wrap(name, width - 2, "  "), *(f"{'':{cells}}  {line}".rstrip() for line in lines)]

@@ -23,6 +23,7 @@ from laptime import api, showing
 from laptime.disk import cache_folder, write_atomically
 from laptime.errors import LaptimeError, RecordError, StoreError, UsageError
 from laptime.library.cells import read_cells, without_failed, write_file
+from laptime.model.progress import Progress
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
 from laptime.visible import visible
@@ -106,8 +107,9 @@ class ProgressLine:
     def end(self) -> None:
         """Remove the last note, where it can be removed."""
 
-    def show(self, _record: Record | None, note: str) -> None:
-        self.write(note)
+    def show(self, _record: Record | None, progress: Progress) -> None:
+        if progress.is_news:
+            self.write(showing.progress_line(progress))
 
     def tell(self, moment: Moment) -> None:
         """Show a moment of a whole training."""
@@ -130,15 +132,15 @@ class NotebookTable(ProgressLine):
     def write(self, note: str) -> None:
         self._update(lambda: [note])
 
-    def show(self, record: Record | None, note: str) -> None:
-        self._update(lambda: [note] if record is None else showing.live_lines(record, note, WIDTH_OFF_TERMINAL))
+    def show(self, record: Record | None, progress: Progress) -> None:
+        self._update(lambda: showing.live_lines(record, progress, showing.View(WIDTH_OFF_TERMINAL)))
 
     def tell(self, moment: Moment) -> None:
         if moment.lap is not None:
             self._laps.append(showing.moment_words(moment))
             self._update(lambda: [*self._laps])
         else:
-            self._update(lambda: [*self._laps, *showing.lap_lines(moment, WIDTH_OFF_TERMINAL)])
+            self._update(lambda: [*self._laps, *showing.lap_lines(moment, showing.View(WIDTH_OFF_TERMINAL))])
 
     def end(self) -> None:
         """Remove the table: the cell shows its value, the result."""

@@ -15,6 +15,7 @@ CODES: dict[Style, str] = {"strong": "1", "good": "32", "bad": "31", "quiet": "2
 GAPS = (4, 3, 2)
 SEPARATOR = " · "
 GLUE = "\0"
+PARTS = re.compile(r"(?<=[/+])")  # of a word that may be broken
 UNITS = re.compile(r"(?<=\d) (?=(?:%|ms|µs|s|min|h|bytes|[kMGT]B)(?![A-Za-z]))")
 
 
@@ -31,13 +32,15 @@ class Cell:
 class Column(Generic[Item]):
     """One column of a table: its title, and what it shows of an item.
 
-    `least` is the smallest width to which the column may shrink by breaking its lines. Without it, it never shrinks.
+    `least` is the smallest width to which the column may shrink by breaking its lines between words. Without it, it
+    never shrinks. A column that `is_drawn` is left out where a table has no room for it.
     """
 
     title: str
     value: Callable[[Item], Cell | str]
     right: bool = False
     least: int | None = None
+    is_drawn: bool = False
 
 
 def lay_out(
@@ -68,18 +71,20 @@ def table_or_sentences(
     *,
     color: bool = False,
     failed: Callable[[Item], str] | None = None,
-    titled: bool = False,
 ) -> list[str]:
-    """Return a table, or a sentence for each item if no table fits. If `titled`, sentences name each figure."""
-    table = lay_out(columns, items, width, color=color, failed=failed)
-    if table is not None:
-        return table
+    """Return a table, or a sentence for each item if no table fits; it names each figure by the title of its column."""
+    figures = [each for each in columns if not each.is_drawn]
+    for shown in (columns, figures):
+        table = lay_out(shown, items, width, color=color, failed=failed)
+        if table is not None:
+            return table
     lines: list[str] = []
     for item in items:
-        first, *others = _cells(columns, item, failed)
-        told = [f"{column.title} {cell.text}" if titled and not cell.spans else cell.text
-                for column, cell in zip(columns[1:], others, strict=False)]  # fmt: skip
-        lines += wrap(", ".join(filter(None, [first.text, *told])), width, "  ")
+        first, *others = _cells(figures, item, failed)
+        told = [f"{column.title} {cell.text}".lstrip() if cell.text and not cell.spans else cell.text
+                for column, cell in zip(figures[1:], others, strict=False)]  # fmt: skip
+        name = f"{figures[0].title} {first.text}".lstrip() if first.text[:1].isdecimal() else first.text
+        lines += wrap(", ".join(filter(None, [name, *told])), width, "  ")
     return lines
 
 
@@ -154,7 +159,8 @@ def _fit(columns: Sequence[Column[Item]], rows: Sequence[list[Cell]], width: int
     over = sum(natural) + gap * (len(columns) - 1) - width
     for place in reversed(range(len(columns))):
         least = columns[place].least
-        given = 0 if least is None else min(over, max(0, natural[place] - least))
+        shortest = natural[place] if least is None else max(least, _longest(columns[place].title, rows, place))
+        given = min(over, max(0, natural[place] - shortest))
         natural[place] -= given
         over -= given
     return None if over > 0 else (natural, gap)
@@ -163,6 +169,13 @@ def _fit(columns: Sequence[Column[Item]], rows: Sequence[list[Cell]], width: int
 def _natural(title: str, rows: Sequence[list[Cell]], place: int) -> int:
     texts = [row[place].text for row in rows if place < len(row) and not row[place].spans]
     return max(cells_wide(clean(text)) for text in [title, *texts])
+
+
+def _longest(title: str, rows: Sequence[list[Cell]], place: int) -> int:
+    """Return the width of the longest word in a column, where words may be broken after a slash or a plus."""
+    texts = [row[place].text for row in rows if place < len(row) and not row[place].spans]
+    words = (word for text in [title, *texts] for word in UNITS.sub(GLUE, clean(text)).split(" "))
+    return max(cells_wide(piece) for word in words for piece in PARTS.split(word))
 
 
 def _lines_of(

@@ -1,11 +1,11 @@
-"""What all pages share: the answer first and the rest on request, tables of one record, the frame of a live view."""
+"""What all pages share: the answer first and the rest on request, tables of one record, bars."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Generic, Literal
+from typing import Generic
 
 from laptime.model import quantities
 from laptime.model.figure import Glance
@@ -126,8 +126,8 @@ def _closing(page: PageParts, saved: str, view: View) -> list[str]:
 class RecordColumn(Generic[Item]):
     """One column of a record's table: its title, what it shows of an item, and when it is shown.
 
-    On a narrow page, columns with `leaves` above 0 are left out, 1 first. A column that `breaks_last` shrinks only when
-    all of these are gone.
+    On a narrow page, columns with `leaves` above 0 go below the table, 1 first; the page says itself what is in one
+    with `own_words`. A column that `breaks_last` shrinks only when all of these are gone.
     """
 
     title: str | Callable[[Record], str]
@@ -136,8 +136,8 @@ class RecordColumn(Generic[Item]):
     least: int | None = None
     leaves: int = 0
     breaks_last: bool = False
-    view: Literal["both", "page", "live"] = "both"
     shown: Callable[[Record], object] = lambda _record: True
+    own_words: bool = False
 
     def of(self, record: Record, *, breaks: bool) -> Column[Item]:
         """Return this column for a table of a record."""
@@ -154,18 +154,35 @@ def fit_table(
     *,
     color: bool,
     failed: Callable[[Item], str] | None = None,
-    view: Literal["page", "live"] = "page",
 ) -> tuple[list[str], list[RecordColumn[Item]]]:
-    """Return a table, or a sentence for each item if none fits, and the columns that were left out."""
-    candidates = [each for each in columns if each.view in {"both", view} and each.shown(record)]
+    """Return a table with the columns below it that had no room, or a sentence for each item if none fits.
+
+    Also return the columns that are not in the table.
+    """
+    candidates = [each for each in columns if each.shown(record)]
     leaving = sorted((each for each in candidates if each.leaves), key=lambda each: each.leaves)
     for count in range(len(leaving) + 1):
         gone = leaving[:count]
         kept = [each.of(record, breaks=gone == leaving) for each in candidates if each not in gone]
         lines = lay_out(kept, items, width, color=color, failed=failed)
         if lines is not None:
+            for column in candidates:
+                if column in gone and not column.own_words:
+                    lines += _below(column, candidates[0], items, record, width)
             return lines, gone
-    return table_or_sentences(kept, items, width, color=color, failed=failed, titled=True), leaving
+    whole = [each.of(record, breaks=True) for each in candidates if each not in leaving or not each.own_words]
+    return table_or_sentences(whole, items, width, color=color, failed=failed), leaving
+
+
+def _below(
+    column: RecordColumn[Item], names: RecordColumn[Item], items: Sequence[Item], record: Record, width: int
+) -> list[str]:
+    """Return the figures of a column that has no room in the table."""
+    shown, name = column.of(record, breaks=True), names.of(record, breaks=True)
+    cells = [(name.value(item), shown.value(item)) for item in items]
+    told = [[each if isinstance(each, str) else each.text for each in pair] for pair in cells]
+    known = [" ".join(pair) for pair in told if pair[1] not in {"", "-"}]
+    return flow(known, width, f"{shown.title}: ") if known else []
 
 
 def header(record: Record, width: int, *, color: bool) -> list[str]:
@@ -188,12 +205,6 @@ def _own_cost(record: Record, width: int) -> list[str]:
     return [] if own_s is None else wrap(f"laptime itself took {own_s:.1f} s of processor time.", width, "  ")
 
 
-def live_page(record: Record, note: str, table: list[str], width: int, *, color: bool) -> list[str]:
-    """Return what is shown while a question runs: the workload, a table, and a note on what is being done."""
-    subject = painted(trained_words(record), width, "strong", color=color)
-    return [*subject, *table, *painted(note, width, "quiet", color=color)]
-
-
 # Bars, one row a lane: the longest is the slowest. Where bars have no room, the figures stand alone.
 
 LEAST_BAR, MOST_BAR = 10, 40
@@ -210,6 +221,7 @@ class Row:
     length: float | None
     figures: tuple[Cell, ...]
     failed: str = ""
+    told: tuple[str, ...] = ()  # the figures in a sentence, where no table fits
 
 
 def bar_rows(rows: Sequence[Row], view: View) -> list[str]:
@@ -228,7 +240,8 @@ def bar_rows(rows: Sequence[Row], view: View) -> list[str]:
     lines = lay_out(columns, rows, view.width, color=view.color, failed=lambda row: row.failed)
     if lines is not None:
         return lines[1:]  # no column has a title
-    return table_or_sentences([names, *figures], rows, view.width, color=view.color, failed=lambda row: row.failed)
+    sentences = [replace(row, figures=tuple(map(Cell, row.told)) or row.figures) for row in rows]
+    return table_or_sentences([names, *figures], sentences, view.width, color=view.color, failed=lambda row: row.failed)
 
 
 def bar(length: float | None, longest: float, room: int, *, blocks: bool) -> str:

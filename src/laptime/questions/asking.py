@@ -202,11 +202,6 @@ def _check_pretrained(name: str) -> None:
         )
 
 
-def say_left(left_s: float) -> str:
-    """Return a note on how much of a budget is left. It says nothing of the end: what was begun is completed."""
-    return f"{left_s:.0f} s of the budget are left" if left_s >= 1 else "the budget is used up"
-
-
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:
     """Return the frameworks to ask: all installed ones, or the wanted ones, which must be installed."""
     installed = tuple(each.name for each in machine.frameworks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,19 +16,19 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import NO_TRAINING, ProcessRun
 from laptime.model.profile import ProfileRun
+from laptime.model.progress import Progress
 from laptime.model.protocol import Protocol
 from laptime.model.record import LaneResult
-from laptime.model.sample import FirstLosses, Heat, Reference
+from laptime.model.sample import FirstLosses, Heat, Reference, Window
 from laptime.model.workload import Workload
 from laptime.planner.groups import LINE_MAY_BE_OFF, SHAPES_MAY_BE_OFF, room_for, why_too_large, without_turns
-from laptime.questions.asking import say_left
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
-from laptime.questions.job import FAKE, SHOWN_AT, Job
+from laptime.questions.job import FAKE, Job
 from laptime.questions.profile.run import with_profile
 from laptime.questions.proving import Proof, order_heat, run_together, say_why_alone
 from laptime.questions.train.run import find_protocol
 from laptime.run.instruments import SensorSelection
-from laptime.run.runner import HeatRunner, Limits
+from laptime.run.runner import COMPILED, UNTIMED, HeatRunner, Limits
 from laptime.run.turns import CORES_A_CHILD, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
 from laptime.workloads import find_workload
 from laptime.workloads.memory import count_heat_memory, count_step_memory
@@ -36,14 +36,14 @@ from laptime.workloads.memory import count_heat_memory, count_step_memory
 UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
 FURTHER = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
 ONCE = ("look ahead", "census", "take apart")  # phases of a lane's first heat alone
-COMPILED = ("compile", "compiled_graph")
+PHASES = {"import": "imports", "held": "starts", "build": "builds", "proof": "is proven"}
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
 
 class HeatRounds:
     """Runs heats of a job's lanes, round by round. A lane examines test items once if `examines` is true for it.
 
-    `say_end` returns when the question ends, where it knows that from the rounds so far.
+    `describe` returns how far the question is; what each lane does now is added here.
 
     `alone` holds, for each lane that did not take turns with the first one, the reason. Heats with the same round
     number were run together or after each other.
@@ -53,7 +53,9 @@ class HeatRounds:
         self.job, self.pace, self._examines = job, pace, examines
         self.heats: dict[str, list[Heat]] = {lane.name: [] for lane in job.plan.lanes}
         self.proof = Proof(job.services.references, job.announce, job.own_code, job.launcher)
-        self.say_end: Callable[[], str | None] = lambda: None
+        self.describe: Callable[[], Progress] = self._describe
+        self._doing: dict[str, str] = {}  # what each lane of the round does now
+        self._since: tuple[str, str, float] = ("", "", 0.0)  # a lane, its phase, and when that began
         self.rounds = 0
         self.took_s: dict[str, float] = {}
         self.alone: dict[str, str] = {}
@@ -92,24 +94,24 @@ class HeatRounds:
         cores_a_child = 1 if self.pace.takes_turns else CORES_A_CHILD
         return Prestarter(self.job.cores, self.job.plan.ask.patience_s, cores_a_child, self.job.launcher)
 
-    def run_round(self, lanes: Sequence[PlannedLane], prestarter: Prestarter, most: int | None = None) -> float:
+    def run_round(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> float:
         """Run heats of these lanes, in turns where the pace has turns. Return the seconds that the round took.
 
         What was done once, for the rounds to come as well, is not in them: the start of templates.
         """
         began_s, importing_s = time.monotonic(), prestarter.importing_s
         if self.pace.takes_turns and len(lanes) > 1:
-            run_together(lanes, _Crew(self, prestarter, most))
+            self._begin(lanes)
+            run_together(lanes, _Crew(self, prestarter))
             self.rounds += 1
         else:
-            self.run_apart(lanes, prestarter, most)
+            self.run_apart(lanes, prestarter)
         return time.monotonic() - began_s - (prestarter.importing_s - importing_s)
 
     def run_apart(
         self,
         lanes: Sequence[PlannedLane],
         prestarter: Prestarter,
-        most: int | None = None,
         *,
         breakdown: str | None = None,
         far_s: float = 0.0,
@@ -123,12 +125,13 @@ class HeatRounds:
         """
         turned = list(lanes if self.rounds % 2 == 0 else reversed(lanes))
         prestarter.line_up(turned)
+        self._begin(turned)
         number = self.next_number()
         for place, lane in enumerate(turned):
             if not may_run(lane, turned[place + 1 :]):
                 prestarter.pass_over(lane)
                 continue
-            self.run_one(lane, prestarter, most, number, far_s=far_s if lane.name == breakdown else None)
+            self.run_one(lane, prestarter, number, far_s=far_s if lane.name == breakdown else None)
         self.rounds += 1
 
     def share_again(self, lanes: Sequence[PlannedLane]) -> float:
@@ -174,15 +177,14 @@ class HeatRounds:
         known = (heat.process.parameters for lane in mine for heat in self.heats[lane.name])
         return next((each for each in known if each), None)
 
-    def run_one(
-        self, lane: PlannedLane, prestarter: Prestarter, most: int | None, number: int, *, far_s: float | None = None
-    ) -> None:
+    def run_one(self, lane: PlannedLane, prestarter: Prestarter, number: int, *, far_s: float | None = None) -> None:
         """Run one heat without others; with `far_s`, for at least as long, and then take some steps apart."""
         began_s, importing_s = time.monotonic(), prestarter.importing_s
         pace = without_turns(self.pace)
         pace = replace(pace, measure_s=max(pace.measure_s, far_s or 0.0))
         order = replace(self.order(lane, pace), breakdown=far_s is not None)
-        runner = self.runner(lane, order, most)
+        self.say_start(lane, prestarter)
+        runner = self.runner(lane, order, then=", then timed")
         heat = runner.run(prestarter.take(lane), number)
         self.job.own_code.look_at(lane, runner)
         self.keep(lane, heat)
@@ -192,6 +194,7 @@ class HeatRounds:
         """Keep a heat, and save the record with it."""
         self.heats[lane.name].append(heat)
         self.job.save()
+        self.say([lane.name], "done")
 
     def order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
         """Return the order for the next heat of a lane."""
@@ -229,12 +232,12 @@ class HeatRounds:
         planned = self.job.machine.framework(lane.framework)
         return {} if planned is None else planned.versions
 
-    def runner(self, lane: PlannedLane, order: HeatOrder, most: int | None) -> HeatRunner:
-        """Return what runs such an order."""
+    def runner(self, lane: PlannedLane, order: HeatOrder, then: str = "") -> HeatRunner:
+        """Return what runs such an order; `then` says what follows when nothing is shown any more."""
         ask = self.job.plan.ask
         sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on)
         limits = Limits(ask.patience_s, ask.watchdog_s)
-        return HeatRunner(order, limits, self.job.cores, partial(self._show, most, lane, order.number), sampler)
+        return HeatRunner(order, limits, self.job.cores, partial(self._show_phase, lane, then), sampler)
 
     def next_number(self) -> int:
         """Return the number that the heats of one round share."""
@@ -290,10 +293,40 @@ class HeatRounds:
         first = next((each for each in lanes if any(taken[each.name])), lanes[0])
         return FirstLosses(first.name, first.device.kind, tuple(taken[first.name]))
 
-    def _show(self, most: int | None, lane: PlannedLane, number: int, phase: str) -> None:
-        if phase == SHOWN_AT:
-            of = "" if most is None else f" of at most {most}"
-            self.job.announce(f"heat {number + 1}{of}: {lane.name}; {self.say_end() or say_left(self.job.left_s)}")
+    # Progress. It is shown while a child builds or is proven, and between turns, while all heats are stopped: from its
+    # first step on, nothing of laptime runs next to a child. A first step that compiles is shown, too.
+
+    def _describe(self) -> Progress:
+        return Progress(f"round {self.rounds + 1}", self.job.elapsed_s, max(self.job.left_s, 0.0), is_most=False)
+
+    def _begin(self, lanes: Sequence[PlannedLane]) -> None:
+        """Show that a round of these lanes begins, in a line of its own where there is no terminal."""
+        self._doing = dict.fromkeys((lane.name for lane in lanes), "waits")
+        self.job.show(replace(self.describe(), lanes=dict(self._doing)))
+
+    def say(self, lanes: Iterable[str], doing: str, windows: Sequence[Window] = ()) -> None:
+        """Show what these lanes do now, and how many turns were quiet; `windows` are those of running heats."""
+        self._doing |= dict.fromkeys(lanes, doing)
+        kept = (window for heats in self.heats.values() for heat in heats for window in heat.windows)
+        turns = [window.flag is None for window in itertools.chain(kept, windows) if window.turn is not None]
+        quiet = (f"quiet: {sum(turns)} of {len(turns)} turns",) if turns else ()
+        found = self.describe()
+        self.job.show(replace(found, lanes=dict(self._doing), notes=(*quiet, *found.notes), is_news=False))
+
+    def say_start(self, lane: PlannedLane, prestarter: Prestarter) -> None:
+        self._since = (lane.name, "start", time.monotonic())
+        self.say([lane.name], f"imports {lane.framework}" if prestarter.imports(lane) else "starts")
+
+    def _show_phase(self, lane: PlannedLane, then: str, phase: str) -> None:
+        """Show in which phase a child is, and for how long already, as long as nothing of it is timed."""
+        compiles = phase == "first step" and lane.settings.execution in COMPILED
+        if phase not in UNTIMED and not compiles:
+            return
+        if self._since[:2] != (lane.name, phase):
+            self._since = (lane.name, phase, time.monotonic())
+        passed_s = time.monotonic() - self._since[2]
+        words = "compiles" if compiles else PHASES[phase]
+        self.say([lane.name], f"{words}{f' for {passed_s:.0f} s' if passed_s >= 1 else ''}{then}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +335,6 @@ class _Crew:
 
     rounds: HeatRounds
     prestarter: Prestarter
-    most: int | None
 
     def line_up(self, lanes: Sequence[PlannedLane]) -> None:
         self.prestarter.line_up(lanes)
@@ -311,11 +343,13 @@ class _Crew:
         rounds = self.rounds
         pace = replace(rounds.pace, known_step_ns=rounds.step_ns.get(lane.name))
         order = replace(rounds.order(lane, pace), number=rounds.done + place)
-        return Player(rounds.runner(lane, order, self.most), lane.device)
+        return Player(rounds.runner(lane, order), lane.device)
 
     def join(self, lane: PlannedLane, player: Player[HeatRunner]) -> None:
+        self.rounds.say_start(lane, self.prestarter)
         player.join(self.prestarter.take(lane))
         self.rounds.job.own_code.look_at(lane, player.runner)
+        self.rounds.say([lane.name], "ready")
 
     def pass_over(self, lane: PlannedLane, why: str) -> None:
         self.rounds.alone[lane.name] = why
@@ -326,7 +360,14 @@ class _Crew:
         turned = players[::-1] if rounds.rounds % 2 else players
         begun = [steps.after for each in rounds.turn_steps.values() for steps in each.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
-        rounds.turn_steps[together] = play_turns(turned, rounds.pace, kept, max(begun, default=0))
+        rounds.say(together, "turn 1")
+        steps = play_turns(turned, rounds.pace, kept, max(begun, default=0), partial(self._say_turn, players))
+        rounds.turn_steps[together] = steps
+
+    def _say_turn(self, players: Sequence[Player[HeatRunner]], turn: int, of: int) -> None:
+        playing = [each.runner for each in players if not each.is_over]
+        windows = [window for each in playing for window in each.windows]
+        self.rounds.say([each.lane for each in playing], f"turn {turn} of {of}", windows)
 
     def keep(self, lane: PlannedLane, player: Player[HeatRunner], number: int) -> None:
         known_ns = player.runner.usual_step_ns
@@ -337,7 +378,7 @@ class _Crew:
         self.rounds.took_s[lane.name] = player.active_s
 
     def run_alone(self, lane: PlannedLane, number: int) -> None:
-        self.rounds.run_one(lane, self.prestarter, self.most, number)
+        self.rounds.run_one(lane, self.prestarter, number)
 
     def known(self, lane: PlannedLane) -> ProcessRun | None:
         return next((heat.process for heat in self.rounds.heats[lane.name] if heat.process.status == "ok"), None)

@@ -21,6 +21,7 @@ from laptime.machine import look_at_machine, time_core
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import LAUNCHERS, Place, Plan, find_launcher
+from laptime.model.progress import Progress
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS, Question, find_question
 from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Record
@@ -36,8 +37,6 @@ from laptime.run.launchers import Fleet, Launcher, Tell, Wanted
 
 FAKE = "fake"  # it has its own clock, so no reading can be compared with its windows
 RecordStatus = Literal["running", "finished", "interrupted"]
-# Progress is drawn while a child builds. From its first step on, nothing of laptime runs next to it.
-SHOWN_AT = "build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,8 @@ class CheckpointFiles:
 class Services:
     """What a job needs from outside. `journal` saves a record; `peaks` loads the saved peaks of a device.
 
-    `show` is called with a running record, if there is one, and a note; `tell` with each moment of a whole training.
+    `show` is called with a running record, if there is one, and how far it is; `tell` with each moment of a whole
+    training.
     """
 
     record_id: str
@@ -62,9 +62,10 @@ class Services:
     references: ReferenceCache
     checkpoints: CheckpointFiles
     place_trace: Callable[[str], Path]
-    show: Callable[[Record | None, str], None]
+    show: Callable[[Record | None, Progress], None]
     tell: Callable[[Moment], None]
     peaks: Recall = nothing_measured
+    is_watched: bool = True  # whether anything is shown at all
     began_s: float = field(default_factory=time.monotonic)
 
 
@@ -100,6 +101,7 @@ class Job:
         self._shares_process = prepared.shares_process
         self._journal_s = self._beyond_s = 0.0
         self._is_saved = False
+        self._latest: Record | None = None  # with what is known since the last process
         self._reduce: Callable[[RecordStatus], Outcome] | None = None
 
     def answer(self, running: RunningQuestion) -> Record:
@@ -149,15 +151,21 @@ class Job:
         """Add the data that the lanes read from disk to the plan; make it if needed."""
         self.plan = supply(self.plan, announce)
 
-    def announce(self, note: str) -> None:
-        """Show a note as progress."""
-        self.services.show(self.record(), note)
+    def announce(self, doing: str) -> None:
+        """Show what is done outside of heats."""
+        self.show(Progress(doing, self.elapsed_s))
+
+    def show(self, progress: Progress) -> None:
+        """Show how far the question is, with the figures of the record that was saved last: none is computed here."""
+        if self._latest is None:
+            self._latest = self.record()
+        self.services.show(self._latest, progress)
 
     def save(self) -> None:
         """Save the record so far."""
         began_s = time.monotonic()
-        self._is_saved = True
-        self.services.journal(self.record())
+        self._is_saved, self._latest = True, self.record()
+        self.services.journal(self._latest)
         self._journal_s += time.monotonic() - began_s
 
     def record(self, status: RecordStatus = "running") -> Record:

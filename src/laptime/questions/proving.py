@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -132,7 +133,8 @@ class Proof:
         if recalled is not None:
             return recalled
         of = f" of {training.name}" if plan.others else ""
-        self._announce(f"computing the float64 reference of the proof{of}, once")
+        sign = partial(self._announce, f"computing the float64 reference of the proof{of}, once")
+        sign()
         processor = Device("cpu", "cpu", "the processor", usable=True)
         alike = [each for each in lanes if each.framework == framework and each.may_fork and not each.settings.threads]
         is_forked = prestarter is not None and bool(alike)
@@ -143,7 +145,7 @@ class Proof:
         lane = PlannedLane("reference", framework, processor, settings, environment, training=training)
         order = replace(order_heat(plan, lane, plan.pace, -1), shares=shares)
         started = prestarter.take_alone(lane) if prestarter is not None and is_forked else None
-        made = ask_reference(order, plan.ask.patience_s, self._launcher, started)
+        made = ask_reference(order, plan.ask.patience_s, self._launcher, started, sign)
         if isinstance(made, Failure):
             self._own_code.note_failure(lane, made)
             return made.reason

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +31,7 @@ from laptime.streams import fill_closed_streams
 READ_BYTES = 1 << 20
 LINE_MOST_BYTES = 256 << 20  # the predictions and the steps of one lap may be some megabytes
 LONGEST_POLL_MS = 2**31 - 1
+SIGN_S = 1.0  # between signs of a child in which nothing is timed
 GRACE_S = 5.0
 PAUSE_S = 10.0  # stopping and continuing takes a millisecond
 SWEEP_S = 10.0  # the guardian kills what is left in milliseconds; if it takes longer, it is killed itself
@@ -301,6 +303,17 @@ class Child:
             if not self._read_printed():
                 return True
         return False
+
+
+def hear_with_signs(child: AnyChild, timeout_s: float, sign: Callable[[], None] | None) -> wire.FromChild | None:
+    """Wait for the next message, and call `sign` every second until it comes. Only where nothing is timed."""
+    deadline = time.monotonic() + timeout_s
+    is_here = isinstance(child, Child)  # one elsewhere may wait for its place
+    while sign and is_here and deadline - time.monotonic() > SIGN_S:
+        with contextlib.suppress(Silence):
+            return child.hear(SIGN_S)
+        sign()
+    return child.hear(deadline - time.monotonic())
 
 
 def environment_of(environment: dict[str, str]) -> dict[str, str]:

@@ -19,12 +19,14 @@ from laptime.model.quantities import brief
 from laptime.model.sample import Examination, FreshSteps, Heat, LateStep, Noise, ProofRun, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms, find_refusal
 from laptime.model.timeline import Timeline
-from laptime.run.child import AnyChild, Ended, Silence, WindowReader
+from laptime.run.child import AnyChild, Ended, Silence, WindowReader, hear_with_signs
 from laptime.run.instruments import flag_halts
 from laptime.run.sampler import Sampler
 
 MEDIANS_OF_SILENCE = 20
 FIRST_STEPS_OF_SILENCE = 12  # at first only the first step is known, and it may have used a ready batch
+UNTIMED = {"import", "held", "build", "proof"}
+COMPILED = ("compile", "compiled_graph")  # executions whose first step compiles
 OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be matched with its windows")
 NO_WATCH = Missing("no reading before the window")
 NOT_WATCHED = Noise(NO_WATCH, NO_WATCH, NO_WATCH)
@@ -106,6 +108,14 @@ class ProcessRunner:
         """Close what was opened for the run."""
 
     @property
+    def may_show(self) -> bool:
+        """Whether nothing is timed in the child, so that something may be shown next to it."""
+        return False
+
+    def show(self) -> None:
+        """Show that the child still works."""
+
+    @property
     def works(self) -> bool:
         """Whether the training ran its proof, or took its first step."""
         return bool(self.proofs) or self.first_step_ns is not None
@@ -139,7 +149,11 @@ class ProcessRunner:
         """Follow the child until it sends such a message, or until it is over."""
         try:
             while not self.is_over:
-                message = self.child.hear(self.wait_s())
+                message = (
+                    hear_with_signs(self.child, self.wait_s(), self.show)
+                    if self.may_show
+                    else self.child.hear(self.wait_s())
+                )
                 if message is None:
                     self._is_gone = True
                     return
@@ -299,7 +313,7 @@ Tell = Callable[[str], None]
 
 
 class HeatRunner(ProcessRunner):
-    """Runs one heat. `tell` is called with each phase, so that progress can be shown."""
+    """Runs one heat. `tell` is called with each phase, and each second with one in which nothing is timed."""
 
     def __init__(
         self, order: HeatOrder, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None
@@ -403,6 +417,14 @@ class HeatRunner(ProcessRunner):
 
     def reopen(self) -> None:
         self._watch.reopen()
+
+    @property
+    def may_show(self) -> bool:
+        compiles = self.phase == "first step" and self.order.lane.settings.execution in COMPILED
+        return compiles or self.phase in UNTIMED
+
+    def show(self) -> None:
+        self._tell(self.phase)
 
     def end(self) -> None:
         self._watch.end()

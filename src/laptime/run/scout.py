@@ -19,7 +19,7 @@ from laptime.model.plan import HeatOrder, OwnTraining, PlannedLane, Subject
 from laptime.model.protocol import AnswerReference
 from laptime.model.quantities import brief
 from laptime.model.sample import ProofRun, Reference
-from laptime.run.child import AnyChild, Silence
+from laptime.run.child import AnyChild, Silence, hear_with_signs
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import Started
 
@@ -108,11 +108,16 @@ def _training_in(answer: wire.FromChild | Failure) -> OwnTraining | Failure:
 
 
 def ask_reference(
-    order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL, started: Started | None = None
+    order: HeatOrder,
+    patience_s: float,
+    launcher: Launcher = LOCAL,
+    started: Started | None = None,
+    sign: Callable[[], None] | None = None,
 ) -> Reference | Failure:
     """Have a child compute the float64 reference, and count a step of a user's own training. Return it, or why not.
 
     A reference stays one if its child fails at counting. A child that has `started` has imported its framework already.
+    `sign` is called every second meanwhile.
     """
     heard: list[Reference] = []
 
@@ -129,7 +134,7 @@ def ask_reference(
         child = started.child
         child.say(wire.Refer(order))
     until = wire.Finished if order.counts_step else wire.Referenced
-    answer = _hear_out(child, patience_s, note, until=until)
+    answer = _hear_out(child, patience_s, note, until=until, sign=sign)
     if not heard:
         return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
     if isinstance(answer, Failure) and heard[-1].work is None:
@@ -143,9 +148,11 @@ def ask_proof(order: HeatOrder, patience_s: float, launcher: Launcher = LOCAL) -
     return answer.runs if isinstance(answer, wire.Proven) else ()
 
 
-def ask_answers(order: HeatOrder, patience_s: float) -> AnswerReference | Failure:
+def ask_answers(
+    order: HeatOrder, patience_s: float, sign: Callable[[], None] | None = None
+) -> AnswerReference | Failure:
     """Have a child compute a network's answers in float64. Return them, or why there are none."""
-    answer = _ask_child(wire.ReferAnswers(order), order.lane.environment, patience_s)
+    answer = _hear_out(_ask(wire.ReferAnswers(order), order.lane.environment), patience_s, sign=sign)
     if isinstance(answer, wire.AnswersReferenced):
         return answer.reference
     return answer if isinstance(answer, Failure) else Failure("the reference gave no answer")
@@ -192,6 +199,7 @@ def _hear_out(
     *,
     deadline: float = math.inf,
     until: type | UnionType = LAST_WORDS,
+    sign: Callable[[], None] | None = None,
 ) -> wire.FromChild | Failure:
     """Return the child's final message, or why there is none, and end it. `note` is called with each message.
 
@@ -202,7 +210,7 @@ def _hear_out(
     last: wire.FromChild | None = None
     problem = ""
     try:
-        while (message := child.hear(min(patience_s, deadline - time.monotonic()))) is not None:
+        while (message := hear_with_signs(child, min(patience_s, deadline - time.monotonic()), sign)) is not None:
             last = message
             if note is not None:
                 note(message)

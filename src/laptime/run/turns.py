@@ -138,13 +138,18 @@ class Player(Generic[R_co]):
 
 
 def play_turns(
-    players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps] = NO_STEPS, least: int = 0
+    players: Sequence[Player[HeatRunner]],
+    pace: Pace,
+    kept: Mapping[str, TurnSteps] = NO_STEPS,
+    least: int = 0,
+    told: Callable[[int, int], None] = lambda _turn, _of: None,
 ) -> dict[str, TurnSteps]:
     """Let the heats take turns until each was timed for long enough. A turn in which one was disturbed is repeated.
 
     Only times decide how many turns there are, never a ratio. `kept` are the steps of the turns in an earlier round of
     the same lanes; those of this round are returned. Without them the turns begin after `least` steps, where heats have
-    nearly come so far.
+    nearly come so far. `told` is called between turns, while all heats are stopped, with the number of the next one and
+    with how many it seems there will be.
     """
     turn = 0
     steps = _begin_steps([each for each in players if not each.is_over], pace, kept, least)
@@ -166,6 +171,7 @@ def play_turns(
         has_reached = all(each.taken >= pace.reach_step for each in runners) or far_s > REACH_FACTOR * pace.measure_s
         if has_reached and _is_enough(spent_s, turn, quiet, pace):
             return _by_lane(steps)
+        told(turn + 1, max(turn + 1, _expect_turns(spent_s, turn, quiet, pace)))
 
 
 def _turns_s(runner: HeatRunner) -> float:
@@ -219,14 +225,19 @@ def _flag_slow_spells(runners: Sequence[HeatRunner]) -> None:
             runners[heat].flag_window(number, SLOW_SPELL)
 
 
-def play_parts(players: Sequence[Player[InferenceRunner]]) -> None:
+def play_parts(
+    players: Sequence[Player[InferenceRunner]], told: Callable[[int, int], None] = lambda _part, _turn: None
+) -> None:
     """Let heats of inference take turns, part by part: single calls, then each batch size.
 
-    A lane that needs fewer turns for a part waits until the others have done theirs.
+    A lane that needs fewer turns for a part waits until the others have done theirs. `told` is called between turns,
+    while all heats are stopped, with the batch size that comes next, 0 for single calls, and the number of the turn.
     """
     turn = 0
     while playing := [each for each in players if not each.is_over]:
         part = min(each.runner.part for each in playing)
+        if turn:
+            told(part, turn + 1)
         _play_one([each for each in playing if each.runner.part == part], turn)
         turn += 1
 
@@ -245,6 +256,12 @@ def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
         return turns >= TURNS_LEAST
     counted_s = spent_s * (turns - min(repeated, pace.reruns_max)) / turns
     return counted_s >= ENOUGH * pace.measure_s and turns - min(repeated, pace.reruns_max) >= pace.windows_min
+
+
+def _expect_turns(spent_s: float, turns: int, quiet: int, pace: Pace) -> int:
+    """Return how many turns there will be, if those to come take as long and are not disturbed."""
+    wanted = math.ceil(ENOUGH * pace.measure_s * turns / max(spent_s, 1e-9))
+    return max(wanted, pace.windows_min) + min(turns - quiet, pace.reruns_max)
 
 
 # Which steps the heats of a round time in a turn: the same ones, wherever their steps take about as long.
@@ -448,6 +465,10 @@ class Prestarter:
             coming, self._waiting = self._waiting[: self._at_once], self._waiting[self._at_once :]
             self._start(coming)
         return self._held.pop(lane.name)
+
+    def imports(self, lane: PlannedLane) -> bool:
+        """Whether the next heat of a lane imports its framework, or a new template that it is forked from does."""
+        return not may_fork(lane) or self._templates.missing([lane]) > 0
 
     def expect_imports_s(self, lanes: Iterable[PlannedLane]) -> float:
         """Return how long the templates take that the next heats of these lanes lack, by those before."""

@@ -33,7 +33,7 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
     """Return the page, its rows by time or by money."""
     view = replace(view, width=max(view.width, NARROWEST))
     rows = found.rows if by == "time" else sorted(found.rows, key=_cost)
-    table = table_or_sentences(_columns(found, view), rows, view.inner.width, color=view.color, titled=True)
+    table = table_or_sentences(_columns(found, view), rows, view.inner.width, color=view.color)
     return (
         "\n".join(
             [

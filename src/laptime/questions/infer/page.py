@@ -1,4 +1,4 @@
-"""The page of inference, and its live view: latency, throughput, and the time to a first answer."""
+"""The page of inference, and the display while it runs: latency, throughput, and the time to a first answer."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from functools import partial
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
+from laptime.model.progress import Progress
 from laptime.model.questions import inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
+from laptime.pages.live import live_page
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
     RecordColumn,
+    Row,
     Said,
     View,
     fit_table,
     header,
-    live_page,
     quiet,
     rendered,
 )
@@ -117,7 +119,7 @@ def _factor_words(found: InferFactor, other: str) -> str:
 def _rows(record: Record, view: View) -> list[str]:
     """Return the table of single calls, with each lane's highest throughput."""
     lanes = inference_of(record).lanes
-    columns = [*SHORT_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1, view="page")]
+    columns = [*SHORT_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1)]
     return fit_table(columns, lanes, record, view.width, color=view.color, failed=_failure)[0]
 
 
@@ -180,10 +182,17 @@ def _details(record: Record, view: View) -> list[list[str]]:
     ]
 
 
-def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
-    """Return each lane's single call so far and, below, what is being done now."""
-    table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, view="live")
-    return live_page(record, note, table, width, color=color)
+def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
+    """Return a running record: a row a lane with its single call so far, and what it does now."""
+    rows = []
+    for lane in inference_of(record).lanes:
+        call = None if lane.p50_ms is None else lane.p50_ms.median
+        figures = (
+            Cell("" if call is None else f"{step(call)} a call"),
+            Cell(progress.lanes.get(lane.lane, ""), "quiet"),
+        )
+        rows.append(Row(short_name(lane.lane), call, figures, _failure(lane) if lane.heats else ""))
+    return live_page(joined([*record.trainings]), progress, rows, view)
 
 
 def _latency(record: Record, width: int, *, color: bool) -> list[str]:
@@ -199,7 +208,7 @@ def _throughput(record: Record, width: int, *, color: bool) -> list[str]:
     columns = [LANE.of(record, breaks=True)]
     columns += [Column(f"batch {size}", partial(_rate, size=size), right=True) for size in sizes]
     title = wrap(f"{record.workload.items}/s:", width, "  ")
-    table = table_or_sentences(columns, lanes, width, color=color, failed=_failure, titled=True)
+    table = table_or_sentences(columns, lanes, width, color=color, failed=_failure)
     return [*title, *table] if sizes else []
 
 
@@ -224,7 +233,7 @@ def _waits(record: Record, width: int, *, color: bool) -> list[str]:
         Column("first answer", lambda pair: _part(pair[1].first_answer_s), right=True),
         Column("a further one", lambda pair: _further(pair[1].further_call_s), right=True),
     ]
-    table = table_or_sentences(columns, waits, width, color=color, titled=True)
+    table = table_or_sentences(columns, waits, width, color=color)
     return [*wrap("A program that starts for one answer waits:", width, "  "), *table] if waits else []
 
 
@@ -270,17 +279,11 @@ def _factor(found: InferFactor) -> Cell:
     return ratio_cell(found.ratio, found.low, found.high, found.verdict, "one pair, no interval")
 
 
-def _heats(lane: InferLane, _record: Record) -> str:
-    return str(sum(heat.process.status == "ok" for heat in lane.heats))
-
-
 CALL_COLUMNS: list[RecordColumn[InferLane]] = [
     LANE,
-    RecordColumn("heats", _heats, right=True, view="live"),
-    RecordColumn("one call", lambda lane, _: _latency_words(lane.p50_ms), view="live"),
-    RecordColumn("p50", lambda lane, _: _latency_words(lane.p50_ms), right=True, view="page"),
-    RecordColumn("p95", lambda lane, _: _latency_words(lane.p95_ms), right=True, view="page"),
-    RecordColumn("p99", lambda lane, _: _latency_words(lane.p99_ms), right=True, view="page"),
+    RecordColumn("p50", lambda lane, _: _latency_words(lane.p50_ms), right=True),
+    RecordColumn("p95", lambda lane, _: _latency_words(lane.p95_ms), right=True),
+    RecordColumn("p99", lambda lane, _: _latency_words(lane.p99_ms), right=True),
     RecordColumn("against first", _against, least=19),
 ]
 SHORT_COLUMNS: list[RecordColumn[InferLane]] = [

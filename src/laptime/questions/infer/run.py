@@ -15,15 +15,16 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import ProcessRun, Settings
+from laptime.model.progress import Progress
 from laptime.model.protocol import AnswerReference, InferHeat, InferOrder, InferPace, InferPlan
 from laptime.model.questions import InferAnswer
 from laptime.model.record import InferFactor, InferLane, LaneResult
 from laptime.planner.groups import choose_infer_pace
 from laptime.planner.plan import check_question
 from laptime.planner.settings import KEEP_MEMORY
-from laptime.questions.asking import Prepared, prepare, say_left
+from laptime.questions.asking import Prepared, prepare
 from laptime.questions.infer.reduce import describe_answers, find_infer_factors, summarise_infer_lane
-from laptime.questions.job import FAKE, SHOWN_AT, Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat, run_together, say_why_alone
 from laptime.run.answers import InferenceRunner
 from laptime.run.child import Child
@@ -65,6 +66,7 @@ class InferenceRace:
         self._rounds = 0
         self._numbers = itertools.count()
         self._alone: dict[str, str] = {}
+        self._doing: dict[str, str] = {}  # what each lane of the round does now
 
     def run(self) -> None:
         """Run interleaved rounds of heats, as many as fit into the budget."""
@@ -93,12 +95,13 @@ class InferenceRace:
         job = self._job
         if job.plan.ask.items is not None:
             job.supply_data(job.announce)
-        job.announce("computing the float64 answers of the proof, once")
+        sign = partial(job.announce, "computing the float64 answers of the proof, once")
+        sign()
         processor = Device("cpu", "cpu", "the processor", usable=True)
         framework = job.plan.lanes[0].framework
         lane = PlannedLane("reference", framework, processor, Settings(input="cached"), KEEP_MEMORY)
         order = order_heat(job.plan, lane, job.plan.pace, -1)
-        made = ask_answers(order, job.plan.ask.patience_s)
+        made = ask_answers(order, job.plan.ask.patience_s, sign)
         if isinstance(made, Failure):
             job.own_code.note_failure(lane, made)
             self._reference = made.reason
@@ -108,6 +111,8 @@ class InferenceRace:
 
     def _run_round(self) -> None:
         """Run one heat of each lane, in turns or one after another, every other round in reverse order: A B, B A."""
+        self._doing = dict.fromkeys((lane.name for lane in self._running), "waits")
+        self._job.show(self._describe_progress(is_news=True))
         if self._pace.takes_turns and len(self._running) > 1:
             run_together(self._running, self)
         else:
@@ -124,20 +129,24 @@ class InferenceRace:
         return Player(self._runner(lane, self._pace, place), lane.device)
 
     def join(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
+        self._say([lane.name], f"imports {lane.framework}")
         player.join(Started(Child(lane.environment)))
         self._job.own_code.look_at(lane, player.runner)
+        self._say([lane.name], "ready")
 
     def pass_over(self, lane: PlannedLane, why: str) -> None:
         self._alone[lane.name] = why
 
     def play(self, players: Sequence[Player[InferenceRunner]]) -> None:
-        play_parts(players[::-1] if self._rounds % 2 else players)
+        lanes = [each.runner.lane for each in players]
+        self._say(lanes, "single calls, turn 1")
+        play_parts(players[::-1] if self._rounds % 2 else players, partial(self._say_turn, lanes))
 
     def keep(self, lane: PlannedLane, player: Player[InferenceRunner], number: int) -> None:
         self._keep(lane, player.runner.heat(player.leave(), number))
 
     def run_alone(self, lane: PlannedLane, number: int) -> None:
-        runner = self._runner(lane, replace(self._pace, takes_turns=False))
+        runner = self._runner(lane, replace(self._pace, takes_turns=False), then=", then timed")
         heat = runner.run(number)
         self._job.own_code.look_at(lane, runner)
         self._keep(lane, heat)
@@ -148,17 +157,18 @@ class InferenceRace:
     def next_number(self) -> int:
         return next(self._numbers)
 
-    def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0) -> InferenceRunner:
+    def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0, then: str = "") -> InferenceRunner:
         job, ask = self._job, self._job.plan.ask
         sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on)
         number = self._done + place
         order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
         limits = Limits(ask.patience_s, ask.watchdog_s)
-        return InferenceRunner(order, limits, job.cores, partial(self._show, lane, number), sampler)
+        return InferenceRunner(order, limits, job.cores, partial(self._show, lane, then), sampler)
 
     def _keep(self, lane: PlannedLane, heat: InferHeat) -> None:
         self._heats[lane.name].append(heat)
         self._job.save()
+        self._say([lane.name], "done")
 
     @property
     def _why_alone(self) -> tuple[str, ...]:
@@ -173,11 +183,22 @@ class InferenceRace:
     def _done(self) -> int:
         return sum(map(len, self._heats.values()))
 
-    def _show(self, lane: PlannedLane, number: int, phase: str) -> None:
-        if phase == SHOWN_AT:
-            most = self._pace.heats * len(self._job.plan.lanes)
-            note = f"heat {number + 1} of at most {most}: {lane.name} answers; {say_left(self._job.left_s)}"
-            self._job.announce(note)
+    # Progress, shown when a process starts, builds or ends, and between turns, while all heats are stopped.
+
+    def _say(self, lanes: Sequence[str], doing: str) -> None:
+        self._doing |= dict.fromkeys(lanes, doing)
+        self._job.show(self._describe_progress(is_news=False))
+
+    def _say_turn(self, lanes: Sequence[str], part: int, turn: int) -> None:
+        self._say(lanes, f"batches of {part}" if part else f"single calls, turn {turn}")
+
+    def _describe_progress(self, *, is_news: bool) -> Progress:
+        said, left_s = f"round {self._rounds + 1} of at most {self._pace.heats}", max(self._job.left_s, 0.0)
+        return Progress(said, self._job.elapsed_s, left_s, is_most=False, lanes=dict(self._doing), is_news=is_news)
+
+    def _show(self, lane: PlannedLane, then: str, phase: str) -> None:
+        if phase == "build":
+            self._say([lane.name], f"builds{then}")
 
     def _describe(self, lane: PlannedLane) -> InferLane:
         told = describe_answers(lane.name, self._heats[lane.name])

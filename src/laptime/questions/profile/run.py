@@ -17,7 +17,7 @@ from laptime.model.questions import ProfileAnswer
 from laptime.model.record import LaneResult, Parity
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline
-from laptime.questions.job import SHOWN_AT, Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
 from laptime.run.answers import ProfileRunner
 
@@ -57,7 +57,7 @@ class Profiles:
         )
 
     def _show(self, lane: PlannedLane, phase: str) -> None:
-        if phase == SHOWN_AT:
+        if phase == "build":  # from its first step on, nothing of laptime runs next to it
             self._job.announce(f"profile {len(self._runs) + 1} of {len(self._job.plan.lanes)}: {lane.name}")
 
 

@@ -1,4 +1,4 @@
-"""The page of a race, and its live view: which lane was faster, by what factor, and whether all did the same work."""
+"""The page of a race: which lane was faster, by what factor, and whether all did the same work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ from laptime.pages.page import (
     bar_rows,
     fit_table,
     header,
-    live_page,
     quiet,
     rendered,
 )
@@ -188,14 +187,9 @@ def _against(lane: LaneResult, record: Record) -> Cell:
     return Cell(failed, "bad") if failed else against_first(lane, record)
 
 
-def _heats(lane: LaneResult, _record: Record) -> str:
-    return str(sum(heat.process.status == "ok" for heat in lane.heats))
-
-
-SAME_WORK = RecordColumn("same work", same_work, least=18, leaves=1, view="page")
+SAME_WORK = RecordColumn("same work", same_work, least=18, leaves=1, own_words=True)
 RACE_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14, breaks_last=True),
-    RecordColumn("heats", _heats, right=True, view="live"),
     RecordColumn("a lap", lambda lane, _: lap_words(lane)),
     RecordColumn("step", lambda lane, _: step_words(lane)),
     RecordColumn(lambda record: f"{record.workload.items}/s", lambda lane, _: rate_words(lane), right=True, leaves=2),
@@ -292,7 +286,8 @@ def _bars(record: Record, view: View) -> list[str]:
             Cell("") if against.text == "-" else replace(against, text=against.text.replace("x faster", "x")),
         )
         length = None if rate is None else over(1, rate.median)
-        rows.append(Row(short_name(lane.name), length, figures, failure_words(lane)))
+        told = (f"{step_} a step" if step_ else "", f"{lap_} a lap" if lap_ else "", figures[-1].text)
+        rows.append(Row(short_name(lane.name), length, figures, failure_words(lane), told))
     return bar_rows(rows, view)
 
 
@@ -346,12 +341,6 @@ def _details(record: Record, view: View) -> list[list[str]]:
         wrap(published_line(record, width), width, "  "),
         *profiles(record, width, color=color),
     ]
-
-
-def live_lines(record: Record, note: str, width: int, *, color: bool = False) -> list[str]:
-    """Return a running record as a table and, below it, what is being done now."""
-    table, _ = fit_table(RACE_COLUMNS, record.lanes, record, width, color=color, view="live")
-    return live_page(record, note, table, width, color=color)
 
 
 def unseen_words(record: Record) -> list[str]:

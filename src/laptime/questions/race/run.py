@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import chain
-from math import ceil
+from math import ceil, inf
 
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.findings import find_findings
@@ -17,7 +17,8 @@ from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import ON_NODES
 from laptime.model.profile import ProfileRun
-from laptime.model.quantities import brief
+from laptime.model.progress import Progress
+from laptime.model.quantities import brief, percent
 from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, LaneResult, OtherTraining
 from laptime.planner.groups import OVERRUN, shorten_pace
@@ -51,20 +52,20 @@ class Race:
         self._job, self._rounds = job, HeatRounds(job, job.plan.pace)
         self._running: list[PlannedLane] = list(job.plan.lanes)
         self._next_round_s = self._round_began_s = 0.0
-        self._rounds.say_end = self._say_end
+        self._rounds.describe = self._describe
+        self._goal: tuple[str, ...] = ()  # how near the end is, by the intervals of the last look
         self._profiles: dict[str, ProfileRun] | None = None
         self._is_final = True  # if the race is interrupted after a look, that look is the last
 
     def run(self) -> None:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
         job, rounds = self._job, self._rounds
-        most = job.plan.pace.heats_max * len(job.plan.lanes)
         with rounds.prestarter() as prestarter:
             self._say_least()
             rounds.make_ready(prestarter)
             while True:
                 self._round_began_s = time.monotonic()
-                self._end_round(rounds.run_round(self._running, prestarter, most), prestarter)
+                self._end_round(rounds.run_round(self._running, prestarter), prestarter)
                 rounds.hear_appeals()
                 # Decide whether this look is the last before looking at any ratio.
                 last = self._is_done()
@@ -140,21 +141,25 @@ class Race:
                 f"no interval. Try --budget {ceil(setup_s + 2 * timed_s)}s"
             )
 
-    def _say_end(self) -> str | None:
-        """Return when the race ends, if rounds go on to take what the last one took; None before the first has ended.
+    def _describe(self) -> Progress:
+        """Return the round, and how long the race goes on if rounds take what the last one took.
 
         A round that ends beyond the budget is the last one, and one that ends before it is not, if another has room.
         """
-        pace, rounds, ask, left_s = self._job.plan.pace, self._rounds.rounds, self._job.plan.ask, self._job.left_s
-        if not self._next_round_s:
-            return None
+        job, pace, rounds, left_s = self._job, self._job.plan.pace, self._rounds.rounds, self._job.left_s
+        is_asked = job.plan.ask.heats is not None
+        said = Progress(
+            f"round {rounds + 1} of {'' if is_asked else 'at most '}{pace.heats_max}", job.elapsed_s, notes=self._goal
+        )
+        over_s = OVERRUN * job.plan.ask.budget_s if rounds + 1 < pace.heats_min else 0.0
+        if not self._next_round_s:  # it is the first one, which is completed however long it takes
+            return said if is_asked else replace(said, left_s=max(left_s + over_s, 0.0))
         rest_s = max(0.0, self._next_round_s - (time.monotonic() - self._round_began_s))
-        over_s = OVERRUN * ask.budget_s if rounds + 1 < pace.heats_min else 0.0
-        if ask.heats is not None:
+        if is_asked:
             rest_s += self._next_round_s * (pace.heats_max - rounds - 1)
         elif rounds + 1 < pace.heats_max and self._next_round_s <= left_s - rest_s + over_s:
-            return f"the race ends within about {left_s + over_s:.0f} s"
-        return f"the race ends in about {max(rest_s, 1.0):.0f} s"
+            return replace(said, left_s=max(left_s + over_s, 0.0))
+        return replace(said, left_s=max(rest_s, 1.0), is_most=False)
 
     def _is_settled(self) -> bool:
         """Whether every ratio is known well enough to end early, at the part of alpha that this look spends.
@@ -163,17 +168,19 @@ class Race:
         """
         if not self._job.plan.pace.adaptive or self._rounds.rounds < FIRST_LOOK:
             return False
-        comparisons = self._compare(self._rounds.results(), final=False)
-        return bool(comparisons) and all(
-            self._is_within(each, ALIKE if each.verdict == "not distinguishable" else EARLY) for each in comparisons
-        )
+        known = [*map(self._precision, self._compare(self._rounds.results(), final=False))]
+        if known and all(each is not None for each in known):
+            now, wanted = max(filter(None, known), key=lambda each: each[0] / each[1])
+            self._goal = (f"done when within {percent(wanted)} (now {percent(now)})",)
+        return bool(known) and all(each is not None and each[0] <= each[1] for each in known)
 
-    def _is_within(self, comparison: Comparison, share: float) -> bool:
-        """Whether half an interval is at most this share of the margin."""
+    def _precision(self, comparison: Comparison) -> tuple[float, float] | None:
+        """Return half an interval as a share, and how small it has to be, if there is one."""
         if comparison.ends is None:
-            return False
+            return None
         low, high = comparison.ends
-        return high <= low * (1 + share * self._job.plan.ask.margin) ** 2
+        share = ALIKE if comparison.verdict == "not distinguishable" else EARLY
+        return (high / low) ** 0.5 - 1 if low > 0 else inf, share * self._job.plan.ask.margin
 
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""

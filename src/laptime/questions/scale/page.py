@@ -104,7 +104,7 @@ def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[Scale
 
     return [
         Column("", lambda each: _count_words(each, curve, record)),
-        Column("", bars),
+        Column("", bars, is_drawn=True),
         Column("speed-up", _speedup_cell, least=19),
         Column("of N", lambda each: "" if each is curve.all_cores else _efficiency(each), right=True),
         Column("step", lambda each: "-" if each.step_ms is None else step(each.step_ms), right=True),

@@ -12,7 +12,7 @@ from laptime.model.quantities import brief, taken
 from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
 from laptime.pages import footnotes
-from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
+from laptime.pages.layout import Cell, Column, lay_out, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.words import number, place_words, short_name, size, step
 from laptime.questions.race import page as race
@@ -60,13 +60,14 @@ def _alongs(sweep: Sweep) -> tuple[str | None, ...]:
 
 
 def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
-    """Return a table of rates for each value of the second axis, with bars of one scale."""
-    columns = _columns(sweep, record, view)
+    """Return a table of rates for each value of the second axis, on a wide page with bars of one scale."""
     lines: list[str] = []
     for along in _alongs(sweep):
         lines += [] if along is None else [f"{sweep.axes[1].name} {along}"]
         rows = _rows(sweep, along)
-        lines += table_or_sentences(columns, rows, view.width, color=view.color)
+        drawn = lay_out(_columns(sweep, record, view, has_bars=True), rows, view.width, color=view.color)
+        plain = _columns(sweep, record, view, has_bars=False)
+        lines += drawn or table_or_sentences(plain, rows, view.width, color=view.color)
     return lines
 
 
@@ -76,13 +77,15 @@ def _rows(sweep: Sweep, along: str | None) -> list[Row]:
     return [(value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values]
 
 
-def _columns(sweep: Sweep, record: Record, view: View) -> list[Column[Row]]:
+def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> list[Column[Row]]:
     lanes = lanes_of(sweep)
     most = max((cell.items_per_s for cell in sweep.cells if cell.items_per_s), default=1.0)
     columns: list[Column[Row]] = [Column(sweep.axes[0].name, lambda row: row[0], right=True)]
     for place, lane in enumerate(lanes):
-        columns.append(Column(short_name(lane), _of(place, lambda cell: _bar(cell, most, view))))
-        columns.append(Column(f"{record.workload.items}/s", _of(place, _rate), right=True))
+        name, rate = short_name(lane), f"{record.workload.items}/s"
+        if has_bars:
+            columns.append(Column(name, _of(place, lambda cell: _bar(cell, most, view))))
+        columns.append(Column(rate if has_bars else f"{name} {rate}", _of(place, _rate), right=True, least=8))
         if len(lanes) == 1:
             columns.append(Column("step", _of(place, _step), right=True))
             columns.append(Column("memory", _of(place, _memory), right=True))

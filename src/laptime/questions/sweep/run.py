@@ -20,6 +20,7 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import Dnf, Lane
+from laptime.model.progress import Progress
 from laptime.model.quantities import brief
 from laptime.model.questions import SweepAnswer
 from laptime.model.record import LaneResult
@@ -115,6 +116,8 @@ class SweepRace:
         self._estimates: dict[Place, int | Missing] = {}
         self._largest: dict[tuple[str, str | None], int] = {}
         self._round_s = 0.0
+        self._doing, self._is_news = "", True
+        self._rounds.describe = self._describe
 
     def run(self) -> None:
         """Race every value once, then again as long as the budget allows."""
@@ -123,7 +126,10 @@ class SweepRace:
             rounds.make_ready(prestarter)
             for number in range(HEATS_USUAL):
                 began_s = self._job.left_s
-                for at in values if number % 2 == 0 else values[::-1]:
+                for place, at in enumerate(values if number % 2 == 0 else values[::-1], 1):
+                    again = f"pass {number + 1}, " if number else ""
+                    self._doing = f"{again}cell {place} of {len(values)}: {self._words_of(at)}"
+                    self._is_news = number == 0 or place == 1  # a line a cell where there is no terminal, once
                     if number == 0 or self._round_s / len(values) <= self._job.left_s:
                         self._race(at, prestarter)
                 if number == 0:
@@ -151,6 +157,13 @@ class SweepRace:
             rounds.proof.kept_reference(self._job.plan.subject),
             rounds.parameters,
         )
+
+    def _describe(self) -> Progress:
+        job = self._job
+        return Progress(self._doing, job.elapsed_s, max(job.left_s, 0.0), is_most=False, is_news=self._is_news)
+
+    def _words_of(self, at: At) -> str:
+        return ", ".join(f"{axis.name} {value}" for axis, value in zip(self._prepared.axes, at, strict=True))
 
     def _race(self, at: At, prestarter: Prestarter) -> None:
         """Race all lanes that can be at these values."""
@@ -226,6 +239,7 @@ class SweepRace:
         fails = min(full)
         value = self._likely_largest(lane, rest, fits, fails) or between(fits, fails)
         while value is not None and self._job.left_s > 0:
+            self._doing, self._is_news = f"largest batch of {short(name)} that fits: {value}?", True
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
             if isinstance(planned, UsageError) or self._why_too_long(planned, self._job.left_s) is not None:
                 return

@@ -9,11 +9,13 @@ from typing import Literal
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
+from laptime.model.progress import Progress
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.questions import TrainingAnswer, training_of
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
+from laptime.pages.live import live_page
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
@@ -45,7 +47,6 @@ from laptime.pages.words import (
     training_lap,
 )
 from laptime.questions.race.page import proof_figures, proof_lines, proof_sentence, published_line, spoken_name
-from laptime.visible import cells_wide
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -181,28 +182,20 @@ def _is_whole(record: Record) -> bool:
 
 # Whole trainings in all details: every lap, each lane's total, factor and final scores; and the live bar of a lap.
 
-LEAST_BAR = 8
 
-
-def live_lines(moment: Moment, width: int, *, color: bool = False, blocks: bool = True) -> list[str]:
-    """Return the current lap as a bar with its figures, or between laps what is being done."""
+def live_lines(moment: Moment, view: View) -> list[str]:
+    """Return the current lap with the bar of its time and its figures, or between laps what is being done."""
     if not moment.steps or moment.lap is not None:
-        return painted(moment_words(moment), width, "quiet", color=color)
-    figures = [
+        return painted(moment_words(moment), view.width, "quiet", color=view.color)
+    figures = (
         f"{moment.step:,}/{moment.steps:,}",
         f"{step(moment.step_ms)} a step" if moment.step_ms is not None else "",
         f"loss {four_places(moment.loss)}",
         f"accuracy {four_places(moment.accuracy)}",
-        f"{duration(moment.left_s)} left" if moment.left_s is not None else "",
-    ]
-    title = painted(moment_words(moment), width, "strong", color=color)
-    told = "  ".join(filter(None, figures))
-    space = width - cells_wide(told) - 2
-    if space < LEAST_BAR:
-        return [*title, *flow(filter(None, figures), width)]
-    done = min(max(round(space * moment.step / moment.steps), 0), space)
-    full, empty = ("█", "░") if blocks else ("#", ".")
-    return [*title, f"{full * done}{empty * (space - done)}  {told}"]
+    )
+    passed_s = moment.step * (moment.step_ms or 0.0) / 1e3
+    said = Progress(moment_words(moment), passed_s, moment.left_s, is_most=False, notes=tuple(filter(None, figures)))
+    return live_page("", said, (), view)
 
 
 def moment_words(moment: Moment) -> str:
@@ -249,13 +242,12 @@ def _seen_in(each: LapResult, figure: str) -> float | Missing | None:
 
 
 def _totals(record: Record, width: int, *, color: bool) -> list[str]:
-    """Return the table of lanes, with means over seeds. If the loss column does not fit, losses follow below."""
+    """Return the table of lanes, with means over seeds."""
 
     def failed(lane: LaneResult) -> str:
         return "" if runs_of(record, lane.name) else "DNF" if lane.status == "dnf" else "not trained"
 
-    lines, gone = fit_table(TOTAL_COLUMNS, record.lanes, record, width, color=color, failed=failed)
-    return [*lines, *_losses(record, width)] if LOSS in gone else lines
+    return fit_table(TOTAL_COLUMNS, record.lanes, record, width, color=color, failed=failed)[0]
 
 
 def _first_lap(lane: LaneResult, record: Record) -> str:
@@ -322,13 +314,6 @@ def ends_with(record: Record) -> str:
     return "test" if _is_tested(record) else "val."
 
 
-def _losses(record: Record, width: int) -> list[str]:
-    """Return the lanes' final losses, for a page whose table has no room for them."""
-    ended = [lane for lane in record.lanes if _finals(record, lane.name)]
-    parts = (f"{short_name(lane.name)} {final_score(lane, record, 'loss')}" for lane in ended)
-    return flow(parts, width, f"{ends_with(record)} loss: ")
-
-
 def final_score(lane: LaneResult, record: Record, figure: Literal["loss", "accuracy"]) -> str:
     values = [score.loss if figure == "loss" else score.accuracy for score in _finals(record, lane.name)]
     return four_places(mean([value for value in values if not isinstance(value, Missing)]))
@@ -342,20 +327,19 @@ def _finals(record: Record, lane: str) -> list[Score]:
     return [each.score for each in looks if each is not None]
 
 
-LOSS: RecordColumn[LaneResult] = RecordColumn(
-    lambda record: f"{ends_with(record)} loss",
-    lambda lane, record: final_score(lane, record, "loss"),
-    right=True,
-    leaves=1,
-    shown=ends_with,
-)
 TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14),
     RecordColumn("total", total, right=True),
     RecordColumn("first lap", _first_lap, right=True),
     RecordColumn("later laps", later_laps, right=True),
     RecordColumn("against first", against_first_lane, least=12),
-    LOSS,
+    RecordColumn(
+        lambda record: f"{ends_with(record)} loss",
+        lambda lane, record: final_score(lane, record, "loss"),
+        right=True,
+        leaves=1,
+        shown=ends_with,
+    ),
     RecordColumn("accuracy", lambda lane, record: final_score(lane, record, "accuracy"), right=True, shown=ends_with),
 ]
 

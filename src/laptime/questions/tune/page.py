@@ -106,7 +106,7 @@ def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[
     changes: list[Column[SettingWorth]] = [Column("changes", lambda each: CHANGES[each.changes])]
     return [
         Column("setting", lambda each: each.word),
-        Column("", bars),
+        Column("", bars, is_drawn=True),
         Column(
             f"alone {record.ask.aim.per}".rstrip(),
             lambda each: "-" if each.alone is None else times(each.alone.ratio),

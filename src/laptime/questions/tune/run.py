@@ -19,6 +19,7 @@ from laptime.model.frameworks import find_framework
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
+from laptime.model.progress import Progress
 from laptime.model.protocol import FullRun, Moment, Protocol
 from laptime.model.questions import TuneAnswer
 from laptime.model.record import NOT_RELIABLE, Finding
@@ -121,7 +122,9 @@ class Tune:
         )
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
         self._searches = [Search(each, self._rounds, self._objective) for each in prepared.tunables]
+        self._rounds.describe = self._describe
         self._heat_s: dict[str, float] = {}
+        self._stage = "search"
         self._confirmed_from: int | None = None  # the first round of the confirming race
         self._unconfirmed: str | None = None  # why there was none
         laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
@@ -160,6 +163,10 @@ class Tune:
             rounds.proof.kept_reference(self._job.plan.subject),
             rounds.parameters,
         )
+
+    def _describe(self) -> Progress:
+        job, said = self._job, f"{self._stage}, round {self._rounds.rounds + 1}"
+        return Progress(said, job.elapsed_s, max(job.left_s, 0.0), is_most=False)
 
     def _search(self, search: Search, keep_s: float, prestarter: Prestarter) -> None:
         """Look for the best settings of a lane, and leave `keep_s` of the budget for other lanes."""
@@ -289,6 +296,7 @@ class Tune:
             self._unconfirmed = NO_FRESH
             return
         self._job.announce("the winner races again, on fresh heats")
+        self._stage = "confirming race"
         first, rounds = self._rounds.next_number(), 0
         short = self._rounds.pace
         longer = confirming_pace(short, round_s, len(wanted), self._job.left_s, CONFIRMED_MOST)

@@ -9,7 +9,7 @@ import click
 from laptime import api, showing
 from laptime.cli.asking import options_for, takes
 from laptime.cli.main import Command
-from laptime.cli.output import Progress, may_draw, message_width
+from laptime.cli.output import Display, is_terminal, may_draw, message_width
 from laptime.cli.printing import MESSAGES, complain, say
 from laptime.errors import LaptimeError, StoreError
 from laptime.model.ask import Ask
@@ -25,6 +25,7 @@ are fetched, backward passes and optimizer steps begin and end, and what Keras c
 to the model, and nothing is printed. A process that is no Python, or that was started with -I or -E, cannot be seen:
 the summary then has the reason, and the figures of the whole command only.
 """
+NOT_SHOWN = "laptime: --live shows nothing here: it needs a terminal on which COMMAND does not print, as with > FILE"
 
 
 @click.command(
@@ -33,7 +34,7 @@ the summary then has the reason, and the figures of the whole command only.
     help=WATCH_HELP,
     examples=(
         "laptime watch python train.py --epochs 3",
-        "laptime watch --live -- torchrun --nproc-per-node 2 train.py",
+        "laptime watch --live -- torchrun --nproc-per-node 2 train.py > log",
     ),
     page="docs/watch.md",
     more=WATCH_MORE,
@@ -41,7 +42,7 @@ the summary then has the reason, and the figures of the whole command only.
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] COMMAND...")
 @click.option("--json", "json_file", metavar="FILE", type=click.Path(), help="Write the record as JSON to FILE.")
-@click.option("--live", is_flag=True, help="Show on a terminal how far it is.")
+@click.option("--live", is_flag=True, help="Show on the terminal how far it is, if COMMAND prints elsewhere.")
 @click.option("--details", is_flag=True, help="Print all that was seen.")
 @click.option("--quiet", "-q", is_flag=True, help="Print no summary; the record is saved.")
 @takes(*options_for("watch"))
@@ -52,8 +53,11 @@ def watch(
     ask = Ask(what=command[0], command=command, label=label, sensors=sensors)
     unsaved: list[StoreError] = []
     unwritten: LaptimeError | None = None
-    with Progress(quiet=not live or not MESSAGES.isatty()) as progress:
-        record = api.answer("watch", ask, show=progress.show, warn=unsaved.append)
+    is_shown = live and MESSAGES.isatty() and not is_terminal()
+    if live and not is_shown:
+        say(NOT_SHOWN)
+    with Display(quiet=not is_shown) as display:
+        record = api.answer("watch", ask, show=display.show if is_shown else None, warn=unsaved.append)
     if json_file is not None:
         try:
             api.write_files(Path(json_file), {json_file: showing.as_json(record).encode()}, is_folder=False)

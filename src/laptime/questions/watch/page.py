@@ -9,12 +9,14 @@ from statistics import median
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.figure import Axis, Band, Bar, Bars, Curve, Figure, Glance, GlanceFact, Part, Plane, Stack, folded
 from laptime.model.missing import Missing
+from laptime.model.progress import Progress
 from laptime.model.quantities import percent
 from laptime.model.questions import watch_of
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
 from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
+from laptime.pages.live import progress_line
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, rendered
 from laptime.pages.words import duration, joined, lap, number, over, size, spread, step
 
@@ -62,9 +64,9 @@ def page_parts(record: Record, view: View) -> PageParts:
 render = rendered(page_parts)
 
 
-def live_lines(_record: Record, note: str, width: int, *, color: bool) -> list[str]:
+def live_lines(_record: Record, progress: Progress, view: View) -> list[str]:
     """Return the line that a terminal shows while the command runs."""
-    return painted(note, width, "quiet", color=color)[:1]
+    return painted(progress_line(progress), view.width, "quiet", color=view.color)[:1]
 
 
 def _loops(answer: WatchAnswer) -> list[tuple[ScriptProcess, TrainingLoop]]:

@@ -25,6 +25,7 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, Subject
+from laptime.model.progress import Progress
 from laptime.model.record import Finding
 from laptime.model.sample import Usage
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
@@ -38,7 +39,7 @@ from laptime.run.command import SETTLE_S, Listener, run_command, watched_environ
 from laptime.run.instruments import SensorSelection
 from laptime.run.starting import Block
 
-LIVE_S = 0.5
+LIVE_S = 1.0
 LEAVES_S = 0.5
 READINGS_MOST = 3600  # of each instrument
 PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
@@ -160,7 +161,8 @@ class Watch:
                 if sampler is not None:
                     sampler.begin(pid)
                 with suppress(RuntimeError):  # the system allows no further thread
-                    Thread(target=self._tell_on, args=(over,), daemon=True).start()
+                    if self._job.services.is_watched:
+                        Thread(target=self._tell_on, args=(over,), daemon=True).start()
 
             try:
                 self._code = self._follow(listener.address, began)
@@ -198,7 +200,8 @@ class Watch:
         while not over.wait(LIVE_S):
             count = self._visitors.iterations
             passed = time.monotonic() - self._began_s
-            self._job.announce(f"{self._job.plan.subject.name}: {count:,} iterations in {passed:.0f} s")
+            said = f"{self._job.plan.subject.name}: {count:,} iterations in {passed:.0f} s"
+            self._job.show(Progress(said, passed))
 
     def _find_unreliable(self) -> tuple[Finding, ...]:
         if self._timeline is None:
