@@ -54,6 +54,8 @@ def test_without_a_number_there_is_no_card():
 
 
 def test_parts_that_are_no_whole_are_not_drawn():
-    """A stack whose parts come to more than the whole hides what does not fit."""
+    """A stack whose parts come to more or less than the whole hides something."""
     with pytest.raises(ValueError, match="114 %"):
         standalone(Stack((("a step", (Part("computing", 0.97), Part("exchange", 0.17))),)), "parts", {})
+    with pytest.raises(ValueError, match="90 %"):
+        standalone(Stack((("a step", (Part("computing", 0.73), Part("exchange", 0.17))),)), "parts", {})

@@ -42,6 +42,9 @@ def test_markdown_takes_no_name_for_markup():
     """Every row of a table has as many cells as its head, and no link is made."""
     text = as_markdown([report_of(each) for each in drawn_records.hostile()])
     text = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)  # the command is code
+    text, blocks = re.subn(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.MULTILINE | re.DOTALL)  # so are pictures
+    assert blocks > 5
+    assert "```" not in text
     assert not re.search(r"(?<!\\)\](?=\()", text)
     assert not re.search(r"(?<!\\)<", text)
     for table in re.findall(r"(?:^\|.*\|$\n)+", text, re.MULTILINE):

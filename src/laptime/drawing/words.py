@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from laptime.drawing.rows import longest_of
-from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Plane, Report, Stack, Table, Turns
+from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Gantt, Plane, Report, Stack, Table, Turns
 from laptime.pages.layout import clean, wrap
 from laptime.pages.page import sparkline
 from laptime.questions.compare.page import plain
@@ -15,6 +17,9 @@ from laptime.visible import as_cell, cells_wide, visible
 
 BAR, PLAIN_BAR = "█", "#"
 NARROWEST = 40
+FENCED = 96  # cells of a line in Markdown
+WRAPPED = 16  # cells in which words are wrapped and not cut
+HAS_ENDS = re.compile(r"±|\d-\d|\d to |varies|no interval")  # words that already say how sure a figure is
 
 Row = tuple[str, ...]
 
@@ -33,15 +38,27 @@ def _markdown(report: Report) -> list[str]:
         *(f"{plain(each)}\n" for each in (*others, *report.notes, report.done) if each),
     ]
     for each in report.figures:
-        table = rows_of(each.chart)
         lines += [f"### {plain(each.title)}", "", *([plain(each.says), ""] if each.says else [])]
-        lines += _markdown_table(table)
+        picture = [] if each.more else _chart(each.chart, FENCED, blocks=True)
+        lines += _fenced(picture)
+        if not picture or isinstance(each.chart, Plane):  # a sparkline has no figures
+            lines += _markdown_table(rows_of(each.chart))
     return [
         *lines,
         f"    {' '.join(visible(report.command).split())}",
         "",
         plain(f"Record {report.id}, {report.started}."),
     ]
+
+
+def _fenced(lines: Sequence[str]) -> list[str]:
+    """Return lines as a block of code, which none of them can end."""
+    if not lines:
+        return []
+    told = [visible(each).rstrip() for each in lines]
+    longest = max((len(each) for line in told for each in re.findall("`+", line)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return [f"{fence}text", *told, fence, ""]
 
 
 def _markdown_table(table: Table) -> list[str]:
@@ -74,19 +91,23 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
                 yield name, "", repr(each.value), _end(each.low), _end(each.high), "times"
                 yield from ((name, number, repr(ratio), "", "", "times") for number, ratio in enumerate(each.rounds, 1))
         case Turns():
-            for round_ in chart.rounds:
-                for turn in round_.turns:
-                    place = f"round {round_.number}: {turn.start_s!r} s"
-                    yield as_cell(turn.label), place, repr(turn.ms), "", "", as_cell(chart.unit)
+            unit = as_cell(chart.unit)
+            turns = ((f"round {each.number}: {turn.start_s!r} s", turn) for each in chart.rounds for turn in each.turns)
+            yield from ((as_cell(turn.label), place, repr(turn.ms), "", "", unit) for place, turn in turns)
         case Plane():
             for curve in chart.curves:
                 name, unit = as_cell(curve.label), as_cell(chart.up.label)
-                yield from ((name, repr(x), repr(y), "", "", unit) for x, y in curve.points)
+                for (x, y), ends in zip_longest(curve.points, curve.ends[: len(curve.points)]):
+                    yield name, repr(x), repr(y), *map(_end, ends or (None, None)), unit
         case Stack():
             for label, parts in chart.rows:
                 yield from (
-                    (as_cell(f"{label}: {each.label}"), "", repr(each.share), "", "", "share") for each in parts
+                    (as_cell(f"{label}: {each.label}"), "", repr(each.share), _end(each.low), _end(each.high), "share")
+                    for each in parts
                 )
+        case Gantt():
+            unit, spans = as_cell(chart.unit), ((row.label, each) for row in chart.rows for each in row.spans)
+            yield from ((as_cell(name), repr(at.start), repr(at.end - at.start), "", "", unit) for name, at in spans)
 
 
 def _end(value: float | None) -> str:
@@ -114,8 +135,19 @@ def rows_of(chart: Chart) -> Table:
         case Turns():
             return _turns(chart)
         case Stack():
-            rows = [(label, each.label, f"{each.share:.1%}") for label, parts in chart.rows for each in parts]
-            return Table(("", "part", "=share"), tuple(rows))
+            rows = [
+                (label, each.label, f"{each.share:.1%}", _between(each.low, each.high))
+                for label, parts in chart.rows
+                for each in parts
+            ]
+            return Table(("", "part", "=share", "between"), tuple(rows))
+        case Gantt():
+            heads = ("", f"=from {chart.unit}", f"=to {chart.unit}", f"={chart.unit}")
+            spans = [(row.label, each) for row in chart.rows for each in row.spans]
+            rows = [
+                (name, f"{each.start:.4g}", f"{each.end:.4g}", f"{each.end - each.start:.4g}") for name, each in spans
+            ]
+            return Table(heads, tuple(rows))
         case Plane():
             return _curves(chart)
 
@@ -159,21 +191,30 @@ def as_charts(report: Report, width: int, *, blocks: bool) -> str:
 
 
 def _figure(figure: Figure, width: int, *, blocks: bool) -> list[str]:
-    match figure.chart:
+    if isinstance(figure.chart, Table):
+        return []
+    lines = _chart(figure.chart, width, blocks=blocks)
+    return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
+
+
+def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
+    """Return a chart in lines of words and blocks; none for a table."""
+    match chart:
         case Bars():
-            lines = _bars(figure.chart, width, blocks=blocks)
+            return _bars(chart, width, blocks=blocks)
         case Factors():
-            rows = tuple(Bar(each.label, each.value, each.low, each.high, each.words) for each in figure.chart.factors)
-            lines = _bars(Bars("times", rows), width, blocks=blocks)
+            rows = tuple(Bar(each.label, each.value, each.low, each.high, each.words) for each in chart.factors)
+            return _bars(Bars("times", rows), width, blocks=blocks)
         case Turns():
-            lines = _rounds(figure.chart, width, blocks=blocks)
+            return _rounds(chart, width, blocks=blocks)
         case Plane():
-            lines = _sparks(figure.chart, width, blocks=blocks)
+            return _sparks(chart, width, blocks=blocks)
         case Stack():
-            lines = _bars(_parts_as_bars(figure.chart), width, blocks=blocks)
+            return _bars(_parts_as_bars(chart), width, blocks=blocks)
+        case Gantt():
+            return _gantt(chart, width, blocks=blocks)
         case Table():
             return []
-    return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
 
 
 def _rounds(turns: Turns, width: int, *, blocks: bool) -> list[str]:
@@ -194,11 +235,26 @@ def _parts_as_bars(stack: Stack) -> Bars:
     return Bars(
         "share",
         tuple(
-            Bar(f"{label}: {part.label}" if several else part.label, part.share, words=f"{part.share:.1%}")
+            Bar(f"{label}: {part.label}" if several else part.label, part.share, part.low, part.high, part.words)
             for label, parts in stack.rows
             for part in parts
         ),
     )
+
+
+def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a row: blocks where it was done, on one clock."""
+    names = min(max((cells_wide(clean(row.label)) for row in chart.rows), default=0), width // 3)
+    room, mark = max(width - names - 30, 8), BAR if blocks else PLAIN_BAR
+    lines = []
+    for row in chart.rows:
+        cells = [" "] * room
+        for each in row.spans:
+            first = min(int(room * each.start / chart.length), room - 1)
+            last = max(round(room * each.end / chart.length), first + 1)
+            cells[first:last] = mark * (min(last, room) - first)
+        lines.append(f"{_cut(clean(row.label), names)}  {''.join(cells)}  {_cut(row.words, 24, pad=False)}")
+    return lines
 
 
 def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
@@ -213,7 +269,12 @@ def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
             continue
         filled = mark * max(1, round(room * bar.value / longest))
         told = clean(bar.words) or f"{bar.value:.4g} {bars.unit}"
-        lines.append(f"{name}  {filled}{' ' * (room - len(filled))}  {_cut(told, width - names - room - 6, pad=False)}")
+        if bar.low is not None and bar.high is not None and not HAS_ENDS.search(told):
+            told += f" ({bar.low:.4g}-{bar.high:.4g})"
+        space = width - names - room - 6
+        first, *rest = wrap(told, space) if space >= WRAPPED else [_cut(told, space, pad=False)]
+        lines.append(f"{name}  {filled}{' ' * (room - len(filled))}  {first}")
+        lines += [" " * (names + room + 4) + each for each in rest]
     return lines
 
 
