@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import full_records
 import infer_records
@@ -103,6 +105,12 @@ def published_training() -> Record:
     return replace(full_records.seeds(), published=Published("it trains", "a page", (curve,)))
 
 
+def kept(name: str) -> Record:
+    """A real record, of which the docs have pictures."""
+    place = Path(__file__).parents[2] / "docs" / "pictures" / f"{name}.json.gz"
+    return schema.decode(gzip.decompress(place.read_bytes()), name)
+
+
 @cache
 def hostile() -> tuple[Record, ...]:
     """Records of every question with a hostile string in every field that holds words."""
@@ -158,6 +166,7 @@ SHOWN: dict[str, Callable[[], Record]] = {
     "why": why_records.loader_bound,
     "turns": in_turns,
     "disturbed": disturbed,
+    "why-on-a-card": lambda: kept("plates-cnn-why-h100"),
     "scale": scale_records.exchange,
     "tune": tune_records.confirmed,
     "unconfirmed-tune": tune_records.unconfirmed,

@@ -14,7 +14,7 @@ from laptime.store import schema
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="Chromium and its driver are not installed")
 LARGEST_BYTES = 300_000
-FIRST_SEEN = ["race", "turns", "training", "inference", "why", "scale", "tune", "sweep", "watch"]
+FIRST_SEEN = ["race", "turns", "training", "inference", "why", "why-on-a-card", "scale", "tune", "sweep", "watch"]
 CONTRAST_LEAST = 4.5
 CONTRASTS = """
 const rgb = text => text.match(/[\\d.]+/g).map(Number);
@@ -167,7 +167,7 @@ def test_the_answer_and_the_first_chart_are_seen_at_once(browser, opened, name):
     for width, least in ((1280, 640), (390, 800)):
         opened(name)
         browser.resize(width)
-        assert browser.run("return document.querySelector('.big').getBoundingClientRect().bottom") < least / 2
+        assert browser.run("return document.querySelector('.big, h1').getBoundingClientRect().bottom") < least / 2
         assert browser.run(first)["top"] < least
         assert browser.run(cut) == []
         assert browser.run("return document.documentElement.scrollWidth") <= width

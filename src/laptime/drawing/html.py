@@ -168,7 +168,7 @@ def as_notebook(report: Report, page: str) -> str:
 def _strip(report: Report, downloads: str) -> str:
     """Return what was asked of which training, where and when, and the files that the page holds."""
     what = text(f"{report.question} · {report.title}")
-    where = text(f"{report.machine} · {report.started[:10]} · {report.id}")
+    where = text(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(downloads)}")
     return f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where} {downloads}</span></p>'
 
 

@@ -27,6 +27,7 @@ from laptime.pages.layout import clean, wrap
 from laptime.visible import cells_wide
 
 CELL = 7.5  # pixels that a letter takes, in words of 14 pixels
+WIDE_CELL = 8.6  # at most, in whole sentences: a wide font fits into the page, too
 BOLD_CELL = 8.6  # in bold ones
 SMALL_CELL = 7.4  # and in those of 12 pixels
 LABELS_MOST, WORDS_MOST = 0.28, 0.34  # shares of the width
@@ -82,7 +83,7 @@ def _draw_bars(bars: Bars, width: int, colours: Colours) -> Picture:
     tops = y
     for bar in bars.bars:
         if not labels:  # label and words above the bar
-            said = _lines(f"{bar.label}: {bar.words}" if bar.words else bar.label, width, CELL)
+            said = _lines(f"{bar.label}: {bar.words}" if bar.words else bar.label, width, WIDE_CELL)
             inside += [_text(0, y + 13 + LINE * number, each, "b") for number, each in enumerate(said)]
             y += LINE * len(said) + 2
         if bar.value is None:
@@ -101,6 +102,8 @@ def _draw_bars(bars: Bars, width: int, colours: Colours) -> Picture:
             inside += [_text(end + 8, y + 14 + LINE * number, each, "v") for number, each in enumerate(told)]
             y += LINE * (len(told) - 1 if told else 0)
         y += BAR + GAP
+    if all(bar.value is None for bar in bars.bars) and not bars.reported:
+        return Picture("".join(inside), width, y)  # words alone: a scale would be of nothing
     unit = bars.unit.split(" ")[0] if bars.unit.split(" ")[0] in UNITS else ""
     ticks = [(left + length, f"{told} {unit}".rstrip()) for length, told in scale.ticks]
     inside = [*_grid(ticks, tops, y - 6), *inside, *_tick_words(ticks, y + 10, width)]
@@ -217,7 +220,7 @@ def _draw_factors(factors: Factors, width: int, colours: Colours) -> Picture:
     inside, y = [], 24
     for each in rows:
         if not labels:
-            said = _lines(f"{each.label}: {each.words}", width, CELL)
+            said = _lines(f"{each.label}: {each.words}", width, WIDE_CELL)
             inside += [_text(0, y + 10 + LINE * number, line, "b") for number, line in enumerate(said)]
             y += LINE * len(said)
         else:
@@ -377,7 +380,7 @@ def _draw_stack(stack: Stack, width: int) -> Picture:
         whole = sum(part.share for part in parts)
         if abs(whole - 1) > ROUNDING:
             raise ValueError(f"the parts of {label} come to {whole:.0%} of it".replace("%", " %"))
-        said = _lines(label, width, CELL)
+        said = _lines(label, width, WIDE_CELL)
         inside += [_text(0, y + 13 + LINE * number, each, "b") for number, each in enumerate(said)]
         y += LINE * len(said) + 2
         at = 0.0
@@ -418,7 +421,7 @@ def _draw_gantt(chart: Gantt, width: int) -> Picture:
         if labels:
             inside += [_text(0, y + 14, row.label, "b"), _text(left + space + 8, y + 14, row.words, "v")]
         else:
-            said = _lines(f"{row.label}: {row.words}", width, CELL)
+            said = _lines(f"{row.label}: {row.words}", width, WIDE_CELL)
             inside += [_text(0, y + 12 + LINE * number, line, "b") for number, line in enumerate(said)]
             y += LINE * len(said) + 1
         for each in row.spans:

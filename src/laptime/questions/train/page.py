@@ -110,7 +110,8 @@ def glance_of(record: Record) -> Glance | None:
         place = f"on {short_name(trained[0].name)}"
         return Glance(total(trained[0], record).text, place, said[:1].upper() + said[1:], tuple(facts))
     found, ratio = max(known, key=lambda pair: pair[1])
-    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", _between(found, ratio).strip(" ()"), said, tuple(facts))
+    ends = _between(found, ratio).strip(" ()") + " at 95 %" * (found.ends is not None)
+    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", ends, said, tuple(facts))
 
 
 def _between(found: LapFactor, ratio: float) -> str:
@@ -543,7 +544,8 @@ def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
     lane = short_name(run.process.lane)
     if run.process.status != "ok":
         why = run.process.dnf.reason if run.process.dnf else run.process.status
-        return Bar(_name(run, runs), None, words=f"{len(run.laps)} laps, then: {why}", kind="failed", of=lane)
+        kept = f"{count_kept(run)} lap{'s' * (count_kept(run) != 1)}, then: {why}"
+        return Bar(_name(run, runs), None, words=kept, kind="failed", of=lane)
     accuracy = NONE if run.test is None else run.test.score.accuracy
     told = "" if isinstance(accuracy, Missing) else f", test accuracy {accuracy:.2%}"
     return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}", of=lane)
