@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from laptime.analysis.parity import relative
 from laptime.analysis.script_timeline import KeptIterations
-from laptime.analysis.script_units import SPANS_MOST, SeenSpan, Unit
+from laptime.analysis.script_units import SPANS_MOST, Unit
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
@@ -554,7 +554,7 @@ class StepsBuilder:
             unit.fetches += 1
             unit.mark = end
             if unit.spans is not None:
-                unit.spans = [*unit.spans, SeenSpan("data", begin, end)] if len(unit.spans) < SPANS_MOST else None
+                unit.spans = [*unit.spans, ("data", begin, end)] if len(unit.spans) < SPANS_MOST else None
             return
         self._close(begin)
         if self._is_new_pass:
@@ -562,9 +562,7 @@ class StepsBuilder:
             self._is_new_pass = False
             self._note_gaps(begin)
         self._loader = loader
-        self._open = Unit(
-            begin=begin, data=end - begin, fetches=1, items=items, mark=end, spans=[SeenSpan("data", begin, end)]
-        )
+        self._open = Unit(begin=begin, data=end - begin, fetches=1, items=items, mark=end, spans=[("data", begin, end)])
 
     def _note_gaps(self, at: int) -> None:
         if not self._ended or self._opening is None:
@@ -580,7 +578,7 @@ class StepsBuilder:
         unit.end = self._ended = at
         unit.forward_backward = at - unit.begin - unit.data
         if unit.spans is not None:
-            unit.spans.append(SeenSpan("step", unit.begin, at))
+            unit.spans.append(("step", unit.begin, at))
         self._emit(unit)
         self._open = None
 

@@ -19,7 +19,7 @@ from laptime.analysis.script_loop import (
     LoopSummary,
     StepsBuilder,
 )
-from laptime.analysis.script_units import SeenSpan, Unit, UnitBuilder
+from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
@@ -577,9 +577,9 @@ class KerasBuilder:
             steps=steps,
             items=(loader.batch or 0) * steps if loader else 0,
             spans=[
-                SeenSpan("data", first, ready),
-                *(SeenSpan("data", each, last) for each, last in within),
-                SeenSpan("step", begin, end),
+                ("data", first, ready),
+                *(("data", each, last) for each, last in within),
+                ("step", begin, end),
             ],
         )
 

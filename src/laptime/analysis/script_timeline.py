@@ -53,12 +53,12 @@ class KeptIterations:
 def _laid_out(iteration: KeptIteration) -> tuple[IterationSpan, ...]:
     """Return what each stretch was spent on; behind the last work of an iteration is what is outside of its step."""
     begin, end = iteration.begin, iteration.end
-    seen = [each for each in iteration.spans if each.begin < end and each.end > begin]
-    edges = sorted({begin, end, *(min(max(at, begin), end) for each in seen for at in (each.begin, each.end))})
-    worked = max((each.end for each in seen if each.part in LAST_WORK), default=end)
+    seen = [each for each in iteration.spans if each[1] < end and each[2] > begin]
+    edges = sorted({begin, end, *(min(max(at, begin), end) for each in seen for at in each[1:])})
+    worked = max((until for part, _, until in seen if part in LAST_WORK), default=end)
     found: list[IterationSpan] = []
     for first, last in pairwise(edges):
-        here = {each.part for each in seen if each.begin <= first and last <= each.end}
+        here = {part for part, since, until in seen if since <= first and last <= until}
         part = next((each for each in WITHIN if each in here), "outside" if first >= worked else "unattributed")
         if found and found[-1].part == part:
             found[-1] = IterationSpan(part, found[-1].start_ns, last - begin)

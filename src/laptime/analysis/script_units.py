@@ -38,12 +38,8 @@ class Placed(NamedTuple):
     end: int
 
 
-class SeenSpan(NamedTuple):
-    """What a stretch of time was spent on; it may be within another."""
-
-    part: SpanPart
-    begin: int
-    end: int
+SeenSpan = tuple[SpanPart, int, int]
+"""What a stretch of time was spent on, from when until when; it may be within another."""
 
 
 @dataclass(slots=True)
@@ -187,7 +183,7 @@ class UnitBuilder:
     def _note(self, part: SpanPart, begin: int, end: int) -> None:
         """Keep what a stretch of the open unit, or of the next one, was spent on."""
         if len(self._spans) <= SPANS_MOST:
-            self._spans.append(SeenSpan(part, begin, end))
+            self._spans.append((part, begin, end))
 
     def _pass(self, kind: int, begin: int, end: int) -> None:
         self._note("no_grad", begin, end)
@@ -378,7 +374,7 @@ class UnitBuilder:
             if length > 0 and self._last_end:
                 self._gap("between epochs", at - length, at)
         self._gap_begin, self._gap_known, self._ended = None, 0, None
-        self._spans = [each for each in self._spans if each.end > at]
+        self._spans = [each for each in self._spans if each[2] > at] if self._spans else []
         self._open = Unit(begin=at, mark=at, last=at)
         return self._open
 
@@ -407,9 +403,9 @@ class UnitBuilder:
             self._forget(unit.end)
         unit.placed = [each for each in self._placed if unit.begin <= each.begin and each.end <= unit.end]
         self._placed = [each for each in self._placed if each.begin >= unit.end]
-        seen = [each for each in self._spans if each.begin < unit.end and each.end > unit.begin]
-        unit.spans = seen if len(self._spans) <= SPANS_MOST else None
-        self._spans = [each for each in self._spans if each.end > unit.end]
+        unit.spans = self._spans if len(self._spans) <= SPANS_MOST else None
+        later = self._spans and self._spans[-1][2] > unit.end  # events come in the order of their ends
+        self._spans = [each for each in self._spans if each[2] > unit.end] if later else []
         self._last_end = unit.end
         self._open = None
         self._emit(unit)
