@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 
 from laptime.drawing.rows import longest_of
-from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Gantt, Plane, Report, Stack, Table, Turns
+from laptime.drawing.svg import Scale
+from laptime.model.figure import (
+    Bar,
+    Bars,
+    Chart,
+    Factors,
+    Figure,
+    Gantt,
+    Plane,
+    Report,
+    Stack,
+    Table,
+    Turns,
+    are_far_apart,
+)
+from laptime.model.quantities import number
 from laptime.pages.layout import clean, wrap
 from laptime.pages.page import sparkline
 from laptime.questions.compare.page import plain
@@ -18,8 +34,9 @@ from laptime.visible import as_cell, cells_wide, visible
 BAR, PLAIN_BAR = "█", "#"
 NARROWEST = 40
 FENCED = 96  # cells of a line in Markdown
+POINTS_MOST = 40  # of curves, each of which is a line
 WRAPPED = 16  # cells in which words are wrapped and not cut
-HAS_ENDS = re.compile(r"±|\d-\d|\d to |varies|no interval")  # words that already say how sure a figure is
+HAS_ENDS = re.compile(r"±|\d-\d|to -?\d|varies|no interval")  # words that already say how sure a figure is
 
 Row = tuple[str, ...]
 
@@ -41,7 +58,7 @@ def _markdown(report: Report) -> list[str]:
         lines += [f"### {plain(each.title)}", "", *([plain(each.says), ""] if each.says else [])]
         picture = [] if each.more else _chart(each.chart, FENCED, blocks=True)
         lines += _fenced(picture)
-        if not picture or isinstance(each.chart, Plane):  # a sparkline has no figures
+        if not picture or (isinstance(each.chart, Plane) and not _points(each.chart)):  # a sparkline has no figures
             lines += _markdown_table(rows_of(each.chart))
     return [
         *lines,
@@ -203,11 +220,18 @@ def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
         case Bars():
             return _bars(chart, width, blocks=blocks)
         case Factors():
-            rows = tuple(Bar(each.label, each.value, each.low, each.high, each.words) for each in chart.factors)
-            return _bars(Bars("times", rows), width, blocks=blocks)
+            rows = [Bar(each.label, each.value, each.low, each.high, each.words) for each in chart.factors]
+            return _around_one(rows, width, blocks=blocks)
         case Turns():
             return _rounds(chart, width, blocks=blocks)
         case Plane():
+            points = _points(chart)
+            if points and chart.at == 1.0:
+                return _around_one(points, width, blocks=blocks)
+            unit = chart.up.label
+            bars = Bars(unit, tuple(points), is_log=chart.up.is_log and are_far_apart(points))
+            if points:
+                return [*_bars(bars, width, blocks=blocks), *wrap(f"in {clean(unit)}", width - 2, "  ")]
             return _sparks(chart, width, blocks=blocks)
         case Stack():
             return _bars(_parts_as_bars(chart), width, blocks=blocks)
@@ -257,23 +281,76 @@ def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
     return lines
 
 
+def _points(plane: Plane) -> list[Bar]:
+    """Return the points of a plane as bars, where they are few and have intervals; else none."""
+    if not any(curve.ends for curve in plane.curves) or sum(len(curve.points) for curve in plane.curves) > POINTS_MOST:
+        return []
+    found = []
+    for curve in plane.curves:
+        for (x, y), ends in zip_longest(curve.points, curve.ends[: len(curve.points)]):
+            low, high = ends or (None, None)
+            found.append(Bar(f"{curve.label}, {plane.across.label} {x:g}", y, low, high, number(y)))
+    return found
+
+
+def _around_one(rows: Sequence[Bar], width: int, *, blocks: bool) -> list[str]:
+    """Return factors on one logarithmic scale: the estimate, its interval around it, and a line at 1."""
+    known = [(row, row.value) for row in rows if row.value is not None and 0 < row.value < math.inf]
+    if not known:
+        return []
+    ends = [end for row, value in known for end in (1.0, value, row.low, row.high) if end and 0 < end < math.inf]
+    scale = Scale(math.log10(min(ends)), math.log10(max(ends)) + 1e-9, is_log=True)
+    mark, band, one = ("█", "─", "│") if blocks else ("#", "-", "|")
+
+    def picture(row: Bar, room: int) -> str:
+        cells = [" "] * room
+
+        def place(value: float) -> int:
+            return min(max(int(room * scale.share(value)), 0), room - 1)
+
+        if row.low and row.high:
+            first, last = place(row.low), place(min(row.high, max(ends)))
+            cells[first : last + 1] = band * (last + 1 - first)
+        cells[place(1.0)] = one
+        cells[place(row.value or 1.0)] = mark
+        return "".join(cells)
+
+    return _lines([(row, picture) for row, _ in known], "times", width)
+
+
 def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
     longest, mark = longest_of(bars), BAR if blocks else PLAIN_BAR
-    names = max((cells_wide(clean(bar.label)) for bar in bars.bars), default=0)
-    names, room = min(names, width // 3), max(width // 3, 8)
+    shortest = min((bar.value for bar in bars.bars if bar.value is not None and bar.value > 0), default=longest) / 3
+
+    def picture(bar: Bar, room: int) -> str:
+        value = bar.value or 0.0
+        if bars.is_log and 0 < shortest < longest:
+            share = math.log(max(value, shortest) / shortest) / math.log(longest / shortest)
+        else:
+            share = value / longest
+        return mark * max(1, round(room * share))
+
+    return _lines([(bar, picture) for bar in bars.bars], bars.unit, width)
+
+
+def _lines(rows: Sequence[tuple[Bar, Callable[[Bar, int], str]]], unit: str, width: int) -> list[str]:
+    """Return a line a row: its label, its picture, its words. A label that is too long has a line of its own."""
+    most, room = width // 3, max(width // 3, 8)
+    names = max((wide for bar, _ in rows if (wide := cells_wide(clean(bar.label))) <= most), default=0)
     lines = []
-    for bar in bars.bars:
-        name = _cut(clean(bar.label), names)
+    for bar, picture in rows:
+        label = clean(bar.label)
+        is_long = cells_wide(label) > most
         if bar.value is None:
-            lines += wrap(f"{name}  {clean(bar.words)}", width - 2, "  ")
+            lines += wrap(f"{label}  {clean(bar.words)}", width - 2, "  ")
             continue
-        filled = mark * max(1, round(room * bar.value / longest))
-        told = clean(bar.words) or f"{bar.value:.4g} {bars.unit}"
+        lines += wrap(label, width - 2, "  ") if is_long else []
+        told = clean(bar.words) or f"{bar.value:.4g} {unit}"
         if bar.low is not None and bar.high is not None and not HAS_ENDS.search(told):
-            told += f" ({bar.low:.4g}-{bar.high:.4g})"
-        space = width - names - room - 6
+            told += f" ({number(bar.low)}-{number(bar.high)})"
+        drawn, space = picture(bar, room), width - names - room - 6
         first, *rest = wrap(told, space) if space >= WRAPPED else [_cut(told, space, pad=False)]
-        lines.append(f"{name}  {filled}{' ' * (room - len(filled))}  {first}")
+        lines.append(f"{_cut('' if is_long else label, names)}  {drawn}{' ' * (room - len(drawn))}  {first}")
         lines += [" " * (names + room + 4) + each for each in rest]
     return lines
 
