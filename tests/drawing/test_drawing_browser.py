@@ -199,7 +199,7 @@ def test_a_curve_is_named_by_the_pointer_and_the_keyboard_and_can_be_switched_of
 def test_every_word_can_be_read(browser, opened, dark):
     browser.show_as(dark=dark)
     least = {}
-    for name in ("failures", "why", "training"):
+    for name in ("failures", "why", "training", "tune", "sweep", "watch"):
         opened(name)
         browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
         for kind, contrast in browser.run(CONTRASTS).items():

@@ -30,6 +30,12 @@ def test_a_card_has_the_number_its_ends_and_where_it_is_from():
         assert words in said
 
 
+def test_a_card_of_a_tuning_shows_the_end_of_its_search():
+    said = [each.text or "" for each in ET.fromstring(card(report_of(drawn_records.SHOWN["tune"]()))).iter()]
+    assert "again: bf16+malloc=keep" in said
+    assert not any("channels_last" in each for each in said)
+
+
 def test_a_card_that_is_not_reliable_says_it():
     report = report_of(drawn_records.SHOWN["disturbed"]())
     assert "NOT RELIABLE" in card(report)

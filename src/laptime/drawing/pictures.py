@@ -123,7 +123,8 @@ def card(report: Report, theme: Theme = LIGHT) -> str:
         inside.append(_said(SIDE, 128, _fit(report.distrust[0], CARD_WIDTH - 2 * SIDE, 13), 24, bad=theme.bad))
     chart = next((each.chart for each in report.figures if isinstance(each.chart, Factors)), None)
     if chart is not None:
-        few = Factors(chart.reference, chart.factors[:3])
+        kept = [each for each in chart.factors if each.kind in {"kept", "confirmed"}]  # of a search, its end
+        few = Factors(chart.reference, tuple(kept[-3:]) or chart.factors[:3])
         picture = draw(few, WIDE, numbers_by_lane(report))
         scale = (CARD_WIDTH - 2 * SIDE) / picture.width
         inside.append(f'<g transform="translate({SIDE} 366) scale({scale:.3f})">{picture.inside}</g>')
