@@ -174,6 +174,10 @@ def test_the_path_of_a_search_is_drawn_in_its_order_and_ends_with_what_was_confi
     assert [row.kind for row in rows] == ["left", "kept", "left", "left", "kept", "confirmed"]
     assert [row.words for row in rows][0::5] == ["0.96x (0.93-0.99), not kept", "1.95x (1.92-1.98), confirmed"]
     assert figure.chart.reference == "torch/cpu"
+    record = reports()["tune"][0]
+    raced = replace(record, lanes=(*record.lanes, replace(record.lanes[0], name="torch/cpu/fused")))
+    bars = next(each.chart.bars for each in report_of(raced).figures if each.title == "A lap on each lane")
+    assert [bar.label for bar in bars] == ["torch/cpu", "torch/cpu/bf16+malloc=keep"]
 
 
 def test_a_long_search_draws_what_was_kept_and_says_how_many_it_leaves_out():

@@ -547,7 +547,7 @@ def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
         kept = f"{count_kept(run)} lap{'s' * (count_kept(run) != 1)}, then: {why}"
         return Bar(_name(run, runs), None, words=kept, kind="failed", of=lane)
     accuracy = NONE if run.test is None else run.test.score.accuracy
-    told = "" if isinstance(accuracy, Missing) else f", test accuracy {accuracy:.2%}"
+    told = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"
     return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}", of=lane)
 
 

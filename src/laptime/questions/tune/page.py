@@ -306,7 +306,7 @@ def next_command(tuned: TunedLane, record: Record) -> str:
     return f"Next: {shlex.join(['laptime', 'race', record.workload.name, *lanes])}"
 
 
-# The figures of a tuning: what each setting alone is worth, and all lanes that raced.
+# The figures of a tuning: the search in its order, what each setting alone is worth, the lane as asked and its winner.
 
 
 def figures(record: Record) -> list[Figure]:
@@ -316,7 +316,7 @@ def figures(record: Record) -> list[Figure]:
         return race_figures(record)
     return [
         *(figure for each in tuning.lanes for figure in (*_search_path(each, record), *_worths(each, record))),
-        *lane_bars(record),
+        *lane_bars(_of_winners(record, tuning)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
 
