@@ -102,13 +102,14 @@ def report_of(record: Record) -> Report:
         started=record.started,
         distrust=tuple(doubts),
         glance=page.glance,
-        lanes=tuple(dict.fromkeys(short_name(lane.name) for lane in record.lanes)),
+        lanes=tuple(dict.fromkeys((*page.drawn, *(short_name(lane.name) for lane in record.lanes)))),
         answer=tuple(each.text for each in page.answer if each.text not in doubts),
         notes=tuple(filter(None, page.notes)),
         done=page.done,
         figures=thin(figures),
         text=as_text(record, replace(view, details=True)),
         command=repeat_words(record),
+        record=schema.encode(record).decode(),
     )
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from laptime.analysis.script_loop import WINDOWS_MOST
 from laptime.analysis.script_process import ProcessReader, compare_ranks
+from laptime.analysis.script_timeline import KEPT_MOST
+from laptime.analysis.script_units import SPANS_MOST
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.script import ScriptProcess, TrainingLoop
@@ -71,6 +73,80 @@ def test_the_parts_of_an_iteration_are_exact() -> None:
     assert loop.step_ms.median == pytest.approx(10)
     assert loop.items_per_s == pytest.approx(800)
     assert loop.steady_kind == "flat"
+
+
+def in_time(loop: TrainingLoop) -> list[tuple[str, float, float]]:
+    assert loop.typical is not None
+    return [(each.part, each.start_ns / MS, each.end_ns / MS) for each in loop.typical.spans]
+
+
+def test_the_middle_iteration_is_kept_as_it_was() -> None:
+    """Without a hole, in the order of its events; one of 10 ms, although others take 10 and 20 times as long."""
+    events = [(kinds.OPEN, -1, 0, 1), *steps(20), *steps(1, 200.0), *slower(3, 210.0), (kinds.END, 600, 601, 1)]
+    loop = loop_of(events)
+    assert loop.typical is not None
+    assert (loop.typical.wall_ns, 1 < loop.typical.number <= 24) == (10 * MS, True)
+    assert 15 <= loop.typical.of <= 23
+    assert in_time(loop) == [
+        ("data", 0, 3), ("forward", 3, 5), ("backward", 5, 7), ("optimizer", 7, 9.5), ("outside", 9.5, 10)
+    ]  # fmt: skip
+
+
+def test_what_is_within_another_part_has_its_own_time() -> None:
+    """A copy and a pass without gradients within the forward pass; a checkpoint and the disk behind the step."""
+    events: list[Event] = []
+    for at in range(0, 200, 20):
+        events += [
+            fetch(at, at + 3),
+            (kinds.COPY, at + 3.5, at + 4, 0),
+            (kinds.NO_GRAD, at + 5, at + 6, 1),
+            (kinds.BACKWARD, at + 8, at + 10, 0),
+            (kinds.STEP, at + 10, at + 12, 1),
+            (kinds.SAVE, at + 13, at + 15, 2),
+            (kinds.SYNC, at + 16, at + 17, 3),
+        ]
+    assert in_time(loop_of(events)) == [
+        ("data", 0, 3), ("forward", 3, 3.5), ("copy", 3.5, 4), ("forward", 4, 5), ("no_grad", 5, 6),
+        ("forward", 6, 8), ("backward", 8, 10), ("optimizer", 10, 12), ("outside", 12, 13), ("checkpoint", 13, 15),
+        ("outside", 15, 16), ("disk", 16, 17), ("outside", 17, 20),
+    ]  # fmt: skip
+
+
+def test_accumulated_gradients_are_one_iteration_in_time() -> None:
+    events: list[Event] = []
+    for at in range(0, 200, 10):
+        events += [fetch(at, at + 3), (kinds.BACKWARD, at + 5, at + 7, 0)]
+        events += [(kinds.STEP, at + 7, at + 9, 1)] if at % 20 else []
+    assert [part for part, _, _ in in_time(loop_of(events))] == [
+        "data", "forward", "backward", "unattributed", "data", "forward", "backward", "optimizer", "outside"
+    ]  # fmt: skip
+
+
+def test_of_very_many_iterations_some_are_kept_in_time_and_of_very_long_ones_none() -> None:
+    loop = loop_of(steps(3000))
+    assert loop.typical is not None
+    assert 32 <= loop.typical.of <= KEPT_MOST
+    long: list[Event] = []
+    for at in range(0, 3000, 300):
+        long += [fetch(at + place, at + place + 0.5) for place in range(SPANS_MOST + 2)]
+        long += [(kinds.BACKWARD, at + 290, at + 292, 0), (kinds.STEP, at + 292, at + 293, 1)]
+    found = loop_of(long)
+    assert (found.iterations, found.typical) == (10, None)
+
+
+def test_what_is_seen_as_one_call_is_one_span() -> None:
+    """A batch of Keras, and one of `laptime.steps`."""
+    batches = [(kinds.KERAS_BATCH, 10.0 * at, 10.0 * at + 9, 1) for at in range(20)]
+    assert in_time(loop_of(batches)) == [("step", 0, 9), ("outside", 9, 10)]
+    reader = ProcessReader(HELLO)
+    reader.take_facts({"steps_loader": 1, "batches": 20})
+    events = [fetch(10.0 * at, 10.0 * at + 4) for at in range(20)]
+    reader.take_events(
+        b"".join(struct.pack(kinds.EVENT, kind, round(a * MS), round(b * MS), value) for kind, a, b, value in events)
+    )
+    loop = reader.process().loop
+    assert loop is not None
+    assert in_time(loop) == [("data", 0, 4), ("step", 4, 10)]
 
 
 def test_time_that_nothing_claims_is_unattributed() -> None:
@@ -507,3 +583,7 @@ def test_any_order_of_events_adds_up(rows: list[tuple[int, int, int, int]]) -> N
         assert min(parts) >= 0, window
         assert sum(parts) <= window.wall_ns, window
         assert window.wall_ns == window.end_ns - window.start_ns
+    if loop.typical is not None:
+        edges = [0, *(each.end_ns for each in loop.typical.spans)]
+        assert edges[:-1] == [each.start_ns for each in loop.typical.spans], loop.typical
+        assert edges[-1] == loop.typical.wall_ns, loop.typical

@@ -54,7 +54,7 @@ def plant(value: Any, text: str) -> Any:
 CHOOSING = {
     "schema", "id", "status", "question", "kind", "preset", "precision", "execution", "layout", "optimizer", "malloc",
     "input", "denormals", "reads", "verdict", "sure", "counted", "standing", "stage", "of", "where", "binds", "peaks",
-    "first", "mode", "role", "growth", "changes", "aim", "over", "steps",
+    "first", "mode", "role", "growth", "changes", "aim", "over", "steps", "part",
 }  # fmt: skip
 
 

@@ -103,8 +103,15 @@ def test_a_crossover_of_one_heat_each_is_no_more_than_likely(house):
     assert cells == [f"cell {number} of 7: batch {batch}" for number, batch in batches], "a line a cell"
     assert len(answer.err.splitlines()) <= 1 + len(cells)
     assert sweep["crossovers"][0]["at"]["low"] == {"missing": "one round alone gives no interval"}
+    assert [each["at"] for each in sweep["factors"]][:4] == ["1", "2", "4", "8"]
+    ratios = [each["ratio"] for each in sweep["factors"]]
+    assert ratios == sorted(ratios)
+    assert ratios[2] < 1 < ratios[3]
     page = words_of(answer.out)
     assert "fake/cuda:0 may overtake fake/cpu at batch about 7" in page
+    drawn = house.done("report", "--format", "md", "-o", "-").out
+    assert "fake/cuda:0 may overtake fake/cpu at batch about 7" in drawn
+    assert "Each is of one heat, which shows no interval." in drawn
     assert "That is of one heat each: a longer --budget gives intervals." in page
 
 

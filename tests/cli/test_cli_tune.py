@@ -71,6 +71,7 @@ def test_what_is_planted_is_found_joined_and_confirmed(house, tmp_path):
     assert worth(tuning, "compile")["alone"]["ratio"] == pytest.approx(0.8, rel=0.02)
     assert not worth(tuning, "fused")["in_winner"], "what gains nothing is left out"
     assert abs(worth(tuning, "fused")["alone"]["ratio"] - 1) < 0.02
+    check_path(lane)
     page = words_of(answer.out)
     assert "fake/cpu is 1.95x" in page
     assert "as fast with threads=1+malloc=keep." in page
@@ -84,9 +85,21 @@ def test_what_is_planted_is_found_joined_and_confirmed(house, tmp_path):
     assert "as fast with threads=1+malloc=keep" in words_of(house.done("show").out)
     place = tmp_path / "tune.html"
     house.done("report", "-o", str(place))
-    assert "What each setting is worth on fake/cpu" in place.read_text()
+    page = place.read_text()
+    assert page.index("The search on fake/cpu, in its order") < page.index("What each setting is worth on fake/cpu")
     assert json.loads(house.done("show", "--json").out)["question"] == "tune"
     check_tuned_lanes(house)
+
+
+def check_path(lane):
+    """All sets in the order in which they ran, each with its factor; the search went on from the winner."""
+    path = [(each["words"], each["factor"]["ratio"], each["kept"]) for each in lane["path"] if each["factor"]]
+    words = [each for each, _, _ in path]
+    assert words.index(["malloc=keep"]) < words.index(lane["words"])
+    assert ([each for each, _, kept in path if kept] or [[]])[-1] == lane["words"]
+    assert len(path) == len(lane["path"]) == lane["tried"] - 1
+    assert {tuple(each): ratio for each, ratio, _ in path}["malloc=keep",] == pytest.approx(1.5, rel=0.02)
+    assert not any(kept for each, _, kept in path if each == ["compile"]), "it is slower"
 
 
 def check_tuned_lanes(house):

@@ -59,6 +59,17 @@ class Browser:
         finally:
             self._tell("Emulation.setScriptExecutionDisabled", {"value": False})
 
+    def save_to(self, folder: Path) -> None:
+        self._tell("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+
+    def wait_for_file(self, place: Path) -> bytes:
+        """Return a file that the browser saves: it has its name once it is whole."""
+        for _ in range(400):
+            if place.exists():
+                return place.read_bytes()
+            time.sleep(0.025)
+        raise AssertionError(f"{place.name} was not saved: {[each.name for each in place.parent.iterdir()]}")
+
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
             self._tell("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": key})

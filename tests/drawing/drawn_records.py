@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import full_records
 import infer_records
 import records
 import scale_records
+import sweep_records
 import tune_records
 import watch_records
 import why_records
@@ -19,6 +22,7 @@ import why_records
 from laptime.errors import RecordError
 from laptime.model.record import NOT_RELIABLE, Finding, Record
 from laptime.model.sample import Window
+from laptime.model.workload import Published, PublishedResult
 from laptime.store import schema
 
 HACK = "window.hacked=(window.hacked||0)+1"
@@ -93,31 +97,57 @@ def many_lanes(count: int) -> Record:
     return records.record((records.FIRST, *lanes), tuple(compared))
 
 
+def published_training() -> Record:
+    """Two lanes trained whole, with what an author reported of each lap."""
+    curve = PublishedResult(
+        "GPU (not named)", "gpu", lap_s=(13.0, 9.0, 9.0), accuracy=(0.354, 0.427, 0.458), loss=(1.81, 1.62, 1.54)
+    )
+    return replace(full_records.seeds(), published=Published("it trains", "a page", (curve,)))
+
+
+def kept(name: str) -> Record:
+    """A real record, of which the docs have pictures."""
+    place = Path(__file__).parents[2] / "docs" / "pictures" / f"{name}.json.gz"
+    return schema.decode(gzip.decompress(place.read_bytes()), name)
+
+
 @cache
 def hostile() -> tuple[Record, ...]:
     """Records of every question with a hostile string in every field that holds words."""
-    given = (records.failed_lanes(), full_records.broken(), infer_records.broken(), why_records.failed_remedy())
+    given = (
+        records.failed_lanes(), full_records.broken(), infer_records.broken(), why_records.failed_remedy(),
+        tune_records.confirmed(), sweep_records.crossed(), watch_records.waits(),
+    )  # fmt: skip
     return tuple(map(_hostile, given))
 
 
 def _hostile(record: Record) -> Record:
+    """Put a string into each field that holds words: those of one field at once, wherever in the record it is."""
     tree, words = json.loads(schema.encode(record)), itertools.cycle(HOSTILE)
-    for put in _places(tree):
-        before = put(next(words))
+    fields: dict[str, list[Callable[[object], object]]] = {}
+    for field, put in _places(tree):
+        fields.setdefault(field, []).append(put)
+    for puts in fields.values():
+        before = [put(next(words)) for put in puts]
         try:
             schema.decode(json.dumps(tree).encode(), "hostile")
-        except RecordError:
-            put(before)  # a word of the schema's own: another is refused when the record is read
+        except RecordError:  # a word of the schema's own: another is refused when the record is read
+            for put, old in zip(puts, before, strict=True):
+                put(old)
     return schema.decode(json.dumps(tree).encode(), "hostile")
 
 
-def _places(tree: object) -> Iterator[Callable[[object], object]]:
-    """Return, for every string in a tree, a function that replaces it and returns what was there."""
+def _places(tree: object, field: str = "") -> Iterator[tuple[str, Callable[[object], object]]]:
+    """Yield the field of every string of words in a tree, and a function that replaces it and returns what was there.
+
+    A number that is written as a string, such as a value of a sweep, is no word: with another, no page can be made.
+    """
     pairs = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in list(pairs):
-        if isinstance(value, str):
-            yield lambda new, key=key: _swap(tree, key, new)
-        yield from _places(value)
+        inside = f"{field}.{key}" if isinstance(tree, dict) else field
+        if isinstance(value, str) and not value.isdigit():
+            yield inside, lambda new, key=key: _swap(tree, key, new)
+        yield from _places(value, inside)
 
 
 def _swap(tree, key, new):
@@ -136,9 +166,16 @@ SHOWN: dict[str, Callable[[], Record]] = {
     "why": why_records.loader_bound,
     "turns": in_turns,
     "disturbed": disturbed,
+    "why-on-a-card": lambda: kept("plates-cnn-why-h100"),
     "scale": scale_records.exchange,
     "tune": tune_records.confirmed,
+    "unconfirmed-tune": tune_records.unconfirmed,
+    "sweep": sweep_records.crossed,
+    "sweep-two-axes": sweep_records.two_axes,
     "watch": watch_records.waits,
+    "ranks": watch_records.ranks,
+    "keras": watch_records.keras,
+    "published-training": published_training,
     "twenty": lambda: many_lanes(20),
     "million": lambda: long_race(1_000_000),
 }

@@ -10,9 +10,11 @@ from browser import is_here, open_browser
 
 from laptime.drawing.html import as_html
 from laptime.showing import report_of
+from laptime.store import schema
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="Chromium and its driver are not installed")
 LARGEST_BYTES = 300_000
+FIRST_SEEN = ["race", "turns", "training", "inference", "why", "why-on-a-card", "scale", "tune", "sweep", "watch"]
 CONTRAST_LEAST = 4.5
 CONTRASTS = """
 const rgb = text => text.match(/[\\d.]+/g).map(Number);
@@ -22,7 +24,7 @@ const below = element => { for (let e = element; e; e = e.parentElement) {
   const found = rgb(getComputedStyle(e).backgroundColor); if (found.length < 4 || found[3] > 0) return found; }
   return [255, 255, 255]; };
 const least = {};
-const words = "h1,h2,p,span,small,b,li,td,th,figcaption,summary,code,pre,button,svg.plane text,svg.rows text";
+const words = "h1,h2,p,span,small,b,a,li,td,th,figcaption,summary,code,pre,button,svg.plane text,svg.rows text";
 for (const element of document.querySelectorAll(words)) {
   if (!element.textContent.trim()) continue;
   const style = getComputedStyle(element), ink = rgb(element.closest("svg") ? style.fill : style.color);
@@ -141,19 +143,23 @@ def test_factors_and_turns_are_the_records_numbers(browser, opened):
     assert browser.run("return document.querySelectorAll('.curve-ends').length") > 0
 
 
-@pytest.mark.parametrize("name", ["race", "turns", "training", "inference", "why", "scale", "tune", "watch"])
+@pytest.mark.parametrize("name", FIRST_SEEN)
 def test_the_answer_and_the_first_chart_are_seen_at_once(browser, opened, name):
     """Within 640 pixels of a wide page and 800 of a phone; no words of a chart are cut off or lie on each other."""
     first = "return document.querySelector('figure svg, figure table').getBoundingClientRect()"
     cut = """
     const found = [];
-    for (const svg of document.querySelectorAll("svg.rows")) {
+    for (const svg of document.querySelectorAll("svg")) {
       const frame = svg.getBoundingClientRect();
       if (!frame.width) continue;
-      for (const each of svg.querySelectorAll("text")) {
-        const box = each.getBoundingClientRect();
-        if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)
-          found.push(each.textContent);
+      const words = [...svg.querySelectorAll("text")].map(each => [each.textContent, each.getBoundingClientRect()]);
+      for (const [said, box] of words) {
+        if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1) found.push(said);
+        for (const [other, its] of words) {
+          const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+          const down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+          if (its !== box && across > 2 && down > 4) found.push(said + " on " + other);
+        }
       }
     }
     return found;
@@ -161,7 +167,7 @@ def test_the_answer_and_the_first_chart_are_seen_at_once(browser, opened, name):
     for width, least in ((1280, 640), (390, 800)):
         opened(name)
         browser.resize(width)
-        assert browser.run("return document.querySelector('.big').getBoundingClientRect().bottom") < least / 2
+        assert browser.run("return document.querySelector('.big, h1').getBoundingClientRect().bottom") < least / 2
         assert browser.run(first)["top"] < least
         assert browser.run(cut) == []
         assert browser.run("return document.documentElement.scrollWidth") <= width
@@ -193,7 +199,7 @@ def test_a_curve_is_named_by_the_pointer_and_the_keyboard_and_can_be_switched_of
 def test_every_word_can_be_read(browser, opened, dark):
     browser.show_as(dark=dark)
     least = {}
-    for name in ("failures", "why", "training"):
+    for name in ("failures", "why", "training", "tune", "sweep", "watch"):
         opened(name)
         browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
         for kind, contrast in browser.run(CONTRASTS).items():
@@ -231,5 +237,19 @@ def test_what_a_record_says_never_runs(browser, tmp_path):
     assert [each for each in browser.requests() if not each.startswith("file:")] == []
     assert browser.messages() == []
     assert browser.run("return document.querySelectorAll('script').length") == 1
-    assert browser.run("return document.querySelectorAll('img,iframe,object,embed,form,base,link,a').length") == 0
+    assert browser.run("return document.querySelectorAll('img,iframe,object,embed,form,base,link').length") == 0
+    links = browser.run("return [...document.querySelectorAll('a')].map(a => [a.download, a.href.slice(0, 5)])")
+    assert all(re.fullmatch(r"[\w-]+\.(json|csv|txt)", name) and href == "data:" for name, href in links)
     assert browser.run("return document.documentElement.scrollWidth") <= 360
+
+
+def test_a_file_that_the_page_holds_is_saved_by_a_click(browser, opened, tmp_path):
+    """From a page on disk, without a script of its own."""
+    browser.save_to(tmp_path)
+    record = drawn_records.SHOWN["turns"]()
+    with browser.without_scripts():
+        opened("turns")
+        browser.run("document.querySelector('a[download$=json]').click()")
+        saved = browser.wait_for_file(tmp_path / f"{record.id}.json")
+    assert schema.decode(saved, "saved") == record
+    assert browser.messages() == []

@@ -30,6 +30,12 @@ def test_a_card_has_the_number_its_ends_and_where_it_is_from():
         assert words in said
 
 
+def test_a_card_of_a_tuning_shows_the_end_of_its_search():
+    said = [each.text or "" for each in ET.fromstring(card(report_of(drawn_records.SHOWN["tune"]()))).iter()]
+    assert "again: bf16+malloc=keep" in said
+    assert not any("channels_last" in each for each in said)
+
+
 def test_a_card_that_is_not_reliable_says_it():
     report = report_of(drawn_records.SHOWN["disturbed"]())
     assert "NOT RELIABLE" in card(report)
@@ -54,6 +60,8 @@ def test_without_a_number_there_is_no_card():
 
 
 def test_parts_that_are_no_whole_are_not_drawn():
-    """A stack whose parts come to more than the whole hides what does not fit."""
+    """A stack whose parts come to more or less than the whole hides something."""
     with pytest.raises(ValueError, match="114 %"):
         standalone(Stack((("a step", (Part("computing", 0.97), Part("exchange", 0.17))),)), "parts", {})
+    with pytest.raises(ValueError, match="90 %"):
+        standalone(Stack((("a step", (Part("computing", 0.73), Part("exchange", 0.17))),)), "parts", {})

@@ -7,6 +7,7 @@ import io
 import re
 from dataclasses import replace
 from functools import cache
+from math import log
 
 import drawn_records
 import pytest
@@ -14,9 +15,10 @@ import pytest
 from laptime.cli.printing import printable
 from laptime.drawing.words import as_charts, as_csv, as_markdown
 from laptime.figures.steps import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
-from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Plane
+from laptime.model.figure import Axis, Bar, Bars, Curve, Factors, Figure, Plane, ShownFactor
 from laptime.showing import report_of
 from laptime.visible import cells_wide
+from long_cases import cases
 
 
 def test_a_terminal_obeys_no_name():
@@ -31,7 +33,7 @@ def report_on(name):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("name", list(drawn_records.SHOWN))
+@pytest.mark.parametrize("name", cases(*(each for each in drawn_records.SHOWN if each != "million"), long=["million"]))
 def test_charts_keep_to_the_page(name, width):
     lines = as_charts(report_on(name), width, blocks=True).splitlines()
     assert lines
@@ -42,6 +44,9 @@ def test_markdown_takes_no_name_for_markup():
     """Every row of a table has as many cells as its head, and no link is made."""
     text = as_markdown([report_of(each) for each in drawn_records.hostile()])
     text = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)  # the command is code
+    text, blocks = re.subn(r"^(`{3,})text\n.*?\n\1$", "", text, flags=re.MULTILINE | re.DOTALL)  # so are pictures
+    assert blocks > 5
+    assert "```" not in text
     assert not re.search(r"(?<!\\)\](?=\()", text)
     assert not re.search(r"(?<!\\)<", text)
     for table in re.findall(r"(?:^\|.*\|$\n)+", text, re.MULTILINE):
@@ -102,3 +107,25 @@ def test_no_cell_of_a_csv_is_a_formula():
     rows = list(csv.reader(io.StringIO(as_csv([report]))))
     assert rows[1][1:] == ["'=title", "'=bar", "", "1.0", "", "", "'=unit"]
     assert rows[2][1:] == ["'+title", "'=curve", "0.0", "-1.0", "", "", "'=up"]
+
+
+def test_factors_in_words_are_around_one_and_a_long_label_has_its_own_line():
+    rows = (
+        ShownFactor("slower", 0.5, 0.4, 0.6, words="0.50x (0.40-0.60)"),
+        ShownFactor("a label that is far longer than its column may be", 4.0, 2.0, 8.0),
+    )
+    report = replace(report_on("race"), figures=(Figure("factors", Factors("as asked", rows)),))
+    _, slower, label, faster = as_charts(report, 60, blocks=True).splitlines()
+    assert label.strip() == "a label that is far longer than its column may be"
+    assert slower.index("─") < slower.index("█") < slower.index("│") == faster.index("│") < faster.index("█")
+    assert faster.endswith("4 times (2.00-8.00)")
+    assert "#" in as_charts(report, 60, blocks=False)
+
+
+def test_bars_in_words_are_as_long_as_their_scale_says():
+    """Values a thousand times apart, on a logarithmic scale: a third of the way from 1 to 1,000 is 10."""
+    bars = tuple(Bar(f"{value:g}", value) for value in (3.0, 30.0, 3000.0))
+    report = replace(report_on("race"), figures=(Figure("bars", Bars("ms", bars, is_log=True)),))
+    lengths = [line.count("█") for line in as_charts(report, 120, blocks=True).splitlines()[1:]]
+    assert lengths[2] == 40
+    assert [each / 40 for each in lengths] == pytest.approx([log(3) / log(3000), log(30) / log(3000), 1], abs=0.02)

@@ -8,9 +8,10 @@ import records
 
 from laptime.model.missing import Missing
 from laptime.model.questions import SweepAnswer
-from laptime.model.record import Record
+from laptime.model.record import Estimate, Record
 from laptime.questions.scale.nouns import Bounded
-from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve
+from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve, SweepFactor
+from laptime.questions.sweep.reduce import RatioPoint, bounded_words, find_crossovers
 
 CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/as-written"
 BATCHES = SweepAxis("batch", ("8", "64", "512"))
@@ -45,6 +46,42 @@ def crossover() -> Record:
     )
     says = "torch/cuda:0 overtakes torch/cpu at batch 7.3 (7.2-7.4)."
     return swept(Sweep(says, (BATCHES,), cells, curves, (Crossover(CUDA, CPU, Bounded(7.3, 7.2, 7.4)),)))
+
+
+def crossed() -> Record:
+    """A card that overtakes a processor between two batches, with the intervals of both and of their factor."""
+    batches, rates = ("1", "2", "4", "8", "16", "32"), {}
+    rates[CPU] = (310.0, 430.0, 540.0, 617.0, 760.0, 843.0)
+    rates[CUDA] = (90.0, 178.0, 350.0, 646.0, 1240.0, 2210.0)
+    cells = tuple(
+        cell(of, batch, rate=rate) for of, each in rates.items() for batch, rate in zip(batches, each, strict=True)
+    )
+    ratios = [card / cpu for cpu, card in zip(rates[CPU], rates[CUDA], strict=True)]
+    factors = tuple(
+        SweepFactor(CUDA, CPU, batch, ratio, ratio * 0.94, ratio * 1.06)
+        for batch, ratio in zip(batches, ratios, strict=True)
+    )
+    points = [RatioPoint(float(each.at), each.ratio, each.low, each.high) for each in factors]
+    ((at, _),) = find_crossovers(points)
+    curves = tuple(SweepCurve(of, None, "32", each[-1], None, None, None) for of, each in rates.items())
+    says = f"torch/cuda:0 overtakes torch/cpu at batch {bounded_words(at)}."
+    axis = SweepAxis("batch", batches)
+    made = swept(Sweep(says, (axis,), cells, curves, (Crossover(CUDA, CPU, at),), factors))
+    known = {each.lane: each for each in cells}
+    lanes = tuple(
+        replace(
+            lane,
+            heats=(),
+            step_ms=Estimate(
+                known[lane.name].step_ms, known[lane.name].step_ms * 0.97, known[lane.name].step_ms * 1.03
+            ),
+            items_per_s=Estimate(
+                known[lane.name].items_per_s, known[lane.name].items_per_s * 0.97, known[lane.name].items_per_s * 1.03
+            ),
+        )
+        for lane in made.lanes
+    )
+    return replace(made, lanes=lanes)
 
 
 def two_axes() -> Record:

@@ -31,7 +31,7 @@ ALL = {
     "compare": (render_compared, two),
     "history": (render_history, followed),
 }
-DRAWN = re.compile(r"[█▏▎▍▌▋▊▉▁▂▃▄▅▆▇▓▒░·#~]+")
+DRAWN = re.compile(r"[█─│▏▎▍▌▋▊▉▁▂▃▄▅▆▇▓▒░·#~]+")
 TIMES = r"\d[\d,.]*(?:x\b| (?:%|ms|µs|s|min|h|GB|MB|kJ)\b)"
 FIGURE = re.compile(TIMES + r"|(?<![\w.,/-])(?:\d{1,3}(?:,\d{3})+|\d{3,})\b")
 PUBLISHED = re.compile(r"^Published.*?(?=^\S)", re.MULTILINE | re.DOTALL)  # as many as there is room for

@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from laptime.analysis.parity import relative
-from laptime.analysis.script_units import Unit
+from laptime.analysis.script_timeline import KeptIterations
+from laptime.analysis.script_units import SPANS_MOST, Unit
 from laptime.attach import kinds
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
@@ -146,6 +147,7 @@ class LoopSummary:
         self.placed_times: Counter[tuple[int, int]] = Counter()
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
+        self._in_time = KeptIterations()
         self.compilations, self.compile_ns = 0, 0
         self._unsent: Counter[int] = Counter()
 
@@ -163,6 +165,8 @@ class LoopSummary:
             key = (each.kind, each.place if len(self.placed) < PLACES_MOST else 0)
             self.placed[key] += each.end - each.begin
             self.placed_times[key] += 1
+        if self._first is not None:
+            self._in_time.add(self.iterations, unit)
         if self._first is None:
             self._first = _window_of(unit)
         elif self._windows and self._windows[-1].iterations < self._each:
@@ -297,6 +301,7 @@ class LoopSummary:
             compile_s=self.compile_ns / 1e9,
             losses=self.losses,
             unsure=unsure,
+            typical=self._in_time.typical(since=kept[0].start_ns),
         )
 
     def _merge(self) -> None:
@@ -548,6 +553,8 @@ class StepsBuilder:
             unit.data += end - begin
             unit.fetches += 1
             unit.mark = end
+            if unit.spans is not None:
+                unit.spans = [*unit.spans, ("data", begin, end)] if len(unit.spans) < SPANS_MOST else None
             return
         self._close(begin)
         if self._is_new_pass:
@@ -555,7 +562,7 @@ class StepsBuilder:
             self._is_new_pass = False
             self._note_gaps(begin)
         self._loader = loader
-        self._open = Unit(begin=begin, data=end - begin, fetches=1, items=items, mark=end)
+        self._open = Unit(begin=begin, data=end - begin, fetches=1, items=items, mark=end, spans=[("data", begin, end)])
 
     def _note_gaps(self, at: int) -> None:
         if not self._ended or self._opening is None:
@@ -570,6 +577,8 @@ class StepsBuilder:
             return
         unit.end = self._ended = at
         unit.forward_backward = at - unit.begin - unit.data
+        if unit.spans is not None:
+            unit.spans.append(("step", unit.begin, at))
         self._emit(unit)
         self._open = None
 

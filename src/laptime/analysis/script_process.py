@@ -576,6 +576,11 @@ class KerasBuilder:
             backwards=steps,
             steps=steps,
             items=(loader.batch or 0) * steps if loader else 0,
+            spans=[
+                ("data", first, ready),
+                *(("data", each, last) for each, last in within),
+                ("step", begin, end),
+            ],
         )
 
     def _close(self, at: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from laptime.attach import kinds
-from laptime.model.script import GapKind
+from laptime.model.script import GapKind, SpanPart
 
 NO_THREAD = -1
 COPIES_MOST = 64  # of one iteration
@@ -19,6 +19,7 @@ PLACES_MOST = 4096  # that wait for the end of an iteration
 SAVES_MOST = 64  # behind the last work of an iteration
 PASSES_MOST = 1024  # without gradients, of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
+SPANS_MOST = 256  # of one iteration; one that has more is not kept in time
 FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
 
 
@@ -35,6 +36,10 @@ class Placed(NamedTuple):
     place: int
     begin: int
     end: int
+
+
+SeenSpan = tuple[SpanPart, int, int]
+"""What a stretch of time was spent on, from when until when; it may be within another."""
 
 
 @dataclass(slots=True)
@@ -60,6 +65,7 @@ class Unit:
     optimizers: set[int] = field(default_factory=set)
     placed: list[Placed] = field(default_factory=list)
     loaders: dict[int, int] = field(default_factory=dict)  # when each was first fetched from
+    spans: list[SeenSpan] | None = None  # all that was seen of it in time; None where that was too much
     follows_fetch: bool = False
     # While it is open: since when a forward pass may run, and when its last work ended.
     mark: int = 0
@@ -86,6 +92,8 @@ class Unit:
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self.optimizers |= later.optimizers
         self.placed += later.placed
+        whole = (self.spans or []) + (later.spans or [])
+        self.spans = whole if self.spans and later.spans and len(whole) <= SPANS_MOST else None
 
 
 class Passes:
@@ -132,6 +140,7 @@ class UnitBuilder:
         self._passes = Passes()
         self._evaluated = Passes()  # of these, from `eval()` to `train()`
         self._placed: list[Placed] = []
+        self._spans: list[SeenSpan] = []  # what was seen in time, since the last unit ended
         self._last_backward = 0  # its end
         self.epochs = 0  # how often a loader that was trained on was started
         self.fetched_elsewhere = False
@@ -158,6 +167,7 @@ class UnitBuilder:
             self._save(begin, end)
         elif kind == kinds.COPY:
             self._copies = [*self._copies[-COPIES_MOST:], (begin, end)]
+            self._note("copy", begin, end)
         elif kind in {kinds.NO_GRAD, kinds.EVALUATED}:
             if self._thread == thread and begin >= self._last_backward:
                 self._pass(kind, begin, end)
@@ -170,7 +180,13 @@ class UnitBuilder:
         elif kind == kinds.OPEN:
             self._start_loader(begin, end, value)
 
+    def _note(self, part: SpanPart, begin: int, end: int) -> None:
+        """Keep what a stretch of the open unit, or of the next one, was spent on."""
+        if len(self._spans) <= SPANS_MOST:
+            self._spans.append((part, begin, end))
+
     def _pass(self, kind: int, begin: int, end: int) -> None:
+        self._note("no_grad", begin, end)
         self._passes.add(begin, end)
         if kind == kinds.EVALUATED:
             self._evaluated.add(begin, end)
@@ -179,13 +195,15 @@ class UnitBuilder:
         """Close the last unit: events follow that are not known. What comes after them begins without a past."""
         self.finish()
         self._gap_begin, self._gap_known, self._ended, self._last_end = None, 0, None, 0
-        self._copies = []
+        self._copies, self._spans = [], []
 
     def _place(self, new: Placed) -> None:
         """Keep what takes time until its iteration ends; it takes the place of what is within it."""
         while self._placed and self._placed[-1].begin >= new.begin:
             self._placed.pop()
         self._placed = [*self._placed[-PLACES_MOST:], new]
+        if new.kind == kinds.SYNC:
+            self._note("disk", new.begin, new.end)
 
     def finish(self) -> None:
         """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit.
@@ -217,6 +235,7 @@ class UnitBuilder:
         unit.fetches += 1
         unit.data += end - begin
         unit.mark = end
+        self._note("data", begin, end)
 
     def _items_now(self, loader: int, items: int) -> int:
         if items == kinds.AS_BEFORE:
@@ -265,6 +284,7 @@ class UnitBuilder:
             unit.optimizer += last - first
             unit.steps += 1
             unit.optimizers.add(optimizer)
+            self._note("optimizer", first, last)
         since = max(unit.mark, unit.begin)
         copies = [each for each in self._copies if since <= each[0] and each[1] <= begin]
         copied = sum(last - first - self._passes.within(first, last) for first, last in copies)
@@ -285,6 +305,8 @@ class UnitBuilder:
         unit.backward += end - begin
         unit.backwards += 1
         unit.last_backward = (begin, end)
+        self._note("forward", since, begin)
+        self._note("backward", begin, end)
         self._last_backward = end
         unit.late_steps = []
         unit.mark = unit.last = end
@@ -304,6 +326,7 @@ class UnitBuilder:
         if len(unit.late_steps) > LATE_MOST:
             del unit.late_steps[: LATE_MOST // 2]
         unit.optimizer += end - started
+        self._note("optimizer", started, end)
         unit.steps += 1
         unit.optimizers.add(optimizer)
         unit.last = end
@@ -314,6 +337,7 @@ class UnitBuilder:
         if unit is None:
             return
         unit.optimizer += end - max(begin, unit.last)
+        self._note("optimizer", max(begin, unit.last), end)
         unit.skips += 1
         unit.last = end
         unit.saves = []
@@ -322,6 +346,7 @@ class UnitBuilder:
         unit = self._open
         if unit is not None and unit.worked:
             unit.checkpoint += end - begin
+            self._note("checkpoint", begin, end)
             unit.saves = [*unit.saves[-SAVES_MOST:], (begin, end)]
         elif unit is None and self._gap_begin is not None:
             self._gap("checkpoint", begin, end)
@@ -349,6 +374,7 @@ class UnitBuilder:
             if length > 0 and self._last_end:
                 self._gap("between epochs", at - length, at)
         self._gap_begin, self._gap_known, self._ended = None, 0, None
+        self._spans = [each for each in self._spans if each[2] > at] if self._spans else []
         self._open = Unit(begin=at, mark=at, last=at)
         return self._open
 
@@ -359,6 +385,7 @@ class UnitBuilder:
             self._gap_begin = None
             unit = self._begin(ended)
             unit.data = until - ended
+            self._note("data", ended, until)
             unit.mark = until
             unit.follows_fetch = True
             return unit
@@ -376,6 +403,9 @@ class UnitBuilder:
             self._forget(unit.end)
         unit.placed = [each for each in self._placed if unit.begin <= each.begin and each.end <= unit.end]
         self._placed = [each for each in self._placed if each.begin >= unit.end]
+        unit.spans = self._spans if len(self._spans) <= SPANS_MOST else None
+        later = self._spans and self._spans[-1][2] > unit.end  # events come in the order of their ends
+        self._spans = [each for each in self._spans if each[2] > unit.end] if later else []
         self._last_end = unit.end
         self._open = None
         self._emit(unit)

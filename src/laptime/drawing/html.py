@@ -19,9 +19,12 @@ from laptime.drawing.svg import COLOURS, labels_of, numbers_of, plane_svg, text
 from laptime.drawing.words import as_csv, as_markdown, rows_of
 from laptime.errors import UsageError
 from laptime.figures.steps import thinned_words
-from laptime.model.figure import Bars, Factors, Figure, Plane, Report, Stack, Table, Turns, are_far_apart
+from laptime.model.figure import Bars, Figure, Plane, Report, RowsChart, Table, are_far_apart
 from laptime.model.installation import install_command
+from laptime.visible import visible
 
+PAGE_MOST = 300_000  # bytes of a page with its downloads
+AROUND = 1_500  # bytes around a record, besides what is drawn of it and its downloads
 WIDE_TABLE = 5  # columns of a table from which on a narrow screen shows a row as a list
 KINDS = {"=": ' class="number"', "`": ' class="code"'}  # of a column, by how its head begins
 POLICY = (
@@ -41,14 +44,15 @@ def as_html(reports: Sequence[Report]) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = POLICY.format(script=f"sha256-{digest}")
-    return "".join(
-        [
-            HEAD.format(policy=policy, title=text(title), style=_asset("report.css")),
-            *_overview(reports),
-            *(section(each, number) for number, each in enumerate(reports)),
-            f"</main><script>{script}</script></body></html>\n",
-        ]
-    )
+    before = HEAD.format(policy=policy, title=text(title), style=_asset("report.css")) + "".join(_overview(reports))
+    after = f"</main><script>{script}</script></body></html>\n"
+    bodies = [_body(report, number) for number, report in enumerate(reports)]
+    room = (PAGE_MOST - sum(len(each.encode()) for each in (before, after, *bodies))) // max(len(reports), 1)
+    sections = [
+        _section(report, number, body, _downloads(report, room - AROUND))
+        for number, (report, body) in enumerate(zip(reports, bodies, strict=True))
+    ]
+    return "".join([before, *sections, after])
 
 
 def _overview(reports: Sequence[Report]) -> list[str]:
@@ -64,8 +68,8 @@ def _overview(reports: Sequence[Report]) -> list[str]:
         numbers = numbers_by_lane(report)
         for bar in first[report.id].bars if report.id in first else ():
             label = f"{bar.label}, {report.machine}, {report.id}"
-            bars.append(replace(bar, label=label))
-            colours[label] = numbers.get(bar.label, 0)
+            bars.append(replace(bar, label=label, of=""))
+            colours[label] = numbers.get(bar.lane, 0)
     bars.sort(key=lambda bar: (bar.value is None, bar.value or 0.0))
     is_log = are_far_apart(bars)
     says = "With 95 % intervals. No factor is computed across records: their lanes took no turns with each other."
@@ -73,8 +77,57 @@ def _overview(reports: Sequence[Report]) -> list[str]:
     return [f'<section class="all">{figure_html(figure, "all", colours)}</section>']
 
 
-def section(report: Report, number: int = 0) -> str:
-    """Return one record as a part of a page: the answer first, the charts that show it, and all else folded."""
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that a page holds: its ending and kind, what makes it, and the command that prints the same."""
+
+    ending: str
+    says: str
+    kind: str
+    make: Callable[[Report], str]
+    command: str
+
+
+def _plain_text(report: Report) -> str:
+    return "\n".join(map(visible, report.text.splitlines())) + "\n"
+
+
+DOWNLOADS = (
+    Download("json", "the record as JSON", "application/json", lambda report: report.record, "laptime show {} --json"),
+    Download(
+        "csv", "the figures as CSV", "text/csv", lambda report: as_csv([report]), "laptime report {} --format csv"
+    ),
+    Download("txt", "the page as text", "text/plain", _plain_text, "laptime show {} --details"),
+)
+
+
+def _downloads(report: Report, room: int) -> tuple[str, list[str]]:
+    """Return links that hold files as data, with which a page stays in its room; and what to type for the others."""
+    links, others = [], []
+    for each in DOWNLOADS:
+        name, data = f"{plain_name(report.id)}.{each.ending}", base64.b64encode(each.make(report).encode()).decode()
+        link = (
+            f'<a download="{name}" title="{each.says}" href="data:{each.kind};charset=utf-8;base64,{data}">'
+            f"{each.ending.upper()}</a>"
+        )
+        if len(link) <= room:
+            links.append(link)
+            room -= len(link)
+        else:
+            command = text(each.command.format(plain_name(report.id)))
+            others.append(f'<p class="soft">Too large for this page: {each.says}. <code>{command}</code></p>')
+    return f'<span class="files">{"".join(links)}</span>' if links else "", others
+
+
+def _section(report: Report, number: int, body: str, downloads: tuple[str, list[str]]) -> str:
+    """Return one record as a part of a page, with the files that this holds and what to type for the others."""
+    links, others = downloads
+    begin = f'<section class="record" aria-labelledby="answer-{number}">{_strip(report, links)}'
+    return "".join([begin, body, *others, "</section>\n"])
+
+
+def _body(report: Report, number: int) -> str:
+    """Return the answer first, the charts that show it, and all else folded."""
     lanes = numbers_by_lane(report)
     shown = [
         figure_html(each, f"{number}-{place}", lanes) for place, each in enumerate(report.figures) if not each.more
@@ -82,8 +135,6 @@ def section(report: Report, number: int = 0) -> str:
     more = [figure_html(each, f"{number}-{place}", lanes) for place, each in enumerate(report.figures) if each.more]
     return "".join(
         [
-            f'<section class="record" aria-labelledby="answer-{number}">',
-            _strip(report),
             *(f'<p class="chip">{text(each)}</p>' for each in report.distrust),
             *_answer(report, number),
             *shown,
@@ -93,7 +144,6 @@ def section(report: Report, number: int = 0) -> str:
             *([f"<details><summary>More figures and tables</summary>{''.join(more)}</details>"] if more else []),
             f"<details><summary>All that the record says, as text</summary><pre>{text(report.text)}</pre></details>",
             f'<p class="soft">{text(f"Record {report.id}, {report.started}. {thinned_words(report.figures)}")}</p>',
-            "</section>\n",
         ]
     )
 
@@ -115,11 +165,11 @@ def as_notebook(report: Report, page: str) -> str:
     return f"{''.join(said)}<details><summary>The page</summary><pre>{text(page)}</pre></details>"
 
 
-def _strip(report: Report) -> str:
-    """Return what was asked of which training, where and when."""
+def _strip(report: Report, downloads: str) -> str:
+    """Return what was asked of which training, where and when, and the files that the page holds."""
     what = text(f"{report.question} · {report.title}")
-    where = text(f"{report.machine} · {report.started[:10]} · {report.id}")
-    return f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where}</span></p>'
+    where = text(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(downloads)}")
+    return f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where} {downloads}</span></p>'
 
 
 def _answer(report: Report, number: int) -> list[str]:
@@ -157,7 +207,7 @@ def figure_html(figure: Figure, key: str, lanes: Mapping[str, int]) -> str:
     )
 
 
-def _rows(chart: Bars | Factors | Turns | Stack, figure: Figure, lanes: Mapping[str, int]) -> str:
+def _rows(chart: RowsChart, figure: Figure, lanes: Mapping[str, int]) -> str:
     """Return a chart of rows, drawn for a wide and for a narrow screen; one of them is shown."""
     label = text(f"{figure.title}. {figure.says}")
     drawn = [(kind, draw(chart, width, lanes)) for kind, width in (("wide", WIDE), ("narrow", NARROW))]

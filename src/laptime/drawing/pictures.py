@@ -50,8 +50,8 @@ def style_of(theme: Theme) -> str:
         f".one{{stroke:{theme.ink};stroke-dasharray:3 3}}.whisker{{stroke:{theme.ink};stroke-width:1.5;fill:none}}"
         ".curve,.curve-ends{fill:none;stroke-width:1.6}.predicted{opacity:.55}"
         ".curve-ends.predicted{stroke-dasharray:3 3}"
-        ".dots{stroke-width:8;stroke-linecap:round}.band{opacity:.5}"
-        ".warm-up{fill:#f3e2b8}.disturbed{fill:#f2c9c4}.part{fill:#8aa4c4}"
+        ".dots{stroke-width:8;stroke-linecap:round}.marks{fill:none;stroke-width:7;stroke-linecap:round}.band{opacity:.5}"
+        ".warm-up{fill:#f3e2b8}.disturbed{fill:#f2c9c4}.part,.crossover{fill:#8aa4c4}.of-band{font-weight:600}"
         f"{lanes}.ends{{opacity:.24}}.round{{fill:none;stroke-width:1.5}}.factor{{stroke-width:3}}"
         f".whole{{stroke-width:1.5}}.disturbed-turn{{opacity:.35}}"
         f".reported{{fill:{theme.page};stroke:{theme.soft};stroke-width:1.5}}"
@@ -123,7 +123,8 @@ def card(report: Report, theme: Theme = LIGHT) -> str:
         inside.append(_said(SIDE, 128, _fit(report.distrust[0], CARD_WIDTH - 2 * SIDE, 13), 24, bad=theme.bad))
     chart = next((each.chart for each in report.figures if isinstance(each.chart, Factors)), None)
     if chart is not None:
-        few = Factors(chart.reference, chart.factors[:3])
+        kept = [each for each in chart.factors if each.kind in {"kept", "confirmed"}]  # of a search, its end
+        few = Factors(chart.reference, tuple(kept[-3:]) or chart.factors[:3])
         picture = draw(few, WIDE, numbers_by_lane(report))
         scale = (CARD_WIDTH - 2 * SIDE) / picture.width
         inside.append(f'<g transform="translate({SIDE} 366) scale({scale:.3f})">{picture.inside}</g>')

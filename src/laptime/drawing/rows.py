@@ -11,21 +11,34 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from laptime.drawing.svg import COLOURS, Scale, linear_ticks, text
-from laptime.model.figure import Bar, Bars, Factors, ShownFactor, ShownRound, ShownTurn, Stack, Turns
+from laptime.model.figure import (
+    Bar,
+    Bars,
+    Factors,
+    Gantt,
+    RowsChart,
+    ShownFactor,
+    ShownRound,
+    ShownTurn,
+    Stack,
+    Turns,
+)
 from laptime.pages.layout import clean, wrap
 from laptime.visible import cells_wide
 
 CELL = 7.5  # pixels that a letter takes, in words of 14 pixels
+WIDE_CELL = 8.6  # at most, in whole sentences: a wide font fits into the page, too
 BOLD_CELL = 8.6  # in bold ones
 SMALL_CELL = 7.4  # and in those of 12 pixels
 LABELS_MOST, WORDS_MOST = 0.28, 0.34  # shares of the width
 BAR, GAP, LINE = 18, 10, 17
 EDGE = 12  # pixels that are left free at both ends of an axis
 UNITS = {"s", "ms", "us", "W", "J", "GB", "%"}  # a unit's first word, if it belongs at each tick
-ROUNDING = 0.01  # parts of a whole may come to so much more
+ROUNDING = 0.01  # parts of a whole may come to this much more or less
 NICE = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 TICK_LEAST = 44  # pixels between the words of two ticks
 TURNS_HIGH, FACTORS_HIGH, BETWEEN_ROUNDS = 110, 64, 14
+OF_KIND = {"": 1, "kept": 1, "left": 0, "confirmed": 3}  # the colour of a factor that is no lane
 FAR_APART = 6.0  # times from the fastest to the slowest turn; beyond, turns are on a logarithmic scale
 Colours = Mapping[str, int]
 
@@ -39,7 +52,7 @@ class Picture:
     height: int
 
 
-def draw(chart: Bars | Factors | Turns | Stack, width: int, colours: Colours) -> Picture:
+def draw(chart: RowsChart, width: int, colours: Colours) -> Picture:
     """Return a chart at a width; `colours` has the number of each lane's colour."""
     match chart:
         case Bars():
@@ -50,6 +63,8 @@ def draw(chart: Bars | Factors | Turns | Stack, width: int, colours: Colours) ->
             return _draw_turns(chart, width, colours)
         case Stack():
             return _draw_stack(chart, width)
+        case Gantt():
+            return _draw_gantt(chart, width)
 
 
 def colour_of(label: str, colours: Colours) -> int:
@@ -68,7 +83,7 @@ def _draw_bars(bars: Bars, width: int, colours: Colours) -> Picture:
     tops = y
     for bar in bars.bars:
         if not labels:  # label and words above the bar
-            said = _lines(f"{bar.label}: {bar.words}" if bar.words else bar.label, width, CELL)
+            said = _lines(f"{bar.label}: {bar.words}" if bar.words else bar.label, width, WIDE_CELL)
             inside += [_text(0, y + 13 + LINE * number, each, "b") for number, each in enumerate(said)]
             y += LINE * len(said) + 2
         if bar.value is None:
@@ -79,7 +94,7 @@ def _draw_bars(bars: Bars, width: int, colours: Colours) -> Picture:
                 y += max(LINE * (len(told) - 1), 0)
             y += (BAR + GAP) if labels else GAP
             continue
-        end, shapes = _bar(bar, left, y, scale.length, f"f{colour_of(bar.label, colours)}")
+        end, shapes = _bar(bar, left, y, scale.length, f"f{colour_of(bar.lane, colours)}")
         inside += [_text(0, y + 14, bar.label, "b")] if labels else []
         inside.append(shapes)
         if labels:
@@ -87,10 +102,15 @@ def _draw_bars(bars: Bars, width: int, colours: Colours) -> Picture:
             inside += [_text(end + 8, y + 14 + LINE * number, each, "v") for number, each in enumerate(told)]
             y += LINE * (len(told) - 1 if told else 0)
         y += BAR + GAP
+    if all(bar.value is None for bar in bars.bars) and not bars.reported:
+        return Picture("".join(inside), width, y)  # words alone: a scale would be of nothing
     unit = bars.unit.split(" ")[0] if bars.unit.split(" ")[0] in UNITS else ""
     ticks = [(left + length, f"{told} {unit}".rstrip()) for length, told in scale.ticks]
     inside = [*_grid(ticks, tops, y - 6), *inside, *_tick_words(ticks, y + 10, width)]
     y += 18
+    if bars.is_log:
+        inside.append(_scale_words(bars.unit, y + 7, width))
+        y += 14
     if bars.reported:
         strip = _draw_reported(bars, width, colours, y)
         return Picture("".join(inside) + strip.inside, width, strip.height)
@@ -154,7 +174,7 @@ def _columns(rows: Iterable[tuple[str, str]], width: int) -> tuple[int, int]:
 def _draw_reported(bars: Bars, width: int, colours: Colours, top: int) -> Picture:
     """Return what others reported as hollow dots on a logarithmic strip, with the measured ones filled."""
     told = [(bar.value, bar.label, bar.words) for bar in bars.reported if bar.value]
-    mine = [(bar.value, bar.label) for bar in bars.bars if bar.value]
+    mine = [(bar.value, bar.lane) for bar in bars.bars if bar.value]
     values = [value for value, *_ in told] + [value for value, _ in mine]
     scale = _log_scale(values, 0.06)
     inside = [_text(0, top + 14, "others reported, on a logarithmic scale:", "t")]
@@ -200,7 +220,7 @@ def _draw_factors(factors: Factors, width: int, colours: Colours) -> Picture:
     inside, y = [], 24
     for each in rows:
         if not labels:
-            said = _lines(f"{each.label}: {each.words}", width, CELL)
+            said = _lines(f"{each.label}: {each.words}", width, WIDE_CELL)
             inside += [_text(0, y + 10 + LINE * number, line, "b") for number, line in enumerate(said)]
             y += LINE * len(said)
         else:
@@ -212,12 +232,13 @@ def _draw_factors(factors: Factors, width: int, colours: Colours) -> Picture:
         y += 32
     sides = _sides(factors.reference, one, width)
     around = [*_grid([each for each in ticks if each[0] != one], 18, y), f'<path class="one" d="M{one:.1f} 4V{y}"/>']
-    return Picture("".join([*around, *sides, *inside, *_tick_words(ticks, y + 14, width)]), width, y + 22)
+    inside += [*_tick_words(ticks, y + 14, width), _scale_words("factor", y + 29, width)]
+    return Picture("".join([*around, *sides, *inside]), width, y + 36)
 
 
 def _factor(each: ShownFactor, place: Callable[[float], float], y: float, colours: Colours) -> str:
     """Return the band of the interval, a circle for each round, and a line at the factor."""
-    colour = colours.get(each.label, 1) % COLOURS  # what is no lane is not the reference either
+    colour = colours.get(each.lane, OF_KIND[each.kind]) % COLOURS
     band = ""
     data = f'data-value="{each.value!r}"'
     if each.low and each.high:
@@ -258,7 +279,7 @@ def _draw_turns(turns: Turns, width: int, colours: Colours) -> Picture:
     up = _up_scale([turn.ms for each in turns.rounds for turn in each.turns])
     bottom = top + TURNS_HIGH
     ticks = [(bottom - TURNS_HIGH * (place - up.low) / (up.high - up.low), told) for place, told in up.ticks()]
-    inside = [*keys, _text(0, top - 8, turns.unit, "t")]
+    inside = [*keys, _text(0, top - 8, f"{turns.unit}, logarithmic" if up.is_log else turns.unit, "t")]
     for y, told in ticks:
         inside += [f'<path class="grid" d="M{left} {y:.1f}H{width - EDGE}"/>', _text(left - 6, y + 4, told, "t", "end")]
     ends = 0.0
@@ -325,7 +346,9 @@ def _factors_below(
     def place(ratio: float) -> float:
         return bottom - FACTORS_HIGH * scale.share(ratio)
 
-    inside = [_text(0, top + 6, f"the factor of each round, against {turns.factors.reference}", "t")]
+    said = f"factor of each round against {turns.factors.reference}, logarithmic"
+    said = said if cells_wide(clean(said)) * SMALL_CELL <= width else "factor of each round, logarithmic"
+    inside = [_text(0, top + 6, said, "t")]
     for mark in _log_marks(scale, 2 * FACTORS_HIGH):
         y, kind = place(mark), "one" if mark == 1 else "grid"
         inside.append(f'<path class="{kind}" d="M{left} {y:.1f}H{width - EDGE}"/>')
@@ -355,9 +378,9 @@ def _draw_stack(stack: Stack, width: int) -> Picture:
     inside, y = [], 4
     for label, parts in stack.rows:
         whole = sum(part.share for part in parts)
-        if whole > 1 + ROUNDING:
+        if abs(whole - 1) > ROUNDING:
             raise ValueError(f"the parts of {label} come to {whole:.0%} of it".replace("%", " %"))
-        said = _lines(label, width, CELL)
+        said = _lines(label, width, WIDE_CELL)
         inside += [_text(0, y + 13 + LINE * number, each, "b") for number, each in enumerate(said)]
         y += LINE * len(said) + 2
         at = 0.0
@@ -365,10 +388,10 @@ def _draw_stack(stack: Stack, width: int) -> Picture:
             inside.append(
                 f'<rect class="f{place % COLOURS}" data-value="{part.share!r}" x="{at * width:.1f}" y="{y}" '
                 f'width="{part.share * width:.1f}" height="26">'
-                f"<title>{text(part.label)} {part.share:.1%}</title></rect>"
+                f"<title>{text(f'{part.label} {part.words}')}</title></rect>"
             )
             at += part.share
-        keys, below = _part_keys([f"{part.label} {part.share:.0%}" for part in parts], width, y + 44)
+        keys, below = _part_keys([f"{part.label} {part.words}" for part in parts], width, y + 44)
         inside += keys
         y = below + 12
     return Picture("".join(inside), width, y)
@@ -384,6 +407,34 @@ def _part_keys(labels: Sequence[str], width: int, y: int) -> tuple[list[str], in
         found += [_text(x + 18, y, line, "t") for line in _lines(label, int(width - x - 18), SMALL_CELL)[:1]]
         x += wide
     return found, y + LINE
+
+
+# A Gantt chart: a row for each thing, and on it when that was done.
+
+
+def _draw_gantt(chart: Gantt, width: int) -> Picture:
+    labels, right = _columns([(row.label, row.words) for row in chart.rows], width)
+    left = labels or EDGE
+    space = width - left - (right if labels else EDGE)
+    inside, y = [], 6
+    for row in chart.rows:
+        if labels:
+            inside += [_text(0, y + 14, row.label, "b"), _text(left + space + 8, y + 14, row.words, "v")]
+        else:
+            said = _lines(f"{row.label}: {row.words}", width, WIDE_CELL)
+            inside += [_text(0, y + 12 + LINE * number, line, "b") for number, line in enumerate(said)]
+            y += LINE * len(said) + 1
+        for each in row.spans:
+            x, wide = left + space * each.start / chart.length, space * (each.end - each.start) / chart.length
+            told = text(f"{row.label}: {each.start:.4g} to {each.end:.4g} {chart.unit}")
+            inside.append(
+                f'<rect class="span f{row.part % COLOURS}" data-low="{each.start!r}" data-high="{each.end!r}" '
+                f'x="{x:.1f}" y="{y}" width="{max(wide, 1):.1f}" height="{BAR}"><title>{told}</title></rect>'
+            )
+        y += BAR + GAP
+    ticks = [(left + space * place / chart.length, f"{told} {chart.unit}")
+             for place, told in linear_ticks(0.0, chart.length)]  # fmt: skip
+    return Picture("".join([*_grid(ticks, 4, y - 6), *inside, *_tick_words(ticks, y + 10, width)]), width, y + 18)
 
 
 # Words, grids and logarithmic scales.
@@ -414,6 +465,11 @@ def _tick_words(ticks: Sequence[tuple[float, str]], y: float, width: int) -> lis
             found.append(_text(middle, y, told, "t", "middle"))
             end = middle + half
     return found
+
+
+def _scale_words(unit: str, y: float, width: int) -> str:
+    """Return the words below a logarithmic axis."""
+    return _text(width, y, f"{unit}, logarithmic", "t", "end")
 
 
 def _log_scale(values: Iterable[float], free: float) -> Scale:

@@ -12,9 +12,11 @@ from laptime.model.figure import Axis, Band, Curve, Plane, Point
 from laptime.visible import visible
 
 WIDTH, HEIGHT = 640, 280
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 44
+LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 46
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 COLOURS = 8
+TICK_LETTER = 12  # units that a letter of a tick takes on a narrow screen, where words are largest
+ACROSS_LETTERS, UP_LETTERS = 52, 23  # of the label of an axis, on a narrow screen
 
 
 def plane_svg(plane: Plane, title: str, says: str, numbers: Mapping[str, int]) -> str:
@@ -77,12 +79,14 @@ def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
             *(_band(each, across) for each in plane.bands),
             *_across_ticks(across),
             *_up_ticks(up),
+            *_compared(plane, up),
             f'<path class="axis" d="M{LEFT} {TOP}V{TOP + INNER_HEIGHT}H{LEFT + INNER_WIDTH}"/>',
-            _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{HEIGHT - 4}"', plane.across.label),
-            _label(f'transform="translate(13 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.label),
+            _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{HEIGHT - 5}"', plane.across.words(ACROSS_LETTERS)),
+            _label(f'transform="translate(17 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.words(UP_LETTERS)),
             f'<g transform="{frame.matrix}">',
             *(_curve(each, numbers[each.label], plane, frame) for each in plane.curves),
             "</g>",
+            *(_band_words(each, across) for each in plane.bands if each.kind == "crossover"),
         ]
     )
 
@@ -108,22 +112,36 @@ def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
         kind = "steps"
     else:
         path, kind = "M" + " ".join(f"{x:.7g} {y:.7g}" for x, y in points), "line"
-    return _ends(curve, number, plane, frame) + (
-        f'<path class="curve {kind} c{number % COLOURS}" data-key="{number}" vector-effect="non-scaling-stroke" '
-        f'd="{path}"><title>{text(curve.label)}</title></path>'
+    marks = ""
+    if curve.kind in {"marked", "banded"} and len(points) > 1:
+        dots = "".join(f"M{x:.7g} {y:.7g}h0" for x, y in points)
+        marks = (
+            f'<path class="marks c{number % COLOURS}" data-key="{number}" '
+            f'vector-effect="non-scaling-stroke" d="{dots}"/>'
+        )
+    return (
+        _ends(curve, number, plane, frame)
+        + (
+            f'<path class="curve {kind} c{number % COLOURS}" data-key="{number}" vector-effect="non-scaling-stroke" '
+            f'd="{path}"><title>{text(curve.label)}</title></path>'
+        )
+        + marks
     )
 
 
 def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
-    """Return a line from the low to the high end of each point."""
-    lines = []
+    """Return a line from the low to the high end of each point, or a band between all low and all high ends."""
+    both = []
     for (across, _), ends in zip(curve.points, curve.ends, strict=False):
-        both = places([(across, end) for end in ends or ()], plane)
-        if len(both) == 2:
-            (x, low), (_, high) = (frame.place(*each) for each in both)
-            lines.append(f"M{x:.7g} {low:.7g}L{x:.7g} {high:.7g}")
-    if not lines:
+        found = places([(across, end) for end in ends or ()], plane)
+        both += [[frame.place(*each) for each in found]] if len(found) == 2 else []
+    if not both:
         return ""
+    if curve.kind == "banded" and len(both) > 1:
+        around = [low for low, _ in both] + [high for _, high in reversed(both)]
+        path = " ".join(f"{x:.7g} {y:.7g}" for x, y in around)
+        return f'<path class="ends f{number % COLOURS}" data-key="{number}" d="M{path}Z"/>'
+    lines = [f"M{x:.7g} {low:.7g}L{x:.7g} {high:.7g}" for (x, low), (_, high) in both]
     kind = " predicted" * (curve.kind == "predicted")
     return (
         f'<path class="curve-ends{kind} c{number % COLOURS}" data-key="{number}" '
@@ -139,12 +157,28 @@ def _band(band: Band, across: Scale) -> str:
     )
 
 
+def _band_words(band: Band, across: Scale) -> str:
+    """Return the words of a band, on the side of it where there is more room."""
+    start, end = (LEFT + INNER_WIDTH * min(max(across.share(each), 0.0), 1.0) for each in (band.start, band.end))
+    is_left = start - LEFT > LEFT + INNER_WIDTH - end
+    place = f'x="{start - 6:.1f}" text-anchor="end"' if is_left else f'x="{end + 6:.1f}"'
+    return f'<text class="of-band" {place} y="{TOP + 14}">{text(band.label)}</text>'
+
+
+def _compared(plane: Plane, up: Scale) -> list[str]:
+    """Return the line at the value that curves are compared with."""
+    if plane.at is None:
+        return []
+    return [f'<path class="one" d="M{LEFT} {TOP + INNER_HEIGHT * (1 - up.share(plane.at)):.1f}h{INNER_WIDTH}"/>']
+
+
 def _across_ticks(scale: Scale) -> list[str]:
     found = []
     for place, told in scale.ticks():
         x = LEFT + INNER_WIDTH * (place - scale.low) / (scale.high - scale.low)
         found.append(f'<path class="grid" d="M{x:.1f} {TOP}v{INNER_HEIGHT}"/>')
-        found.append(f'<text x="{x:.1f}" y="{TOP + INNER_HEIGHT + 16}" text-anchor="middle">{told}</text>')
+        middle = min(x, WIDTH - len(told) * TICK_LETTER / 2)
+        found.append(f'<text x="{middle:.1f}" y="{TOP + INNER_HEIGHT + 18}" text-anchor="middle">{told}</text>')
     return found
 
 
@@ -197,7 +231,8 @@ def scales_of(plane: Plane) -> tuple[Scale, Scale]:
     points = [point for curve in plane.curves for point in drawable([*curve.points, *_end_points(curve)], plane)]
     ends = [each for band in plane.bands for each in (band.start, band.end)]
     across = _scale([point[0] for point in points] + ends, plane.across, free=0.0)
-    return across, _scale([point[1] for point in points], plane.up, free=EDGE)
+    compared = [] if plane.at is None else [plane.at]
+    return across, _scale([point[1] for point in points] + compared, plane.up, free=EDGE)
 
 
 def _end_points(curve: Curve) -> list[Point]:
@@ -258,7 +293,7 @@ def _doubled_ticks(low: float, high: float) -> list[tuple[float, str]]:
 def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Return powers of ten; where fewer than two are in the range, also twice and five times these."""
     whole = range(math.floor(low), math.ceil(high) + 1)
-    for factors in ((1,), (1, 2, 5)):
+    for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), [each / 10 for each in range(10, 100)]):
         found = [math.log10(each) + power for power in whole for each in factors]
         shown = [place for place in found if low <= place <= high]
         if len(shown) > 1:

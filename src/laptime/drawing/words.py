@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 
 from laptime.drawing.rows import longest_of
-from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Plane, Report, Stack, Table, Turns
+from laptime.drawing.svg import Scale
+from laptime.model.figure import (
+    Bar,
+    Bars,
+    Chart,
+    Factors,
+    Figure,
+    Gantt,
+    Plane,
+    Report,
+    Stack,
+    Table,
+    Turns,
+    are_far_apart,
+)
+from laptime.model.quantities import number
 from laptime.pages.layout import clean, padded, wrap
 from laptime.pages.page import sparkline
 from laptime.questions.compare.page import plain
@@ -15,6 +33,9 @@ from laptime.visible import as_cell, cells_wide, visible
 
 BAR, PLAIN_BAR = "█", "#"
 NARROWEST = 40
+FENCED = 96  # cells of a line in Markdown
+POINTS_MOST = 40  # of curves, each of which is a line
+HAS_ENDS = re.compile(r"±|\d-\d|to -?\d|varies|no interval")  # words that already say how sure a figure is
 
 Row = tuple[str, ...]
 
@@ -33,15 +54,27 @@ def _markdown(report: Report) -> list[str]:
         *(f"{plain(each)}\n" for each in (*others, *report.notes, report.done) if each),
     ]
     for each in report.figures:
-        table = rows_of(each.chart)
         lines += [f"### {plain(each.title)}", "", *([plain(each.says), ""] if each.says else [])]
-        lines += _markdown_table(table)
+        picture = [] if each.more else _chart(each.chart, FENCED, blocks=True)
+        lines += _fenced(picture)
+        if not picture or (isinstance(each.chart, Plane) and not _points(each.chart)):  # a sparkline has no figures
+            lines += _markdown_table(rows_of(each.chart))
     return [
         *lines,
         f"    {' '.join(visible(report.command).split())}",
         "",
         plain(f"Record {report.id}, {report.started}."),
     ]
+
+
+def _fenced(lines: Sequence[str]) -> list[str]:
+    """Return lines as a block of code, which none of them can end."""
+    if not lines:
+        return []
+    told = [visible(each).rstrip() for each in lines]
+    longest = max((len(each) for line in told for each in re.findall("`+", line)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return [f"{fence}text", *told, fence, ""]
 
 
 def _markdown_table(table: Table) -> list[str]:
@@ -74,19 +107,23 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
                 yield name, "", repr(each.value), _end(each.low), _end(each.high), "times"
                 yield from ((name, number, repr(ratio), "", "", "times") for number, ratio in enumerate(each.rounds, 1))
         case Turns():
-            for round_ in chart.rounds:
-                for turn in round_.turns:
-                    place = f"round {round_.number}: {turn.start_s!r} s"
-                    yield as_cell(turn.label), place, repr(turn.ms), "", "", as_cell(chart.unit)
+            unit = as_cell(chart.unit)
+            turns = ((f"round {each.number}: {turn.start_s!r} s", turn) for each in chart.rounds for turn in each.turns)
+            yield from ((as_cell(turn.label), place, repr(turn.ms), "", "", unit) for place, turn in turns)
         case Plane():
             for curve in chart.curves:
                 name, unit = as_cell(curve.label), as_cell(chart.up.label)
-                yield from ((name, repr(x), repr(y), "", "", unit) for x, y in curve.points)
+                for (x, y), ends in zip_longest(curve.points, curve.ends[: len(curve.points)]):
+                    yield name, repr(x), repr(y), *map(_end, ends or (None, None)), unit
         case Stack():
             for label, parts in chart.rows:
                 yield from (
-                    (as_cell(f"{label}: {each.label}"), "", repr(each.share), "", "", "share") for each in parts
+                    (as_cell(f"{label}: {each.label}"), "", repr(each.share), _end(each.low), _end(each.high), "share")
+                    for each in parts
                 )
+        case Gantt():
+            unit, spans = as_cell(chart.unit), ((row.label, each) for row in chart.rows for each in row.spans)
+            yield from ((as_cell(name), repr(at.start), repr(at.end - at.start), "", "", unit) for name, at in spans)
 
 
 def _end(value: float | None) -> str:
@@ -114,8 +151,19 @@ def rows_of(chart: Chart) -> Table:
         case Turns():
             return _turns(chart)
         case Stack():
-            rows = [(label, each.label, f"{each.share:.1%}") for label, parts in chart.rows for each in parts]
-            return Table(("", "part", "=share"), tuple(rows))
+            rows = [
+                (label, each.label, f"{each.share:.1%}", _between(each.low, each.high))
+                for label, parts in chart.rows
+                for each in parts
+            ]
+            return Table(("", "part", "=share", "between"), tuple(rows))
+        case Gantt():
+            heads = ("", f"=from {chart.unit}", f"=to {chart.unit}", f"={chart.unit}")
+            spans = [(row.label, each) for row in chart.rows for each in row.spans]
+            rows = [
+                (name, f"{each.start:.4g}", f"{each.end:.4g}", f"{each.end - each.start:.4g}") for name, each in spans
+            ]
+            return Table(heads, tuple(rows))
         case Plane():
             return _curves(chart)
 
@@ -159,21 +207,37 @@ def as_charts(report: Report, width: int, *, blocks: bool) -> str:
 
 
 def _figure(figure: Figure, width: int, *, blocks: bool) -> list[str]:
-    match figure.chart:
+    if isinstance(figure.chart, Table):
+        return []
+    lines = _chart(figure.chart, width, blocks=blocks)
+    return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
+
+
+def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
+    """Return a chart in lines of words and blocks; none for a table."""
+    match chart:
         case Bars():
-            lines = _bars(figure.chart, width, blocks=blocks)
+            return _bars(chart, width, blocks=blocks)
         case Factors():
-            rows = tuple(Bar(each.label, each.value, each.low, each.high, each.words) for each in figure.chart.factors)
-            lines = _bars(Bars("times", rows), width, blocks=blocks)
+            rows = [Bar(each.label, each.value, each.low, each.high, each.words) for each in chart.factors]
+            return _around_one(rows, width, blocks=blocks)
         case Turns():
-            lines = _rounds(figure.chart, width, blocks=blocks)
+            return _rounds(chart, width, blocks=blocks)
         case Plane():
-            lines = _sparks(figure.chart, width, blocks=blocks)
+            points = _points(chart)
+            if points and chart.at == 1.0:
+                return _around_one(points, width, blocks=blocks)
+            unit = chart.up.label
+            bars = Bars(unit, tuple(points), is_log=chart.up.is_log and are_far_apart(points))
+            if points:
+                return [*_bars(bars, width, blocks=blocks), *wrap(f"in {clean(unit)}", width - 2, "  ")]
+            return _sparks(chart, width, blocks=blocks)
         case Stack():
-            lines = _bars(_parts_as_bars(figure.chart), width, blocks=blocks)
+            return _bars(_parts_as_bars(chart), width, blocks=blocks)
+        case Gantt():
+            return _gantt(chart, width, blocks=blocks)
         case Table():
             return []
-    return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
 
 
 def _rounds(turns: Turns, width: int, *, blocks: bool) -> list[str]:
@@ -198,25 +262,96 @@ def _parts_as_bars(stack: Stack) -> Bars:
     return Bars(
         "share",
         tuple(
-            Bar(f"{label}: {part.label}" if several else part.label, part.share, words=f"{part.share:.1%}")
+            Bar(f"{label}: {part.label}" if several else part.label, part.share, part.low, part.high, part.words)
             for label, parts in stack.rows
             for part in parts
         ),
     )
 
 
+def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a row: blocks where it was done, on one clock."""
+    names = min(max((cells_wide(clean(row.label)) for row in chart.rows), default=0), width // 3)
+    room, mark = max(width - names - 30, 8), BAR if blocks else PLAIN_BAR
+    lines = []
+    for row in chart.rows:
+        cells = [" "] * room
+        for each in row.spans:
+            first = min(int(room * each.start / chart.length), room - 1)
+            last = max(round(room * each.end / chart.length), first + 1)
+            cells[first:last] = mark * (min(last, room) - first)
+        head, *rest = wrap(clean(row.words), 24) or [""]
+        drawn = [f"{''.join(cells)}  {head}", *(" " * (room + 2) + each for each in rest)]
+        lines += _named(clean(row.label), names, drawn, width)
+    return lines
+
+
+def _points(plane: Plane) -> list[Bar]:
+    """Return the points of a plane as bars, where they are few and have intervals; else none."""
+    if not any(curve.ends for curve in plane.curves) or sum(len(curve.points) for curve in plane.curves) > POINTS_MOST:
+        return []
+    found = []
+    for curve in plane.curves:
+        for (x, y), ends in zip_longest(curve.points, curve.ends[: len(curve.points)]):
+            low, high = ends or (None, None)
+            found.append(Bar(f"{curve.label}, {plane.across.label} {x:g}", y, low, high, number(y)))
+    return found
+
+
+def _around_one(rows: Sequence[Bar], width: int, *, blocks: bool) -> list[str]:
+    """Return factors on one logarithmic scale: the estimate, its interval around it, and a line at 1."""
+    known = [(row, row.value) for row in rows if row.value is not None and 0 < row.value < math.inf]
+    if not known:
+        return []
+    ends = [end for row, value in known for end in (1.0, value, row.low, row.high) if end and 0 < end < math.inf]
+    scale = Scale(math.log10(min(ends)), math.log10(max(ends)) + 1e-9, is_log=True)
+    mark, band, one = ("█", "─", "│") if blocks else ("#", "-", "|")
+
+    def picture(row: Bar, room: int) -> str:
+        cells = [" "] * room
+
+        def place(value: float) -> int:
+            return min(max(int(room * scale.share(value)), 0), room - 1)
+
+        if row.low and row.high:
+            first, last = place(row.low), place(min(row.high, max(ends)))
+            cells[first : last + 1] = band * (last + 1 - first)
+        cells[place(1.0)] = one
+        cells[place(row.value or 1.0)] = mark
+        return "".join(cells)
+
+    return _lines([(row, picture) for row, _ in known], "times", width)
+
+
 def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
     longest, mark = longest_of(bars), BAR if blocks else PLAIN_BAR
-    names = max((cells_wide(clean(bar.label)) for bar in bars.bars), default=0)
-    names, room = min(names, width // 3), max(width // 3, 8)
+    shortest = min((bar.value for bar in bars.bars if bar.value is not None and bar.value > 0), default=longest) / 3
+
+    def picture(bar: Bar, room: int) -> str:
+        value = bar.value or 0.0
+        if bars.is_log and 0 < shortest < longest:
+            share = math.log(max(value, shortest) / shortest) / math.log(longest / shortest)
+        else:
+            share = value / longest
+        return mark * max(1, round(room * share))
+
+    return _lines([(bar, picture) for bar in bars.bars], bars.unit, width)
+
+
+def _lines(rows: Sequence[tuple[Bar, Callable[[Bar, int], str]]], unit: str, width: int) -> list[str]:
+    """Return a line a row: its label, its picture, its words. A label that is too long has a line of its own."""
+    most, room = width // 3, max(width // 3, 8)
+    names = max((wide for bar, _ in rows if (wide := cells_wide(clean(bar.label))) <= most), default=0)
     lines = []
-    for bar in bars.bars:
+    for bar, picture in rows:
         if bar.value is None:
             lines += wrap(f"{padded(clean(bar.label), names)}  {clean(bar.words)}", width - 2, "  ")
             continue
-        filled = mark * max(1, round(room * bar.value / longest))
-        told = wrap(clean(bar.words) or f"{bar.value:.4g} {bars.unit}", width - names - room - 6)
-        drawn = [f"{filled.ljust(room)}  {told[0]}", *(" " * (room + 2) + each for each in told[1:])]
+        told = clean(bar.words) or f"{bar.value:.4g} {unit}"
+        if bar.low is not None and bar.high is not None and not HAS_ENDS.search(told):
+            told += f" ({number(bar.low)}-{number(bar.high)})"
+        first, *rest = wrap(told, width - names - room - 6)
+        drawn = [f"{picture(bar, room).ljust(room)}  {first}", *(" " * (room + 2) + each for each in rest)]
         lines += _named(clean(bar.label), names, drawn, width)
     return lines
 

@@ -162,7 +162,7 @@ def thin_curve(curve: Curve, most: int) -> Curve:
         stretch = points[len(points) * number // stretches : len(points) * (number + 1) // stretches]
         lowest, highest = min(stretch, key=lambda point: point[1]), max(stretch, key=lambda point: point[1])
         kept += sorted({lowest, highest})
-    return replace(curve, points=tuple(kept), of_points=max(curve.of_points, len(points)))
+    return replace(curve, points=tuple(kept), of_points=max(curve.of_points, len(points)), ends=())
 
 
 def _fair_share(lengths: Sequence[int]) -> int:

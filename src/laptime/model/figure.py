@@ -6,16 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from laptime.model.quantities import percent
+
 BarKind = Literal["lane", "best", "published", "failed"]
-BandKind = Literal["warm-up", "disturbed", "part"]
-CurveKind = Literal["line", "dots", "steps", "predicted"]
+BandKind = Literal["warm-up", "disturbed", "part", "crossover"]
+CurveKind = Literal["line", "dots", "marked", "banded", "steps", "predicted"]
+FactorKind = Literal["", "kept", "left", "confirmed"]
 Point = tuple[float, float]
 Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One row of bars. Without a `value` there are only its words; `low` and `high` bound it, where they are known."""
+    """One row of bars. Without a `value` there are only its words; `low` and `high` bound it, where they are known.
+
+    It has the colour of the lane `of`, or of the lane that is its label.
+    """
 
     label: str
     value: float | None
@@ -23,6 +29,11 @@ class Bar:
     high: float | None = None
     words: str = ""
     kind: BarKind = "lane"
+    of: str = ""
+
+    @property
+    def lane(self) -> str:
+        return self.of or self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,11 @@ def are_far_apart(bars: Sequence[Bar]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShownFactor:
-    """How many times as fast one lane is as the reference, between which ends, and in each round."""
+    """How many times as fast one lane is as the reference, between which ends, and in each round.
+
+    Of a search, the `kind` says whether it was kept, or is what fresh heats confirmed. It has the colour of the lane
+    `of`, or of the lane that is its label.
+    """
 
     label: str
     value: float
@@ -57,6 +72,12 @@ class ShownFactor:
     high: float | None = None
     rounds: tuple[float, ...] = ()
     words: str = ""
+    kind: FactorKind = ""
+    of: str = ""
+
+    @property
+    def lane(self) -> str:
+        return self.of or self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +126,7 @@ class Turns:
 class Curve:
     """Points of one thing. `of_points` is how many there were, if fewer are drawn. Curves of one `label` look alike.
 
+    One that is "marked" is a line with a dot at each point; one that is "banded" also has its ends as a band.
     `ends` bound each point upwards and downwards, None where they are not known; it is empty where none are.
     """
 
@@ -138,15 +160,23 @@ class Axis:
     from_zero: bool = False
     is_whole: bool = False
 
+    def words(self, most: int) -> str:
+        """Return the label and that it is logarithmic, in at most this many letters if it can be."""
+        if not self.is_log:
+            return self.label
+        whole = f"{self.label}, logarithmic"
+        return whole if len(whole) <= most else f"{self.label}, log"
+
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Curves over two axes."""
+    """Curves over two axes. A line is drawn `at` a value that curves are compared with."""
 
     across: Axis
     up: Axis
     curves: tuple[Curve, ...]
     bands: tuple[Band, ...] = ()
+    at: float | None = None
 
     def by_label(self) -> dict[str, list[Curve]]:
         """Return the curves of each label: one thing may be drawn in several stretches."""
@@ -158,10 +188,20 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A share of a whole, from 0 to 1."""
+    """A share of a whole, from 0 to 1; `low` and `high` bound it, where they are known."""
 
     label: str
     share: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The share, and between which ends it is."""
+        if self.low is None or self.high is None:
+            return percent(self.share)
+        digits = int(100 * (self.high - self.low) < 1)
+        return f"{percent(self.share)} ({100 * self.low:.{digits}f}-{100 * self.high:.{digits}f} %)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +212,33 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownSpan:
+    """A stretch of time, on the clock of its chart."""
+
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class GanttRow:
+    """When one thing was done. It has the colour of the `part` of this number in a whole that is drawn above."""
+
+    label: str
+    spans: tuple[ShownSpan, ...]
+    part: int
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gantt:
+    """What was done when, on one clock from 0 to `length`: a row for each thing."""
+
+    unit: str
+    length: float
+    rows: tuple[GanttRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rows of words. A head that begins with `=` is of numbers, set to the right; one with a backtick is of code."""
 
@@ -179,7 +246,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-Chart = Bars | Factors | Turns | Plane | Stack | Table
+RowsChart = Bars | Factors | Turns | Stack | Gantt
+Chart = RowsChart | Plane | Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +289,7 @@ class Report:
     """One record as it is shown to people: the answer, what a reader must know, figures, and how to repeat it.
 
     `distrust` says why it is not reliable, if so. Without a `glance`, the answer is its sentences alone. The `lanes`
-    have the same colours in all figures.
+    have the same colours in all figures. `record` is the record itself, as JSON.
     """
 
     id: str
@@ -238,3 +306,4 @@ class Report:
     distrust: tuple[str, ...] = ()
     glance: Glance | None = None
     lanes: tuple[str, ...] = ()
+    record: str = ""

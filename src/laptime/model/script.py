@@ -14,6 +14,19 @@ from laptime.model.timeline import Timeline
 
 Counted = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
 GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]
+SpanPart = Literal[
+    "data",
+    "copy",
+    "no_grad",
+    "forward",
+    "backward",
+    "step",
+    "optimizer",
+    "checkpoint",
+    "disk",
+    "outside",
+    "unattributed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +72,31 @@ class LoopWindow:
     longest_ns: int
     copy_ns: int = 0
     no_grad_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IterationSpan:
+    """What one stretch of an iteration was spent on, in nanoseconds from the begin of the iteration.
+
+    "step" is all that is seen as one call, "disk" a wait until a disk had what was written.
+    """
+
+    part: SpanPart
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalIteration:
+    """One iteration as it was: the `number`th, the middle one by its time `of` some of the steady state.
+
+    Its `spans` follow each other without a hole.
+    """
+
+    number: int
+    of: int
+    wall_ns: int
+    spans: tuple[IterationSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +150,7 @@ class TrainingLoop:
     `counted` says what was counted as an iteration; "steps" are the batches of `laptime.steps`. `steady_from` is the
     first window that counts for `step_ms` and `steady`, which are without the first iteration and without compilation.
     `unsure` says why the count may be wrong. Of several `trainings` of Keras, with other models or batches, it is the
-    longest.
+    longest. `typical` is one of its iterations in time, where their events were kept.
     """
 
     counted: Counted
@@ -134,6 +172,7 @@ class TrainingLoop:
     losses: tuple[tuple[int, float], ...] = ()
     unsure: str | None = None
     trainings: int = 1
+    typical: TypicalIteration | None = None
 
 
 @dataclass(frozen=True, slots=True)

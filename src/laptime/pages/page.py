@@ -63,7 +63,8 @@ class PageParts:
 
     `notes` are sentences, the most important ones first. `done` says what was run and how sure it is, `then` which
     commands come next. `details` has everything that the record holds, in sections; they take the place of figures and
-    notes where a reader asks for them. `command` goes on with the record. `glance` is what a report shows first.
+    notes where a reader asks for them. `command` goes on with the record. `glance` is what a report shows first,
+    and `drawn` what it draws in the first colours, where that is not the lanes.
     """
 
     answer: Sequence[Said]
@@ -74,6 +75,7 @@ class PageParts:
     details: Sequence[Lines] = field(default_factory=tuple)
     command: str = "laptime show"
     glance: Glance | None = None
+    drawn: Sequence[str] = ()
 
 
 def page_text(page: PageParts, record: Record, view: View) -> str:

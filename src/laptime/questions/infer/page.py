@@ -6,7 +6,20 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
+from laptime.model.figure import (
+    Axis,
+    Bar,
+    Bars,
+    Curve,
+    Factors,
+    Figure,
+    Glance,
+    GlanceFact,
+    Plane,
+    ShownFactor,
+    are_far_apart,
+    folded,
+)
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
 from laptime.model.questions import inference_of
@@ -68,20 +81,37 @@ render = rendered(page_parts)
 
 
 def glance_of(record: Record) -> Glance | None:
-    """Return the middle time of a call on the lane that answers fastest."""
+    """Return the factor of single calls, or the middle call of the lane that answers fastest where there is none."""
     lanes = [(lane, lane.p50_ms) for lane in inference_of(record).lanes if lane.p50_ms is not None]
     if not lanes:
         return None
     lane, middle = min(lanes, key=lambda each: each[1].median)
     rates = [(each.items_per_s.median, each.batch) for each in lane.batches if each.items_per_s is not None]
-    facts = [GlanceFact(short_name(each.lane), f"{number(found.median)} ms a call") for each, found in lanes[:2]]
+    facts = [
+        GlanceFact(f"{step(found.median)} a call", f"{short_name(each.lane)}{_tail_words(each)}")
+        for each, found in lanes[:2]
+    ]
     if rates:
         best, batch = max(rates)
-        facts.append(GlanceFact(f"{number(best)} {record.workload.items}/s", f"in batches of {batch}"))
+        facts.append(GlanceFact(f"{number(best)} {record.workload.items}/s", f"{short_name(lane.lane)}, batch {batch}"))
     facts.append(GlanceFact("Same answers", _answers_sentence(record).removeprefix("Same answers: ").rstrip(".")))
+    fair = [each for each in inference_of(record).factors if each.batch is None and each.same_work is not False]
+    fastest = max(fair, key=lambda each: each.ratio, default=None)
+    if fastest is not None and fastest.ratio > 0:
+        ratio, low, high = above_one(fastest.ratio, fastest.low, fastest.high)
+        if fastest.verdict == "not distinguishable":  # the ratio is that of the table, whichever seems faster
+            ratio, low, high = fastest.ratio, fastest.low, fastest.high
+        ends = "one pair, no interval"
+        if not isinstance(low, Missing) and not isinstance(high, Missing):
+            ends = f"{factor(low, ratio)}-{factor(high, ratio)} at 95 %"
+        return Glance(f"{factor(ratio)}x", ends, _answer(record), tuple(facts))
     half = spread(middle)
     ends = f"{half} at 95 %" if half.startswith("±") else half
     return Glance(f"{number(middle.median)} ms", ends, _answer(record), tuple(facts))
+
+
+def _tail_words(lane: InferLane) -> str:
+    return "" if lane.p99_ms is None else f"; 99 of 100 within {step(lane.p99_ms.median)}"
 
 
 def _answer(record: Record) -> str:
@@ -387,41 +417,66 @@ def _closing(record: Record) -> str:
     return f"{each} heat{'s' * (most != 1)} each{turns}, {calls:,} single calls, {elapsed}.{short}"
 
 
-# The figures of inference: how long a call takes, and how many items per second at each batch size.
+# The figures of inference: factors, how long a call takes, and how many items per second at each batch size.
 
 
 def figures(record: Record) -> list[Figure]:
     """Return all figures of inference, the most telling first."""
     more = folded(*reading_figures(record), *fact_figures(record))
-    return [*_calls(record), *_throughput_figure(record), *more]
+    return [*_factor_figures(record), *_calls(record), *_throughput_figure(record), *more]
+
+
+def _factor_figures(record: Record) -> list[Figure]:
+    """Return how many times as fast each lane answers as the first, in single calls and at each batch."""
+    fair = [each for each in inference_of(record).factors if each.same_work is not False and each.ratio > 0]
+    if not fair:
+        return []
+    rows = []
+    for each in fair:
+        low, high = each.drawn_ends
+        ends = "" if low is None or high is None else f" ({factor(low, each.ratio)}-{factor(high, each.ratio)})"
+        lane, what = short_name(each.lane), "one call" if each.batch is None else f"batch {each.batch}"
+        rows.append(
+            ShownFactor(f"{lane}, {what}", each.ratio, low, high, words=f"{factor(each.ratio)}x{ends}", of=lane)
+        )
+    reference = short_name(fair[0].reference)
+    title = f"How sure is {factor(fair[0].ratio)}x?" if len(fair) == 1 else f"How many times as fast as {reference}?"
+    says = (
+        f"In single calls, and in {record.workload.items} per second of each batch. The line is the estimate, the band"
+    )
+    return [Figure(title, Factors(reference, tuple(rows)), f"{says} its 95 % interval.")]
 
 
 def _calls(record: Record) -> list[Figure]:
+    """Return the percentiles of single calls, each with its interval."""
     lanes = inference_of(record).lanes
-    says = "The middle single call, with its interval. Shorter is faster."
-    return [Figure("One call", Bars("ms", tuple(map(_bar, lanes))), says)] if lanes else []
+    bars = tuple(bar for lane in lanes for bar in _bars(lane))
+    is_log = are_far_apart(bars)
+    says = "The middle call (p50), and those that 95 and 99 of 100 calls do not exceed, with 95 % intervals."
+    says += " Shorter is faster." + " The scale is logarithmic." * is_log
+    return [Figure("One call", Bars("ms", bars, is_log=is_log), says)] if lanes else []
 
 
-def _bar(lane: InferLane) -> Bar:
-    middle = lane.p50_ms
-    if middle is None:
+def _bars(lane: InferLane) -> list[Bar]:
+    name = short_name(lane.lane)
+    if lane.p50_ms is None:
         ended = [heat.process.dnf.reason for heat in lane.heats if heat.process.dnf is not None]
-        return Bar(short_name(lane.lane), None, words="; ".join(ended) or "no call was answered", kind="failed")
-    told = [f"{number(middle.median)} ms"]
-    told += [f"{name} {number(each.median)} ms" for name, each in (("p95", lane.p95_ms), ("p99", lane.p99_ms)) if each]
-    low, high = middle.drawn_ends
-    return Bar(short_name(lane.lane), middle.median, low, high, ", ".join(told))
+        return [Bar(name, None, words="; ".join(ended) or "no call was answered", kind="failed")]
+    told = [(word, each) for word, each in (("p50", lane.p50_ms), ("p95", lane.p95_ms), ("p99", lane.p99_ms)) if each]
+    return [
+        Bar(f"{name}, {word}", each.median, *each.drawn_ends, f"{step(each.median)} {spread(each)}".rstrip(), of=name)
+        for word, each in told
+    ]
 
 
 def _throughput_figure(record: Record) -> list[Figure]:
-    curves = [
-        Curve(
-            short_name(lane.lane),
-            tuple((float(each.batch), each.items_per_s.median) for each in lane.batches if each.items_per_s),
-        )
-        for lane in inference_of(record).lanes
-    ]
+    curves = []
+    for lane in inference_of(record).lanes:
+        known = [(each.batch, each.items_per_s) for each in lane.batches if each.items_per_s]
+        points = tuple((float(batch), rate.median) for batch, rate in known)
+        curves += [Curve(short_name(lane.lane), points, "marked", ends=tuple(rate.ends for _, rate in known))]
     shown = tuple(each for each in curves if each.points)
-    across = Axis("batch", is_log=True)
+    across = Axis("batch", is_log=True, is_whole=True)
     up = Axis(f"{record.workload.items} per second", from_zero=True)
-    return [Figure("Throughput by batch", Plane(across, up, shown))] if shown else []
+    says = "A dot is a batch that was measured; the upright line through it is its 95 % interval."
+    return [Figure("Throughput by batch", Plane(across, up, shown), says)] if shown else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 from laptime.questions.scale.nouns import Bounded
 
@@ -65,6 +66,19 @@ class Crossover:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepFactor(IntervalFigure):
+    """How many times as fast a lane is as another at one value of the first axis, by the rounds of both."""
+
+    lane: str
+    against: str
+    at: str
+    ratio: float
+    low: float | Missing
+    high: float | Missing
+    along: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SweepCurve:
     """One asked lane along the first axis. At `knee` it has 90 % of its highest rate. `largest` is the last value that
     fits into memory, known to within 5 %. `empty_ms` is what a step with no items in it would take.
@@ -91,3 +105,4 @@ class Sweep:
     cells: tuple[SweepCell, ...]
     curves: tuple[SweepCurve, ...] = ()
     crossovers: tuple[Crossover, ...] = ()
+    factors: tuple[SweepFactor, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from laptime.figures.readings import fact_figures
-from laptime.model.figure import Axis, Curve, Figure, Plane, folded
+from laptime.model.figure import Axis, Band, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief, taken
 from laptime.model.questions import SweepAnswer
@@ -14,14 +14,16 @@ from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, lay_out, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.words import number, place_words, short_name, size, step
+from laptime.pages.words import number, place_words, short_name, size, spread, step
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
 from laptime.questions.race.page import proof_figures
 from laptime.questions.scale.nouns import Bounded
 from laptime.questions.sweep.nouns import WIDTH, Sweep, SweepCell, SweepCurve
+from laptime.questions.sweep.reduce import bounded_words, is_of_one_round
 
 BAR = 16
+ONE_HEAT = "Each is of one heat, which shows no interval."
 Row = tuple[str, list[SweepCell | None]]
 """A value of the first axis, and the cell of each lane there."""
 
@@ -39,6 +41,8 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=" ".join(filter(None, [_done(sweep), footnotes.closing(record)])),
         then=[],
         details=_details(record, sweep, view),
+        glance=glance_of(record, sweep),
+        drawn=[_curve_name(of, along, sweep) for of in lanes_of(sweep) for along in _alongs(sweep)],
     )
 
 
@@ -199,7 +203,7 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
     ]
 
 
-# The figures of a sweep: the rate of each lane over the first axis.
+# The figures of a sweep: the factor between lanes, and the rate and step of each over the first axis.
 
 
 def figures(record: Record) -> list[Figure]:
@@ -208,22 +212,102 @@ def figures(record: Record) -> list[Figure]:
     if sweep is None:
         return race_figures(record)
     return [
-        *_curves(sweep, record.workload.items, "rate"),
-        *_curves(sweep, record.workload.items, "step"),
+        *_curves(sweep, record, "rate"),
+        *_factor_figures(sweep),
+        *_curves(sweep, record, "step"),
         *folded(*proof_figures(record), *fact_figures(record)),
     ]
 
 
-def _curves(sweep: Sweep, items: str, what: str) -> list[Figure]:
+def _across(sweep: Sweep) -> Axis:
+    """Return the first axis, in powers of two where its values are counts."""
+    values = [float(value) for value in sweep.axes[0].values]
+    return Axis(
+        sweep.axes[0].name, is_log=min(values) > 0, is_whole=all(each >= 1 and each == int(each) for each in values)
+    )
+
+
+def _curve_name(lane: str, along: str | None, sweep: Sweep) -> str:
+    return short_name(lane) if along is None else f"{short_name(lane)}, {sweep.axes[1].name} {along}"
+
+
+def _curves(sweep: Sweep, record: Record, what: str) -> list[Figure]:
+    """Return the rate or the step of each lane over the first axis, each with the interval of its lane."""
+    lanes = {lane.name: lane for lane in record.lanes}
     curves = []
-    for lane in lanes_of(sweep):
-        for along in sweep.axes[1].values if len(sweep.axes) > 1 else (None,):
-            cells = [each for each in sweep.cells if each.of == lane and (along is None or each.at[1] == along)]
-            told = [(each.at[0], each.items_per_s if what == "rate" else each.step_ms) for each in cells]
-            points = tuple((float(value), figure) for value, figure in told if figure is not None)
-            name = short_name(lane) if along is None else f"{short_name(lane)}, {sweep.axes[1].name} {along}"
-            curves += [Curve(name, points)] if points else []
-    across = Axis(sweep.axes[0].name, is_log=True)
-    up = Axis(f"{items} a second" if what == "rate" else "ms a step", is_log=True)
+    for of in lanes_of(sweep):
+        for along in _alongs(sweep):
+            cells = [each for each in sweep.cells if each.of == of and (along is None or each.at[1] == along)]
+            points, ends = [], []
+            for cell in cells:
+                lane = lanes.get(cell.lane or "")
+                value = cell.items_per_s if what == "rate" else cell.step_ms
+                estimate = None if lane is None else lane.items_per_s if what == "rate" else lane.step_ms
+                if value is not None:
+                    points.append((float(cell.at[0]), value))
+                    ends.append(None if estimate is None or estimate.median != value else estimate.ends)
+            name = _curve_name(of, along, sweep)
+            curves += [Curve(name, tuple(points), "marked", ends=tuple(ends))] if points else []
+    up = Axis(f"{record.workload.items} a second" if what == "rate" else "ms a step", is_log=True)
     title = f"{'Rate' if what == 'rate' else 'Step'} over {sweep.axes[0].name}"
-    return [Figure(title, Plane(across, up, tuple(curves)), "")] if curves else []
+    has_ends = any(each for curve in curves for each in curve.ends)
+    says = "A dot is a value that was raced" + (
+        "; the upright line through it is its 95 % interval." if has_ends else f". {ONE_HEAT}"
+    )
+    return [Figure(title, Plane(_across(sweep), up, tuple(curves)), says)] if curves else []
+
+
+def _factor_figures(sweep: Sweep) -> list[Figure]:
+    """Return how many times as fast a lane is as another over the first axis, and where it overtakes."""
+    found = []
+    axis = sweep.axes[0].name
+    for lane, against in dict.fromkeys((each.lane, each.against) for each in sweep.factors):
+        curves = []
+        for along in _alongs(sweep):
+            mine = [each for each in sweep.factors if (each.lane, each.against, each.along) == (lane, against, along)]
+            mine = [each for each in mine if each.ratio > 0]
+            points = tuple((float(each.at), each.ratio) for each in mine)
+            name = _curve_name(lane, along, sweep)
+            curves += [Curve(name, points, "banded", ends=tuple(each.ends for each in mine))] if points else []
+        crossed = [each for each in sweep.crossovers if {each.lane, each.against} == {lane, against}]
+        bands = tuple(
+            Band(*(each.at.ends or (each.at.value, each.at.value)), "crossover", f"{axis} {bounded_words(each.at)}")
+            for each in crossed
+        )
+        said = [
+            f"{short_name(each.lane)} {'may overtake' if is_of_one_round(each.at) else 'overtakes'} "
+            f"{short_name(each.against)} at {axis} {bounded_words(each.at)}"
+            + (f" with {sweep.axes[1].name} {each.along}." if each.along is not None else ".")
+            for each in crossed
+        ]
+        has_ends = any(ends for curve in curves for ends in curve.ends)
+        band = "The band is the 95 % interval." if has_ends else ONE_HEAT
+        says = " ".join([*said, f"Above the line at 1, {short_name(lane)} is faster.", band])
+        up = Axis("times as fast", is_log=True)
+        title = f"How many times as fast is {short_name(lane)} as {short_name(against)}?"
+        found += [Figure(title, Plane(_across(sweep), up, tuple(curves), bands, at=1.0), says)] if curves else []
+    return found
+
+
+def glance_of(record: Record, sweep: Sweep) -> Glance | None:
+    """Return where the first lane that overtakes another does, else the highest rate."""
+    best = max(sweep.curves, key=lambda each: each.best_items_per_s, default=None)
+    if best is None:
+        return None
+    axis, items = sweep.axes[0].name, record.workload.items
+    along = "" if best.along is None else f", {sweep.axes[1].name} {best.along}"
+    fact = GlanceFact(
+        f"{number(best.best_items_per_s)} {items}/s", f"{short_name(best.of)} at {axis} {best.best_at}{along}"
+    )
+    raced = GlanceFact(
+        f"{sum(each.items_per_s is not None for each in sweep.cells)} of {len(sweep.cells)}", "cells have a result"
+    )
+    if sweep.crossovers:
+        at = sweep.crossovers[0].at
+        ends = "no interval" if at.ends is None else f"{'-'.join(brief(each) for each in at.ends)} at 95 %"
+        return Glance(brief(at.value), f"{axis}, {ends}", sweep.says, (fact, raced))
+    cell = next(each for each in sweep.cells if each.of == best.of and each.items_per_s == best.best_items_per_s)
+    lane = next((each for each in record.lanes if each.name == cell.lane), None)
+    ends = "" if lane is None or lane.items_per_s is None else spread(lane.items_per_s)
+    ends = f"{items} a second, {ends} at 95 %" if ends else f"{items} a second"
+    return Glance(number(best.best_items_per_s), ends, sweep.says, (raced,))

@@ -9,7 +9,8 @@ from itertools import combinations, pairwise
 
 from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
-from laptime.model.record import Comparison, HeatResult
+from laptime.model.quantities import brief
+from laptime.model.record import HeatResult
 from laptime.questions.scale.nouns import Bounded
 from laptime.stats import mean_interval, median
 
@@ -27,10 +28,6 @@ class RatioPoint(IntervalFigure):
     ratio: float
     low: float | Missing
     high: float | Missing
-
-
-def point_of(value: float, found: Comparison) -> RatioPoint:
-    return RatioPoint(value, found.ratio, found.low, found.high)
 
 
 def find_crossovers(points: Sequence[RatioPoint]) -> list[tuple[Bounded, bool]]:
@@ -111,3 +108,16 @@ def _at_zero(points: Sequence[tuple[float, float]]) -> float:
     return median(
         [(ms * later - after * value) / (later - value) for (value, ms), (later, after) in combinations(points, 2)]
     )
+
+
+def bounded_words(at: Bounded) -> str:
+    """Return a place on an axis with its interval: 48 (40-58)."""
+    if at.ends is None:
+        return f"about {brief(at.value)}"
+    low, high = at.ends
+    return f"{brief(at.value)} ({brief(low)}-{brief(high)})"
+
+
+def is_of_one_round(at: Bounded) -> bool:
+    """Whether one round alone gave a figure: it only seems so."""
+    return ONE_ROUND in {at.low, at.high}

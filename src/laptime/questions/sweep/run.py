@@ -21,7 +21,6 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import Dnf, Lane
 from laptime.model.progress import Progress
-from laptime.model.quantities import brief
 from laptime.model.questions import SweepAnswer
 from laptime.model.record import LaneResult
 from laptime.model.symptoms import find_refusal
@@ -32,11 +31,27 @@ from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
-from laptime.questions.scale.nouns import Bounded
 from laptime.questions.subject import find_subject, find_widths
 from laptime.questions.sweep.cells import At, between, grid, lane_at, pairs_of, read_axes
-from laptime.questions.sweep.nouns import WIDTH, Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve
-from laptime.questions.sweep.reduce import ALPHA, ONE_ROUND, find_crossovers, find_empty_step, find_knee, point_of
+from laptime.questions.sweep.nouns import (
+    WIDTH,
+    Crossover,
+    Sweep,
+    SweepAsk,
+    SweepAxis,
+    SweepCell,
+    SweepCurve,
+    SweepFactor,
+)
+from laptime.questions.sweep.reduce import (
+    ALPHA,
+    RatioPoint,
+    bounded_words,
+    find_crossovers,
+    find_empty_step,
+    find_knee,
+    is_of_one_round,
+)
 from laptime.questions.tune.lanes import PlanLane
 from laptime.run.turns import Prestarter
 
@@ -315,7 +330,7 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
         for place in places
     )
     curves: list[SweepCurve] = []
-    crossovers: list[Crossover] = []
+    factors: list[SweepFactor] = []
     for along in axes[1].values if len(axes) > 1 else (None,):
         rest = () if along is None else (along,)
         row = {
@@ -333,8 +348,8 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
             largest = swept.largest.get((name, along)) or why_not
             curve = _curve(name, along, axes[0], each, largest)
             curves += [] if curve is None else [curve]
-        crossovers += _crossovers(row, along)
-    sweep = Sweep("", axes, cells, tuple(curves), tuple(crossovers))
+        factors += _factors(row, along)
+    sweep = Sweep("", axes, cells, tuple(curves), tuple(_crossovers(factors)), tuple(factors))
     return replace(sweep, says=_say(sweep, found))
 
 
@@ -386,30 +401,32 @@ def _curve(
     )
 
 
-def _crossovers(row: Mapping[str, Sequence[tuple[str, LaneResult]]], along: str | None) -> list[Crossover]:
-    """Return where each lane overtakes each other one."""
-    found: list[Crossover] = []
+def _factors(row: Mapping[str, Sequence[tuple[str, LaneResult]]], along: str | None) -> list[SweepFactor]:
+    """Return how many times as fast each lane is as each one before it, at each value that both raced at."""
+    found: list[SweepFactor] = []
     for first, second in pairs_of(tuple(row)):
         others = dict(row[first])
-        points = [
-            point_of(float(value), compared)
-            for value, lane in row[second]
-            if float(value) > 0
-            and value in others
-            and (compared := compare_lanes(lane, others[value], margin=0.05, alpha=ALPHA)) is not None
-        ]
-        for at, rises in find_crossovers(points):
-            lane, against = (second, first) if rises else (first, second)
-            found.append(Crossover(lane, against, at, along))
+        for value, lane in row[second]:
+            compared = compare_lanes(lane, others[value], margin=0.05, alpha=ALPHA) if value in others else None
+            if compared is not None:
+                ends = compared.low, compared.high
+                found.append(SweepFactor(second, first, value, compared.ratio, *ends, along))
     return found
 
 
-def bounded_words(at: Bounded) -> str:
-    """Return a place on an axis with its interval: 48 (40-58)."""
-    if at.ends is None:
-        return f"about {brief(at.value)}"
-    low, high = at.ends
-    return f"{brief(at.value)} ({brief(low)}-{brief(high)})"
+def _crossovers(factors: Sequence[SweepFactor]) -> list[Crossover]:
+    """Return where each lane overtakes each other one."""
+    found: list[Crossover] = []
+    for lane, against, along in dict.fromkeys((each.lane, each.against, each.along) for each in factors):
+        points = [
+            RatioPoint(float(each.at), each.ratio, each.low, each.high)
+            for each in factors
+            if (each.lane, each.against, each.along) == (lane, against, along) and float(each.at) > 0
+        ]
+        for at, rises in find_crossovers(points):
+            one, other = (lane, against) if rises else (against, lane)
+            found.append(Crossover(one, other, at, along))
+    return found
 
 
 def short(name: str) -> str:
@@ -422,12 +439,13 @@ def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
     if not sweep.curves:
         return "nothing finished."
     told = [
-        f"{short(each.lane)} {'may overtake' if _is_of_one_heat(each) else 'overtakes'} {short(each.against)} at {axis}"
-        f" {bounded_words(each.at)}{_along(sweep, each.along)}."
+        f"{short(each.lane)} {'may overtake' if is_of_one_round(each.at) else 'overtakes'} {short(each.against)} at"
+        f" {axis} {bounded_words(each.at)}{_along(sweep, each.along)}."
         for each in sweep.crossovers
     ]
     if told:
-        return " ".join([*told, *([MORE_HEATS] if any(map(_is_of_one_heat, sweep.crossovers)) else [])])
+        more = [MORE_HEATS] if any(is_of_one_round(each.at) for each in sweep.crossovers) else []
+        return " ".join([*told, *more])
     best = max(sweep.curves, key=lambda each: each.best_items_per_s)
     at = (best.best_at,) if best.along is None else (best.best_at, best.along)
     step = next(found[cell.lane].step_ms for cell in sweep.cells if (cell.of, cell.at) == (best.of, at) and cell.lane)
@@ -438,10 +456,6 @@ def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
     if len({each.of for each in sweep.curves}) > 1:
         says += "; no lane overtakes another"
     return f"{says}." if is_sure else f"{says}. {MORE_HEATS}"
-
-
-def _is_of_one_heat(crossover: Crossover) -> bool:
-    return ONE_ROUND in {crossover.at.low, crossover.at.high}
 
 
 def _along(sweep: Sweep, along: str | None) -> str:

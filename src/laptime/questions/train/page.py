@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Literal
 
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
+from laptime.model.figure import FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
@@ -110,7 +111,8 @@ def glance_of(record: Record) -> Glance | None:
         place = f"on {short_name(trained[0].name)}"
         return Glance(total(trained[0], record).text, place, said[:1].upper() + said[1:], tuple(facts))
     found, ratio = max(known, key=lambda pair: pair[1])
-    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", _between(found, ratio).strip(" ()"), said, tuple(facts))
+    ends = _between(found, ratio).strip(" ()") + " at 95 %" * (found.ends is not None)
+    return Glance(f"{factor(max(ratio, over(1, ratio)))}x", ends, said, tuple(facts))
 
 
 def _between(found: LapFactor, ratio: float) -> str:
@@ -504,8 +506,9 @@ def figures(record: Record) -> list[Figure]:
     runs = training_of(record).runs
     return [
         _times(runs),
-        *_curves(runs),
+        *_over_time(record, runs),
         *_laps_figure(runs),
+        *folded(*_curves(runs)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
 
@@ -522,12 +525,72 @@ def _times(runs: Sequence[FullRun]) -> Figure:
 
 
 def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
+    lane = short_name(run.process.lane)
     if run.process.status != "ok":
         why = run.process.dnf.reason if run.process.dnf else run.process.status
-        return Bar(_name(run, runs), None, words=f"{len(run.laps)} laps, then: {why}", kind="failed")
+        kept = f"{count_kept(run)} lap{'s' * (count_kept(run) != 1)}, then: {why}"
+        return Bar(_name(run, runs), None, words=kept, kind="failed", of=lane)
     accuracy = NONE if run.test is None else run.test.score.accuracy
-    told = "" if isinstance(accuracy, Missing) else f", test accuracy {accuracy:.2%}"
-    return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}")
+    told = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"
+    return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}", of=lane)
+
+
+OVER_TIME: tuple[tuple[Literal["accuracy", "loss"], Literal["validation", "training"], str], ...] = (
+    ("accuracy", "validation", "val_accuracy"),
+    ("accuracy", "training", "accuracy"),
+    ("loss", "validation", ""),
+    ("loss", "training", "loss"),
+)
+"""A figure of a lap's score, over what, and the field of a published result that has the same."""
+
+
+def _over_time(record: Record, runs: Sequence[FullRun]) -> list[Figure]:
+    """Return accuracy and loss over seconds, all lanes and published curves on one clock; a second figure is folded.
+
+    Of accuracy in validation and in training, the one comes first that has a published curve, then the one in
+    validation.
+    """
+    found: list[tuple[bool, Figure]] = []
+    steps, published_steps = training_of(record).protocol.steps_per_lap, record.workload.steps_per_lap
+    is_as_long = steps is None or steps == published_steps  # other laps are other points of a training
+    for figure, over_what, field in OVER_TIME:
+        curves = [Curve(short_name(run.process.lane), _in_time(run, figure, over_what), "marked") for run in runs]
+        curves = [curve for curve in curves if curve.points]
+        others = _published_curves(record, field) if curves and field and is_as_long else []
+        if not curves:
+            continue
+        ends = [curve.points[-1][0] for curve in (*curves, *others)]
+        is_log = min(ends) > 0 and max(ends) > FAR_APART * min(ends)
+        across = Axis("seconds of training", is_log=is_log, from_zero=not is_log)
+        says = "A dot is the end of a lap. Seconds of training alone: no start, validation or checkpoints."
+        says += " A lane has a curve for each seed." if len({run.seed for run in runs}) > 1 else ""
+        says += " Published curves are of other machines." if others else ""
+        title = f"{figure.capitalize()} in {over_what}, over time"
+        found.append((bool(others), Figure(title, Plane(across, Axis(figure), (*curves, *others)), says)))
+    shown = []
+    for figure in ("accuracy", "loss"):
+        mine = [each for each in found if each[1].title.lower().startswith(figure)]
+        mine.sort(key=lambda each: not each[0])
+        shown += [replace(each, more=place > 0) for place, (_, each) in enumerate(mine)]
+    return shown
+
+
+def _in_time(run: FullRun, figure: str, over_what: str) -> tuple[tuple[float, float], ...]:
+    """Return a score at the end of each lap, by how long the lane had trained."""
+    ends_s = accumulate(lap.train_s for lap in run.laps)
+    values = [_validated(lap, figure) if over_what == "validation" else getattr(lap.score, figure) for lap in run.laps]
+    return tuple((end_s, each) for end_s, each in zip(ends_s, values, strict=True) if not isinstance(each, Missing))
+
+
+def _published_curves(record: Record, field: str) -> list[Curve]:
+    """Return what others reported of each lap, where they also reported what each lap took."""
+    curves = []
+    for each in record.published.results if record.published else ():
+        values: tuple[float, ...] = getattr(each, field)
+        if len(values) > 1 and len(values) == len(each.lap_s):
+            points = tuple(zip(accumulate(each.lap_s), values, strict=True))
+            curves.append(Curve(f"published: {each.device}", points, "marked"))
+    return curves
 
 
 def _curves(runs: Sequence[FullRun]) -> list[Figure]:
@@ -550,7 +613,7 @@ def _laps_figure(runs: Sequence[FullRun]) -> list[Figure]:
 
 
 def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, from_zero: bool = False) -> list[Figure]:
-    curves = [Curve(_name(run, runs), _points(run, value)) for run in runs]
+    curves = [Curve(short_name(run.process.lane), _points(run, value)) for run in runs]
     shown = tuple(curve for curve in curves if curve.points)
     return [Figure(title, Plane(Axis("lap", is_whole=True), Axis(up, from_zero=from_zero), shown))] if shown else []
 

@@ -136,6 +136,19 @@ class SettingWorth:
 
 
 @dataclass(frozen=True, slots=True)
+class TriedSet:
+    """A set of settings that the search tried, and by what factor it is better than the lane as asked.
+
+    It was `kept` if the search went on from it. Without a factor, `reason` says why.
+    """
+
+    words: tuple[str, ...]
+    factor: Factor | None
+    kept: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """What a lane had learned after `laps` whole laps: its loss and accuracy over some items.
 
@@ -160,6 +173,7 @@ class TunedLane:
     of many. `ties` are other sets of settings that the search cannot tell from it.
     `code` does the same in a training of your own, `environment` are variables to set before it starts. `learned` is
     what the lane as asked, and then the winner, had learned after the laps that were asked for; empty without these.
+    `path` has all sets that were tried, in the order of the search.
     """
 
     asked: str
@@ -176,6 +190,7 @@ class TunedLane:
     environment: dict[str, str] | None = None
     reason: str | None = None
     learned: tuple[Learned, ...] = ()
+    path: tuple[TriedSet, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Bar, Bars, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
+from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import times
 from laptime.model.questions import TuneAnswer
@@ -27,6 +27,7 @@ from laptime.questions.why.nouns import Factor
 BAR, NARROW_BAR = 20, 10
 WIDE = 90
 SHOWN_MOST = 8  # settings on the usual page
+PATH_MOST = 24  # sets of settings in the picture of a search
 CHANGES = {"": "", "arithmetic": "the arithmetic", "learning": "the learning"}
 
 
@@ -91,12 +92,14 @@ def tuning_of(record: Record) -> Tuning | None:
 def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
     """Return a row for each setting that was tried alone, the best first; then what the lane and its winner learned."""
     shown = [each for each in tuned.settings if each.alone is not None][:SHOWN_MOST]
-    table = table_or_sentences(_columns(shown, record, view), shown, view.width, color=view.color) if shown else []
+    table = (
+        table_or_sentences(_columns(shown, tuned, record, view), shown, view.width, color=view.color) if shown else []
+    )
     rows = [*table, *learned_table(tuned, view)]
     return [short_name(tuned.asked), *rows] if several and rows else rows
 
 
-def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[Column[SettingWorth]]:
+def _columns(shown: Sequence[SettingWorth], tuned: TunedLane, record: Record, view: View) -> list[Column[SettingWorth]]:
     most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
 
     def bars(each: SettingWorth) -> str:
@@ -113,9 +116,14 @@ def _columns(shown: Sequence[SettingWorth], record: Record, view: View) -> list[
             right=True,
         ),
         Column("between", _between),
-        Column("taken", lambda each: "yes" if each.in_winner else "-"),
+        Column("taken", lambda each: "yes" if _is_taken(each, tuned) else "-"),
         *(changes if any(each.changes for each in shown) else []),
     ]
+
+
+def _is_taken(each: SettingWorth, tuned: TunedLane) -> bool:
+    """Whether a setting is in what fresh heats confirmed: the best of a search that they did not is nothing to take."""
+    return each.in_winner and tuned.standing == "confirmed"
 
 
 def _between(each: SettingWorth) -> str:
@@ -167,7 +175,7 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
         known = [one for one in each.settings if one.alone is not None]
         sections += [
             wrap(f"{short_name(each.asked)}: {_standing_words(each, record.ask.aim)}", width, "  "),
-            table_or_sentences(_columns(known, record, view), known, width, color=color) if known else [],
+            table_or_sentences(_columns(known, each, record, view), known, width, color=color) if known else [],
             learned_table(each, view),
             *(wrap(note, width, "    ") for note in _notes(each, record)),
             *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
@@ -298,7 +306,7 @@ def next_command(tuned: TunedLane, record: Record) -> str:
     return f"Next: {shlex.join(['laptime', 'race', record.workload.name, *lanes])}"
 
 
-# The figures of a tuning: what each setting alone is worth, and all lanes that raced.
+# The figures of a tuning: the search in its order, what each setting alone is worth, the lane as asked and its winner.
 
 
 def figures(record: Record) -> list[Figure]:
@@ -307,8 +315,8 @@ def figures(record: Record) -> list[Figure]:
     if tuning is None:
         return race_figures(record)
     return [
-        *(figure for each in tuning.lanes for figure in _worths(each, record)),
-        *lane_bars(record),
+        *(figure for each in tuning.lanes for figure in (*_search_path(each, record), *_worths(each, record))),
+        *lane_bars(_of_winners(record, tuning)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
 
@@ -322,13 +330,42 @@ def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
             bars.append(Bar(each.word, None, words=each.reason or "", kind="failed"))
             continue
         low, high = each.alone.drawn_ends
-        taken = " (in the winner)" * each.in_winner
+        taken = " (taken)" * _is_taken(each, tuned)
         rows.append(ShownFactor(each.word + taken, each.alone.ratio, low, high, words=_bounded_words(each.alone)))
     rows.sort(key=lambda row: -row.value)
     says = f"{lane} with one setting alone: how many times {aim.as_much} it {aim.does}, with 95 % intervals."
     title = f"What each setting is worth on {lane}"
-    found = [Figure(title, Factors(lane, tuple(rows)), says)] if rows else []
+    found = [Figure(title, Factors(lane, tuple(rows)), says, more=bool(tuned.path))] if rows else []
     return [*found, *([Figure(f"Not tried on {lane}", Bars("times", tuple(bars)), more=True)] if bars else [])]
+
+
+def _search_path(tuned: TunedLane, record: Record) -> list[Figure]:
+    """Return the sets of settings in the order of the search, and last what fresh heats say of the winner."""
+    aim, lane = record.ask.aim, short_name(tuned.asked)
+    rated = [(number, each, each.factor) for number, each in enumerate(tuned.path, 1) if each.factor is not None]
+    shown = [(number, each, found) for number, each, found in rated if found.ratio > 0]
+    room = max(PATH_MOST - sum(each.kept for _, each, _ in shown), 0)
+    left = [number for number, each, _ in shown if not each.kept][room:]
+    rows = []
+    for number, each, found in shown:
+        if number in left:
+            continue
+        low, high = found.drawn_ends
+        said = f"{_bounded_words(found)}, {'kept' if each.kept else 'not kept'}"
+        kind: FactorKind = "kept" if each.kept else "left"
+        rows.append(ShownFactor(f"{number}. {'+'.join(each.words)}", found.ratio, low, high, words=said, kind=kind))
+    if not rows:
+        return []
+    says = f"Each set of settings as it was tried: how many times {aim.as_much} as {lane} it {aim.does}, at 95 %."
+    says += " From a set that was kept, the search went on."
+    says += f" {len(left)} that were not kept are not drawn." if left else ""
+    if tuned.gain is not None:
+        low, high = tuned.gain.drawn_ends
+        said = f"{_bounded_words(tuned.gain)}, {tuned.standing}"
+        name = f"again: {'+'.join(tuned.words)}"
+        rows.append(ShownFactor(name, tuned.gain.ratio, low, high, words=said, kind="confirmed"))
+        says += " The last row is the winner again, on fresh heats."
+    return [Figure(f"The search on {lane}, in its order", Factors(lane, tuple(rows)), says)]
 
 
 def _bounded_words(found: Factor) -> str:

@@ -187,6 +187,7 @@ class Tune:
         ratings = search.ratings()
         fresh = [words for words in search.tried if words not in ratings and self._is_new(search.tried[words])]
         best = search.winner()
+        search.kept.add(best)
         near = [words for words in search.contenders(ratings) if ratings[words].heats < HEATS_USUAL]
         new = fresh or search.neighbours(best, ratings)[:A_ROUND]
         if not best and new:

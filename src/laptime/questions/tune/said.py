@@ -19,7 +19,7 @@ from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import BATCH, RATE, Words, change_of
-from laptime.questions.tune.nouns import Aim, AtBest, SettingWorth, Standing, TunedLane, Tuning
+from laptime.questions.tune.nouns import Aim, AtBest, SettingWorth, Standing, TriedSet, TunedLane, Tuning
 from laptime.questions.tune.reduce import Gain, Rating
 from laptime.questions.tune.search import ALPHA, Objective, Search
 from laptime.questions.why.causes import list_experiments
@@ -90,6 +90,7 @@ def _describe(
         code=_code_of(job, search, best),
         environment=more or None,
         reason=found.missing if isinstance(found, Missing) else unfinished,
+        path=_path(search, ratings, lanes),
     )
 
 
@@ -143,6 +144,18 @@ def _worths(
         SettingWorth(word, "", None, in_winner=word in has, reason=why) for word, why in search.tunable.refused.items()
     ]
     return (*found, *refused)
+
+
+def _path(search: Search, ratings: Mapping[Words, Rating], lanes: Mapping[str, LaneResult]) -> tuple[TriedSet, ...]:
+    """Return all sets that ran, in the order of the search."""
+    found = []
+    for words in search.tried:
+        if words and search.has_run(words):
+            rating = ratings.get(words)
+            reason = None if rating else _why_not(search, words, lanes)
+            factor = _factor(rating) if rating else None
+            found.append(TriedSet(search.tunable.written(words), factor, words in search.kept, reason))
+    return tuple(found)
 
 
 def _joined(search: Search, words: Words) -> str:

@@ -30,6 +30,7 @@ class Search:
         self.tried: dict[Words, PlannedLane] = {(): tunable.base}
         self.refused: dict[Words, str] = {}
         self._settled: dict[Words, Rating] | None = None
+        self.kept: set[Words] = set()  # the sets from which the search went on
 
     def add(self, words: Words) -> bool:
         """Add a set of settings. Return whether there can be such a lane, it may fit into memory, and it is new."""
@@ -140,6 +141,7 @@ class Search:
     def settle(self) -> Words:
         """End the search, and return the winner: later heats change nothing."""
         self._settled = self.ratings()
+        self.kept.add(self.winner())
         return self.winner()
 
     def winner(self) -> Words:

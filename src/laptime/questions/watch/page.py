@@ -6,19 +6,37 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
+from laptime.analysis.script_loop import ALPHA, BLOCKS, FEWEST_STEADY, PARTS_OF
 from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.figure import Axis, Band, Bar, Bars, Curve, Figure, Glance, GlanceFact, Part, Plane, Stack, folded
+from laptime.model.figure import (
+    Axis,
+    Band,
+    Bar,
+    Bars,
+    Curve,
+    Figure,
+    Gantt,
+    GanttRow,
+    Glance,
+    GlanceFact,
+    Part,
+    Plane,
+    ShownSpan,
+    Stack,
+    folded,
+)
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
 from laptime.model.quantities import percent
 from laptime.model.questions import watch_of
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
-from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
+from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, SpanPart, TrainingLoop, WatchAnswer
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.live import progress_line
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, rendered
 from laptime.pages.words import duration, joined, lap, number, over, size, spread, step
+from laptime.stats import mean_interval
 
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
 PARTS = (
@@ -111,8 +129,8 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
     """
     rows = []
     phases: Phases = loop.steady
-    for words, field in PARTS:
-        name = "the step" if loop.counted in ONE_CALL and field == "forward_backward_s" else words
+    for _, field in PARTS:
+        name = _part_words(loop, field)
         part: float | Missing = getattr(phases, field)
         if isinstance(part, Missing) and field not in OFTEN_ABSENT:
             rows.append(Row(name, None, (), f"not seen: {part.missing}"))
@@ -278,7 +296,7 @@ def figures(record: Record) -> list[Figure]:
     """Return all figures of a watched command."""
     processes = watch_of(record).processes
     loops = [(_name(each, processes), each.loop) for each in processes if each.loop is not None]
-    drawn = [*_parts(loops), *_over_time(loops), *_losses(loops), *_gaps(loops)]
+    drawn = [*_parts(loops), *_in_time(loops), *_over_time(loops), *_losses(loops), *_gaps(loops)]
     return [*drawn, *folded(*reading_figures(record), *fact_figures(record))]
 
 
@@ -290,17 +308,90 @@ def _name(process: ScriptProcess, all_: Sequence[ScriptProcess]) -> str:
 
 def _parts(loops: Loops) -> list[Figure]:
     rows = tuple((name, _shares(loop)) for name, loop in loops)
-    says = "In the steady state. What was not seen is in the part around it."
+    says = "In the steady state, with 95 % intervals. What was not seen is in the part around it."
     return [Figure("Where the time of an iteration goes", Stack(rows), says)] if rows else []
 
 
 def _shares(loop: TrainingLoop) -> tuple[Part, ...]:
+    """Return the parts of an iteration in the steady state, each with the interval of its mean over blocks of it."""
+    windows = (loop.windows[1:] or loop.windows)[loop.steady_from :]
+    size = max(1, len(windows) // BLOCKS)
+    blocks = [windows[first : first + size] for first in range(0, len(windows) - size + 1, size)]
     found = []
-    for words, field in PARTS:
+    for _, field in PARTS:
         part: float | Missing = getattr(loop.steady, field)
-        if not isinstance(part, Missing) and part > 0 and loop.steady.wall_s:
-            found.append(Part(words, part / loop.steady.wall_s))
+        if isinstance(part, Missing) or part <= 0 or not loop.steady.wall_s:
+            continue
+        share, low, high = part / loop.steady.wall_s, None, None
+        if len(windows) >= FEWEST_STEADY:
+            _, least, most = mean_interval([_share_of(block, field) for block in blocks], ALPHA)
+            low, high = min(max(least, 0.0), share), max(min(most, 1.0), share)
+        found.append(Part(_part_words(loop, field), share, low, high))
     return tuple(found)
+
+
+def _share_of(windows: Sequence[LoopWindow], field: str) -> float:
+    """Return the share of a part in the time of some windows; what has no name is what is left."""
+
+    def total(name: str) -> int:
+        return sum(int(getattr(each, name)) for each in windows)
+
+    wall_ns = max(total("wall_ns"), 1)
+    if field in PARTS_OF:
+        return total(PARTS_OF[field]) / wall_ns
+    return 1 - sum(total(name) for part, name in PARTS_OF.items() if part not in {"wall_s", "backward_s"}) / wall_ns
+
+
+def _part_words(loop: TrainingLoop, field: str) -> str:
+    """Return the name of a part of an iteration; what is seen as one call is the step."""
+    if loop.counted in ONE_CALL and field == "forward_backward_s":
+        return "the step"
+    return next(words for words, of in PARTS if of == field)
+
+
+IN_TIME: tuple[tuple[str, SpanPart, str], ...] = (
+    ("waiting for data", "data", "data_wait_s"),
+    ("copying to the card", "copy", "copy_s"),
+    ("forward", "forward", "forward_backward_s"),
+    ("backward", "backward", "forward_backward_s"),
+    ("the step", "step", "forward_backward_s"),
+    ("without gradients", "no_grad", "no_grad_s"),
+    ("optimizer", "optimizer", "optimizer_s"),
+    ("checkpoints", "checkpoint", "checkpoint_s"),
+    ("waiting for the disk", "disk", "outside_s"),
+    ("outside the step", "outside", "outside_s"),
+    ("unattributed", "unattributed", "unattributed_s"),
+)
+"""What an iteration was spent on in time, and the part of its time that this belongs to."""
+
+
+def _in_time(loops: Loops) -> list[Figure]:
+    """Return one iteration of each process on its own clock; those of further processes are folded."""
+    found = []
+    for place, (name, loop) in enumerate(loops):
+        one = loop.typical
+        if one is None or not one.wall_ns:
+            continue
+        parts = [part.label for part in _shares(loop)]
+        rows = []
+        for words, kind, field in IN_TIME:
+            spans = tuple(ShownSpan(each.start_ns / 1e6, each.end_ns / 1e6) for each in one.spans if each.part == kind)
+            if spans:
+                took_ms = sum(each.end - each.start for each in spans)
+                said = f"{step(took_ms)}, {percent(took_ms * 1e6 / one.wall_ns)}"
+                label = _part_words(loop, field)
+                rows.append(GanttRow(words, spans, parts.index(label) if label in parts else len(parts), said))
+        of = "" if len(loops) == 1 else f" of {name}"
+        usual = (
+            "" if loop.step_ms is None else f"; the mean of all is {step(loop.step_ms.median)} {spread(loop.step_ms)}"
+        )
+        says = (
+            f"Iteration {one.number:,}{of} took {step(one.wall_ns / 1e6)}, the middle one of {one.of:,} that were kept"
+            f"{usual.rstrip()}. What is further right waited for what is left of it."
+        )
+        chart = Gantt("ms", one.wall_ns / 1e6, tuple(rows))
+        found.append(Figure(f"What waits for what: one iteration{of}", chart, says, more=place > 0))
+    return found
 
 
 def _over_time(loops: Loops) -> list[Figure]:
