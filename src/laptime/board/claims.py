@@ -1,0 +1,219 @@
+"""What a record on the board has to be, whatever a row says of it: a table of checks, each of which finds sentences.
+
+An edited record may follow its own rules. So its figures have to follow from its windows, its proof from known losses,
+and no figure may be beyond what its device can do.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from math import isfinite
+
+from laptime.analysis.heats import ALPHA, estimate, mean_of, steady_windows
+from laptime.analysis.lanes import compare_lanes, scales
+from laptime.analysis.parity import relative
+from laptime.board.add import rows_of, step_of, why_no_row, why_no_rows
+from laptime.board.physics import find_impossible
+from laptime.model.missing import Missing
+from laptime.model.questions import TrainingAnswer
+from laptime.model.record import Estimate, LaneResult, Record
+from laptime.questions.train.reduce import find_factor
+from laptime.workloads import CATALOGUE
+
+CLOSE = 1e-9  # relative: two ways to the same figure
+OF_A_LAP = 1e-6  # relative: a lap is its steps times the step
+KNOWN_CLOSE = 1e-7  # of float64 losses: machines add up in another order
+ALPHA_LEAST = 0.001  # the error rate that an early stop may have left
+FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a record may raise that holds figures which no laptime wrote."""
+
+
+def _is_allowed(record: Record) -> Iterator[str]:
+    refusal = why_no_rows(record)
+    if refusal is not None:
+        yield f"the record has no row: {refusal}"
+        return
+    whys = [why_no_row(record, lane) for lane in record.lanes]
+    if None not in whys:
+        yield f"no lane of the record has a row: {'; '.join(filter(None, whys)) or 'it has no lane'}"
+
+
+def _follows_from_windows(record: Record) -> Iterator[str]:
+    """Yield where a round's step is not that of its windows."""
+    heats = [(lane, heat) for lane in record.lanes for heat in lane.heats if heat.step_ms is not None]
+    for lane, heat in heats:
+        if heat.counted is None or not heat.counted:
+            yield f"round {heat.round} of {lane.name} does not say which of its windows count"
+        elif not all(0 <= place < len(heat.windows) for place in heat.counted):
+            yield f"round {heat.round} of {lane.name} counts a window that it does not have"
+        elif heat.step_ms is not None and not _is_close(heat.step_ms, mean_of(steady_windows(heat))):
+            yield f"the step of round {heat.round} of {lane.name} is not the mean of its windows"
+        elif any(each.end_ns <= each.start_ns for each in heat.windows):
+            yield f"a window of {lane.name} ends before it begins"
+
+
+def _follows_from_rounds(record: Record) -> Iterator[str]:
+    """Yield where a lane's step or lap is not what its rounds give, or has an interval that they do not."""
+    expected = scales({lane.name: lane.heats for lane in record.lanes}) if record.lanes else {}
+    for lane in record.lanes:
+        if lane.step_ms is None:
+            continue
+        if isinstance(record.answer, TrainingAnswer):
+            runs = [run for run in record.answer.runs if run.process.lane == lane.name and run.laps]
+            rounds = [step_of(run) for run in runs]
+        else:
+            rounds = [heat.step_ms * expected[lane.name] for heat in lane.heats if heat.step_ms is not None]
+        found = estimate(rounds)
+        if found is None:
+            yield f"{lane.name} has a step and no round that it was measured in"
+        elif not _is_close(found.median, lane.step_ms.median):
+            yield f"the step of {lane.name} is not the mean of its rounds"
+        elif not _has_same_ends(found, lane.step_ms):
+            yield f"the interval of {lane.name} is not the one that its {len(rounds)} rounds allow"
+        yield from _find_wrong_lap(record, lane)
+
+
+def _find_wrong_lap(record: Record, lane: LaneResult) -> Iterator[str]:
+    if lane.step_ms is None or lane.lap_s is None:
+        return
+    workload = CATALOGUE[record.workload.name]
+    steps = workload.steps_per_lap * workload.batch / (lane.settings.batch or workload.batch)
+    if not _is_close(lane.step_ms.median * steps / 1e3, lane.lap_s.median, OF_A_LAP):
+        yield f"a lap of {lane.name} is not its {steps:g} steps: {lane.step_ms.median:.6g} ms x {steps:g}"
+    elif lane.lap_s.ends is not None:
+        ends = lane.step_ms.ends
+        if ends is None or not all(
+            _is_close(step * steps / 1e3, lap, OF_A_LAP) for step, lap in zip(ends, lane.lap_s.ends, strict=True)
+        ):
+            yield f"the interval of a lap of {lane.name} is not that of its steps"
+
+
+def _factors_follow(record: Record) -> Iterator[str]:
+    """Yield where a factor is not the quotient of the rounds next to it, or its interval is another."""
+    lanes = {lane.name: lane for lane in record.lanes}
+    if isinstance(record.answer, TrainingAnswer):
+        for told in record.answer.factors:
+            found = find_factor(lanes[told.lane], lanes[told.reference], record.answer.runs)
+            if found is None or not _are_close(
+                (found.later_laps, found.low, found.high), (told.later_laps, told.low, told.high)
+            ):
+                yield f"the factor of {told.lane} is not that of its laps and those of {told.reference}"
+        return
+    for each in record.answer.comparisons:
+        if not ALPHA_LEAST <= each.alpha <= ALPHA:
+            yield f"the interval of the factor of {each.lane} is for an error rate of {each.alpha:g}, and not {ALPHA:g}"
+            continue
+        made = compare_lanes(lanes[each.lane], lanes[each.reference], record.ask.margin, each.alpha)
+        told_ends, made_ends = (each.low, each.high), (made.low, made.high) if made else (None, None)
+        if made is None or not _are_close((made.ratio, *made.ratios), (each.ratio, *each.ratios)):
+            yield f"the factor of {each.lane} is not the quotient of its rounds and those of {each.reference}"
+        elif not _are_close(made_ends, told_ends):
+            yield f"the interval of the factor of {each.lane} is not the one that its {made.pairs} pairs allow"
+
+
+def _proof_is_known(record: Record) -> Iterator[str]:
+    """Yield where a float64 reference is not that of the training, or a lane's own losses are far from it."""
+    known = known_references()[record.workload.name]
+    reference = record.reference
+    if reference is None:
+        yield "the record has no float64 reference, so nothing in it is proven"
+        return
+    losses = reference.exact.losses
+    if len(losses) != len(known.losses) or not _are_close(losses, known.losses, KNOWN_CLOSE):
+        yield f"its float64 reference is not that of {record.workload.name}: other losses than the training has"
+    runs = {lane.name: [heat.proofs for heat in lane.heats] for lane in record.lanes}
+    if isinstance(record.answer, TrainingAnswer):
+        runs = {name: [run.proofs for run in record.answer.runs if run.process.lane == name] for name in runs}
+    for lane in record.lanes:
+        proofs = [proof for each in runs[lane.name] for proof in each if proof.precision == "fp32"]
+        if lane.parity.status != "same":
+            continue
+        if not proofs:
+            yield f"{lane.name} has no proof of its own"
+        for proof in proofs:
+            pairs = list(zip(proof.losses, known.losses, strict=False))
+            far = max((relative(mine, wanted) for mine, wanted in pairs), default=1.0)
+            if len(pairs) != len(known.losses) or not far <= known.tolerance:
+                allowed = f"{known.tolerance:.1g} allowed"
+                yield f"the losses of {lane.name} in the proof are {far:.1g} from the training's, {allowed}"
+
+
+def _is_possible(record: Record) -> Iterator[str]:
+    for row in rows_of(record, ""):
+        for says in find_impossible(row, CATALOGUE[row.training], record.machine.processor):
+            yield f"{row.lane}: {says}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """One check of a record: its name, what it looks at, and what finds sentences."""
+
+    name: str
+    about: str
+    find: Callable[[Record], Iterator[str]]
+
+
+CHECKS = (
+    CheckRow("allowed", "a real, finished, reliable race or training of a built-in training", _is_allowed),
+    CheckRow("windows", "each round's step is the mean of its windows", _follows_from_windows),
+    CheckRow("rounds", "step, lap and interval are those of the rounds", _follows_from_rounds),
+    CheckRow("factors", "a factor is the quotient of its rounds, with their interval", _factors_follow),
+    CheckRow("proof", "the float64 losses are the training's, and the lane's are near to them", _proof_is_known),
+    CheckRow("physics", "no device computes, moves or draws more than it can", _is_possible),
+)
+
+
+def examine(record: Record) -> list[tuple[str, str]]:
+    """Return what is wrong with a stripped record: the name of the check, and a sentence."""
+    found: list[tuple[str, str]] = []
+    for check in CHECKS:
+        try:
+            found += [(check.name, says) for says in check.find(record)]
+        except FAULTS as error:
+            found.append((check.name, f"it holds what no laptime wrote ({type(error).__name__}: {error})"))
+        if found:
+            break  # what follows would only repeat it in other words
+    return found
+
+
+def _is_close(one: float, other: float, close: float = CLOSE) -> bool:
+    return isfinite(one) and isfinite(other) and abs(one - other) <= close * max(abs(one), abs(other))
+
+
+def _are_close(some: Iterable[object], others: Iterable[object], close: float = CLOSE) -> bool:
+    """Whether two lists of figures are alike; a figure that is missing in one is missing in the other."""
+    left, right = list(some), list(others)
+    if len(left) != len(right):
+        return False
+    return all(
+        _is_close(one, other, close)
+        if isinstance(one, int | float) and isinstance(other, int | float)
+        else isinstance(one, Missing) and isinstance(other, Missing)
+        for one, other in zip(left, right, strict=True)
+    )
+
+
+def _has_same_ends(one: Estimate, other: Estimate) -> bool:
+    return _are_close((one.low, one.high), (other.low, other.high))
+
+
+# The losses that are known of each training, from our own kept records.
+
+
+@dataclass(frozen=True, slots=True)
+class KnownReference:
+    """The float64 losses of a training's proof at seed 0, and how far those of a float32 lane may be."""
+
+    losses: tuple[float, ...]
+    tolerance: float
+
+
+@cache
+def known_references() -> dict[str, KnownReference]:
+    text = resources.files("laptime.board").joinpath("references.toml").read_text(encoding="utf-8")
+    found = tomllib.loads(text)
+    return {name: KnownReference(tuple(row["losses"]), row["tolerance"]) for name, row in found.items()}

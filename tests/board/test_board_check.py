@@ -1,0 +1,96 @@
+"""What `laptime board check` refuses: a thousand damaged or dishonest boards, each in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import board_records
+import pytest
+from board_records import DAMAGES, damaged, files_of, kept, place, write
+
+from laptime.board.check import check
+from laptime.board.evidence import strip
+from laptime.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+ALL = 1_000
+IN_SHORT = 2 * len(DAMAGES)
+
+
+def test_a_good_board_has_no_fault(tmp_path):
+    write(files_of(strip(kept())) | files_of(strip(kept("scenes-cnn-h100"))), tmp_path)
+    found = check(tmp_path)
+    assert [each.says for each in found.faults] == []
+    assert (found.rows, found.records) == (6, 2)
+
+
+def test_the_repositorys_own_board_has_no_fault():
+    found = check(ROOT / "board")
+    assert [f"{each.file}: {each.says}" for each in found.faults] == []
+    assert found.rows >= 10
+
+
+def refuse(number: int, board: Path) -> None:
+    """Assert that a dishonest board is refused, in sentences and with a way out."""
+    name, files = damaged(number)
+    place(files, board)
+    found = check(board)
+    assert found.faults, f"{number}: {name} passed"
+    for each in found.faults:
+        assert each.says, name
+        assert each.hint[:1].isupper(), (name, each)
+        assert "Traceback" not in each.says
+        assert "object at 0x" not in each.says
+        assert len(each.says) < 2_100
+        assert each.file
+
+
+@pytest.mark.parametrize("first", range(0, IN_SHORT, len(DAMAGES)))
+def test_each_kind_of_dishonesty_is_refused(first, tmp_path):
+    for number in range(first, first + len(DAMAGES)):
+        refuse(number, tmp_path / str(number))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(10))
+def test_a_thousand_dishonest_boards_are_refused(part, tmp_path):
+    for number in range(IN_SHORT + part, ALL, 10):
+        refuse(number, tmp_path / str(number))
+
+
+def says_of(number_of_damage: int, tmp_path: Path) -> str:
+    _, files = damaged(number_of_damage)
+    place(files, tmp_path)
+    return " ".join(each.says for each in check(tmp_path).faults)
+
+
+WORDS = {
+    "a number without a new digest": "a number or a word in it was changed",
+    "a number with a new digest": "it does not say what its record says",
+    "a link": "it is a link",
+    "above the peak": "TFLOP/s are above what",
+    "a fake renamed": "every real heat of torch has one",
+    "a lap of no steps": "is not its 500 steps",
+    "a narrow interval": "is not the one that its 8 rounds allow",
+    "an unknown reference": "its float64 reference is not that of cifar-cnn",
+    "the same numbers again": "to the last digit",
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_fault_is_named_for_what_it_is(name, tmp_path):
+    number = next(at for at, each in enumerate(DAMAGES) if each.name == name)
+    assert WORDS[name] in says_of(number, tmp_path)
+
+
+def test_a_bomb_takes_no_memory(tmp_path):
+    """A file of a few kilobytes that would become gigabytes is refused before it does."""
+    files = files_of(strip(kept()))
+    bomb = board_records.gzip.compress(b"0" * (64 << 20))
+    write({**files, board_records.record_name(files): bomb}, tmp_path)
+    assert "no stripped record needs them" in " ".join(each.says for each in check(tmp_path).faults)
+
+
+def test_no_folder_is_a_wrong_usage(tmp_path):
+    with pytest.raises(UsageError, match="is no folder"):
+        check(tmp_path / "nothing")
