@@ -15,9 +15,10 @@ from laptime.analysis.lanes import compare_lanes
 from laptime.board.add import rows_of
 from laptime.board.evidence import canonical, pack, strip
 from laptime.board.row import BoardRow, decode_row, digest_of, encode_row, record_place, sealed
+from laptime.errors import RecordError
 from laptime.model.record import Estimate, LaneResult, Record
 from laptime.model.sample import ProofRun
-from laptime.store.schema import decode
+from laptime.store.schema import decode, encode
 from laptime.workloads import CATALOGUE
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -27,6 +28,10 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 def kept(name: str = "cifar-cnn-default") -> Record:
     """Return a record that laptime wrote: two lanes on a processor; `scenes-cnn-h100` has four, with a card."""
     return decode(gzip.decompress((PICTURES / f"{name}.json.gz").read_bytes()), name)
+
+
+def encoded(record: Record) -> bytes:
+    return encode(record)
 
 
 def files_of(record: Record) -> dict[str, bytes]:
@@ -148,8 +153,6 @@ def _tree(drawn: random.Random, files: dict[str, bytes]) -> tuple[str, dict]:
 
 def _put(tree: dict, place: tuple[str, ...], value: object) -> None:
     for part in place[:-1]:
-        if tree[part] is None:
-            return
         tree = tree[part]
     tree[place[-1]] = value
 
@@ -162,7 +165,12 @@ def _get(tree: dict, place: tuple[str, ...]) -> object:
 
 def _encoded(tree: dict, *, resealed: bool) -> bytes:
     data = (json.dumps(tree, indent=1, sort_keys=True) + "\n").encode()
-    return encode_row(sealed(decode_row(data, "row"))) if resealed else data
+    if not resealed:
+        return data
+    try:
+        return encode_row(sealed(decode_row(data, "row")))
+    except RecordError:  # it is no row any more, so its sender cannot seal it either
+        return data
 
 
 def _edited_number(*, resealed: bool) -> Callable[[random.Random, dict[str, bytes]], dict[str, bytes]]:
@@ -188,7 +196,8 @@ def _hostile(drawn: random.Random, files: dict[str, bytes]) -> dict[str, bytes]:
 
 def _wrong_type(drawn: random.Random, files: dict[str, bytes]) -> dict[str, bytes]:
     name, tree = _tree(drawn, files)
-    _put(tree, drawn.choice((*NUMBERS, *WORDS)), drawn.choice(([], {}, [[1]], True, {"missing": "x"})))
+    there = [place for place in (*NUMBERS, *WORDS) if _get(tree, place) is not None]
+    _put(tree, drawn.choice(there), drawn.choice(([], {}, [[1]], True, {"missing": "x"})))
     return {**files, name: _encoded(tree, resealed=False)}
 
 

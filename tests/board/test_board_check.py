@@ -14,7 +14,6 @@ from laptime.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 ALL = 1_000
-IN_SHORT = 2 * len(DAMAGES)
 
 
 def test_a_good_board_has_no_fault(tmp_path):
@@ -45,16 +44,15 @@ def refuse(number: int, board: Path) -> None:
         assert each.file
 
 
-@pytest.mark.parametrize("first", range(0, IN_SHORT, len(DAMAGES)))
-def test_each_kind_of_dishonesty_is_refused(first, tmp_path):
-    for number in range(first, first + len(DAMAGES)):
+def test_each_kind_of_dishonesty_is_refused(tmp_path):
+    for number in range(len(DAMAGES)):
         refuse(number, tmp_path / str(number))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(10))
 def test_a_thousand_dishonest_boards_are_refused(part, tmp_path):
-    for number in range(IN_SHORT + part, ALL, 10):
+    for number in range(len(DAMAGES) + part, ALL, 10):
         refuse(number, tmp_path / str(number))
 
 
@@ -86,7 +84,7 @@ def test_a_fault_is_named_for_what_it_is(name, tmp_path):
 def test_a_bomb_takes_no_memory(tmp_path):
     """A file of a few kilobytes that would become gigabytes is refused before it does."""
     files = files_of(strip(kept()))
-    bomb = board_records.gzip.compress(b"0" * (64 << 20))
+    bomb = board_records.gzip.compress(b"0" * (20 << 20))
     write({**files, board_records.record_name(files): bomb}, tmp_path)
     assert "no stripped record needs them" in " ".join(each.says for each in check(tmp_path).faults)
 

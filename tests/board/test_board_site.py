@@ -131,14 +131,14 @@ def board_of(rows, folder: Path) -> Path:
 
 
 def test_a_table_is_on_several_pages(tmp_path):
-    made = site.build(board_of(rows_like(600), tmp_path / "board"), tmp_path / "site")
-    assert (made.rows, made.devices) == (600, 300)
+    made = site.build(board_of(rows_like(260), tmp_path / "board"), tmp_path / "site")
+    assert (made.rows, made.devices) == (260, 130)
     first = (tmp_path / "site" / "cifar-cnn.html").read_text(encoding="utf-8")
-    assert "120 of 307 lines" in words_of(tmp_path / "site" / "cifar-cnn.html")
+    assert "120 of 137 lines" in words_of(tmp_path / "site" / "cifar-cnn.html")
     assert "cifar-cnn-page-2.html" in first
     assert len(first) < FIRST_PAGE_BYTES
     assert "fastest of 2 rows" in first
-    assert "All 300 devices" in words_of(tmp_path / "site" / "index.html")
+    assert "All 130 devices" in words_of(tmp_path / "site" / "index.html")
 
 
 def test_tiers_say_who_repeated_a_row():
@@ -191,6 +191,7 @@ return location.hash;
 """
 
 
+@pytest.mark.long
 @needs_browser
 def test_filters_axis_and_factor_are_in_the_address(pages, browser, tmp_path):
     browser.open(pages / "cifar-cnn.html")
@@ -224,6 +225,7 @@ def test_filters_axis_and_factor_are_in_the_address(pages, browser, tmp_path):
     assert browser.messages() == []
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(pages, browser, width):
@@ -287,6 +289,7 @@ def test_nothing_that_a_row_says_is_run(browser, tmp_path):
     assert HACK.encode() in b"".join(each.read_bytes() for each in (tmp_path / "site").glob("*.html"))
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_keyboard_reaches_all_and_a_screen_reader_hears_it(pages, browser):
     browser.open(pages / "cifar-cnn.html")

@@ -108,8 +108,9 @@
     && (!state.price || (line.price !== null && line.price <= Number(state.price)))
     && valueOf(line, state.axis) !== null;
 
+  const inWords = (value, axis) => axis === "lap" ? lapWords(value) : axis === "step" ? stepWords(value) : axis === "wh" ? `${digits(value)} Wh` : `$${Number(value.toPrecision(3))}`;
   const words = (line, axis) => {
-    const say = value => axis === "lap" ? lapWords(value) : axis === "step" ? stepWords(value) : axis === "wh" ? `${digits(value)} Wh` : `$${Number(value.toPrecision(3))}`;
+    const say = value => inWords(value, axis).replaceAll(" ", "\u00a0");
     const ends = endsOf(line, axis);
     return line.kind === "p" && ends ? `${say(ends[0])} to ${say(ends[1])}` : say(valueOf(line, axis));
   };

@@ -7,6 +7,7 @@ in `claims.py`.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from pathlib import Path, PurePosixPath
 from laptime.board.add import rows_of
 from laptime.board.claims import FAULTS, examine
 from laptime.board.evidence import RECORD_MOST_BYTES, read_evidence
-from laptime.board.physics import expected_step
+from laptime.board.physics import expected_step, known_device
+from laptime.board.reported import HINT_PREDICT, read_predictions
 from laptime.board.row import (
     HINT_ADD,
     PREDICTED,
@@ -32,7 +34,6 @@ from laptime.board.row import (
 )
 from laptime.disk import read_regular
 from laptime.errors import LaptimeError, RecordError, UsageError
-from laptime.model.record import Record
 from laptime.workloads import CATALOGUE
 
 ROW_NAME = re.compile(r"(?P<id>r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})-[a-z0-9-]{1,80}\.json", re.ASCII)
@@ -73,9 +74,9 @@ class BoardCheck:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A stripped record, the digest of its bytes, and the rows that it gives."""
+    """What is kept of a stripped record: its id, the digest of its bytes, and the rows that it gives."""
 
-    record: Record
+    identity: str
     digest: str
     rows: dict[str, BoardRow]
 
@@ -102,6 +103,8 @@ def check(board: Path) -> BoardCheck:
         if row is not None:
             rows[place] = row
             notes += _outlier(place, row)
+    for place in (each for each in places if each.parts[0] == PREDICTED):
+        faults += _find_wrong_prediction(board, place)
     faults += _find_orphans(evidence, places)
     faults += _find_copies(rows)
     in_order = sorted(dict.fromkeys(faults), key=lambda each: (each.file, each.check))
@@ -111,7 +114,7 @@ def check(board: Path) -> BoardCheck:
 
 
 def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
-    """Yield the files that are rows and records by their names. Links are not followed, and other files are refused."""
+    """Yield rows, records and predictions, by their names. Links are not followed, and other files are refused."""
     for folder, folders, names in os.walk(board):
         here = PurePosixPath(Path(folder).relative_to(board).as_posix())
         links = {each for each in folders if (Path(folder) / each).is_symlink()}
@@ -123,12 +126,18 @@ def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
             place = here / name
             if (Path(folder) / name).is_symlink():
                 faults.append(_fault(place, "files", "it is a link", "Put the file itself there."))
-            elif is_row_place(place) or (here.parts == (RECORDS,) and RECORD_NAME.fullmatch(name)):
+            elif is_row_place(place) or is_record_place(place) or is_predicted_place(place):
                 yield place
-            elif (
-                not (here.parts == (PREDICTED,) and name.removesuffix(".json") in CATALOGUE) and name not in OTHER_FILES
-            ):
+            elif name not in OTHER_FILES:
                 faults.append(_fault(place, "files", "no row, record or prediction has such a name", HINT_FILE))
+
+
+def is_record_place(place: PurePosixPath) -> bool:
+    return place.parts[:-1] == (RECORDS,) and RECORD_NAME.fullmatch(place.name) is not None
+
+
+def is_predicted_place(place: PurePosixPath) -> bool:
+    return place.parts[:-1] == (PREDICTED,) and place.suffix == ".json" and place.stem in CATALOGUE
 
 
 def is_row_place(place: PurePosixPath) -> bool:
@@ -165,7 +174,7 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
         digest = digest_of(data)
         found = examine(record)
         faults += [_fault(place, name, says, HINT_RACE) for name, says in found]
-        return Evidence(record, digest, {row.lane: row for row in rows_of(record, digest)})
+        return Evidence(record.id, digest, {row.lane: row for row in rows_of(record, digest)})
     except LaptimeError as error:
         faults.append(_fault(place, "record", error.says, error.hint))
     except FAULTS as error:
@@ -219,8 +228,12 @@ def _why_not_its_own(
 
 def _outlier(place: PurePosixPath, row: BoardRow) -> Iterator[BoardNote]:
     """Yield a note where a forecast expects something else; a forecast is no proof, so the row stays."""
-    expected = expected_step(row, CATALOGUE[row.training])
-    if expected is not None and not expected.low <= row.step_ms.middle <= expected.high:
+    workload = CATALOGUE[row.training]
+    expected = expected_step(row, workload)
+    # A loader may take any time, so where there is one, only a step that is too short is a surprise.
+    if expected is not None and not expected.low <= row.step_ms.middle <= (
+        math.inf if workload.reads_files else expected.high
+    ):
         yield BoardNote(
             str(place),
             f"a step of {row.step_ms.middle:.3g} ms is outside of what a forecast expects "
@@ -228,11 +241,25 @@ def _outlier(place: PurePosixPath, row: BoardRow) -> Iterator[BoardNote]:
         )
 
 
+def _find_wrong_prediction(board: Path, place: PurePosixPath) -> Iterator[BoardFault]:
+    """Yield what is wrong with a file of predictions. Its ranges are a model's, so no record proves them."""
+    try:
+        found = read_predictions(board, place.stem)
+    except RecordError as error:
+        yield _fault(place, "predicted", error.says, error.hint)
+        return
+    for row in () if found is None else found.rows:
+        ends = (row.step_low_ms, row.step_ms, row.step_high_ms), (row.lap_low_s, row.lap_s, row.lap_high_s)
+        if known_device(row.short) is None or not all(0 < low <= middle <= high for low, middle, high in ends):
+            says = f"its row of {row.short!a} is of no known device, or its range does not hold its middle"
+            yield _fault(place, "predicted", says, HINT_PREDICT)
+
+
 def _find_orphans(evidence: dict[str, Evidence], places: list[PurePosixPath]) -> Iterator[BoardFault]:
     """Yield the records of which no file in rows/ is, whether that row is a good one or not."""
     named = {found["id"] for place in places if (found := ROW_NAME.fullmatch(place.name))}
     for name, its in sorted(evidence.items()):
-        if its.record.id not in named:
+        if its.identity not in named:
             place = PurePosixPath(RECORDS, name)
             yield BoardFault(str(place), "record", "no row is of this record", "Add its rows, or remove it.")
 

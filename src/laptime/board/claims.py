@@ -21,6 +21,7 @@ from laptime.board.physics import find_impossible
 from laptime.model.missing import Missing
 from laptime.model.questions import TrainingAnswer
 from laptime.model.record import Estimate, LaneResult, Record
+from laptime.planner.lanes import parse_lane
 from laptime.questions.train.reduce import find_factor
 from laptime.workloads import CATALOGUE
 
@@ -40,6 +41,20 @@ def _is_allowed(record: Record) -> Iterator[str]:
     whys = [why_no_row(record, lane) for lane in record.lanes]
     if None not in whys:
         yield f"no lane of the record has a row: {'; '.join(filter(None, whys)) or 'it has no lane'}"
+
+
+def _is_what_it_is_called(record: Record) -> Iterator[str]:
+    """Yield where a lane's name says something else than its settings and its device."""
+    usual = CATALOGUE[record.workload.name].batch
+    for lane in record.lanes:
+        named, settings = parse_lane(lane.name), lane.settings
+        batch = int(dict(named.overrides).get("batch", usual))
+        if named.preset != settings.preset:
+            yield f"{lane.name} has the settings of {settings.preset}"
+        elif named.device != lane.device.name or lane.device.name.partition(":")[0] != lane.device.kind:
+            yield f"{lane.name} ran on {lane.device.name}, a device of the kind {lane.device.kind}"
+        elif (settings.batch or usual) != batch:
+            yield f"{lane.name} ran at a batch of {settings.batch or usual}, and its name says {batch}"
 
 
 def _follows_from_windows(record: Record) -> Iterator[str]:
@@ -159,6 +174,7 @@ class CheckRow:
 
 CHECKS = (
     CheckRow("allowed", "a real, finished, reliable race or training of a built-in training", _is_allowed),
+    CheckRow("names", "a lane is what its name says: settings, device, batch", _is_what_it_is_called),
     CheckRow("windows", "each round's step is the mean of its windows", _follows_from_windows),
     CheckRow("rounds", "step, lap and interval are those of the rounds", _follows_from_rounds),
     CheckRow("factors", "a factor is the quotient of its rounds, with their interval", _factors_follow),

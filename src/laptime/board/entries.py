@@ -150,7 +150,11 @@ def reported_entry(found: Reported) -> Entry | None:
         machines=1,
         where=f"{found.source}; {found.date}",
         record=None,
-        more=(f"Claim: {found.claim}.", *(f"{each}." for each in found.figures), f"Flaw: {found.flaw}"),
+        more=(
+            f"Claim: {found.claim}. The line is the median lap.",
+            *(f"{each}." for each in found.figures),
+            f"Flaw: {found.flaw}",
+        ),
     )
 
 

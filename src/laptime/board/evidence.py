@@ -84,7 +84,8 @@ def read_evidence(data: bytes, where: str) -> tuple[Record, bytes]:
 def strip(record: Record) -> Record:
     """Return a record with all that proves its rows, and nothing that names a user, a host or a file."""
     workload = CATALOGUE[record.workload.name]
-    lanes = tuple(_lane(each, record.reference) for each in record.lanes if each.status == "ok")
+    runs = record.answer.runs if isinstance(record.answer, TrainingAnswer) else ()
+    lanes = tuple(_lane(each, runs, record.reference) for each in record.lanes if each.status == "ok")
     return Record(
         schema=SCHEMA,
         tool={"name": "laptime", "version": _word(record.tool.get("version", ""))},
@@ -163,7 +164,8 @@ def _machine(machine: Machine) -> Machine:
     )
 
 
-def _lane(lane: LaneResult, reference: Reference | None) -> LaneResult:
+def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None) -> LaneResult:
+    trained = [run.proofs for run in runs if run.process.lane == lane.name and run.proofs]
     heats = tuple(_heat(each, lane.name) for each in lane.heats)
     device = lane.device
     memory = device.memory_bytes
@@ -191,21 +193,17 @@ def _lane(lane: LaneResult, reference: Reference | None) -> LaneResult:
         peak_memory_bytes=_known(lane.peak_memory_bytes),
         device_memory_bytes=_known(lane.device_memory_bytes),
         energy_j_per_lap=_known(lane.energy_j_per_lap),
-        parity=_parity(lane, heats, reference),
+        parity=_parity(lane, [heat.proofs for heat in heats] or trained, reference),
         items_per_step=lane.items_per_step,
         heats=heats,
     )
 
 
-def _parity(lane: LaneResult, heats: Sequence[HeatResult], reference: Reference | None) -> Parity:
-    """Return the verdict of the proof, judged again where its parts are here; a whole training has them elsewhere."""
-    told = lane.parity
-    if heats and reference is not None:
-        found = judge_parity(lane.settings, [heat.proofs for heat in heats], _reference(reference))
-        return found if found.status == told.status else Parity("unproven")
-    if told.status != "same":
-        return Parity(told.status)
-    return Parity(told.status, told.steps, told.worst, told.tolerance, told.moved)
+def _parity(lane: LaneResult, proofs: Sequence[tuple[ProofRun, ...]], reference: Reference | None) -> Parity:
+    """Return the verdict of the proof, judged again; one that the record had otherwise is none."""
+    kept = None if reference is None else _reference(reference)
+    found = judge_parity(lane.settings, [tuple(map(_proof, each)) for each in proofs], kept)
+    return found if found.status == lane.parity.status == "same" else Parity("unproven")
 
 
 def _heat(heat: HeatResult, lane: str) -> HeatResult:

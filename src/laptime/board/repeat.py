@@ -18,7 +18,7 @@ from laptime.model.ask import Ask, FullAsk
 from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.record import Record
 from laptime.pages.words import lap as lap_words
-from laptime.planner.lanes import name_lane, parse_lane
+from laptime.planner.lanes import DEVICE, name_lane, parse_lane
 from laptime.workloads import CATALOGUE
 
 LAPS = 2  # of a whole training: its first lap holds the first step
@@ -58,7 +58,7 @@ def _lane_here(name: str) -> str:
     """Return a lane of a row as it is asked for here: on the first device of its kind."""
     lane = parse_lane(name)
     known = [each.name for each in FRAMEWORKS if not each.switch]
-    if lane.framework not in known or lane.device is None:
+    if lane.framework not in known or lane.device is None or not DEVICE.fullmatch(lane.device):
         raise UsageError(f"lane {name!a} is none that a row may have", f"frameworks: {', '.join(known)}")
     kind = lane.device.partition(":")[0]
     return name_lane(lane.framework, kind, lane.preset, lane.overrides)

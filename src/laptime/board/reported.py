@@ -17,6 +17,7 @@ from laptime.board.row import PREDICTED, ROW_MOST_BYTES
 from laptime.disk import read_regular
 from laptime.errors import RecordError, UsageError
 from laptime.hardware import known_devices, match_label
+from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.hardware import HardwareForecast, KnownDevice
 from laptime.model.machine import DeviceKind
 from laptime.model.workload import PublishedResult, Workload
@@ -24,6 +25,7 @@ from laptime.stats import median
 from laptime.workloads import CATALOGUE
 
 PREDICTION_SCHEMA = 1
+HINT_PREDICT = "Write it again: `laptime board predict ID`."
 FOR_THE_BOARD = ("rtx-3060", "rtx-4060", "rtx-4070", "rtx-5090")
 """The cards that many have at home, besides those that a forecast names by default: twelve in all."""
 
@@ -154,6 +156,8 @@ def as_predictions(found: HardwareForecast, date: str, laptime: str) -> Predicte
         raise UsageError(
             f"{found.what} is no built-in training, and the board has no page of it", "predict one that is"
         )
+    if found.lane.partition("/")[0] not in {each.name for each in FRAMEWORKS if not each.switch}:
+        raise UsageError(f"{found.lane} is a fake, whose figures are made up", "predict from a real lane")
     if found.distrust:
         raise UsageError(
             f"{found.record} is NOT RELIABLE: {found.distrust}", "race it again while the machine is quiet"
@@ -189,12 +193,9 @@ def read_predictions(board: Path, training: str) -> PredictedFile | None:
     try:
         found = msgspec.json.decode(read_regular(place, ROW_MOST_BYTES), type=PredictedFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        hint = "Write it again: laptime board predict ID."
-        raise RecordError(f"{place} is no file of predictions: {error}", hint) from None
+        raise RecordError(f"{place.name} is no file of predictions: {error}", HINT_PREDICT) from None
     if found.training != training or found.schema != PREDICTION_SCHEMA:
-        raise RecordError(
-            f"{place} holds predictions of {found.training!a}", "Write it again: laptime board predict ID."
-        )
+        raise RecordError(f"{place.name} holds predictions of {found.training!a}", HINT_PREDICT)
     return found
 
 

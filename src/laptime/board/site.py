@@ -344,10 +344,14 @@ def lane_words(entry: Entry) -> str:
 
 
 def value_words(entry: Entry) -> str:
-    """Return a lap in words; a prediction is a range and no number."""
+    """Return a lap in words, in one piece; a prediction is a range and no number."""
     if entry.kind == "predicted" and entry.low_s is not None and entry.high_s is not None:
-        return f"{lap_words(entry.low_s)} to {lap_words(entry.high_s)}"
-    return lap_words(entry.lap_s)
+        return f"{_in_one_piece(entry.low_s)} to {_in_one_piece(entry.high_s)}"
+    return _in_one_piece(entry.lap_s)
+
+
+def _in_one_piece(lap_s: float) -> str:
+    return lap_words(lap_s).replace(" ", "\u00a0")
 
 
 def _plot(entry: Entry, axis: _Axis) -> str:
@@ -477,8 +481,8 @@ def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
     return (
         f'<tr><td><a href="{workload.name}.html"><b>{workload.name}</b></a><br>'
         f'<span class="soft">{text(workload.title)}</span></td>'
-        f"<td>{text(workload.published.claim)}</td><td>{text(fastest)}</td>"
-        f'<td class="number">{len(rows):,}</td></tr>'
+        f'<td data-head="published">{text(workload.published.claim)}</td>'
+        f'<td data-head="fastest">{text(fastest)}</td><td class="number" data-head="rows">{len(rows):,}</td></tr>'
     )
 
 

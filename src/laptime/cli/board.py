@@ -77,9 +77,14 @@ def check(*, folder: str, as_json: bool) -> int:
         lines = [f"{each.file}: {each.says}\n  {each.hint}" for each in found.faults]
         lines += [f"note: {each.file}: {each.says}" for each in found.notes]
         refused = len({each.file for each in found.faults})
-        told = f"{refused} files are refused" if refused else "all are good"
-        emit("\n".join([*lines, f"{found.rows} rows of {found.records} records: {told}."]))
+        told = f"{_counted(refused, 'file')} refused" if refused else "all are good"
+        of = f"{_counted(found.rows, 'row')} of {_counted(found.records, 'record')}"
+        emit("\n".join([*lines, f"{of}: {told}."]))
     return REFUSED if found.faults else 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @board.command("predict", cls=Command, help=PREDICT_HELP, page="docs/board.md")
