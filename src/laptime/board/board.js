@@ -4,7 +4,7 @@
 (() => {
   const form = document.getElementById("filters"), table = document.getElementById("lines");
   if (!form || !table) return;
-  const SVG = "http://www.w3.org/2000/svg", MOST = 150;
+  const SVG = "http://www.w3.org/2000/svg", MOST = 60;
   const KINDS = { m: "measured", r: "reported", p: "predicted" };
   const NAMES = ["kind", "hardware", "device", "deviceKind", "framework", "settings", "lap", "low", "high", "step", "wh",
     "memory", "price", "priceDate", "tier", "where", "record", "more", "training"];

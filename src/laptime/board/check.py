@@ -29,6 +29,7 @@ from laptime.board.row import (
     decode_row,
     digest_of,
     encode_row,
+    record_name,
     record_place,
     sealed,
 )
@@ -208,7 +209,7 @@ def _why_not_its_own(
     """Return the check, the sentence and the way out of what is wrong with a row, or None."""
     if sealed(row).digest != row.digest:
         return "digest", "its digest is not that of what it says: a number or a word in it was changed", HINT_ADD
-    found = evidence.get(record_place(row.record).name)
+    found = evidence.get(record_name(row.record))
     if found is None:
         return "record", f"the record {row.record} is not in records/, or is refused", "Add the record's file, too."
     if found.digest != row.record_digest:

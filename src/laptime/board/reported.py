@@ -199,6 +199,7 @@ def read_predictions(board: Path, training: str) -> PredictedFile | None:
     return found
 
 
+@cache
 def price_of(short: str | None) -> KnownDevice | None:
     """Return the device whose price of an hour is known, with its date."""
     known = next((each for each in known_devices() if each.short == short), None)

@@ -140,8 +140,13 @@ def slug(text: str) -> str:
     return NOT_IN_SLUGS.sub("-", text.lower()).strip("-")[:LONGEST_SLUG].strip("-") or "unknown"
 
 
+def record_name(identity: str) -> str:
+    """Return the name of a record's file, in the board's folder of records."""
+    return f"{identity}.json.gz"
+
+
 def record_place(identity: str) -> PurePosixPath:
-    return PurePosixPath(RECORDS, f"{identity}.json.gz")
+    return PurePosixPath(RECORDS, record_name(identity))
 
 
 def sealed(row: BoardRow) -> BoardRow:

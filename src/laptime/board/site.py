@@ -17,7 +17,7 @@ from pathlib import Path
 
 from laptime.board.entries import TIERS, Entry, entry_of, fastest_of_each, predicted_entries, read_rows, reported_entry
 from laptime.board.reported import about, also_published, read_predictions, reported_rows
-from laptime.board.row import RECORDS, BoardRow, record_place
+from laptime.board.row import RECORDS, BoardRow, record_name, record_place
 from laptime.disk import write_atomically
 from laptime.drawing.svg import text
 from laptime.errors import StoreError, UsageError
@@ -26,7 +26,7 @@ from laptime.model.workload import Workload
 from laptime.pages.words import lap as lap_words
 from laptime.workloads import CATALOGUE
 
-LINES_A_PAGE = 120
+LINES_A_PAGE = 60
 DEVICES_A_PAGE = 400
 LISTED_DEVICES = 60  # on the first page
 POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'none'; base-uri 'none'; form-action 'none'"
@@ -380,7 +380,7 @@ def _where(entry: Entry, root: str) -> str:
     tier = f" · {TIERS[entry.tier]}" if entry.tier > 1 else ""
     link = ""
     if entry.record is not None:
-        link = f' <a href="{root}{record_place(entry.record)}">record</a>'
+        link = f' <a href="{root}{RECORDS}/{record_name(entry.record)}">record</a>'
     of = f" · fastest of {entry.rows:,} rows on {_machines(entry)}" if entry.rows > 1 else ""
     more = "".join(f"<p>{text(each)}</p>" for each in entry.more)
     kind = f'<em class="{KIND_CLASS[entry.kind]}">{entry.kind}</em>'
