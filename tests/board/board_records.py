@@ -13,7 +13,7 @@ from pathlib import Path
 from laptime.analysis.heats import estimate, mean_of, scaled, steady_windows
 from laptime.analysis.lanes import compare_lanes
 from laptime.board.add import rows_of
-from laptime.board.evidence import canonical, pack, strip
+from laptime.board.evidence import canonical, pack, read_evidence, strip
 from laptime.board.row import BoardRow, decode_row, digest_of, encode_row, record_place, sealed
 from laptime.errors import RecordError
 from laptime.model.record import Estimate, LaneResult, Record
@@ -434,10 +434,41 @@ def _forge_state(drawn: random.Random, record: Record) -> Record:
     )
 
 
+def _forge_name(drawn: random.Random, record: Record) -> Record:
+    """A lane is called what it was not: faster settings, a card, a larger batch."""
+    name = drawn.choice(
+        ("torch/cpu/fastest", "torch/cuda:0/as-written", "torch/cpu/batch=200", "torch/cpu:1/as-written")
+    )
+    first, *others = record.lanes
+    answer = replace(record.answer, comparisons=tuple(replace(x, reference=name) for x in record.answer.comparisons))
+    return replace(record, lanes=(replace(first, name=name), *others), answer=answer)
+
+
 def _another_id(drawn: random.Random, files: dict[str, bytes]) -> dict[str, bytes]:
     """The same numbers once more, as if they had been measured again."""
     other = replace(strip(kept()), id=f"r-2026-11-2{drawn.randrange(10)}-{drawn.randrange(16**4):04x}")
     return {**files, **files_of(other)}
+
+
+@cache
+def trained() -> Record:
+    """Return the kept record of a whole training on a card, from the repository's own board."""
+    place = PICTURES.parents[1] / "board" / record_place("r-2026-11-27-6664")
+    return read_evidence(place.read_bytes(), place.name)[0]
+
+
+def _forged_training(drawn: random.Random, _files: dict[str, bytes]) -> dict[str, bytes]:
+    """A lap that was faster than it was, or energy that no card takes."""
+    record = trained()
+    if drawn.random() < 0.5:
+        watts = drawn.choice((drawn.uniform(0.1, 5), drawn.uniform(1_000, 9_000)))
+        return files_of(
+            _change_lane(record, drawn, lambda lane: replace(lane, energy_j_per_lap=watts * lane.lap_s.median))
+        )
+    (run,) = record.answer.runs
+    last = replace(run.laps[-1], train_s=run.laps[-1].train_s * drawn.uniform(0.1, 0.9))
+    answer = replace(record.answer, runs=(replace(run, laps=(*run.laps[:-1], last)),))
+    return files_of(replace(record, answer=answer))
 
 
 DAMAGES = (
@@ -464,6 +495,8 @@ DAMAGES = (
     Damage("a proof of other work", _forged(_forge_proof)),
     Damage("what is not allowed or stripped", _forged(_forge_state, strips=False)),
     Damage("the same numbers again", _another_id),
+    Damage("a training", _forged_training),
+    Damage("a name of another lane", _forged(_forge_name)),
 )
 
 

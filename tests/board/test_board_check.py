@@ -72,6 +72,8 @@ WORDS = {
     "a narrow interval": "is not the one that its 8 rounds allow",
     "an unknown reference": "its float64 reference is not that of cifar-cnn",
     "the same numbers again": "to the last digit",
+    "a training": "torch/cuda:0/best",
+    "a name of another lane": "torch/c",
 }
 
 

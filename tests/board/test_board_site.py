@@ -13,6 +13,7 @@ import pytest
 from board_records import kept
 from browser import is_here, open_browser
 from drawn_records import HACK, HOSTILE
+from test_drawing_browser import CONTRAST_LEAST, CONTRASTS
 
 from laptime.board import site
 from laptime.board.add import rows_of
@@ -134,7 +135,7 @@ def test_a_table_is_on_several_pages(tmp_path):
     made = site.build(board_of(rows_like(260), tmp_path / "board"), tmp_path / "site")
     assert (made.rows, made.devices) == (260, 130)
     first = (tmp_path / "site" / "cifar-cnn.html").read_text(encoding="utf-8")
-    assert "60 of 137 lines" in words_of(tmp_path / "site" / "cifar-cnn.html")
+    assert "60 of 137 lines on a logarithmic axis" in words_of(tmp_path / "site" / "cifar-cnn.html")
     assert "cifar-cnn-page-2.html" in first
     assert len(first) < FIRST_PAGE_BYTES
     assert "fastest of 2 rows" in first
@@ -220,9 +221,21 @@ def test_filters_axis_and_factor_are_in_the_address(pages, browser, tmp_path):
     assert browser.run("return location.hash") in {"", "#"}
     browser.run(CHOOSE, "axis", "step")
     assert browser.run("return document.getElementById('axis-name').innerText") == "a step"
+    assert browser.run("return document.querySelector('#filters [name=training]')") is None
     browser.run(CHOOSE, "axis", "cost")
     assert all("$" in each for each in browser.run(VISIBLE))
     assert browser.messages() == []
+
+
+@pytest.mark.long
+@needs_browser
+def test_the_page_of_a_device_is_filtered_by_training(pages, browser):
+    browser.open(pages / "device" / "h100-sxm.html")
+    open_filters(browser)
+    assert browser.run(CHOOSE, "training", "cifar-mlp") == "#training=cifar-mlp"
+    shown = browser.run(VISIBLE)
+    assert shown
+    assert all("cifar-mlp" in each for each in shown)
 
 
 @pytest.mark.long
@@ -313,3 +326,15 @@ def test_the_board_of_the_tests_is_the_one_of_the_repository():
     """What pages are built of here is what `laptime board check` reads."""
     assert (ROOT / "board" / "records").is_dir()
     assert board_records.PICTURES.is_dir()
+
+
+@pytest.mark.long
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_words_can_be_read(pages, browser, dark):
+    browser.show_as(dark=dark)
+    for name in ("index", "cifar-cnn", "device/h100-sxm"):
+        browser.open(pages / f"{name}.html")
+        least = browser.run(CONTRASTS.replace('"h1,h2,', '"h1,h2,em,dt,dd,a,label,select,legend,'))
+        assert [each for each in least.items() if each[1] < CONTRAST_LEAST] == [], name
+    browser.show_as()

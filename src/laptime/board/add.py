@@ -69,7 +69,7 @@ def _own_training(record: Record) -> str | None:
 
 
 def _not_finished(record: Record) -> str | None:
-    return None if record.status == "finished" else f"it is {record.status}, and has no result"
+    return None if record.status == "finished" else f"it is {record.status}, and a row is of what has finished"
 
 
 def _not_reliable(record: Record) -> str | None:

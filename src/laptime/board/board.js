@@ -49,7 +49,7 @@
   const times = ratio => `${ratio < 9.995 ? ratio.toFixed(2) : ratio < 99.95 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en")}x`;
 
   // The state: what the address says, and what the form shows of it.
-  const plain = { measured: "1", reported: "1", predicted: "1", kind: "", framework: "", settings: "", tier: "", memory: "",
+  const plain = { training: "", measured: "1", reported: "1", predicted: "1", kind: "", framework: "", settings: "", tier: "", memory: "",
     price: "", axis: "lap", against: "" };
   const read = () => ({ ...plain, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
   const write = state => {
@@ -78,7 +78,8 @@
       return label;
     };
     const again = make("button", "show all", { type: "reset" });
-    form.replaceChildren(shown,
+    const trainings = root ? [select("training", "training", [["", "all"], ...of("training").map(each => [each, each])])] : [];
+    form.replaceChildren(...trainings, shown,
       select("kind", "device", [["", "all"], ["cpu", "processors"], ["card", "cards"]]),
       select("framework", "framework", [["", "all"], ...of("framework").map(each => [each, each])]),
       select("settings", "settings", [["", "all"], ["as-written", "as written"], ["best", "best"], ["fastest", "fastest"], ["other", "others"]]),
@@ -100,6 +101,7 @@
   };
   const fits = (line, state) =>
     state[KINDS[line.kind]] === "1"
+    && (!state.training || line.training === state.training)
     && (!state.kind || (state.kind === "cpu") === (line.deviceKind === "cpu"))
     && (!state.framework || line.framework === state.framework)
     && (!state.settings || (state.settings === "other" ? !PRESETS.includes(line.settings) : line.settings === state.settings))
@@ -188,7 +190,7 @@
     const against = named && valueOf(named, state.axis) !== null ? named : slowest;
     table.tBodies[0].replaceChildren(...found.slice(0, most).map(line => row(line, state, place, against)));
     const count = document.getElementById("count");
-    count.textContent = `${Math.min(most, found.length).toLocaleString("en")} of ${all.length.toLocaleString("en")} lines` +
+    count.textContent = `${Math.min(most, found.length).toLocaleString("en")} of ${all.length.toLocaleString("en")} lines on a logarithmic axis` +
       (found.length < all.length ? `, ${found.length.toLocaleString("en")} fit` : "") +
       (against && !root ? `; factors are against ${against.hardware}, ${against.settings}` : "");
     const pages = document.querySelector("nav.pages");

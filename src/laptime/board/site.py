@@ -231,7 +231,9 @@ def _write_tables(site: Path, made: _TablePage) -> int:
     axis = _axis(entries)
     count = max(1, math.ceil(len(entries) / LINES_A_PAGE))
     reference = _reference(entries)
-    stem = name.rpartition("/")[2]
+    stem, against = name.rpartition("/")[2], ""
+    if reference is not None and not root:
+        against = text(f"; factors are against {reference.hardware}, {reference.settings}")
     for number in range(count):
         shown = entries[number * LINES_A_PAGE : (number + 1) * LINES_A_PAGE]
         pages = _page_links(stem, number, count)
@@ -241,7 +243,8 @@ def _write_tables(site: Path, made: _TablePage) -> int:
                 HEAD.format(policy=POLICY, title=f"{text(made.title)} on the board - laptime", root=root),
                 made.top,
                 f'<form id="filters" data-file="{text(stem)}.data.js" hidden></form>',
-                _table(axis, body, with_factor=not root, count=len(entries), shown=len(shown)),
+                f'<p id="count" role="status">{len(shown):,} of {len(entries):,} lines on a logarithmic axis{against}</p>',
+                _table(axis, body, with_factor=not root),
                 pages,
                 f'<p class="soft legend">{LEGEND} {NO_PAIR if not root else ""}</p>',
                 made.below if number == 0 else "",
@@ -294,7 +297,7 @@ def _axis(entries: Sequence[Entry]) -> _Axis:
     return _Axis(low - room, high + room)
 
 
-def _table(axis: _Axis, body: str, *, with_factor: bool, count: int, shown: int) -> str:
+def _table(axis: _Axis, body: str, *, with_factor: bool) -> str:
     ticks = "".join(
         f'<line x1="{axis.place(at):.2f}%" x2="{axis.place(at):.2f}%" y1="22" y2="32"/>'
         f'<text x="{axis.place(at):.2f}%" y="14">{words}</text>'
@@ -302,7 +305,6 @@ def _table(axis: _Axis, body: str, *, with_factor: bool, count: int, shown: int)
     )
     factor = '<th class="number factor" scope="col">factor</th>' if with_factor else ""
     return (
-        f'<p id="count" role="status">{shown:,} of {count:,} lines</p>'
         '<table id="lines" class="lines"><thead><tr><th scope="col">machine and lane</th>'
         '<th class="number" scope="col" id="axis-name">a lap</th>'
         '<th class="plot" scope="col"><svg class="ticks" id="ticks" role="img" aria-label="logarithmic axis">'

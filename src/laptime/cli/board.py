@@ -17,7 +17,7 @@ from laptime.board.row import PREDICTED
 from laptime.cli.completion import complete_lane, complete_record
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
-from laptime.cli.questions import with_progress
+from laptime.cli.questions import conclude, with_progress
 from laptime.model.installation import installed_version
 
 BOARD_HELP = """Rows that anyone may send: how long a training takes on a device, with the record that proves it.
@@ -129,4 +129,4 @@ def repeat(*, place: str, as_json: bool, quiet: bool) -> int:
         emit_json(showing.to_json(found))
     else:
         emit(found.says)
-    return 0 if found.agrees is not False else DISAGREES
+    return DISAGREES if found.agrees is False else conclude(raced)
