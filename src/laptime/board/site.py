@@ -48,6 +48,7 @@ TICKS_S = (
 )
 KIND_CLASS = {"measured": "m", "reported": "r", "predicted": "p"}
 NO_PAIR = "Factors across machines have no interval of their own: their rounds took no turns with each other."
+ON_AXIS = "on a logarithmic axis"
 LEGEND = (
     "Dot: estimate; band: 95 % interval over rounds. Hollow: reported by others, not proven. Striped: predicted, the "
     "range that should hold 80 %. The axis is logarithmic."
@@ -243,7 +244,7 @@ def _write_tables(site: Path, made: _TablePage) -> int:
                 HEAD.format(policy=POLICY, title=f"{text(made.title)} on the board - laptime", root=root),
                 made.top,
                 f'<form id="filters" data-file="{text(stem)}.data.js" hidden></form>',
-                f'<p id="count" role="status">{len(shown):,} of {len(entries):,} lines on a logarithmic axis{against}</p>',
+                f'<p id="count" role="status">{len(shown):,} of {len(entries):,} lines {ON_AXIS}{against}</p>',
                 _table(axis, body, with_factor=not root),
                 pages,
                 f'<p class="soft legend">{LEGEND} {NO_PAIR if not root else ""}</p>',
@@ -441,38 +442,54 @@ def _short(value: float | None) -> float | None:
 
 # The first page, and the list of devices.
 
+END = "</main></body></html>\n"
+INTRODUCTION = "what others reported; and what a forecast predicts. The three never look alike."
+FRONT_TABLE = (
+    '<table class="front"><thead><tr><th scope="col">training</th><th scope="col">published</th>'
+    '<th scope="col">fastest measured lap</th><th class="number" scope="col">rows</th></tr></thead>'
+)
+ADD_A_ROW = (
+    '<h2>Add a row</h2><ol><li><code class="command">laptime race cifar-cnn</code></li>'
+    '<li><code class="command">laptime board add latest</code></li>'
+    "<li>Send the new files of <code>board/</code> as a pull request, where "
+    "<code>laptime board check board/</code> reads them.</li></ol>"
+)
+
 
 def _write_front(site: Path, by_training: dict[str, list[BoardRow]], by_device: dict[str, list[BoardRow]]) -> int:
-    trainings = "".join(_training_line(CATALOGUE[name], rows) for name, rows in by_training.items())
+    """Write the first page and, where there are many devices, the pages that list them all; return how many."""
     names = {device: entry_of(rows[0]).hardware for device, rows in by_device.items()}
     often = sorted(by_device, key=lambda each: (-len(by_device[each]), each))
-    rows = sum(map(len, by_device.values()))
+    listed = [_device_item(each, names[each], len(by_device[each])) for each in often]
     more = f'<p><a href="devices.html">All {len(often):,} devices</a></p>' if len(often) > LISTED_DEVICES else ""
-    page = (
-        f"{HEAD.format(policy=POLICY, title='The board of laptime', root='')}"
-        "<h1>How long does this training take, and on what?</h1>"
-        f'<p class="soft">{rows:,} measured rows, each with the record that proves it; what others reported; and '
-        "what a forecast predicts. The three never look alike.</p>"
-        f'<table class="front"><thead><tr><th scope="col">training</th><th scope="col">published</th>'
-        f'<th scope="col">fastest measured lap</th><th class="number" scope="col">rows</th></tr></thead>'
-        f"<tbody>{trainings}</tbody></table>"
-        f"<h2>Devices</h2>{_device_list(often[:LISTED_DEVICES], names, by_device)}{more}"
-        '<h2>Add a row</h2><ol><li><code class="command">laptime race cifar-cnn</code></li>'
-        '<li><code class="command">laptime board add latest</code></li>'
-        "<li>Send the new files of <code>board/</code> as a pull request, where "
-        "<code>laptime board check board/</code> reads them.</li></ol></main></body></html>\n"
+    trainings = "".join(_training_line(CATALOGUE[name], rows) for name, rows in by_training.items())
+    rows = sum(map(len, by_device.values()))
+    page = "".join(
+        [
+            HEAD.format(policy=POLICY, title="The board of laptime", root=""),
+            "<h1>How long does this training take, and on what?</h1>",
+            f'<p class="soft">{rows:,} measured rows, each with the record that proves it; {INTRODUCTION}</p>',
+            f"{FRONT_TABLE}<tbody>{trainings}</tbody></table>",
+            f'<h2>Devices</h2><ul class="devices">{"".join(listed[:LISTED_DEVICES])}</ul>{more}{ADD_A_ROW}{END}',
+        ]
     )
     _write(site / "index.html", page)
-    count = math.ceil(len(often) / DEVICES_A_PAGE) if len(often) > LISTED_DEVICES else 0
+    if not more:
+        return 1
+    count = math.ceil(len(listed) / DEVICES_A_PAGE)
     for number in range(count):
-        shown = often[number * DEVICES_A_PAGE : (number + 1) * DEVICES_A_PAGE]
-        listed = (
+        shown = listed[number * DEVICES_A_PAGE : (number + 1) * DEVICES_A_PAGE]
+        page = (
             f"{HEAD.format(policy=POLICY, title='All devices - laptime', root='')}"
             '<nav class="trainings" aria-label="The board"><a href="index.html">the board</a></nav><h1>All devices</h1>'
-            f"{_device_list(shown, names, by_device)}{_page_links('devices', number, count)}</main></body></html>\n"
+            f'<ul class="devices">{"".join(shown)}</ul>{_page_links("devices", number, count)}{END}'
         )
-        _write(site / f"{_page_name('devices', number)}.html", listed)
+        _write(site / f"{_page_name('devices', number)}.html", page)
     return 1 + count
+
+
+def _device_item(device: str, name: str, rows: int) -> str:
+    return f'<li><a href="device/{device}.html">{text(name)}</a> <span class="soft">{rows:,}</span></li>'
 
 
 def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
@@ -486,12 +503,3 @@ def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
         f'<td data-head="published">{text(workload.published.claim)}</td>'
         f'<td data-head="fastest">{text(fastest)}</td><td class="number" data-head="rows">{len(rows):,}</td></tr>'
     )
-
-
-def _device_list(devices: Sequence[str], names: dict[str, str], by_device: dict[str, list[BoardRow]]) -> str:
-    items = "".join(
-        f'<li><a href="device/{each}.html">{text(names[each])}</a> '
-        f'<span class="soft">{len(by_device[each]):,}</span></li>'
-        for each in devices
-    )
-    return f'<ul class="devices">{items}</ul>'
