@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from laptime.analysis.heats import estimate, mean_of, scaled, steady_windows
+from laptime.analysis.heats import estimate, mean_of, scaled, steady_windows, step_ms
 from laptime.analysis.lanes import compare_lanes
 from laptime.board.add import rows_of
 from laptime.board.evidence import canonical, pack, read_evidence, strip
@@ -434,6 +434,31 @@ def _forge_state(drawn: random.Random, record: Record) -> Record:
     )
 
 
+def _forge_choice(drawn: random.Random, record: Record) -> Record:
+    """Of each round of a lane only its fastest window counts."""
+
+    def change(lane: LaneResult) -> LaneResult:
+        heats = []
+        for heat in lane.heats:
+            best = min(range(len(heat.windows)), key=lambda at: step_ms(heat.windows[at]))
+            heats.append(replace(heat, counted=(best,), steady_from=best, step_ms=step_ms(heat.windows[best])))
+        step = estimate([heat.step_ms for heat in heats])
+        return replace(lane, heats=tuple(heats), step_ms=step, lap_s=scaled(step, steps_of(lane) / 1e3))
+
+    changed = _change_lane(record, drawn, change)
+    by_name = {lane.name: lane for lane in changed.lanes}
+    (found,) = record.answer.comparisons
+    made = compare_lanes(by_name[found.lane], by_name[found.reference], record.ask.margin, found.alpha)
+    return replace(changed, answer=replace(record.answer, comparisons=(made,)))
+
+
+def _forge_card(drawn: random.Random, _record: Record) -> Record:
+    """A card is called another one, which has other memory or another capability."""
+    label = drawn.choice(("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060", "Tesla T4", "NVIDIA H200"))
+    record = trained()
+    return _change_lane(record, drawn, lambda lane: replace(lane, device=replace(lane.device, label=label)))
+
+
 def _forge_name(drawn: random.Random, record: Record) -> Record:
     """A lane is called what it was not: faster settings, a card, a larger batch."""
     name = drawn.choice(
@@ -497,6 +522,8 @@ DAMAGES = (
     Damage("the same numbers again", _another_id),
     Damage("a training", _forged_training),
     Damage("a name of another lane", _forged(_forge_name)),
+    Damage("the fastest windows alone", _forged(_forge_choice)),
+    Damage("another card", lambda drawn, _files: files_of(_forge_card(drawn, trained()))),
 )
 
 

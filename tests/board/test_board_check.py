@@ -74,6 +74,8 @@ WORDS = {
     "the same numbers again": "to the last digit",
     "a training": "torch/cuda:0/best",
     "a name of another lane": "torch/c",
+    "the fastest windows alone": "leaves out its window",
+    "another card": "and that of torch/cuda:0/best has",
 }
 
 

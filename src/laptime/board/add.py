@@ -32,11 +32,13 @@ from laptime.model.protocol import FullRun
 from laptime.model.questions import RaceAnswer, TrainingAnswer, find_question
 from laptime.model.record import Estimate, LaneResult, Record, is_exactly, is_lane
 from laptime.pages.listing import repeat_words
+from laptime.planner.lanes import DEVICE
 from laptime.workloads import CATALOGUE
 
 NO_SETTINGS = Settings()
 ABOUT_ALL = ("preset", "batch", "extra")  # fields of settings that a row has elsewhere
 SEED = 0
+NOT_PROVEN_AGAIN = "its proof does not hold from what the board keeps: it needed a second try"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def _no_lap(_record: Record, lane: LaneResult) -> str | None:
 
 
 def _on_several(_record: Record, lane: LaneResult) -> str | None:
-    return "it ran on several devices, and a row is of one" if lane.devices or lane.where else None
+    one = DEVICE.fullmatch(lane.name.split("/")[1] if "/" in lane.name else "") is not None
+    return None if one and not lane.devices and not lane.where else "it ran on several devices, and a row is of one"
 
 
 OF_LANES: tuple[LaneRefusal, ...] = (_is_fake, _did_not_finish, _trains_nothing, _not_proven, _no_lap, _on_several)
@@ -278,13 +281,14 @@ def add(record: Record, lanes: Sequence[str], board: Path, examine: Callable[[Re
         raise RecordError(f"{record.id} has no row: {refusal}", "laptime board --help says what a row needs.")
     meant = _meant(record, lanes)
     refused = {each.name: why for each in meant if (why := why_no_row(record, each)) is not None}
-    # What is not proven stays out of the evidence too: it may hold what nobody has checked.
     stripped = strip(record)
     data = canonical(stripped)
-    wanted = {each.name for each in meant}
-    rows = [row for row in rows_of(stripped, digest_of(data)) if row.lane in wanted and row.lane not in refused]
+    made = {row.lane: row for row in rows_of(stripped, digest_of(data))}
+    wanted = [each.name for each in meant if each.name not in refused]
+    refused |= dict.fromkeys((name for name in wanted if name not in made), NOT_PROVEN_AGAIN)
+    rows = [made[name] for name in wanted if name in made]
     if not rows:
-        told = "; ".join(f"{name}: {why}" for name, why in refused.items()) or "no lane of it can be proven again"
+        told = "; ".join(f"{name}: {why}" for name, why in refused.items())
         raise RecordError(f"{record.id} has no row: {told}", "laptime board --help says what a row needs.")
     if faults := examine(stripped):
         raise RecordError(f"{record.id} would be refused by `laptime board check`: {faults[0]}", "Race it again.")

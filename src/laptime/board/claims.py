@@ -18,9 +18,10 @@ from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
 from laptime.board.add import rows_of, step_of, why_no_row, why_no_rows
 from laptime.board.physics import find_impossible
+from laptime.hardware import known_devices, match_label
 from laptime.model.missing import Missing
 from laptime.model.questions import TrainingAnswer
-from laptime.model.record import Estimate, LaneResult, Record
+from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.planner.lanes import parse_lane
 from laptime.questions.train.reduce import find_factor
 from laptime.workloads import CATALOGUE
@@ -28,6 +29,7 @@ from laptime.workloads import CATALOGUE
 CLOSE = 1e-9  # relative: two ways to the same figure
 OF_A_LAP = 1e-6  # relative: a lap is its steps times the step
 KNOWN_CLOSE = 1e-7  # of float64 losses: machines add up in another order
+LEAST_MEMORY, MOST_MEMORY = 0.8, 1.2  # of what its maker says: drivers keep some, and count in other units
 ALPHA_LEAST = 0.001  # the error rate that an early stop may have left
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a record may raise that holds figures which no laptime wrote."""
@@ -46,7 +48,7 @@ def _is_allowed(record: Record) -> Iterator[str]:
 def _is_what_it_is_called(record: Record) -> Iterator[str]:
     """Yield where a lane's name says something else than its settings and its device."""
     usual = CATALOGUE[record.workload.name].batch
-    for lane in record.lanes:
+    for lane in (each for each in record.lanes if why_no_row(record, each) is None):
         named, settings = parse_lane(lane.name), lane.settings
         batch = int(dict(named.overrides).get("batch", usual))
         if named.preset != settings.preset:
@@ -55,6 +57,21 @@ def _is_what_it_is_called(record: Record) -> Iterator[str]:
             yield f"{lane.name} ran on {lane.device.name}, a device of the kind {lane.device.kind}"
         elif (settings.batch or usual) != batch:
             yield f"{lane.name} ran at a batch of {settings.batch or usual}, and its name says {batch}"
+        yield from _find_other_card(lane)
+
+
+def _find_other_card(lane: LaneResult) -> Iterator[str]:
+    """Yield where a card has another capability or other memory than cards of its name."""
+    known, capability = match_label(lane.device.label, known_devices()), lane.device.details.get("capability")
+    if known is None or lane.device.kind == "cpu":
+        return
+    if known.capability is not None and capability is not None and capability != known.capability:
+        yield f"{lane.device.label} has capability {known.capability}, and that of {lane.name} has {capability}"
+    memory = lane.device.memory_bytes
+    if known.memory_gb is not None and not isinstance(memory, Missing):
+        times = memory / 1e9 / known.memory_gb
+        if not LEAST_MEMORY <= times <= MOST_MEMORY:
+            yield f"{lane.device.label} has {known.memory_gb:g} GB, and that of {lane.name} has {memory / 1e9:.3g}"
 
 
 def _follows_from_windows(record: Record) -> Iterator[str]:
@@ -69,6 +86,32 @@ def _follows_from_windows(record: Record) -> Iterator[str]:
             yield f"the step of round {heat.round} of {lane.name} is not the mean of its windows"
         elif any(each.end_ns <= each.start_ns for each in heat.windows):
             yield f"a window of {lane.name} ends before it begins"
+
+
+def _nothing_is_left_out(record: Record) -> Iterator[str]:
+    """Yield where a window does not count that was quiet in all lanes of its round, after the first that does."""
+    heats = [(lane, heat) for lane in record.lanes for heat in lane.heats]
+    by_round: dict[int, list[HeatResult]] = {}
+    for _, heat in heats:
+        if heat.process.status == "ok" and heat.windows:
+            by_round.setdefault(heat.round, []).append(heat)
+    for lane, heat in heats:
+        if not heat.counted:
+            continue
+        others = [each for each in by_round.get(heat.round, ()) if _turns(each)]
+        # Without turns, what the lanes of a round have not in common is at the ends.
+        stop = len(heat.windows) if _turns(heat) else max(heat.counted)
+        for place in set(range(min(heat.counted), stop)) - set(heat.counted):
+            turn = heat.windows[place].turn
+            meanwhile = [heat.windows[place]] if turn is None else [each for other in others for each in other.windows
+                                                                    if each.turn == turn]  # fmt: skip
+            is_common = turn is None or len(meanwhile) == len(others)
+            if is_common and all(each.flag is None for each in meanwhile):
+                yield f"round {heat.round} of {lane.name} leaves out its window {place + 1}, which was not disturbed"
+
+
+def _turns(heat: HeatResult) -> bool:
+    return bool(heat.windows) and heat.windows[0].turn is not None
 
 
 def _follows_from_rounds(record: Record) -> Iterator[str]:
@@ -176,6 +219,7 @@ CHECKS = (
     CheckRow("allowed", "a real, finished, reliable race or training of a built-in training", _is_allowed),
     CheckRow("names", "a lane is what its name says: settings, device, batch", _is_what_it_is_called),
     CheckRow("windows", "each round's step is the mean of its windows", _follows_from_windows),
+    CheckRow("counted", "no quiet window is left out after the first that counts", _nothing_is_left_out),
     CheckRow("rounds", "step, lap and interval are those of the rounds", _follows_from_rounds),
     CheckRow("factors", "a factor is the quotient of its rounds, with their interval", _factors_follow),
     CheckRow("proof", "the float64 losses are the training's, and the lane's are near to them", _proof_is_known),

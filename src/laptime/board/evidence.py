@@ -85,7 +85,7 @@ def strip(record: Record) -> Record:
     """Return a record with all that proves its rows, and nothing that names a user, a host or a file."""
     workload = CATALOGUE[record.workload.name]
     runs = record.answer.runs if isinstance(record.answer, TrainingAnswer) else ()
-    lanes = tuple(_lane(each, runs, record.reference) for each in record.lanes if each.status == "ok")
+    lanes = tuple(_lane(each, runs, record.reference) for each in record.lanes)
     return Record(
         schema=SCHEMA,
         tool={"name": "laptime", "version": _word(record.tool.get("version", ""))},
@@ -173,7 +173,7 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
         name=device.name if DEVICE.fullmatch(device.name) else device.kind,
         kind=device.kind,
         label=_name(device.label),
-        usable=True,
+        usable=device.usable,
         memory_bytes=NOT_KEPT if isinstance(memory, Missing) else memory,
         features=_words(device.features),
         details={key: _word(device.details[key]) for key in DETAILS if key in device.details},
@@ -183,7 +183,7 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
         framework=_versions(lane.framework),
         device=kept,
         settings=replace(lane.settings, extra={_word(key): _word(value) for key, value in lane.settings.extra.items()}),
-        status="ok",
+        status=lane.status,
         reason=None,
         step_ms=_estimate(lane.step_ms),
         lap_s=_estimate(lane.lap_s),
