@@ -8,7 +8,7 @@ import board_records
 import pytest
 from board_records import DAMAGES, damaged, files_of, kept, place, write
 
-from laptime.board.check import check
+from laptime.board.check import BoardFault, check
 from laptime.board.evidence import strip
 from laptime.errors import UsageError
 
@@ -29,8 +29,8 @@ def test_the_repositorys_own_board_has_no_fault():
     assert found.rows >= 10
 
 
-def refuse(number: int, board: Path) -> None:
-    """Assert that a dishonest board is refused, in sentences and with a way out."""
+def refuse(number: int, board: Path) -> tuple[BoardFault, ...]:
+    """Assert that a dishonest board is refused, in sentences and with a way out; return the faults."""
     name, files = damaged(number)
     place(files, board)
     found = check(board)
@@ -42,24 +42,20 @@ def refuse(number: int, board: Path) -> None:
         assert "object at 0x" not in each.says
         assert len(each.says) < 2_100
         assert each.file
+    return found.faults
 
 
 def test_each_kind_of_dishonesty_is_refused(tmp_path):
-    for number in range(len(DAMAGES)):
-        refuse(number, tmp_path / str(number))
+    for number, damage in enumerate(DAMAGES):
+        if damage.name not in WORDS:  # those have a test of their own
+            refuse(number, tmp_path / str(number))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(10))
 def test_a_thousand_dishonest_boards_are_refused(part, tmp_path):
-    for number in range(len(DAMAGES) + part, ALL, 10):
+    for number in range(part, ALL, 10):
         refuse(number, tmp_path / str(number))
-
-
-def says_of(number_of_damage: int, tmp_path: Path) -> str:
-    _, files = damaged(number_of_damage)
-    place(files, tmp_path)
-    return " ".join(each.says for each in check(tmp_path).faults)
 
 
 WORDS = {
@@ -82,7 +78,7 @@ WORDS = {
 @pytest.mark.parametrize("name", WORDS)
 def test_a_fault_is_named_for_what_it_is(name, tmp_path):
     number = next(at for at, each in enumerate(DAMAGES) if each.name == name)
-    assert WORDS[name] in says_of(number, tmp_path)
+    assert WORDS[name] in " ".join(each.says for each in refuse(number, tmp_path))
 
 
 def test_a_bomb_takes_no_memory(tmp_path):
