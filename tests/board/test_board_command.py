@@ -28,7 +28,7 @@ def raced(shared_house):
 def test_every_part_of_it_speaks_json_and_has_help(raced):
     group = find_command("board")
     assert isinstance(group, click.Group)
-    assert set(group.commands) == {"add", "check", "predict", "build", "repeat"}
+    assert set(group.commands) == {"add", "remake", "check", "predict", "build", "repeat"}
     for name, command in group.commands.items():
         assert "--json" in [flag for each in command.params for flag in each.opts], name
         assert [each.name for each in command.params if isinstance(each, click.Option) and not each.help] == []
@@ -53,6 +53,20 @@ def test_from_a_record_to_the_pages(raced, tmp_path):
     page = (tmp_path / "site" / "cifar-cnn.html").read_text(encoding="utf-8")
     assert all(f'<tr class="{kind}">' in page for kind in "mrp")
     assert "laptime race cifar-cnn" in page
+
+
+def test_rows_are_made_again_from_their_records(raced, tmp_path):
+    """As after a change of the table of devices: the row is in the folder of another device."""
+    files = files_of(strip(kept()))
+    first, second = board_records.row_names(files)
+    moved = f"rows/cifar-cnn/elsewhere/{Path(first).name}"
+    write({**{name: data for name, data in files.items() if name != first}, moved: b"{}"}, tmp_path)
+    made = raced.done("board", "remake", str(tmp_path), "--json").json
+    assert made == {"unchanged": 2, "changed": [str(tmp_path / first)], "removed": [str(tmp_path / moved)]}
+    assert (tmp_path / first).read_bytes() == files[first]
+    assert raced.done("board", "remake", str(tmp_path)).out == "3 files as before\n"
+    (tmp_path / second).unlink()  # a lane whose row was not wanted gets none
+    assert raced.done("board", "remake", str(tmp_path)).out == "2 files as before\n"
 
 
 def test_fakes_have_no_row(raced, tmp_path):

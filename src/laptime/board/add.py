@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from laptime.analysis.heats import steady_windows
-from laptime.board.evidence import canonical, pack, strip
+from laptime.board.evidence import RECORD_MOST_BYTES, canonical, pack, strip, unpack
 from laptime.board.row import (
+    RECORDS,
     ROW_SCHEMA,
+    ROWS,
     BoardRow,
     RowDevice,
     RowFactor,
@@ -21,7 +23,7 @@ from laptime.board.row import (
     record_place,
     sealed,
 )
-from laptime.disk import write_atomically
+from laptime.disk import read_regular, write_atomically
 from laptime.errors import RecordError, StoreError, UsageError
 from laptime.hardware import known_devices, match_label
 from laptime.model.frameworks import FRAMEWORKS, find_framework
@@ -33,6 +35,7 @@ from laptime.model.questions import RaceAnswer, TrainingAnswer, find_question
 from laptime.model.record import Estimate, LaneResult, Record, is_exactly, is_lane
 from laptime.pages.listing import repeat_words
 from laptime.planner.lanes import DEVICE
+from laptime.store.schema import decode
 from laptime.workloads import CATALOGUE
 
 NO_SETTINGS = Settings()
@@ -293,13 +296,17 @@ def add(record: Record, lanes: Sequence[str], board: Path, examine: Callable[[Re
     if faults := examine(stripped):
         raise RecordError(f"{record.id} would be refused by `laptime board check`: {faults[0]}", "Race it again.")
     files = {record_place(record.id): pack(data), **{row.place: encode_row(row) for row in rows}}
+    _write(board, files)
+    return Added(record.id, tuple(str(board / place) for place in files), refused)
+
+
+def _write(board: Path, files: Mapping[PurePosixPath, bytes]) -> None:
     for place, content in files.items():
         try:
             write_atomically(board / place, content)
         except OSError as error:
             says = f"{board / place} could not be written: {error.strerror or error}"
             raise StoreError(says, "Make room there, or name another folder with -o.") from error
-    return Added(record.id, tuple(str(board / place) for place in files), refused)
 
 
 def _meant(record: Record, lanes: Sequence[str]) -> list[LaneResult]:
@@ -314,3 +321,42 @@ def _meant(record: Record, lanes: Sequence[str]) -> list[LaneResult]:
             raise UsageError(f"--lane {word}: {record.id} has no such lane", f"it has: {has}")
         found += named
     return found
+
+
+# Write all of them again.
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """What was written again: how many rows are as they were, and the files that are new, changed, or gone."""
+
+    unchanged: int
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def remake(board: Path) -> Remade:
+    """Write the rows of a board again from their records.
+
+    A row follows from its record and from laptime: a device that the table has now, a new field, a newer schema.
+    """
+    unchanged, changed, removed = 0, [], []
+    for packed in sorted((board / RECORDS).glob("*.json.gz")):
+        record = strip(decode(unpack(read_regular(packed, RECORD_MOST_BYTES), packed.name), packed.name))
+        data = canonical(record)
+        there = {each.name: each for each in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
+        rows = [row for row in rows_of(record, digest_of(data)) if row.place.name in there]
+        files = {record_place(record.id): pack(data), **{row.place: encode_row(row) for row in rows}}
+        new = {place: content for place, content in files.items() if not _has(board / place, content)}
+        _write(board, new)
+        unchanged += len(files) - len(new)
+        changed += [str(board / place) for place in new]
+        old = sorted(set(there.values()) - {board / row.place for row in rows})
+        for place in old:
+            place.unlink()
+        removed += [str(place) for place in old]
+    return Remade(unchanged, tuple(changed), tuple(removed))
+
+
+def _has(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content

@@ -42,6 +42,7 @@ RECORD_NAME = re.compile(r"(r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})\.json\.gz", re.ASC
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}", re.ASCII)
 OTHER_FILES = {"README.md"}
 HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add latest."
+HINT_REMAKE = "Write it again from its record: laptime board remake."
 HINT_FILE = "Remove it: the board's folder has rows/, records/ and predicted/ and nothing else."
 
 
@@ -219,7 +220,7 @@ def _why_not_its_own(
         return "record", f"the record {row.record} has no lane {row.lane!a} that has a row", HINT_ADD
     if made != row:
         differs = ", ".join(each.name for each in fields(row) if getattr(made, each.name) != getattr(row, each.name))
-        return "record", f"it does not say what its record says: {differs}", HINT_ADD
+        return "record", f"it does not say what its record says: {differs}", HINT_REMAKE
     if encode_row(made) != data:
         return "record", "it has other bytes than the row of its record: a field or a space too many", HINT_ADD
     if made.place != place:

@@ -35,6 +35,10 @@ CHECK_HELP = """Check every row and record of a board's folder. The exit code is
 Each row is made again from its record. The figures of a record have to follow from its windows, its proof from the
 known losses of its training, and nothing may be beyond what its device can do.
 """
+REMAKE_HELP = """Write all rows of a board's folder again from its records, after laptime itself has changed.
+
+A device that laptime's table has now, a new field, or a newer schema changes what a record gives. No number does.
+"""
 PREDICT_HELP = """Write what common cards would take, from the record of a measured lane (docs/forecast.md)."""
 BUILD_HELP = """Write the board as static pages: one a training, one a device, and a first page. They need no server."""
 REPEAT_HELP = """Run what a row says here, and say whether it agrees. ROW is a row's file.
@@ -64,6 +68,18 @@ def add(*, identity: str, lane: tuple[str, ...], output: str, as_json: bool) -> 
     emit("\n".join(f"written: {each}" for each in made.files))
     for name, why in made.refused.items():
         say(f"no row for {name}: {why}")
+
+
+@board.command("remake", cls=Command, help=REMAKE_HELP, page="docs/board.md")
+@click.argument("folder", default="board", type=click.Path())
+@AS_JSON
+def remake(*, folder: str, as_json: bool) -> None:
+    made = adding.remake(Path(folder))
+    if as_json:
+        emit_json(showing.to_json(made))
+    else:
+        lines = [f"written: {each}" for each in made.changed] + [f"removed: {each}" for each in made.removed]
+        emit("\n".join([*lines, f"{_counted(made.unchanged, 'file')} as before"]))
 
 
 @board.command("check", cls=Command, help=CHECK_HELP, examples=("laptime board check board/",), page="docs/board.md")
