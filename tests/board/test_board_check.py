@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import board_records
@@ -9,6 +10,7 @@ import pytest
 from board_records import DAMAGES, damaged, files_of, kept, place, write
 
 from laptime.board.check import BoardFault, check
+from laptime.board.claims import CHECKS
 from laptime.board.evidence import strip
 from laptime.errors import UsageError
 
@@ -92,3 +94,10 @@ def test_a_bomb_takes_no_memory(tmp_path):
 def test_no_folder_is_a_wrong_usage(tmp_path):
     with pytest.raises(UsageError, match="is no folder"):
         check(tmp_path / "nothing")
+
+
+def test_each_check_is_explained():
+    """A fault has the name of its check, and docs/board.md has a row for each."""
+    table = re.findall(r"^\| ([a-z, ]+) \|", (ROOT / "docs" / "board.md").read_text(encoding="utf-8"), re.MULTILINE)
+    explained = {name for cell in table for name in cell.split(", ")}
+    assert {each.name for each in CHECKS} | {"files", "schema", "digest", "record", "copies", "predicted"} <= explained

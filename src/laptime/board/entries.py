@@ -55,11 +55,6 @@ class Entry:
     record: str | None
     more: tuple[str, ...]
 
-    @property
-    def cost(self) -> float | None:
-        """What a lap costs, in US dollars."""
-        return None if self.price is None else self.price * self.lap_s / 3600
-
 
 def read_rows(board: Path) -> Iterator[BoardRow]:
     """Yield every row of a board. `check` says whether they are good; a file that is no row ends this in words."""
