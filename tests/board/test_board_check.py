@@ -83,8 +83,8 @@ def test_a_fault_is_named_for_what_it_is(name, tmp_path):
     assert WORDS[name] in " ".join(each.says for each in refuse(number, tmp_path))
 
 
-def test_a_bomb_takes_no_memory(tmp_path):
-    """A file of a few kilobytes that would become gigabytes is refused before it does."""
+def test_a_bomb_is_refused(tmp_path):
+    """A file of a few kilobytes that would become gigabytes is inflated no further than a record needs."""
     files = files_of(strip(kept()))
     bomb = board_records.gzip.compress(b"0" * (20 << 20))
     write({**files, board_records.record_name(files): bomb}, tmp_path)

@@ -20,6 +20,7 @@ from laptime.board.add import rows_of
 from laptime.board.entries import ANOTHER, ONCE, SAME_KIND, fastest_of_each, tier_of
 from laptime.board.evidence import strip
 from laptime.board.row import encode_row
+from laptime.errors import RecordError
 from laptime.workloads import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +141,26 @@ def test_a_table_is_on_several_pages(tmp_path):
     assert len(first) < FIRST_PAGE_BYTES
     assert "fastest of 2 rows" in first
     assert "All 130 devices" in words_of(tmp_path / "site" / "index.html")
+
+
+def test_a_link_is_not_copied_into_the_site(tmp_path):
+    """A record that is a link to a file of this machine, on a board that nobody checked."""
+    board = board_of(rows_like(1), tmp_path / "board")
+    (board / "records").mkdir()
+    (tmp_path / "secret").write_text("x")
+    (board / "records" / "r-2026-11-27-0000.json.gz").symlink_to(tmp_path / "secret")
+    site.build(board, tmp_path / "site")
+    assert list((tmp_path / "site" / "records").iterdir()) == []
+
+
+@pytest.mark.parametrize("record", ["../../x", 'r-1"><script>', "r-2026-11-27-0000/../../../x"])
+def test_a_record_that_is_no_id_names_no_file(tmp_path, record):
+    rows = [replace(next(rows_like(1)), record=record)]
+    place = tmp_path / "board" / "rows" / "cifar-cnn" / "x" / "r-2026-11-27-0000-x.json"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(encode_row(rows[0]))
+    with pytest.raises(RecordError, match="names a record that cannot be"):
+        site.build(tmp_path / "board", tmp_path / "site")
 
 
 def test_tiers_say_who_repeated_a_row():

@@ -156,6 +156,7 @@ def reported_entry(found: Reported) -> Entry | None:
 def predicted_entries(found: PredictedFile) -> Iterator[Entry]:
     """Yield a line for each device that is predicted: a range, and no figure of its own."""
     by_short = {each.short: each for each in known_devices()}
+    loader = () if found.loader_is_known else ("Its loader was not timed alone, and may take longer than this.",)
     for row in found.rows:
         device = by_short.get(row.short)
         priced = price_of(row.short)
@@ -180,7 +181,7 @@ def predicted_entries(found: PredictedFile) -> Iterator[Entry]:
             machines=1,
             where=f"80 % range, {found.date}",
             record=None,
-            more=(f"Predicted from {found.lane} of {found.record}; {row.binds} would bind.",),
+            more=(f"Predicted from {found.lane} of {found.record}; {row.binds} would bind.", *loader),
         )
 
 

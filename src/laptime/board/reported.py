@@ -20,6 +20,7 @@ from laptime.hardware import known_devices, match_label
 from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.hardware import HardwareForecast, KnownDevice
 from laptime.model.machine import DeviceKind
+from laptime.model.missing import Missing
 from laptime.model.workload import PublishedResult, Workload
 from laptime.stats import median
 from laptime.workloads import CATALOGUE
@@ -68,7 +69,10 @@ class PredictedRow:
 
 @dataclass(frozen=True, slots=True)
 class PredictedFile:
-    """The predictions of one training, and the measured lane that they begin with."""
+    """The predictions of one training, and the measured lane that they begin with.
+
+    `loader_is_known` is false where the training reads files and its loader was not timed alone: it may bind any card.
+    """
 
     schema: int
     training: str
@@ -77,6 +81,7 @@ class PredictedFile:
     record: str
     date: str
     laptime: str
+    loader_is_known: bool
     rows: tuple[PredictedRow, ...]
 
 
@@ -178,7 +183,8 @@ def as_predictions(found: HardwareForecast, date: str, laptime: str) -> Predicte
         for each in found.rows
     )
     preset = found.lane.rpartition("/")[2]
-    return PredictedFile(PREDICTION_SCHEMA, found.what, found.lane, preset, found.record, date, laptime, rows)
+    known = not CATALOGUE[found.what].reads_files or not isinstance(found.loader_items_per_s, Missing)
+    return PredictedFile(PREDICTION_SCHEMA, found.what, found.lane, preset, found.record, date, laptime, known, rows)
 
 
 def encode_predictions(found: PredictedFile) -> bytes:
