@@ -28,7 +28,7 @@ PUBLISHED = "as published"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a table. `device` is the name of its page, where it has one; `rows` is how many it is the fastest of.
+    """One line of a table. `device` is the name of its page, if it has one; `rows` is how many it is the fastest of.
 
     `more` are sentences for those who look closer: a flaw, a command, the factor within the record.
     """
@@ -128,7 +128,7 @@ def reported_entry(found: Reported) -> Entry | None:
         kind="reported",
         training=found.training,
         hardware=found.hardware,
-        device=None,
+        device=found.short,
         device_kind="cpu" if found.kind == "cpu" else "tpu" if found.kind == "tpu" else "cuda",
         framework="not known",
         settings=PUBLISHED,
@@ -164,7 +164,7 @@ def predicted_entries(found: PredictedFile) -> Iterator[Entry]:
             kind="predicted",
             training=found.training,
             hardware=row.hardware,
-            device=None,
+            device=row.short,
             device_kind=row.kind,
             framework=found.lane.partition("/")[0],
             settings=found.preset,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -76,7 +76,9 @@ def build(board: Path, site: Path) -> BuiltSite:
         by_training[row.training].append(row)
         by_device.setdefault(row.device_slug, []).append(row)
     try:
-        pages = sum(_write_training(board, site, CATALOGUE[name], of) for name, of in by_training.items())
+        pages = sum(
+            _write_training(board, site, CATALOGUE[name], of, by_device.keys()) for name, of in by_training.items()
+        )
         pages += sum(_write_device(site, name, of) for name, of in sorted(by_device.items()))
         pages += _write_front(site, by_training, by_device)
         for name in ("board.css", "board.js"):
@@ -113,12 +115,16 @@ def _write(place: Path, page: str) -> None:
 # One training: what was claimed, what was measured, and all lines of a table.
 
 
-def _write_training(board: Path, site: Path, workload: Workload, rows: Sequence[BoardRow]) -> int:
+def _write_training(
+    board: Path, site: Path, workload: Workload, rows: Sequence[BoardRow], devices: Collection[str]
+) -> int:
+    """Write the pages of a training. `devices` are those that have a page of their own."""
     predictions = read_predictions(board, workload.name)
     reported = reported_rows(workload)
     entries = fastest_of_each(rows)
     entries += [found for each in reported if (found := reported_entry(each)) is not None]
     entries += [] if predictions is None else list(predicted_entries(predictions))
+    entries = [each if each.device in devices else replace(each, device=None) for each in entries]
     entries.sort(key=lambda each: each.lap_s)
     lap = f"One epoch of {workload.title}: {workload.steps_per_lap:,} steps of {workload.batch} {workload.items}."
     top = (
