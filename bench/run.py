@@ -55,6 +55,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "causes": ("causes.py",),
     "attach": ("attach.py",),
     "scripts": ("scripts.py",),
+    "board": ("board.py",),
 }
 HEAD = ("benchmark", "figure", "result", "limit", "", "date", "machine", "versions")
 

@@ -23,6 +23,7 @@ from laptime.showing import in_words
 
 names_a_training = forecasting.names_a_training
 verdict = page.say
+common_cards = forecasting.COMMON
 
 
 def measure_first(

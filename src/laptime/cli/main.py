@@ -52,6 +52,7 @@ COMMANDS = {
     "export": ("cli.records:export", "Write a record for other programs: CSV, pyperf, MLflow, and others.", RECORDS),
     "import": ("cli.records:import_records", "Bring records of other machines into the list.", RECORDS),
     "validate": ("cli.records:validate", "Is each file a record? If not: where, and why.", RECORDS),
+    "board": ("cli.board:board", "Rows that anyone may send, and the pages made of them.", RECORDS),
     "devices": (
         "questions.doctor.command:devices", "What is there to train on, and can each device be used?", MACHINE
     ),

@@ -1,0 +1,279 @@
+"""`laptime board check`: what a pull request's CI runs over all rows and their records, file by file.
+
+A row is made again from its record, so a number that was edited in a row alone cannot pass. What a record has to be is
+in `claims.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+
+from laptime.board.add import rows_of
+from laptime.board.claims import FAULTS, examine
+from laptime.board.evidence import RECORD_MOST_BYTES, read_evidence
+from laptime.board.physics import expected_step, known_device
+from laptime.board.reported import HINT_PREDICT, read_predictions
+from laptime.board.row import (
+    HINT_ADD,
+    PREDICTED,
+    RECORDS,
+    ROW_MOST_BYTES,
+    ROWS,
+    BoardRow,
+    decode_row,
+    digest_of,
+    encode_row,
+    record_name,
+    record_place,
+    sealed,
+)
+from laptime.disk import read_regular
+from laptime.errors import LaptimeError, RecordError, UsageError
+from laptime.workloads import CATALOGUE
+
+ROW_NAME = re.compile(r"(?P<id>r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})-[a-z0-9-]{1,80}\.json", re.ASCII)
+RECORD_NAME = re.compile(r"(r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})\.json\.gz", re.ASCII)
+FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}", re.ASCII)
+OTHER_FILES = {"README.md"}
+HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add latest."
+HINT_REMAKE = "Write it again from its record: laptime board remake."
+HINT_FILE = "Remove it: the board's folder has rows/, records/ and predicted/ and nothing else."
+
+
+@dataclass(frozen=True, slots=True)
+class BoardFault:
+    """Why a file is refused: which check found what, and the way out."""
+
+    file: str
+    check: str
+    says: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoardNote:
+    """What is worth a look in a file that is not refused."""
+
+    file: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoardCheck:
+    """What `check` found: how many rows and records it read, what it refuses, and what it only notes."""
+
+    rows: int
+    records: int
+    faults: tuple[BoardFault, ...]
+    notes: tuple[BoardNote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is kept of a stripped record: its id, the digest of its bytes, and the rows that it gives."""
+
+    identity: str
+    digest: str
+    rows: dict[str, BoardRow]
+
+
+# The files: each is read on its own, then rows are held against their records and each other.
+
+
+def check(board: Path) -> BoardCheck:
+    """Check all rows and records of a board's folder."""
+    if not board.is_dir():
+        raise UsageError(f"{board} is no folder", "Name the board's folder: laptime board check board/.")
+    faults: list[BoardFault] = []
+    notes: list[BoardNote] = []
+    places = list(_files_of(board, faults))
+    evidence = {
+        place.name: found
+        for place in places
+        if place.parts[0] == RECORDS
+        if (found := _read_record(board, place, faults)) is not None
+    }
+    rows: dict[PurePosixPath, BoardRow] = {}
+    for place in (each for each in places if each.parts[0] == ROWS):
+        row = _read_row(board, place, evidence, faults)
+        if row is not None:
+            rows[place] = row
+            notes += _outlier(place, row)
+    for place in (each for each in places if each.parts[0] == PREDICTED):
+        faults += _find_wrong_prediction(board, place)
+    faults += _find_orphans(evidence, places)
+    faults += _find_copies(rows)
+    in_order = sorted(dict.fromkeys(faults), key=lambda each: (each.file, each.check))
+    return BoardCheck(
+        len([each for each in places if each.parts[0] == ROWS]), len(evidence), tuple(in_order), tuple(notes)
+    )
+
+
+def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
+    """Yield rows, records and predictions, by their names. Links are not followed, and other files are refused."""
+    for folder, folders, names in os.walk(board):
+        here = PurePosixPath(Path(folder).relative_to(board).as_posix())
+        links = {each for each in folders if (Path(folder) / each).is_symlink()}
+        faults += [
+            _fault(here / each, "files", "it is a link", "Put the folder itself there.") for each in sorted(links)
+        ]
+        folders[:] = sorted(set(folders) - links)
+        for name in sorted(names):
+            place = here / name
+            if (Path(folder) / name).is_symlink():
+                faults.append(_fault(place, "files", "it is a link", "Put the file itself there."))
+            elif is_row_place(place) or is_record_place(place) or is_predicted_place(place):
+                yield place
+            elif name not in OTHER_FILES:
+                faults.append(_fault(place, "files", "no row, record or prediction has such a name", HINT_FILE))
+
+
+def is_record_place(place: PurePosixPath) -> bool:
+    return place.parts[:-1] == (RECORDS,) and RECORD_NAME.fullmatch(place.name) is not None
+
+
+def is_predicted_place(place: PurePosixPath) -> bool:
+    return place.parts[:-1] == (PREDICTED,) and place.suffix == ".json" and place.stem in CATALOGUE
+
+
+def is_row_place(place: PurePosixPath) -> bool:
+    parts = place.parts
+    return (
+        len(parts) == 4
+        and parts[0] == ROWS
+        and parts[1] in CATALOGUE
+        and FOLDER_NAME.fullmatch(parts[2]) is not None
+        and ROW_NAME.fullmatch(parts[3]) is not None
+    )
+
+
+def _fault(place: PurePosixPath, check_name: str, says: str, hint: str) -> BoardFault:
+    return BoardFault(str(place), check_name, says, hint)
+
+
+def _read(board: Path, place: PurePosixPath, most: int, faults: list[BoardFault]) -> bytes | None:
+    try:
+        return read_regular(board / place, most)
+    except OSError as error:
+        faults.append(_fault(place, "files", f"it cannot be read: {error.strerror or error}", HINT_ADD))
+        return None
+
+
+def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) -> Evidence | None:
+    packed = _read(board, place, RECORD_MOST_BYTES, faults)
+    if packed is None:
+        return None
+    try:
+        record, data = read_evidence(packed, place.name)
+        if record_place(record.id) != place:
+            raise RecordError(f"{place.name} holds the record {record.id}", "Name the file like its record.")
+        digest = digest_of(data)
+        found = examine(record)
+        faults += [_fault(place, name, says, HINT_RACE) for name, says in found]
+        return Evidence(record.id, digest, {row.lane: row for row in rows_of(record, digest)})
+    except LaptimeError as error:
+        faults.append(_fault(place, "record", error.says, error.hint))
+    except FAULTS as error:
+        says = f"it holds what no laptime wrote ({type(error).__name__}: {error})"
+        faults.append(_fault(place, "record", says, HINT_RACE))
+    return None
+
+
+def _read_row(
+    board: Path, place: PurePosixPath, evidence: dict[str, Evidence], faults: list[BoardFault]
+) -> BoardRow | None:
+    """Return a row that its record gives, byte for byte; else note the first thing that is wrong with it."""
+    data = _read(board, place, ROW_MOST_BYTES, faults)
+    if data is None:
+        return None
+    try:
+        row = decode_row(data, place.name)
+    except RecordError as error:
+        faults.append(_fault(place, "schema", error.says, error.hint))
+        return None
+    wrong = _why_not_its_own(place, row, data, evidence)
+    if wrong is None:
+        return row
+    faults.append(_fault(place, *wrong))
+    return None
+
+
+def _why_not_its_own(
+    place: PurePosixPath, row: BoardRow, data: bytes, evidence: dict[str, Evidence]
+) -> tuple[str, str, str] | None:
+    """Return the check, the sentence and the way out of what is wrong with a row, or None."""
+    if sealed(row).digest != row.digest:
+        return "digest", "its digest is not that of what it says: a number or a word in it was changed", HINT_ADD
+    found = evidence.get(record_name(row.record))
+    if found is None:
+        return "record", f"the record {row.record} is not in records/, or is refused", "Add the record's file, too."
+    if found.digest != row.record_digest:
+        return "record", f"it names another digest than that of the record {row.record}", HINT_ADD
+    made = found.rows.get(row.lane)
+    if made is None:
+        return "record", f"the record {row.record} has no lane {row.lane!a} that has a row", HINT_ADD
+    if made != row:
+        differs = ", ".join(each.name for each in fields(row) if getattr(made, each.name) != getattr(row, each.name))
+        return "record", f"it does not say what its record says: {differs}", HINT_REMAKE
+    if encode_row(made) != data:
+        return "record", "it has other bytes than the row of its record: a field or a space too many", HINT_ADD
+    if made.place != place:
+        return "files", f"it belongs into {made.place}", "Move it there, or write it again: laptime board add ID."
+    return None
+
+
+def _outlier(place: PurePosixPath, row: BoardRow) -> Iterator[BoardNote]:
+    """Yield a note where a forecast expects something else; a forecast is no proof, so the row stays."""
+    workload = CATALOGUE[row.training]
+    expected = expected_step(row, workload)
+    # A loader may take any time, so where there is one, only a step that is too short is a surprise.
+    if expected is not None and not expected.low <= row.step_ms.middle <= (
+        math.inf if workload.reads_files else expected.high
+    ):
+        yield BoardNote(
+            str(place),
+            f"a step of {row.step_ms.middle:.3g} ms is outside of what a forecast expects "
+            f"({expected.low:.3g} to {expected.high:.3g} ms, 80 %)",
+        )
+
+
+def _find_wrong_prediction(board: Path, place: PurePosixPath) -> Iterator[BoardFault]:
+    """Yield what is wrong with a file of predictions. Its ranges are a model's, so no record proves them."""
+    try:
+        found = read_predictions(board, place.stem)
+    except RecordError as error:
+        yield _fault(place, "predicted", error.says, error.hint)
+        return
+    for row in () if found is None else found.rows:
+        ends = (row.step_low_ms, row.step_ms, row.step_high_ms), (row.lap_low_s, row.lap_s, row.lap_high_s)
+        if known_device(row.short) is None or not all(0 < low <= middle <= high for low, middle, high in ends):
+            says = f"its row of {row.short!a} is of no known device, or its range does not hold its middle"
+            yield _fault(place, "predicted", says, HINT_PREDICT)
+
+
+def _find_orphans(evidence: dict[str, Evidence], places: list[PurePosixPath]) -> Iterator[BoardFault]:
+    """Yield the records of which no file in rows/ is, whether that row is a good one or not."""
+    named = {found["id"] for place in places if (found := ROW_NAME.fullmatch(place.name))}
+    for name, its in sorted(evidence.items()):
+        if its.identity not in named:
+            place = PurePosixPath(RECORDS, name)
+            yield BoardFault(str(place), "record", "no row is of this record", "Add its rows, or remove it.")
+
+
+def _find_copies(rows: dict[PurePosixPath, BoardRow]) -> Iterator[BoardFault]:
+    """Yield the rows whose numbers another record has too, to the last digit: chance does not do that."""
+    by_numbers: dict[str, list[PurePosixPath]] = {}
+    for place, row in rows.items():
+        numbers = json.dumps([row.training, row.step_rounds_ms, row.turns])
+        by_numbers.setdefault(numbers, []).append(place)
+    for places in by_numbers.values():
+        first, *others = sorted(places)
+        for place in (each for each in others if rows[each].record != rows[first].record):
+            says = f"it has the same numbers as {first}, to the last digit, under another id"
+            yield _fault(place, "copies", says, "Keep the row of the record that was measured.")

@@ -1,0 +1,148 @@
+"""`laptime board`: rows that anyone may send, what checks them, and the static pages made of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import click
+
+from laptime import api, forecasts, showing
+from laptime.board import add as adding
+from laptime.board import check as checking
+from laptime.board import repeat as repeating
+from laptime.board import reported, site
+from laptime.board.claims import examine
+from laptime.board.row import PREDICTED
+from laptime.cli.completion import complete_lane, complete_record
+from laptime.cli.main import Command
+from laptime.cli.printing import emit, emit_json, say
+from laptime.cli.questions import conclude, with_progress
+from laptime.model.installation import installed_version
+
+BOARD_HELP = """Rows that anyone may send: how long a training takes on a device, with the record that proves it.
+
+A row is made from a race or a training by `laptime board add`, checked by `laptime board check`, and shown by
+`laptime board build` next to what others reported and what a forecast predicts. Nothing is sent anywhere.
+"""
+ADD_HELP = """Write a row for each lane of a race or a training, and the record without names of hosts, users and files.
+
+ID is a record's id or the beginning of one, a file, `latest` or @label. A fake, a lane whose work is not proven, and a
+record that is NOT RELIABLE, of your own training, of your own data or unfinished have no row: each is named.
+"""
+CHECK_HELP = """Check every row and record of a board's folder. The exit code is 0 if all are good, else 1.
+
+Each row is made again from its record. The figures of a record have to follow from its windows, its proof from the
+known losses of its training, and nothing may be beyond what its device can do.
+"""
+REMAKE_HELP = """Write all rows of a board's folder again from its records, after laptime itself has changed.
+
+A device that laptime's table has now, a new field, or a newer schema changes what a record gives. No number does.
+"""
+PREDICT_HELP = """Write what common cards would take, from the record of a measured lane (docs/forecast.md)."""
+BUILD_HELP = """Write the board as static pages: one a training, one a device, and a first page. They need no server."""
+REPEAT_HELP = """Run what a row says here, and say whether it agrees. ROW is a row's file.
+
+Only the training and the lanes of a row are used, and only those that laptime itself knows. Nothing of its text runs.
+"""
+REFUSED, DISAGREES = 1, 1
+BOARD = click.option("--output", "-o", default="board", type=click.Path(), help="The board's folder.  [default: board]")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as JSON.")
+
+
+@click.group("board", help=BOARD_HELP)
+def board() -> None:
+    pass
+
+
+@board.command("add", cls=Command, help=ADD_HELP, examples=("laptime board add latest",), page="docs/board.md")
+@click.argument("identity", metavar="ID", shell_complete=complete_record)
+@click.option("--lane", multiple=True, shell_complete=complete_lane, help="Only this lane; repeatable.  [default: all]")
+@BOARD
+@AS_JSON
+def add(*, identity: str, lane: tuple[str, ...], output: str, as_json: bool) -> None:
+    made = adding.add(api.load(identity), lane, Path(output), lambda record: [says for _, says in examine(record)])
+    if as_json:
+        emit_json(showing.to_json(made))
+        return
+    emit("\n".join(f"written: {each}" for each in made.files))
+    for name, why in made.refused.items():
+        say(f"no row for {name}: {why}")
+
+
+@board.command("remake", cls=Command, help=REMAKE_HELP, page="docs/board.md")
+@click.argument("folder", default="board", type=click.Path())
+@AS_JSON
+def remake(*, folder: str, as_json: bool) -> None:
+    made = adding.remake(Path(folder))
+    if as_json:
+        emit_json(showing.to_json(made))
+    else:
+        lines = [f"written: {each}" for each in made.changed] + [f"removed: {each}" for each in made.removed]
+        emit("\n".join([*lines, f"{_counted(made.unchanged, 'file')} as before"]))
+
+
+@board.command("check", cls=Command, help=CHECK_HELP, examples=("laptime board check board/",), page="docs/board.md")
+@click.argument("folder", default="board", type=click.Path())
+@AS_JSON
+def check(*, folder: str, as_json: bool) -> int:
+    found = checking.check(Path(folder))
+    if as_json:
+        emit_json(showing.to_json(found))
+    else:
+        lines = [f"{each.file}: {each.says}\n  {each.hint}" for each in found.faults]
+        lines += [f"note: {each.file}: {each.says}" for each in found.notes]
+        refused = len({each.file for each in found.faults})
+        told = f"{_counted(refused, 'file')} refused" if refused else "all are good"
+        of = f"{_counted(found.rows, 'row')} of {_counted(found.records, 'record')}"
+        emit("\n".join([*lines, f"{of}: {told}."]))
+    return REFUSED if found.faults else 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+@board.command("predict", cls=Command, help=PREDICT_HELP, page="docs/board.md")
+@click.argument("identity", metavar="ID", shell_complete=complete_record)
+@click.argument("lane", required=False, shell_complete=complete_lane)
+@BOARD
+@AS_JSON
+def predict(*, identity: str, lane: str | None, output: str, as_json: bool) -> None:
+    cards = forecasts.choose(reported.cards_to_predict(forecasts.common_cards))
+    found = forecasts.forecast(api.load(identity), lane, cards)
+    made = reported.as_predictions(found, dt.datetime.now(dt.UTC).date().isoformat(), installed_version())
+    place = Path(output, PREDICTED, f"{made.training}.json")
+    api.write_files(place, {"": reported.encode_predictions(made)}, is_folder=False)
+    if as_json:
+        emit_json(showing.to_json(made))
+    else:
+        emit(f"written: {place}")
+
+
+@board.command("build", cls=Command, help=BUILD_HELP, examples=("laptime board build -o site/",), page="docs/board.md")
+@click.argument("folder", default="board", type=click.Path())
+@click.option("--output", "-o", default="site", type=click.Path(), help="Where the pages go.  [default: site]")
+@AS_JSON
+def build(*, folder: str, output: str, as_json: bool) -> None:
+    made = site.build(Path(folder), Path(output))
+    if as_json:
+        emit_json(showing.to_json(made))
+    else:
+        emit(f"written: {made.first_page}: {made.rows} measured rows on {made.pages} pages")
+
+
+@board.command("repeat", cls=Command, help=REPEAT_HELP, page="docs/board.md")
+@click.argument("place", metavar="ROW", type=click.Path())
+@AS_JSON
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+def repeat(*, place: str, as_json: bool, quiet: bool) -> int:
+    row = repeating.read_row(Path(place))
+    question, ask = repeating.ask_of(row)
+    raced = with_progress(lambda **told: api.answer(question, ask, **told), quiet=quiet)
+    found = repeating.compare(row, raced.record)
+    if as_json:
+        emit_json(showing.to_json(found))
+    else:
+        emit(found.says)
+    return DISAGREES if found.agrees is False else conclude(raced)

@@ -1,0 +1,103 @@
+"""What `laptime board check` refuses: a thousand damaged or dishonest boards, each in a sentence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import board_records
+import pytest
+from board_records import DAMAGES, damaged, files_of, kept, place, write
+
+from laptime.board.check import BoardFault, check
+from laptime.board.claims import CHECKS
+from laptime.board.evidence import strip
+from laptime.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+ALL = 1_000
+
+
+def test_a_good_board_has_no_fault(tmp_path):
+    write(files_of(strip(kept())) | files_of(strip(kept("scenes-cnn-h100"))), tmp_path)
+    found = check(tmp_path)
+    assert [each.says for each in found.faults] == []
+    assert (found.rows, found.records) == (6, 2)
+
+
+def test_the_repositorys_own_board_has_no_fault():
+    found = check(ROOT / "board")
+    assert [f"{each.file}: {each.says}" for each in found.faults] == []
+    assert found.rows >= 10
+
+
+def refuse(number: int, board: Path) -> tuple[BoardFault, ...]:
+    """Assert that a dishonest board is refused, in sentences and with a way out; return the faults."""
+    name, files = damaged(number)
+    place(files, board)
+    found = check(board)
+    assert found.faults, f"{number}: {name} passed"
+    for each in found.faults:
+        assert each.says, name
+        assert each.hint[:1].isupper(), (name, each)
+        assert "Traceback" not in each.says
+        assert "object at 0x" not in each.says
+        assert len(each.says) < 2_100
+        assert each.file
+    return found.faults
+
+
+def test_each_kind_of_dishonesty_is_refused(tmp_path):
+    for number, damage in enumerate(DAMAGES):
+        if damage.name not in WORDS:  # those have a test of their own
+            refuse(number, tmp_path / str(number))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(10))
+def test_a_thousand_dishonest_boards_are_refused(part, tmp_path):
+    for number in range(part, ALL, 10):
+        refuse(number, tmp_path / str(number))
+
+
+WORDS = {
+    "a number without a new digest": "a number or a word in it was changed",
+    "a number with a new digest": "it does not say what its record says",
+    "a link": "it is a link",
+    "above the peak": "TFLOP/s are above what",
+    "a fake renamed": "every real heat of torch has one",
+    "a lap of no steps": "is not its 500 steps",
+    "a narrow interval": "is not the one that its 8 rounds allow",
+    "an unknown reference": "its float64 reference is not that of cifar-cnn",
+    "the same numbers again": "to the last digit",
+    "a training": "torch/cuda:0/best",
+    "a name of another lane": "torch/c",
+    "the fastest windows alone": "leaves out its window",
+    "another card": "and that of torch/cuda:0/best has",
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_fault_is_named_for_what_it_is(name, tmp_path):
+    number = next(at for at, each in enumerate(DAMAGES) if each.name == name)
+    assert WORDS[name] in " ".join(each.says for each in refuse(number, tmp_path))
+
+
+def test_a_bomb_is_refused(tmp_path):
+    """A file of a few kilobytes that would become gigabytes is inflated no further than a record needs."""
+    files = files_of(strip(kept()))
+    bomb = board_records.gzip.compress(b"0" * (20 << 20))
+    write({**files, board_records.record_name(files): bomb}, tmp_path)
+    assert "no stripped record needs them" in " ".join(each.says for each in check(tmp_path).faults)
+
+
+def test_no_folder_is_a_wrong_usage(tmp_path):
+    with pytest.raises(UsageError, match="is no folder"):
+        check(tmp_path / "nothing")
+
+
+def test_each_check_is_explained():
+    """A fault has the name of its check, and docs/board.md has a row for each."""
+    table = re.findall(r"^\| ([a-z, ]+) \|", (ROOT / "docs" / "board.md").read_text(encoding="utf-8"), re.MULTILINE)
+    explained = {name for cell in table for name in cell.split(", ")}
+    assert {each.name for each in CHECKS} | {"files", "schema", "digest", "record", "copies", "predicted"} <= explained
