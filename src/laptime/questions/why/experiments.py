@@ -85,7 +85,7 @@ class AskedTraining:
             "floats": f"{floats} of {MEMORY}" if floats else MEMORY,
             "bytes": f"{raw} of {MEMORY}",
             # On a processor decoded batches are already where they are used. A script copies its own.
-            "ready": "resident" if self.places_batches and self.family != "python" else "cached",
+            "ready": "resident" if self.places_batches and not self.planned.row.is_opaque else "cached",
         }
         batch = 0 if self.workload is None else self.workload.batch
         for name, times, own_words, own_code in OTHER_BATCHES:
