@@ -65,7 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # What a file in a question's folder is, by its name: it keeps to the walls of that room. Any other name runs it.
 PARTS = {
-    "nouns": "model", "words": "model", "lanes": "planner", "cells": "planner",
+    "nouns": "model", "options": "model", "words": "model", "lanes": "planner", "cells": "planner",
     "reduce": "analysis", "timed_work": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
@@ -277,19 +277,14 @@ def test_a_name_means_one_thing():
 def test_every_part_that_a_question_names_is_there():
     """The table names its parts as text, so that a record is shown where no framework is."""
     for question in QUESTIONS:
-        for part in ("prepare", "run", "render", "live", "summary"):
+        for part in ("answer", "prepare", "run", "render", "live", "summary", "call", "result", "own_command"):
             assert callable(question.part(part)), f"{question.name}: {part}"
 
 
 # What lists several questions by their names, and why it may: all else asks the table.
 MAY_LIST_QUESTIONS = {
-    "__init__.py": "the public names",
     "api.py": "its own functions",
-    "library/__init__.py": "the public names",
-    "library/functions.py": "the public names",
-    "cli/main.py": "the table of commands, which starts without the table of questions",
     "library/saved.py": "what a type checker reads, compared below",
-    "model/ask.py": "which of its fields means which question",
     "model/options.py": "which questions take an option",
     "planner/settings.py": "why a setting is refused, question by question",
 }

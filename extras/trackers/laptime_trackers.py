@@ -24,7 +24,7 @@ from typing import Any
 from laptime.errors import StoreError, UsageError
 from laptime.exports.tables import NS_PER_MS, Row, import_client, plain, table_of
 from laptime.exports.targets import ExportRow
-from laptime.model.questions import InferAnswer, TrainingAnswer
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.visible import visible
 

@@ -258,7 +258,7 @@ def test_no_line_is_wider_than_the_page(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--heats", "3"), "No such option '--heats'; laptime race, laptime infer and laptime scale have it"),
+        (("--heats", "3"), "No such option '--heats'; laptime race, laptime scale and laptime infer have it"),
         (("--margin", "3%"), "No such option '--margin'; laptime race and laptime scale have it"),
         (
             ("--alone",),

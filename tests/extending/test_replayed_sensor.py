@@ -6,7 +6,7 @@ import pytest
 from replay import ask, copy_without, files_naming
 
 PLACES = {"model/sample.py": ("rapl",), "sensors/rapl.py": ()}
-NAMED_IN_A_HINT = {"model/options.py"}  # "expected names, such as ['host', 'rapl']"
+NAMED_IN_A_HINT = {"model/option_kinds.py"}  # "expected names, such as ['host', 'rapl']"
 
 METERED = """
 import json

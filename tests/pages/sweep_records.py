@@ -7,10 +7,10 @@ from dataclasses import replace
 import records
 
 from laptime.model.missing import Missing
-from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
 from laptime.questions.scale.nouns import Bounded
-from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve
+from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAnswer, SweepAxis, SweepCell, SweepCurve
+from laptime.questions.sweep.options import SweepAsk
 
 CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/as-written"
 BATCHES = SweepAxis("batch", ("8", "64", "512"))

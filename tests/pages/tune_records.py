@@ -7,9 +7,9 @@ from dataclasses import replace
 import records
 
 from laptime.model.missing import Missing
-from laptime.model.questions import TuneAnswer
 from laptime.model.record import Record
-from laptime.questions.tune.nouns import AtBest, Learned, SettingWorth, TuneAsk, TunedLane, Tuning
+from laptime.questions.tune.nouns import AtBest, Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.options import TuneAsk
 from laptime.questions.why.nouns import Factor
 
 SETTINGS = (

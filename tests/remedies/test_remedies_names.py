@@ -31,7 +31,7 @@ def test_a_remedy_opens_nothing_else(name):
     assert not seen & FRAMEWORKS
     assert not {each for each in seen if each.startswith(("laptime.api", "laptime.backends"))}
     parts = {each.split(".")[3] for each in seen if each.startswith("laptime.questions.") and each.count(".") > 2}
-    assert parts <= {"nouns", "aims"}  # what an `Ask` is made of
+    assert parts <= {"options"}  # what an `Ask` is made of
     without = modules_after("Training")
     assert not {each for each in without if each.startswith("laptime.remedies")}
     assert "numpy" not in without

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from laptime.errors import UsageError
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.missing import Missing
-from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.model.script import WatchAnswer
 from laptime.questions.compare.nouns import Compared, History, LaneChange

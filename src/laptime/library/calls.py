@@ -37,7 +37,6 @@ from laptime.library.results import (
     RaceResult,
     Result,
     ScaleResult,
-    SweepResult,
     TuneResult,
     WatchResult,
     WhyResult,
@@ -155,18 +154,6 @@ def tune(
     see `race`.
     """
     return TuneResult(*answer("tune", make_ask(what, lanes, "tune", **given), progress=progress))
-
-
-@with_options("sweep")
-def sweep(
-    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
-) -> SweepResult:
-    """Race the lanes at each value of one axis or two: `"1..1024"` doubles, `[8, 16, 24]` is a list.
-
-    One number of `items` is for all cells, several are an axis. `.verdict` is a sentence, `.curves`, `.crossovers` and
-    `.cells` have the figures. For other arguments see `race`.
-    """
-    return SweepResult(*answer("sweep", make_ask(what, lanes, "sweep", **given), progress=progress))
 
 
 @with_options("profile")

@@ -13,28 +13,19 @@ from typing import Any, Literal, overload
 from laptime import api, showing
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.notebook import WIDTH_OFF_TERMINAL, Shown, as_block, write_report
+from laptime.model.answers import InferAnswer, TrainingAnswer, watch_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
-from laptime.model.questions import (
-    InferAnswer,
-    ScaleAnswer,
-    SweepAnswer,
-    TrainingAnswer,
-    TuneAnswer,
-    WhyAnswer,
-    watch_of,
-)
 from laptime.model.record import Comparison, Estimate, InferFactor, InferLane, LaneResult, Parity, Record
 from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.questions.compare.call import CompareResult
 from laptime.questions.doctor.nouns import Checkup, Problem
 from laptime.questions.doctor.run import Limits
-from laptime.questions.scale.nouns import ScaleCurve, Scaling
-from laptime.questions.sweep.nouns import Crossover, Sweep, SweepCell, SweepCurve
-from laptime.questions.tune.nouns import TunedLane, Tuning
-from laptime.questions.why.nouns import Remedy, Why
+from laptime.questions.scale.nouns import ScaleAnswer, ScaleCurve, Scaling
+from laptime.questions.tune.nouns import TuneAnswer, TunedLane, Tuning
+from laptime.questions.why.nouns import Remedy, Why, WhyAnswer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -212,37 +203,6 @@ class TuneResult(Result):
         if not isinstance(answer, TuneAnswer) or answer.tuning is None:
             raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.tune again.")
         return answer.tuning
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SweepResult(Result):
-    """Lanes over a range of batches, threads or workers."""
-
-    @property
-    def verdict(self) -> str:
-        """Where one lane overtakes another, or which is the fastest where."""
-        return self._sweep.says
-
-    @property
-    def cells(self) -> tuple[SweepCell, ...]:
-        """Each lane at each value: its step, its rate, its memory, or why there is none."""
-        return self._sweep.cells
-
-    @property
-    def curves(self) -> tuple[SweepCurve, ...]:
-        """Each lane's best value, knee, largest batch, and what an empty step takes."""
-        return self._sweep.curves
-
-    @property
-    def crossovers(self) -> tuple[Crossover, ...]:
-        return self._sweep.crossovers
-
-    @property
-    def _sweep(self) -> Sweep:
-        answer = self.record.answer
-        if not isinstance(answer, SweepAnswer) or answer.sweep is None:
-            raise RecordError(f"there is no verdict: the sweep is {self.status}", "Call laptime.sweep again.")
-        return answer.sweep
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.ask import LABEL, Ask, FullAsk
+from laptime.model.ask import LABEL, Ask
 from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework
 from laptime.model.installation import install_command
 from laptime.model.machine import Device, Framework, Machine
@@ -52,8 +52,6 @@ from laptime.planner.refusals import (
     refuse_training,
 )
 from laptime.planner.settings import SETTINGS
-from laptime.questions.scale.nouns import ScaleAsk
-from laptime.questions.tune.nouns import TuneAsk
 
 LONGEST_LABEL = 100
 SEES_NONE = {
@@ -83,7 +81,7 @@ def check_ask(ask: Ask) -> None:
     check_sensors(ask)
 
 
-def check_ranges(asked: Ask | FullAsk | ScaleAsk | TuneAsk) -> None:
+def check_ranges(asked: object) -> None:
     """Refuse figures of an ask, or of a part of it, that are out of range; the UsageError names the option."""
     if (refusal := find_out_of_range(asked)) is not None:
         raise UsageError(*refusal)

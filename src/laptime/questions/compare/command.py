@@ -12,7 +12,8 @@ from laptime.cli.output import emit_page, page_view
 from laptime.cli.printing import emit, emit_json
 from laptime.cli.questions import QUESTION_OF
 from laptime.errors import UsageError
-from laptime.model.options import SHARE, THRESHOLD_HELP
+from laptime.model.option_kinds import SHARE
+from laptime.model.options import THRESHOLD_HELP
 from laptime.model.questions import QUESTIONS
 from laptime.questions.compare.nouns import Compared
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.answers import inference_of
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
-from laptime.model.questions import inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap

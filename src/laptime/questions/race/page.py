@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
 from laptime.figures.steps import step_figures
+from laptime.model.answers import RaceAnswer
 from laptime.model.figure import (
     Axis,
     Bar,
@@ -30,7 +31,6 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, parts_of
 from laptime.model.quantities import percent
-from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, Estimate, HeatResult, InferFactor, LaneResult, Record
 from laptime.model.sample import ProofRun
 from laptime.model.workload import PublishedResult

@@ -11,7 +11,8 @@ from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import DATA_PARALLEL, SHARDED, SPLIT, Lane
 from laptime.planner.groups import is_group, rooms_of
 from laptime.planner.plan import check_ranges
-from laptime.questions.scale.nouns import MODES, Mode, Role, ScaleAsk, ScaleLane
+from laptime.questions.scale.nouns import Role, ScaleLane
+from laptime.questions.scale.options import MODES, Mode, ScaleAsk
 
 OF_GROUPS = ("parallel", "scaling", "sync")
 HOW_TO_SHARE = (DATA_PARALLEL, SHARDED, SPLIT)

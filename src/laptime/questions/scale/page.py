@@ -10,7 +10,6 @@ from laptime.figures.steps import step_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent, taken, times
-from laptime.model.questions import ScaleAnswer
 from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
@@ -27,6 +26,7 @@ from laptime.questions.scale.nouns import (
     LostTo,
     Projection,
     RankRow,
+    ScaleAnswer,
     ScaleCurve,
     ScalePoint,
     Scaling,

@@ -19,7 +19,6 @@ from laptime.questions.scale.nouns import (
     LostPart,
     LostTime,
     LostTo,
-    Mode,
     ProfiledExchange,
     Projection,
     RankRow,
@@ -30,6 +29,7 @@ from laptime.questions.scale.nouns import (
     Scaling,
     Straggler,
 )
+from laptime.questions.scale.options import Mode
 from laptime.questions.scale.words import WORTH_NAMING
 from laptime.stats import log_mean_interval, mean_interval, median
 

@@ -9,17 +9,17 @@ from laptime.figures.readings import fact_figures
 from laptime.model.figure import Axis, Curve, Figure, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief, taken
-from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
+from laptime.pages.listing import of_race
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.words import number, place_words, short_name, size, step
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
 from laptime.questions.race.page import proof_figures
 from laptime.questions.scale.nouns import Bounded
-from laptime.questions.sweep.nouns import WIDTH, Sweep, SweepCell, SweepCurve
+from laptime.questions.sweep.nouns import WIDTH, Sweep, SweepAnswer, SweepCell, SweepCurve
 
 BAR = 16
 Row = tuple[str, list[SweepCell | None]]
@@ -224,3 +224,11 @@ def _curves(sweep: Sweep, items: str, what: str) -> list[Figure]:
     up = Axis(f"{items} a second" if what == "rate" else "ms a step", is_log=True)
     title = f"{'Rate' if what == 'rate' else 'Step'} over {sweep.axes[0].name}"
     return [Figure(title, Plane(across, up, tuple(curves)), "")] if curves else []
+
+
+def summary(record: Record) -> list[str]:
+    """Return the result in a few words, for a list."""
+    answer = record.answer
+    if not isinstance(answer, SweepAnswer) or answer.sweep is None:
+        return of_race(record)
+    return [f"{len(answer.sweep.cells)} cells", answer.sweep.says.partition(". ")[0].removesuffix(".")]

@@ -21,7 +21,6 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import Dnf, Lane
 from laptime.model.quantities import brief
-from laptime.model.questions import SweepAnswer
 from laptime.model.record import LaneResult
 from laptime.model.symptoms import find_refusal
 from laptime.planner.groups import HEATS_USUAL, refuse_group_for, shortest_pace
@@ -34,7 +33,8 @@ from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.scale.nouns import Bounded
 from laptime.questions.subject import find_subject, find_widths
 from laptime.questions.sweep.cells import At, between, grid, lane_at, pairs_of, read_axes
-from laptime.questions.sweep.nouns import WIDTH, Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve
+from laptime.questions.sweep.nouns import WIDTH, Crossover, Sweep, SweepAnswer, SweepAxis, SweepCell, SweepCurve
+from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.sweep.reduce import ALPHA, ONE_ROUND, find_crossovers, find_empty_step, find_knee, point_of
 from laptime.questions.tune.lanes import PlanLane
 from laptime.run.turns import Prestarter

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Literal
 
 from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.answers import TrainingAnswer, training_of
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
-from laptime.model.questions import TrainingAnswer, training_of
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all

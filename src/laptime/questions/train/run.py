@@ -10,13 +10,13 @@ from laptime.analysis.heats import most_memory
 from laptime.analysis.usage import training_usage
 from laptime.diagnosis.findings import find_slow_trainings, judge_trainings
 from laptime.errors import UsageError
-from laptime.model.ask import Ask, DataSource, FullAsk
+from laptime.model.answers import TrainingAnswer
+from laptime.model.ask import Ask, DataSource
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import Dnf, ProcessStatus
 from laptime.model.protocol import Consent, FullOrder, FullPlan, FullRun, Moment, Protocol
-from laptime.model.questions import TrainingAnswer
 from laptime.model.record import LaneResult, Record, digest_source, find_differing
 from laptime.model.workload import Workload
 from laptime.planner.plan import check_question, check_ranges
@@ -25,6 +25,7 @@ from laptime.questions.asking import Prepared, prepare
 from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
 from laptime.questions.proving import Proof, order_heat
 from laptime.questions.subject import find_subject
+from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, find_factor, find_reached, summarise_full_lane
 from laptime.run.answers import TrainingRunner
 from laptime.run.instruments import SensorSelection

@@ -13,7 +13,8 @@ from laptime.model.workload import Adam, Sgd, Workload
 from laptime.planner.lanes import parse_lane
 from laptime.planner.refusals import LaneFacts, Setting, SubjectFacts
 from laptime.planner.settings import SETTINGS
-from laptime.questions.tune.nouns import AIMS, ALL, ALLOWED, Changes, TuneAsk
+from laptime.questions.tune.nouns import ALL, ALLOWED, Changes
+from laptime.questions.tune.options import AIMS, TuneAsk
 
 Words = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""

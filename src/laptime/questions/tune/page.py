@@ -10,7 +10,6 @@ from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.figure import Bar, Bars, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import times
-from laptime.model.questions import TuneAnswer
 from laptime.model.record import Parity, Record
 from laptime.pages import footnotes
 from laptime.pages.footnotes import finding_words
@@ -21,7 +20,8 @@ from laptime.pages.words import duration, factor, four_places, joined, place_wor
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
 from laptime.questions.race.page import lane_bars, proof_figures
-from laptime.questions.tune.nouns import Aim, Learned, SettingWorth, TunedLane, Tuning
+from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.options import Aim
 from laptime.questions.why.nouns import Factor
 
 BAR, NARROW_BAR = 20, 10

@@ -12,14 +12,14 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.quantities import times
-from laptime.model.questions import TuneAnswer
 from laptime.model.record import LaneResult, Record, RecordRow
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import BATCH, RATE, Words, change_of
-from laptime.questions.tune.nouns import Aim, AtBest, SettingWorth, Standing, TunedLane, Tuning
+from laptime.questions.tune.nouns import AtBest, SettingWorth, Standing, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.options import Aim
 from laptime.questions.tune.reduce import Gain, Rating
 from laptime.questions.tune.search import ALPHA, Objective, Search
 from laptime.questions.why.causes import list_experiments

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.answers import watch_of
 from laptime.model.figure import Axis, Band, Bar, Bars, Curve, Figure, Glance, GlanceFact, Part, Plane, Stack, folded
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent
-from laptime.model.questions import watch_of
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
 from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
 from laptime.pages import footnotes

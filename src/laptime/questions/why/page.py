@@ -25,7 +25,6 @@ from laptime.model.figure import (
 )
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent
-from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
@@ -35,7 +34,18 @@ from laptime.questions.forecast.page import card_sentence
 from laptime.questions.race import page as race
 from laptime.questions.race.page import figures as race_figures
 from laptime.questions.race.page import lane_bars
-from laptime.questions.why.nouns import INPUT, ONLY_A_LANE, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
+from laptime.questions.why.nouns import (
+    INPUT,
+    ONLY_A_LANE,
+    Ceiling,
+    Factor,
+    PartOf,
+    Remedy,
+    Standing,
+    StepPart,
+    Why,
+    WhyAnswer,
+)
 from laptime.visible import cells_wide
 
 STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")

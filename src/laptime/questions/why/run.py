@@ -22,7 +22,6 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.process import NO_TRAINING, READY
-from laptime.model.questions import WhyAnswer
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.sample import Reference
 from laptime.model.symptoms import NO_INPUT
@@ -39,7 +38,7 @@ from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
-from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial
+from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial, WhyAnswer
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
