@@ -75,7 +75,7 @@ class WhyFacts:
 
     def throttled_share(self) -> float | None:
         """Return the share of the time for which a quota held this container back."""
-        share = self.readings().growth_per_s("host", "cgroup_throttled_s")
+        share = self.readings().growth_per_s("host", "held back")
         if share is not None:
             return min(share, 1.0)
         noises = [(each.noise, each.end_ns - each.start_ns) for heat in self.lane.heats for each in heat.windows]
