@@ -70,8 +70,32 @@ PARTS = {
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
     "checkup": "diagnosis",
-    "page": "figures", "others_page": "pages", "command": "cli", "call": "library",
+    "page": "figures", "command": "cli", "call": "library",
 }  # fmt: skip
+# What a question takes from the folder of another, and why it is no shared part.
+OF_ANOTHER_QUESTION = {
+    ("compare", "infer.reduce"): "an answer's times are compared as inference has them",
+    ("compare", "train.reduce"): "laps are compared as a training has them",
+    ("forecast", "compare.run"): "it reads records that others wrote, and refuses them in the same words",
+    ("race", "compare.command"): "race --against and --fail-above print a comparison",
+    ("race", "compare.nouns"): "the same",
+    ("race", "doctor.checkup"): "each answer names a card that is there and was not used, as the doctor does",
+    ("race", "doctor.nouns"): "the same",
+    ("race", "forecast.page"): "a race without a card says what cards would bring",
+    ("race", "profile.page"): "race --profile",
+    ("race", "profile.run"): "race --profile",
+    ("scale", "race.run"): "its heats run as those of a race, until all ratios are known",
+    ("sweep", "doctor.checkup"): "each answer names a card that is there and was not used",
+    ("tune", "doctor.checkup"): "the same",
+    ("tune", "train.options"): "tune --laps trains the lane and its winner whole",
+    ("tune", "train.reduce"): "tune --laps",
+    ("tune", "train.run"): "tune --laps",
+    ("tune", "why.causes"): "the search tries first what limits the lane",
+    ("tune", "why.experiments"): "the same",
+    ("tune", "why.nouns"): "the same",
+    ("why", "doctor.checkup"): "each answer names a card that is there and was not used",
+    ("why", "forecast.page"): "without a card it says what cards would bring",
+}
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {
     "backends/fake_script.py": {"print", "os._exit"},
@@ -121,6 +145,18 @@ def check_siblings(root: Path) -> list[str]:
         and each.what.startswith(f"{root.name}.sensors.")
         and each.what.split(".")[2] not in {*NO_SENSORS, each.place.split("/")[1].removesuffix(".py")}
     ]
+
+
+def borrowed_by_questions(root: Path) -> set[tuple[str, str]]:
+    """Return each pair of a question and what it imports from the folder of another."""
+    shared = {path.stem for path in (root / "questions").glob("*.py")}
+    return {
+        (asking, ".".join(inside))
+        for each in list_imports(root)
+        if each.place.startswith("questions/") and each.what.startswith(f"{root.name}.questions.")
+        for asking, inside in [(each.place.split("/")[1], each.what.split(".")[2:4])]
+        if asking.removesuffix(".py") not in shared and inside[0] not in {asking, *shared}
+    }
 
 
 def check_cycles(root: Path) -> list[str]:
@@ -253,6 +289,18 @@ def test_frameworks_live_in_their_rooms_only():
 def test_sensors_do_not_know_each_other():
     """A sensor imports no other sensor."""
     assert check_siblings(HOUSE) == []
+
+
+def test_what_questions_take_from_each_other_is_named():
+    """What two questions share has no question's name; and no shared room shows a record with a question's page."""
+    assert borrowed_by_questions(HOUSE) == set(OF_ANOTHER_QUESTION)
+    pages = [
+        f"{each.place}:{each.line}: {each.what}"
+        for each in list_imports(HOUSE)
+        if room_of(each.place) in {"pages", "figures", "drawing"} and not each.place.startswith("questions/")
+        if each.what.startswith("laptime.questions.") and each.what.endswith("page")
+    ]
+    assert pages == []
 
 
 def test_no_modules_import_each_other_in_a_ring():

@@ -24,7 +24,7 @@ from laptime.model.installation import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, InferPlan, Moment
-from laptime.model.questions import find_question
+from laptime.model.questions import find_page, find_question
 from laptime.model.record import FileCheck, Imported, Record, RecordRow
 from laptime.pages import listing, workloads
 from laptime.pages.footnotes import distrust
@@ -71,7 +71,7 @@ def in_words(show: Callable[Parameters, Shown]) -> Callable[Parameters, Shown]:
 @in_words
 def as_text(record: Record, view: View) -> str:
     """Return a record's page."""
-    page: str = find_question(record.question).part("render")(record, view)
+    page: str = find_page(record.question, is_concluded=record.answer.is_concluded).part("render")(record, view)
     return page.rstrip("\n")
 
 
@@ -89,8 +89,9 @@ def training_page(record: Record, view: View) -> str:
 def report_of(record: Record) -> Report:
     """Return all that a report shows of a record. A question without figures of its own shows its page."""
     question, view = find_question(record.question), View(100)
-    page = question.part("parts")(record, view) if question.parts else PageParts((), (), (), "")
-    figures = question.part("figures")(record) if question.figures else []
+    shown_as = find_page(record.question, is_concluded=record.answer.is_concluded)
+    page = shown_as.part("parts")(record, view) if shown_as.parts else PageParts((), (), (), "")
+    figures = shown_as.part("figures")(record) if shown_as.figures else []
     doubts = [each.text for each in distrust(record)]
     return Report(
         id=record.id,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import laptime
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate
-from laptime.questions.why.nouns import Factor
 
 ALONE = Missing("one pair")
 # A leaf of floats, an axis, what is drawn, and the public class of the library, which is documented as it is.

@@ -7,11 +7,11 @@ from dataclasses import replace
 import records
 
 from laptime.model.ask import Ask
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.process import Collectives, Exchange, RankReport
 from laptime.model.record import Record
 from laptime.questions.scale.nouns import (
-    Bounded,
     HeldOut,
     LinkCost,
     LostPart,

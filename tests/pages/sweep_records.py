@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import records
 
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.record import Record
-from laptime.questions.scale.nouns import Bounded
 from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAnswer, SweepAxis, SweepCell, SweepCurve
 from laptime.questions.sweep.options import SweepAsk
 

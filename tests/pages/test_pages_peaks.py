@@ -10,7 +10,8 @@ from shown import in_details
 
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
-from laptime.questions.doctor.page import peak_lines, rate, rates
+from laptime.pages.words import rates
+from laptime.questions.doctor.page import peak_lines, rate
 from laptime.questions.profile.page import limit_lines
 from laptime.questions.race import page as race
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import records
 
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.record import Record
 from laptime.questions.tune.nouns import AtBest, Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import TuneAsk
-from laptime.questions.why.nouns import Factor
 
 SETTINGS = (
     SettingWorth("malloc=keep", "", Factor(1.5, 1.45, 1.56), in_winner=True),

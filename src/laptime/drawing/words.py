@@ -10,7 +10,7 @@ from laptime.drawing.rows import longest_of
 from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Plane, Report, Stack, Table, Turns
 from laptime.pages.layout import clean, wrap
 from laptime.pages.page import sparkline
-from laptime.questions.compare.page import plain
+from laptime.pages.words import plain
 from laptime.visible import as_cell, cells_wide, visible
 
 BAR, PLAIN_BAR = "█", "#"

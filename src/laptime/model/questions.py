@@ -270,6 +270,11 @@ def find_question(name: str) -> Question:
     raise LookupError(f"no question '{name}'; known: {', '.join(each.name for each in QUESTIONS)}")
 
 
+def find_page(question: str, *, is_concluded: bool) -> Question:
+    """Return the row whose page and figures show a record: heats without a conclusion are shown as a race."""
+    return find_question(question if is_concluded else "race")
+
+
 def public_names() -> dict[str, str]:
     """Return where each name is that the questions have in `import laptime`: functions, results and asks."""
     places = [place for row in QUESTIONS for place in (row.call, row.result, row.ask) if place]

@@ -296,6 +296,11 @@ class Answer:
         """Why the answer itself concludes nothing; None where it does."""
         return None
 
+    @property
+    def is_concluded(self) -> bool:
+        """Whether its own page can show it; else its heats are shown as those of a race."""
+        return True
+
     def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
         """Return the lanes that were asked for: they have to finish, and others may fail."""
         return lanes

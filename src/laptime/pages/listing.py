@@ -17,8 +17,8 @@ from laptime.model.record import Comparison, Estimate, FileCheck, Imported, Infe
 from laptime.model.script import TrainingLoop
 from laptime.model.workload import Workload
 from laptime.pages.layout import Column, Item, table_or_sentences, wrap
+from laptime.pages.other_trainings import most_telling, names_of_trainings
 from laptime.pages.words import about, duration, lap, short_name, size, step, subject_words
-from laptime.questions.race.others_page import most_telling, names_of_trainings
 from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.why.nouns import Why, WhyAnswer

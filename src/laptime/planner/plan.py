@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from itertools import zip_longest
 from typing import Any
@@ -54,6 +54,7 @@ from laptime.planner.refusals import (
 from laptime.planner.settings import SETTINGS
 
 LONGEST_LABEL = 100
+PlanLane = Callable[[Lane], PlannedLane]
 SEES_NONE = {
     "cuda": "no NVIDIA or AMD card",
     "mps": "no GPU of an Apple computer",

@@ -15,13 +15,13 @@ import msgspec
 
 from laptime.errors import RecordError
 from laptime.model.installation import upgrade_command
+from laptime.model.interval import Factor
 from laptime.model.profile import Operator, Profile
 from laptime.model.protocol import LapFactor, LapResult
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFactor, Record
 from laptime.model.sample import Window
 from laptime.questions.scale.nouns import LinkCost
-from laptime.questions.why.nouns import Factor
 from laptime.visible import encodable
 
 # Upgrades of older records to the current schema: one function per schema, on plain JSON.

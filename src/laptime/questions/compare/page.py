@@ -19,6 +19,7 @@ from laptime.pages.words import (
     joined,
     number,
     over,
+    plain,
     ratio_cell,
     short_name,
     spread,
@@ -200,12 +201,6 @@ def _row(lane: LaneChange, found: Compared) -> str:
 def code(text: str) -> str:
     """Return a name as code, which Markdown neither formats nor links."""
     return "`" + clean(text).replace("`", "'").replace("|", "\\|") + "`"
-
-
-def plain(text: str) -> str:
-    """Return a sentence whose signs mean nothing to Markdown: no tag, link, mention, or cell."""
-    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]|#<>~" else sign for sign in clean(text))
-    return escaped.replace("@", "`@`")
 
 
 # The page of a history: the newest figure, a line of all figures, and a row a record, the newest first.

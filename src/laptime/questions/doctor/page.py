@@ -12,12 +12,15 @@ from laptime.model.machine import Card, Device, Framework, Machine, Use, match_c
 from laptime.model.missing import Missing
 from laptime.pages.layout import Cell, Column, clean, lay_out, painted, table_or_sentences, wrap, wrap_all
 from laptime.pages.words import (
+    BYTES,
+    FLOPS,
     chip_words,
     joined,
     machine_words,
     memory_words,
     number,
     processor_words,
+    rates,
     size,
     whole_size,
 )
@@ -89,7 +92,6 @@ Facts = dict[str, object]
 UNUSED = "no framework here uses it"
 DRAWS = "it only brings a picture to a screen"
 SMALL_BYTES = 1e9  # a loader's workers hand whole batches through shared memory
-PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 HINT = "What each can do at most: laptime devices --measure"
 NO_FRAMEWORK = "No framework is installed"
 
@@ -263,7 +265,6 @@ def _around(machine: Machine) -> list[Fact]:
     return [(name, says) for name, says in told if says]
 
 
-FLOPS, BYTES = "FLOP/s", "B/s"
 FrameworkDevice = tuple[Framework, "Device | None"]
 Limits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
 
@@ -289,12 +290,6 @@ def peak_lines(limits: Limits, width: int) -> list[str]:
 def rate(value: float, unit: str) -> str:
     """Return a rate with the prefix that fits: `235 GFLOP/s`."""
     return rates((value,), unit)
-
-
-def rates(values: Sequence[float], unit: str) -> str:
-    """Return rates with the prefix that fits the last: `96 of 235 GFLOP/s`."""
-    size, prefix = next((each for each in PREFIXES if float(f"{values[-1]:.3g}") >= each[0]), PREFIXES[-1])
-    return f"{' of '.join(number(value / size) for value in values)} {prefix}{unit}"
 
 
 def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:

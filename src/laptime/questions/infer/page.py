@@ -11,6 +11,7 @@ from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceF
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
+from laptime.pages.lanes import ends_words, spoken_name
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
 from laptime.pages.page import (
     NARROWEST,
@@ -40,7 +41,6 @@ from laptime.pages.words import (
     step,
     tiny,
 )
-from laptime.questions.race.page import ends_words, spoken_name
 
 HOW = (
     "inference: one call goes from inputs in the host's memory to answers in the host's memory, in evaluation mode, "

@@ -16,8 +16,20 @@ from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
 from laptime.pages.page import NARROWEST, PageParts, Said, View, header, rendered
-from laptime.pages.words import duration, factor, joined, number, over, place_words, short_name, size, step
-from laptime.questions.doctor.page import BYTES, FLOPS, rates
+from laptime.pages.words import (
+    BYTES,
+    FLOPS,
+    duration,
+    factor,
+    joined,
+    number,
+    over,
+    place_words,
+    rates,
+    short_name,
+    size,
+    step,
+)
 from laptime.visible import cells_wide
 
 TOP_BELOW_A_RACE = 5

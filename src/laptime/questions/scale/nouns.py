@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from laptime.model.interval import IntervalFigure
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, Comparison
 from laptime.questions.scale.options import Mode
@@ -27,15 +27,6 @@ class ScaleLane:
     role: Role
     devices: int
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded(IntervalFigure):
-    """A figure, and how far the true value may be from it; missing where one round alone was run."""
-
-    value: float
-    low: float | Missing
-    high: float | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +183,7 @@ class ScaleAnswer(Answer):
     comparisons: tuple[Comparison, ...] = ()
     scaling: Scaling | None = None
     alone: tuple[str, ...] = ()
+
+    @property
+    def is_concluded(self) -> bool:
+        return self.scaling is not None and bool(self.scaling.curves)

@@ -9,11 +9,11 @@ from math import isfinite, log2
 from typing import Any
 
 from laptime.analysis.heats import bounds, steady_windows, step_ratio
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.process import Exchange
 from laptime.model.record import Comparison, HeatResult, LaneResult
 from laptime.questions.scale.nouns import (
-    Bounded,
     HeldOut,
     LinkCost,
     LostPart,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, LaneResult
-from laptime.questions.scale.nouns import Bounded
 
 WIDTH = "width"
 AXES = ("batch", "threads", "workers", "items", "lr", WIDTH)
@@ -88,6 +88,10 @@ class SweepAnswer(Answer):
 
     sweep: Sweep | None = None
     alone: tuple[str, ...] = ()
+
+    @property
+    def is_concluded(self) -> bool:
+        return self.sweep is not None and bool(self.sweep.axes)
 
     def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
         """Leave out lanes that had no room in memory, and those that halved batches in search of the largest."""

@@ -16,6 +16,7 @@ from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.findings import find_unreliable
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.interval import Bounded
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
@@ -25,18 +26,16 @@ from laptime.model.record import LaneResult
 from laptime.model.symptoms import find_refusal
 from laptime.planner.groups import HEATS_USUAL, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
-from laptime.planner.plan import pace_of, plan_lane, with_training
+from laptime.planner.plan import PlanLane, pace_of, plan_lane, with_training
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
-from laptime.questions.scale.nouns import Bounded
 from laptime.questions.subject import find_subject, find_widths
 from laptime.questions.sweep.cells import At, between, grid, lane_at, pairs_of, read_axes
 from laptime.questions.sweep.nouns import WIDTH, Crossover, Sweep, SweepAnswer, SweepAxis, SweepCell, SweepCurve
 from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.sweep.reduce import ALPHA, ONE_ROUND, find_crossovers, find_empty_step, find_knee, point_of
-from laptime.questions.tune.lanes import PlanLane
 from laptime.run.turns import Prestarter
 
 HEATS_VARY = 1.1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from laptime.figures.lanes import proof_figures
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.answers import TrainingAnswer, training_of
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
@@ -13,6 +14,7 @@ from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
+from laptime.pages.lanes import proof_lines, proof_sentence, published_line, spoken_name
 from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
 from laptime.pages.page import (
     NARROWEST,
@@ -44,7 +46,6 @@ from laptime.pages.words import (
     step,
     training_lap,
 )
-from laptime.questions.race.page import proof_figures, proof_lines, proof_sentence, published_line, spoken_name
 from laptime.visible import cells_wide
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, Comparison, LaneResult
-from laptime.questions.why.nouns import Factor
 
 Allowed = Literal["precision", "batch", "learning"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
@@ -100,6 +100,10 @@ class TuneAnswer(Answer):
     comparisons: tuple[Comparison, ...] = ()
     tuning: Tuning | None = None
     alone: tuple[str, ...] = ()
+
+    @property
+    def is_concluded(self) -> bool:
+        return self.tuning is not None and bool(self.tuning.lanes)
 
     def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
         """Leave out what the search tried: it may fail."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards, look_at_machine
 from laptime.model.ask import Ask
+from laptime.model.interval import Factor
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, Lane
@@ -24,7 +25,7 @@ from laptime.questions.tune.reduce import Gain, Rating
 from laptime.questions.tune.search import ALPHA, Objective, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
-from laptime.questions.why.nouns import ONLY_A_LANE, Factor
+from laptime.questions.why.nouns import ONLY_A_LANE
 from laptime.stats import t_quantile
 
 NO_ROOM = "the budget had no room for it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from laptime.model.interval import IntervalFigure
+from laptime.model.interval import Factor, IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, Comparison, LaneResult, Record
 
@@ -36,15 +36,6 @@ class Experiment:
     is_remedy: bool = True
     absent: Missing | None = None
     did: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Factor(IntervalFigure):
-    """A factor on the items per second of the lane in question; `low` and `high` bound it."""
-
-    ratio: float
-    low: float | Missing
-    high: float | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +133,10 @@ class WhyAnswer(Answer):
     comparisons: tuple[Comparison, ...] = ()
     why: Why | None = None
     alone: tuple[str, ...] = ()
+
+    @property
+    def is_concluded(self) -> bool:
+        return self.why is not None
 
     @property
     def doubt(self) -> str | None:

@@ -18,6 +18,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
+from laptime.model.interval import Factor
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
@@ -38,7 +39,7 @@ from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
-from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial, WhyAnswer
+from laptime.questions.why.nouns import STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one

@@ -19,6 +19,7 @@ from laptime.diagnosis.lane_readings import (
     slow_starts,
     steps_ns,
 )
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import cores, count, few, percent, taken, times
 from laptime.model.sample import HEAT_BITS, POWER_BITS, Meaning, Window
@@ -35,7 +36,7 @@ from laptime.questions.why.facts import (
     part_share,
     stage_share,
 )
-from laptime.questions.why.nouns import INPUT, Factor, Verdict
+from laptime.questions.why.nouns import INPUT, Verdict
 
 # The words of these causes in records.
 MEASURING_ERROR = "measuring error"
