@@ -96,6 +96,19 @@ OF_ANOTHER_QUESTION = {
     ("why", "doctor.checkup"): "each answer names a card that is there and was not used",
     ("why", "forecast.page"): "without a card it says what cards would bring",
 }
+# Public functions of one name in several modules. What is not listed has one home; a name that got one leaves the list.
+SAME_BEHIND_A_WALL = """
+    as_csv as_json count count_items count_laps count_step decode describe device_memory drop_all find_device
+    find_devices find_redrawn is_ours items_of judge_answers list_activities list_cards make_run open_room part path_of
+    place_batches read_hello sensors_of serve stand_by switch take_census take_late_step warm_up
+"""  # the same of other things, in processes or rooms that may not import each other
+OTHER_THINGS = """
+    between choose count_kept count_words cut environment_of final_score labels_of later_laps lay_out name_of place_of
+    plain_name rates_of read_batches share_of step_words text times_words whole words_of
+"""
+DOORS = {"api", "showing", "forecasts", "library", "cli", "__main__", "__init__"}  # the same thing, at another door
+OF_EACH_QUESTION = {"render", "page_parts", "figures", "glance_of", "live_lines", "summary"}  # its row names them
+OF_EACH_PROGRAM = {"main"}
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {
     "backends/fake_script.py": {"print", "os._exit"},
@@ -157,6 +170,24 @@ def borrowed_by_questions(root: Path) -> set[tuple[str, str]]:
         for asking, inside in [(each.place.split("/")[1], each.what.split(".")[2:4])]
         if asking.removesuffix(".py") not in shared and inside[0] not in {asking, *shared}
     }
+
+
+def functions_named_twice(root: Path) -> dict[str, set[str]]:
+    """Return the public functions that several modules have, with the rooms of these."""
+    places: dict[str, set[str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root).as_posix()
+        if room_of(place) in DOORS:
+            continue
+        for name in re.findall(r"^(?:async )?def ([a-z]\w*)\(", path.read_text(encoding="utf-8"), re.MULTILINE):
+            if name not in OF_EACH_PROGRAM and not (place.endswith("page.py") and name in OF_EACH_QUESTION):
+                places.setdefault(name, set()).add(_framework_or(place))
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def _framework_or(place: str) -> str:
+    """Return `backends/` for a framework's room: all of them have the functions of one protocol."""
+    return "backends/" if place.startswith("backends/") and place.count("/") > 1 else place
 
 
 def check_cycles(root: Path) -> list[str]:
@@ -320,6 +351,19 @@ def test_a_name_means_one_thing():
         for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
             places.setdefault(name, []).append(path.relative_to(HOUSE).as_posix())
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_a_public_function_has_one_home():
+    """Or it is named above; and no file takes two of one name, for a reader to tell apart."""
+    twice = functions_named_twice(HOUSE)
+    assert set(twice) == {*SAME_BEHIND_A_WALL.split(), *OTHER_THINGS.split()}
+    taken: dict[tuple[str, str], set[str]] = {}
+    for place, tree in _trees(HOUSE, lambda text: any(name in text for name in twice)):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    taken.setdefault((place, each.name), set()).add(node.module or "")
+    assert [place for (place, name), found in taken.items() if name in twice and len(found) > 1] == []
 
 
 def test_every_part_that_a_question_names_is_there():

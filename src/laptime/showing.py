@@ -35,7 +35,7 @@ from laptime.questions.compare import page as compare_page
 from laptime.questions.compare.nouns import Compared, History
 from laptime.questions.compare.page import LINES_MOST, render_history
 from laptime.questions.doctor.nouns import Checkup
-from laptime.questions.doctor.page import card_of, hardware_rows, peak_lines, render_checkup, render_devices
+from laptime.questions.doctor.page import card_behind, hardware_rows, peak_lines, render_checkup, render_devices
 from laptime.questions.doctor.run import Limits
 from laptime.questions.train import page as full_page
 from laptime.questions.train import page as laps
@@ -228,7 +228,7 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
         version = {"framework": each.name, "version": each.version, "notes": each.notes}
         if each.problem:
             rows.append({**version, "name": each.name, "kind": "framework", "usable": False, "reason": each.problem})
-        rows += [{**version, **asdict(device), "card": card_of(device, machine)} for device in each.devices]
+        rows += [{**version, **asdict(device), "card": card_behind(device, machine)} for device in each.devices]
     return rows + hardware_rows(machine)
 
 

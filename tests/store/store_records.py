@@ -26,7 +26,7 @@ from laptime.model.record import (
     Record,
 )
 from laptime.model.sample import Noise, ProofRun, Reference, Window
-from laptime.store.schema import figures_of as sound_figures
+from laptime.store.schema import figure_fields as sound_figures
 
 ID = r"r-2[0-9]{3}-[01][0-9]-[0-3][0-9]-[0-9a-f]{4,16}"
 numbers = st.floats(allow_nan=False)

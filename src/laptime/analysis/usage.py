@@ -53,7 +53,7 @@ def summarise_usage(
     pairs = [(heat.process.timeline, span_of(heat)) for heat in timed if heat.process.timeline is not None]
     if not pairs:
         return None
-    cards = [card for each in devices if (card := card_of(each, pairs[0][0])) is not None]
+    cards = [card for each in devices if (card := watched_card(each, pairs[0][0])) is not None]
     of = " and ".join(cards) or _words(devices[0])
     energy = make_energy(of, _power(pairs, devices[0], cards), lap_s, items_per_s)
     if len(cards) < 2:
@@ -65,7 +65,7 @@ def describe_usage(
     pairs: Sequence[Pair], device: Device, cores: int, energy: Energy, warming: Sequence[Pair] = ()
 ) -> Usage:
     """Return the usage within some spans; `warming` holds longer ones, for the slope of the temperature."""
-    card = card_of(device, pairs[0][0])
+    card = watched_card(device, pairs[0][0])
     hot = card or (HOST if device.kind == "cpu" else device.name)
     usual, most = _median(pairs), _most(pairs)
     return Usage(
@@ -120,7 +120,7 @@ def _mean(values: Sequence[float | Missing]) -> float | Missing:
 
 def power_of(pairs: Sequence[Pair], device: Device) -> tuple[str, Power | Missing]:
     """Return the device whose power it is, and its mean power over all spans together."""
-    card = card_of(device, pairs[0][0])
+    card = watched_card(device, pairs[0][0])
     metered = _metered(pairs[0][0], device, [card] if card else [])
     return card or _words(device), metered if isinstance(metered, Missing) else pooled_power(pairs, metered)
 
@@ -130,7 +130,7 @@ def span_of(heat: HeatResult) -> Span:
     return Span(windows[0].start_ns / 1e9, windows[-1].end_ns / 1e9)
 
 
-def card_of(device: Device, timeline: Timeline) -> str | None:
+def watched_card(device: Device, timeline: Timeline) -> str | None:
     """Return the sensors' name of the lane's card, if one was watched."""
     if device.kind == "cpu":
         return None

@@ -10,7 +10,7 @@ from typing import Literal
 
 from laptime.analysis.heats import steady_windows, step_ms
 from laptime.analysis.readings import Point, Span, shown_growth_per_s, shown_within
-from laptime.analysis.usage import card_of, span_of
+from laptime.analysis.usage import span_of, watched_card
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import Finding, HeatResult, LaneResult
@@ -120,7 +120,7 @@ class LaneReadings:
 
 def read_lane(lane: LaneResult, machine: Machine) -> LaneReadings:
     heats = tuple(each for each in map(_timed, finished(lane)) if each is not None)
-    return LaneReadings(lane, machine, heats, card_of(lane.device, heats[0].timeline) if heats else None)
+    return LaneReadings(lane, machine, heats, watched_card(lane.device, heats[0].timeline) if heats else None)
 
 
 def first_symptoms(lane: LaneResult) -> StepSymptoms | None:

@@ -10,7 +10,7 @@ from laptime.drawing.rows import longest_of
 from laptime.model.figure import Bar, Bars, Chart, Factors, Figure, Plane, Report, Stack, Table, Turns
 from laptime.pages.layout import clean, wrap
 from laptime.pages.page import sparkline
-from laptime.pages.words import plain
+from laptime.pages.words import escape_markdown
 from laptime.visible import as_cell, cells_wide, visible
 
 BAR, PLAIN_BAR = "█", "#"
@@ -27,27 +27,27 @@ def as_markdown(reports: Sequence[Report]) -> str:
 def _markdown(report: Report) -> list[str]:
     first, *others = report.answer or (report.title,)
     lines = [
-        f"## {plain(first)}",
+        f"## {escape_markdown(first)}",
         "",
-        *(f"**{plain(each)}**\n" for each in report.distrust),
-        *(f"{plain(each)}\n" for each in (*others, *report.notes, report.done) if each),
+        *(f"**{escape_markdown(each)}**\n" for each in report.distrust),
+        *(f"{escape_markdown(each)}\n" for each in (*others, *report.notes, report.done) if each),
     ]
     for each in report.figures:
         table = rows_of(each.chart)
-        lines += [f"### {plain(each.title)}", "", *([plain(each.says), ""] if each.says else [])]
+        lines += [f"### {escape_markdown(each.title)}", "", *([escape_markdown(each.says), ""] if each.says else [])]
         lines += _markdown_table(table)
     return [
         *lines,
         f"    {' '.join(visible(report.command).split())}",
         "",
-        plain(f"Record {report.id}, {report.started}."),
+        escape_markdown(f"Record {report.id}, {report.started}."),
     ]
 
 
 def _markdown_table(table: Table) -> list[str]:
     ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
     rows = [[head.removeprefix("=").removeprefix("`") for head in table.heads], ruler, *table.rows]
-    told = [[cell if row is ruler else plain(cell) for cell in row] for row in rows]
+    told = [[cell if row is ruler else escape_markdown(cell) for cell in row] for row in rows]
     return [*(f"| {' | '.join(row)} |" for row in told), ""]
 
 

@@ -71,7 +71,7 @@ def read_share(value: object) -> float:
     return parse_share(value if isinstance(value, str) else f"{value:.12f}".rstrip("0").rstrip("."))
 
 
-def read_items(value: object) -> int:
+def read_item_count(value: object) -> int:
     if value == "all":
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -157,7 +157,7 @@ COUNT = Kind("integer", "int", _parse_count, read_count)
 NUMBER = Kind("float", "float", _parse_number, read_number, _digits, "{:g}")
 DURATION = Kind("time", "DurationLike", parse_duration, read_duration, lambda value: f"{_digits(value)}s", "{:g}s")
 SHARE = Kind("share", "ShareLike", parse_share, read_share, _digits, "{:g}")
-ITEMS = Kind("number", "Items", parse_items, read_items, write_items)
+ITEMS = Kind("number", "Items", parse_items, read_item_count, write_items)
 COUNTS = Kind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text), _read_counts,
               lambda value: ",".join(map(str, value)))  # fmt: skip
 NUMBERS = Kind("numbers", "float | Sequence[float]", lambda text: _parse_list(float, "1e-3,1e-4", text), _read_numbers,

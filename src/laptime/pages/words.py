@@ -333,7 +333,7 @@ def _joined(large: tuple[int, str], small: tuple[int, str]) -> str:
     return " ".join(words) or f"0 {small[1]}"
 
 
-def plain(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return a sentence whose signs mean nothing to Markdown: no tag, link, mention, or cell."""
     escaped = "".join(f"\\{sign}" if sign in "\\`*_[]|#<>~" else sign for sign in clean(text))
     return escaped.replace("@", "`@`")

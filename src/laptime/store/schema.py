@@ -304,7 +304,7 @@ def _part(name: str, part: Tree) -> Tree:
     """Return the schema of a class, with the limits of its figures, and numbers as the file has them."""
     if "description" in part:
         part["description"] = " ".join(part["description"].split())
-    limits = {field: above for field, above, _ in figures_of(_classes()[name])}
+    limits = {field: above for field, above, _ in figure_fields(_classes()[name])}
     for field, described in part.get("properties", {}).items():
         if field in limits:
             _limit(described, above=limits[field])
@@ -385,11 +385,11 @@ def _has_fields(kind: type) -> bool:
 
 
 def _are_figures_sound(value: Any, kind: type) -> bool:
-    for name, above, _ in figures_of(kind):
+    for name, above, _ in figure_fields(kind):
         found = getattr(value, name)
         if type(found) in NUMBERS and (found < 0 or (above and found == 0)):
             return False
-    for name in parts_of(kind):
+    for name in fields_with_parts(kind):
         part = getattr(value, name)
         if type(part) not in PLAIN and not is_sound(part):
             return False
@@ -400,7 +400,7 @@ def list_faults(value: Any, place: str = "$") -> Iterator[str]:
     """Yield a message for every such figure, with its place in the file."""
     kind: type = type(value)
     if is_dataclass(kind):
-        for name, above, expected in figures_of(kind):
+        for name, above, expected in figure_fields(kind):
             found = getattr(value, name)
             if isinstance(found, int | float) and (found < 0 or (above and found == 0)):
                 yield f"{place}.{name}: expected a number {expected}, got {found:g}"
@@ -415,7 +415,7 @@ def list_faults(value: Any, place: str = "$") -> Iterator[str]:
 
 
 @cache
-def parts_of(kind: type) -> tuple[str, ...]:
+def fields_with_parts(kind: type) -> tuple[str, ...]:
     """Return the fields of a class that may hold figures inside: not texts and single numbers, nor lists of them."""
     return tuple(name for name, hint in get_type_hints(kind).items() if _holds_parts(hint))
 
@@ -430,7 +430,7 @@ def names_of(kind: Any) -> tuple[str, ...]:
 
 
 @cache
-def figures_of(kind: type) -> tuple[tuple[str, bool, str], ...]:
+def figure_fields(kind: type) -> tuple[tuple[str, bool, str], ...]:
     """Return a class's fields of times, sizes and counts, each with whether 0 is refused and what is expected."""
     above, free = ABOVE_ZERO.get(kind, ()), MAY_BE_NEGATIVE.get(kind, ())
     checked = [name for name in names_of(kind) if name not in free and (name.endswith(UNITS) or name in OTHERS)]

@@ -115,7 +115,7 @@ def hardware_rows(machine: Machine) -> list[Facts]:
     return [{**processor, **here}, *(_card_row(card, machine) for card in machine.cards)]
 
 
-def card_of(device: Device, machine: Machine) -> Facts | Missing | None:
+def card_behind(device: Device, machine: Machine) -> Facts | Missing | None:
     """Return the card that a framework's device is, or None for a processor and for a device that is not there."""
     if device.kind == "cpu" or not (device.usable or {"uuid", "bus"} & device.details.keys()):
         return None
@@ -287,7 +287,7 @@ def peak_lines(limits: Limits, width: int) -> list[str]:
     return lines
 
 
-def rate(value: float, unit: str) -> str:
+def rate_with_prefix(value: float, unit: str) -> str:
     """Return a rate with the prefix that fits: `235 GFLOP/s`."""
     return rates((value,), unit)
 
@@ -297,7 +297,13 @@ def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:
     for limit, peak in peaks.peaks.items():
         unit = BYTES if limit == COPY else FLOPS
         what = COPY if limit == COPY else f"{limit} product"
-        yield name, what, rate(peak.best_per_s, unit), rate(peak.median_per_s, unit), f"{peak.by}, {peak.of}"
+        yield (
+            name,
+            what,
+            rate_with_prefix(peak.best_per_s, unit),
+            rate_with_prefix(peak.median_per_s, unit),
+            f"{peak.by}, {peak.of}",
+        )
         name = ""
 
 

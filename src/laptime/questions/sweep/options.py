@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from laptime.model.option_kinds import Kind, Option, is_number, parse_items, read_items, write_items
+from laptime.model.option_kinds import Kind, Option, is_number, parse_items, read_item_count, write_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def _read_axis(value: object) -> str:
 
 
 def _read_items_or_axis(value: object) -> int | str:
-    return read_items(value) if isinstance(value, int) or value == "all" else _read_axis(value)
+    return read_item_count(value) if isinstance(value, int) or value == "all" else _read_axis(value)
 
 
 def _parse_items_or_axis(text: str) -> int | str:

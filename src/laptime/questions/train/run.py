@@ -53,7 +53,7 @@ class WholeTrainings:
         job.plan = self._proof.make_ready(job.plan)
         for order in self._orders():
             self._trainings.train(order)
-            proofs = self._trainings.runs[key_of(order)].proofs
+            proofs = self._trainings.runs[training_key(order)].proofs
             self._proof.hear_appeal(job.plan, order.heat.lane, [proofs] if proofs else [])
 
     def reduce(self, status: RecordStatus) -> Outcome:
@@ -89,7 +89,7 @@ class WholeTrainings:
             self._proof.references = {record.workload.name: record.reference}
             self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
         for lost in find_lost(before, self._orders()):
-            self._trainings.again[key_of(lost.order)] = lost.note
+            self._trainings.again[training_key(lost.order)] = lost.note
             if lost.is_damaged:
                 self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
 
@@ -158,7 +158,7 @@ class TrainingRuns:
 
     def train(self, order: FullOrder) -> None:
         """Train one lane from one seed, and save the record after each lap. A training that fails is kept, too."""
-        key, job, lane = key_of(order), self._job, order.heat.lane
+        key, job, lane = training_key(order), self._job, order.heat.lane
         before = self.runs.get(key)
 
         def note(status: ProcessStatus, dnf: Dnf | None = None) -> None:
@@ -213,7 +213,7 @@ def _steps_per_lap(protocol: Protocol, batch: int | None, meant: int | None) -> 
     return max(1, round(steps * meant / batch))
 
 
-def key_of(order: FullOrder) -> Key:
+def training_key(order: FullOrder) -> Key:
     return order.heat.lane.name, order.heat.seed
 
 

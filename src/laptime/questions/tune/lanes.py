@@ -189,7 +189,7 @@ def written(words: Words) -> tuple[str, ...]:
     return tuple(SETTINGS[name].written(value) for name, value in words)
 
 
-def change_of(words: Words) -> Changes:
+def changes_besides(words: Words) -> Changes:
     """Return what a set of settings changes besides the time."""
     found: Changes = next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")
     return found

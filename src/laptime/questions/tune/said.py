@@ -18,7 +18,7 @@ from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
-from laptime.questions.tune.lanes import BATCH, RATE, Words, change_of
+from laptime.questions.tune.lanes import BATCH, RATE, Words, changes_besides
 from laptime.questions.tune.nouns import AtBest, SettingWorth, Standing, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import Aim
 from laptime.questions.tune.reduce import Gain, Rating
@@ -132,13 +132,13 @@ def _worths(
     tried = [(words, ratings[words]) for words in search.tunable.singles() if words in ratings]
     tried.sort(key=lambda pair: -pair[1].log)
     found = [
-        SettingWorth(_joined(search, words), change_of(words), _factor(rating), words[0] in best)
+        SettingWorth(_joined(search, words), changes_besides(words), _factor(rating), words[0] in best)
         for words, rating in tried
     ]
     for words in search.tunable.singles():
         if words not in ratings:
             reason = _why_not(search, words, lanes)
-            found.append(SettingWorth(_joined(search, words), change_of(words), None, words[0] in best, reason))
+            found.append(SettingWorth(_joined(search, words), changes_besides(words), None, words[0] in best, reason))
     has = search.tunable.written(best)
     refused = [
         SettingWorth(word, "", None, in_winner=word in has, reason=why) for word, why in search.tunable.refused.items()
