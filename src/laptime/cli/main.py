@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import click
@@ -283,11 +282,6 @@ class RareOption(click.Option):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         return super().get_help_record(ctx) if ctx.meta.get(ALL_OPTIONS) else None
-
-
-def rare(*names: str, **attributes: Any) -> Callable[[Any], Any]:
-    """Return a decorator that adds an option which few people need."""
-    return click.option(*names, cls=RareOption, **attributes)
 
 
 class Command(click.Command):

@@ -15,10 +15,10 @@ from laptime.model.option_kinds import read_count, read_share
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.compare.call import CompareResult, HistoryResult
+from laptime.questions.compare.nouns import POINTS_MOST
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
-POINTS_MOST = 30
 FOLLOWED = {each.command: each.name for each in QUESTIONS if each.rates}
 
 

@@ -351,7 +351,6 @@ def _shown(value: object) -> str:
 
 ROW_ALPHA = 0.01  # a history has many rows, and each may seem to change by chance
 Found = tuple[Record, LaneResult]
-OWN_PROCESS = "settings"  # differences of these kinds have the lane's name in them
 
 
 def follow_lane(found: Sequence[Found]) -> tuple[HistoryPoint, ...]:
@@ -405,8 +404,3 @@ def _marks(before: Found, after: Found) -> tuple[str, ...]:
     marks = [f"{each.what.removesuffix(f' of {before[1].name}')} {each.after}" for each in differences]
     same = after[1].parity.status
     return tuple(marks if same != "differs" else [*marks, "did other work"])
-
-
-def is_beyond_noise(change: LaneChange | None) -> bool:
-    """Whether a lane changed by more than its heats vary."""
-    return change is not None and change.verdict != "not distinguishable" and change.ends is not None

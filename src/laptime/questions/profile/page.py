@@ -15,7 +15,7 @@ from laptime.model.quantities import percent
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
-from laptime.pages.page import NARROWEST, PageParts, Said, View, header, rendered
+from laptime.pages.page import GAP, NARROWEST, PageParts, Said, View, header, rendered
 from laptime.pages.words import (
     BYTES,
     FLOPS,
@@ -38,7 +38,6 @@ LONGEST_NAME = 60
 TOP_OF_MEMORY = 5
 WORTH_A_WORD = 0.01  # share of what the operator with the most memory allocated
 LEAST_NAME = 16
-GAP = 2
 ELLIPSIS = "…"
 SCOPES = re.compile(r"(?:(?:\w+|\(anonymous namespace\))::)+")
 WORKER = re.compile(r"\b(?:\w+Functor|\w+_kernel(?:_cuda)?)\b")  # what a kernel for any operation is made for

@@ -10,12 +10,11 @@ from laptime.model.limits import Conv, DenseBlock
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.workload import Workload
+from laptime.model.workload import FLOAT_BYTES, Workload
 from laptime.questions.why.gains import Expect, Predict
 from laptime.questions.why.nouns import NO_CHANGE, Experiment
 
 MOST_WORKERS = 8  # at most, and no more than there are cores
-FLOAT_BYTES = 4
 # Words and code for a user's own training, whose batch size is not known.
 OTHER_BATCHES = (
     ("2x", 2, "a batch of 2 times the items", "batch_size=2 * ..."),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from laptime.analysis.heats import ALPHA
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.diagnosis.findings import denormals_of, find_findings
@@ -43,7 +44,6 @@ from laptime.questions.why.nouns import STAGES, Experiment, Stage, Trial, WhyAns
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
-ALPHA = 0.05
 BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers

@@ -8,7 +8,7 @@ from typing import Any
 
 from laptime.analysis.readings import name_of, points_of
 from laptime.diagnosis import findings
-from laptime.diagnosis.findings import THROTTLED_SHARE
+from laptime.diagnosis.findings import SLOW_START, THROTTLED_SHARE
 from laptime.diagnosis.lane_readings import (
     LaneReadings,
     disturbed_slowdowns,
@@ -50,7 +50,6 @@ HOST_WAITS = "host waits for values"
 LITTLE_WORK = "too little work a step"
 SEVERAL_DEVICES = "several devices"
 
-SLOW_START = 1.5
 NAIVE_STEPS = 100  # a simple timing takes this many, including the first
 NAIVE = 1.5
 WORTH = 0.05  # of a step: XProf calls an input's share moderate above this, and high above 20 %
