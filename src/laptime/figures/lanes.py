@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from laptime.model.figure import (
-    Axis,
-    Bar,
-    BarKind,
-    Bars,
-    Curve,
-    Figure,
-    Plane,
-)
+from laptime.model.figure import Axis, Bar, BarKind, Bars, Curve, Figure, Plane
 from laptime.model.process import AS_WRITTEN, NO_TRAINING
 from laptime.model.record import Estimate, LaneResult, Record
 from laptime.model.sample import ProofRun
-from laptime.pages.words import (
-    against_first,
-    failure_words,
-    lap_words,
-    published_lap,
-    short_name,
-    step_words,
-)
+from laptime.pages.words import against_first, failure_words, lap_words, published_lap, short_name, step_words
 
 NO_RESULT = "no result"
 

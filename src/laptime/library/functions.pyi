@@ -4,14 +4,18 @@
 from collections.abc import Mapping, Sequence
 
 from laptime.library.asking import DurationLike, Items, LaneNames, PathLike, ShareLike, Trainings, What
-from laptime.library.results import PlanResult, RaceResult, Result, ScaleResult, TuneResult, WatchResult, WhyResult
+from laptime.library.results import PlanResult, RaceResult, Result
 from laptime.library.saved import Recorded
 from laptime.questions.forecast.call import ForecastResult
+from laptime.questions.scale.call import ScaleResult
 from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.sweep.call import SweepResult
 from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.train.options import FullAsk
+from laptime.questions.tune.call import TuneResult
 from laptime.questions.tune.options import AimWord, TuneAsk
+from laptime.questions.watch.call import WatchResult
+from laptime.questions.why.call import WhyResult
 
 __all__ = [
     "FullAsk",

@@ -10,10 +10,7 @@ from laptime.model.record import Comparison, InferFactor, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.pages.layout import SEPARATOR, Cell, flow, wrap
 from laptime.pages.other_trainings import trainings_compared
-from laptime.pages.page import (
-    RecordColumn,
-    fit_table,
-)
+from laptime.pages.page import RecordColumn, fit_table
 from laptime.pages.words import (
     against_first,
     against_title,

@@ -44,13 +44,7 @@ from laptime.planner.lanes import (
     parse_lane,
     spread_lanes,
 )
-from laptime.planner.refusals import (
-    LaneFacts,
-    SubjectFacts,
-    refuse_framework,
-    refuse_lane_for,
-    refuse_training,
-)
+from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
 from laptime.planner.settings import SETTINGS
 
 LONGEST_LABEL = 100

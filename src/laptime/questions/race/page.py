@@ -10,17 +10,7 @@ from laptime.figures.lanes import lane_bars, proof_figures
 from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
 from laptime.figures.steps import step_figures
 from laptime.model.answers import RaceAnswer
-from laptime.model.figure import (
-    Factors,
-    Figure,
-    Glance,
-    GlanceFact,
-    ShownFactor,
-    ShownRound,
-    ShownTurn,
-    Turns,
-    folded,
-)
+from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
