@@ -21,8 +21,8 @@ class Question:
     prepare: str  # turns an ask and a machine into what can be run
     run: str  # the class that runs it: it takes a job and what was prepared, has `run()` and `reduce(status)`
     render: str  # makes the page of a record
-    live: str  # makes the lines that are redrawn while it runs
     summary: str  # the few words in a list
+    live: str = "laptime.questions.race.page:live_lines"  # makes the lines that are redrawn while it runs
     says: str = ""  # the help of its command, where that is made from it
     parts: str = ""  # returns what the page of a record says
     figures: str = ""  # what a report draws; without them a report has the page alone
@@ -74,7 +74,6 @@ QUESTIONS: list[Question] = [
         prepare="laptime.questions.race.run:prepare_race",
         run="laptime.questions.race.run:Race",
         render="laptime.questions.race.page:render",
-        live="laptime.questions.race.page:live_lines",
         summary="laptime.pages.listing:of_race",
         parts="laptime.questions.race.page:page_parts",
         figures="laptime.questions.race.page:figures",
@@ -95,7 +94,6 @@ QUESTIONS: list[Question] = [
         prepare="laptime.questions.why.run:prepare_why",
         run="laptime.questions.why.run:WhySearch",
         render="laptime.questions.why.page:render",
-        live="laptime.questions.race.page:live_lines",
         summary="laptime.pages.listing:of_why",
         parts="laptime.questions.why.page:page_parts",
         figures="laptime.questions.why.page:figures",
@@ -131,7 +129,6 @@ QUESTIONS: list[Question] = [
         prepare="laptime.questions.tune.run:prepare_tune",
         run="laptime.questions.tune.run:Tune",
         render="laptime.questions.tune.page:render",
-        live="laptime.questions.race.page:live_lines",
         summary="laptime.pages.listing:of_tune",
         parts="laptime.questions.tune.page:page_parts",
         figures="laptime.questions.tune.page:figures",
@@ -152,7 +149,6 @@ QUESTIONS: list[Question] = [
         prepare="laptime.questions.sweep.run:prepare_sweep",
         run="laptime.questions.sweep.run:SweepRace",
         render="laptime.questions.sweep.page:render",
-        live="laptime.questions.race.page:live_lines",
         summary="laptime.questions.sweep.page:summary",
         parts="laptime.questions.sweep.page:page_parts",
         figures="laptime.questions.sweep.page:figures",
@@ -173,7 +169,6 @@ QUESTIONS: list[Question] = [
         prepare="laptime.questions.scale.run:prepare_scale",
         run="laptime.questions.scale.run:ScaleRace",
         render="laptime.questions.scale.page:render",
-        live="laptime.questions.race.page:live_lines",
         summary="laptime.pages.listing:of_scale",
         parts="laptime.questions.scale.page:page_parts",
         figures="laptime.questions.scale.page:figures",
@@ -238,7 +233,6 @@ QUESTIONS: list[Question] = [
         prepare="laptime.questions.profile.run:prepare_profile",
         run="laptime.questions.profile.run:Profiles",
         render="laptime.questions.profile.page:render",
-        live="laptime.questions.race.page:live_lines",
         summary="laptime.pages.listing:of_profile",
         parts="laptime.questions.profile.page:page_parts",
         figures="laptime.questions.profile.page:figures",
