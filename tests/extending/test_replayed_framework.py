@@ -65,6 +65,7 @@ def test_it_is_in_two_places():
     }
 
 
+@pytest.mark.long
 def test_with_them_a_step_function_runs_alone():
     assert ask(KNOWN) == {
         "frameworks": [*OTHERS, "python", "fake"],

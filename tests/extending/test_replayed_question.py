@@ -68,6 +68,7 @@ def test_it_is_in_three_places():
     assert (HOUSE / "questions" / "sweep" / "run.py").is_file()
 
 
+@pytest.mark.long
 def test_with_them_every_table_has_it():
     assert ask(KNOWN) == {
         "command": [True, True, True],

@@ -100,6 +100,7 @@ def test_it_is_in_three_files():
     assert len(PLACES) == 3
 
 
+@pytest.mark.long
 def test_the_planner_tune_why_help_and_docs_know_it_by_its_row():
     assert ask(PLANNED) == {
         "has it": ["torch", "keras-tf"],
