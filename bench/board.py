@@ -23,7 +23,7 @@ from browser import is_here, open_browser
 
 from common import Figure, finish, parser_for
 from laptime.board import site
-from laptime.board.add import rows_of
+from laptime.board.add import board_rows
 from laptime.board.evidence import strip
 from laptime.board.row import BoardRow, RowDevice, encode_row
 from laptime.hardware import known_devices
@@ -48,7 +48,7 @@ return performance.now() - began;
 def simulated(count: int, machines: int, drawn: random.Random) -> Iterator[BoardRow]:
     """Yield rows of machines with a processor or a card of the table of devices, in every training."""
     data = gzip.decompress((PICTURES / "cifar-cnn-default.json.gz").read_bytes())
-    like = rows_of(strip(decode(data, "a kept record")), "0" * 64)[0]
+    like = board_rows(strip(decode(data, "a kept record")), "0" * 64)[0]
     cards = [each for each in known_devices() if each.kind != "cpu"]
     places = []
     for number in range(machines):

@@ -35,11 +35,10 @@ from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.installation import installed_version
 from laptime.model.missing import Missing
-from laptime.model.questions import why_of
 from laptime.model.record import Record
 from laptime.questions.job import CheckpointFiles, Services
 from laptime.questions.proving import ReferenceCache
-from laptime.questions.why.nouns import Why
+from laptime.questions.why.nouns import Why, why_of
 
 BENCH = Path(__file__).resolve().parent
 NONE = "none"

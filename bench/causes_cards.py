@@ -8,6 +8,7 @@ from fake_sensor import FakeSensor, SensorScript, make_script
 from laptime import api
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask
+from laptime.model.interval import Factor
 from laptime.model.machine import Card, Device
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
@@ -20,7 +21,7 @@ from laptime.model.workload import ProofPlan
 from laptime.questions.job import Services, run_question
 from laptime.questions.why.answer import explain
 from laptime.questions.why.facts import WhyFacts
-from laptime.questions.why.nouns import Experiment, Factor, Trial, Why
+from laptime.questions.why.nouns import Experiment, Trial, Why
 from laptime.questions.why.run import prepare_why
 from laptime.run.sampler import make_series
 

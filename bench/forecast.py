@@ -34,11 +34,12 @@ from common import (
 )
 from laptime import api
 from laptime.analysis.lanes import forecast_whole
-from laptime.model.ask import Ask, FullAsk
+from laptime.model.answers import training_of
+from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.protocol import FullRun, Protocol
-from laptime.model.questions import training_of
 from laptime.model.record import Estimate, Record
+from laptime.questions.train.options import FullAsk
 from laptime.stats import median, paired_ratio
 
 LANE = "torch/cpu/best"

@@ -23,9 +23,8 @@ from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
-from laptime.model.questions import why_of
 from laptime.model.record import Record
-from laptime.questions.why.nouns import Remedy, Why
+from laptime.questions.why.nouns import Remedy, Why, why_of
 from page import paragraph, put, table
 
 WORKLOADS = ("scenes-cnn", "cifar-cnn", "cifar-mlp", "pets-densenet", "plates-cnn")

@@ -66,13 +66,50 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # What a file in a question's folder is, by its name: it keeps to the walls of that room. Any other name runs it.
 PARTS = {
-    "nouns": "model", "words": "model", "lanes": "planner", "cells": "planner",
+    "nouns": "model", "options": "model", "words": "model", "lanes": "planner", "cells": "planner",
     "reduce": "analysis", "timed_work": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
     "checkup": "diagnosis",
-    "page": "figures", "live": "figures", "others_page": "pages", "command": "cli", "call": "library",
+    "page": "figures", "live": "figures", "command": "cli", "call": "library",
 }  # fmt: skip
+# What a question takes from the folder of another, and why it is no shared part.
+OF_ANOTHER_QUESTION = {
+    ("compare", "infer.reduce"): "an answer's times are compared as inference has them",
+    ("compare", "train.reduce"): "laps are compared as a training has them",
+    ("forecast", "compare.run"): "it reads records that others wrote, and refuses them in the same words",
+    ("race", "compare.command"): "race --against and --fail-above print a comparison",
+    ("race", "compare.nouns"): "the same",
+    ("race", "doctor.checkup"): "each answer names a card that is there and was not used, as the doctor does",
+    ("race", "doctor.nouns"): "the same",
+    ("race", "forecast.page"): "a race without a card says what cards would bring",
+    ("race", "profile.page"): "race --profile",
+    ("race", "profile.run"): "race --profile",
+    ("scale", "race.run"): "its heats run as those of a race, until all ratios are known",
+    ("sweep", "doctor.checkup"): "each answer names a card that is there and was not used",
+    ("tune", "doctor.checkup"): "the same",
+    ("tune", "train.options"): "tune --laps trains the lane and its winner whole",
+    ("tune", "train.reduce"): "tune --laps",
+    ("tune", "train.run"): "tune --laps",
+    ("tune", "why.causes"): "the search tries first what limits the lane",
+    ("tune", "why.experiments"): "the same",
+    ("tune", "why.nouns"): "the same",
+    ("why", "doctor.checkup"): "each answer names a card that is there and was not used",
+    ("why", "forecast.page"): "without a card it says what cards would bring",
+}
+# Public functions of one name in several modules. What is not listed has one home; a name that got one leaves the list.
+SAME_BEHIND_A_WALL = """
+    as_csv as_json count count_items count_laps count_step decode describe device_memory drop_all find_device
+    find_devices find_redrawn is_ours items_of judge_answers list_activities list_cards make_run open_room part path_of
+    place_batches read_hello sensors_of serve stand_by switch take_census take_late_step warm_up
+"""  # the same of other things, in processes or rooms that may not import each other
+OTHER_THINGS = """
+    between choose count_kept count_words cut environment_of final_score labels_of later_laps lay_out name_of place_of
+    plain_name rates_of read_batches share_of step_words text times_words whole words_of
+"""
+DOORS = {"api", "showing", "forecasts", "library", "cli", "__main__", "__init__"}  # the same thing, at another door
+OF_EACH_QUESTION = {"render", "page_parts", "figures", "glance_of", "live_lines", "summary"}  # its row names them
+OF_EACH_PROGRAM = {"main"}
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {
     "backends/fake_script.py": {"print", "os._exit"},
@@ -122,6 +159,36 @@ def check_siblings(root: Path) -> list[str]:
         and each.what.startswith(f"{root.name}.sensors.")
         and each.what.split(".")[2] not in {*NO_SENSORS, each.place.split("/")[1].removesuffix(".py")}
     ]
+
+
+def borrowed_by_questions(root: Path) -> set[tuple[str, str]]:
+    """Return each pair of a question and what it imports from the folder of another."""
+    shared = {path.stem for path in (root / "questions").glob("*.py")}
+    return {
+        (asking, ".".join(inside))
+        for each in list_imports(root)
+        if each.place.startswith("questions/") and each.what.startswith(f"{root.name}.questions.")
+        for asking, inside in [(each.place.split("/")[1], each.what.split(".")[2:4])]
+        if asking.removesuffix(".py") not in shared and inside[0] not in {asking, *shared}
+    }
+
+
+def functions_named_twice(root: Path) -> dict[str, set[str]]:
+    """Return the public functions that several modules have, with the rooms of these."""
+    places: dict[str, set[str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root).as_posix()
+        if room_of(place) in DOORS:
+            continue
+        for name in re.findall(r"^(?:async )?def ([a-z]\w*)\(", path.read_text(encoding="utf-8"), re.MULTILINE):
+            if name not in OF_EACH_PROGRAM and not (place.endswith("page.py") and name in OF_EACH_QUESTION):
+                places.setdefault(name, set()).add(_framework_or(place))
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def _framework_or(place: str) -> str:
+    """Return `backends/` for a framework's room: all of them have the functions of one protocol."""
+    return "backends/" if place.startswith("backends/") and place.count("/") > 1 else place
 
 
 def check_cycles(root: Path) -> list[str]:
@@ -256,6 +323,18 @@ def test_sensors_do_not_know_each_other():
     assert check_siblings(HOUSE) == []
 
 
+def test_what_questions_take_from_each_other_is_named():
+    """What two questions share has no question's name; and no shared room shows a record with a question's page."""
+    assert borrowed_by_questions(HOUSE) == set(OF_ANOTHER_QUESTION)
+    pages = [
+        f"{each.place}:{each.line}: {each.what}"
+        for each in list_imports(HOUSE)
+        if room_of(each.place) in {"pages", "figures", "drawing"} and not each.place.startswith("questions/")
+        if each.what.startswith("laptime.questions.") and each.what.endswith("page")
+    ]
+    assert pages == []
+
+
 def test_no_modules_import_each_other_in_a_ring():
     """The imports of all modules can be put in order."""
     assert check_cycles(HOUSE) == []
@@ -275,22 +354,31 @@ def test_a_name_means_one_thing():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_a_public_function_has_one_home():
+    """Or it is named above; and no file takes two of one name, for a reader to tell apart."""
+    twice = functions_named_twice(HOUSE)
+    assert set(twice) == {*SAME_BEHIND_A_WALL.split(), *OTHER_THINGS.split()}
+    taken: dict[tuple[str, str], set[str]] = {}
+    takes_one = re.compile(rf"^(?:from \S+ import .*|    )\b(?:{'|'.join(twice)})\b(?:,|$)", re.MULTILINE)
+    for place, tree in _trees(HOUSE, lambda text: takes_one.search(text) is not None):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    taken.setdefault((place, each.name), set()).add(node.module or "")
+    assert [place for (place, name), found in taken.items() if name in twice and len(found) > 1] == []
+
+
 def test_every_part_that_a_question_names_is_there():
     """The table names its parts as text, so that a record is shown where no framework is."""
     for question in QUESTIONS:
-        for part in ("prepare", "run", "render", "live", "summary"):
+        for part in ("answer", "prepare", "run", "render", "live", "summary", "call", "result", "own_command"):
             assert callable(question.part(part)), f"{question.name}: {part}"
 
 
 # What lists several questions by their names, and why it may: all else asks the table.
 MAY_LIST_QUESTIONS = {
-    "__init__.py": "the public names",
     "api.py": "its own functions",
-    "library/__init__.py": "the public names",
-    "library/functions.py": "the public names",
-    "cli/main.py": "the table of commands, which starts without the table of questions",
     "library/saved.py": "what a type checker reads, compared below",
-    "model/ask.py": "which of its fields means which question",
     "model/options.py": "which questions take an option",
     "planner/settings.py": "why a setting is refused, question by question",
 }

@@ -22,9 +22,9 @@ from threading import Thread
 from typing import Any
 
 from laptime.errors import StoreError, UsageError
-from laptime.exports.tables import NS_PER_MS, Row, import_client, plain, table_of
+from laptime.exports.tables import NS_PER_MS, Row, import_client, table_of, value_or_none
 from laptime.exports.targets import ExportRow
-from laptime.model.questions import InferAnswer, TrainingAnswer
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.visible import visible
 
@@ -289,7 +289,7 @@ def _answers(lane: str, lanes: dict[str, Row], record: Record) -> TrackedRun:
 
 def _run(name: str, row: Row, metrics: tuple[Metric, ...], more: tuple[str, ...] = ()) -> TrackedRun:
     results = {key: float(row[key]) for key in (*RESULTS, *more) if _is_figure(row.get(key))}
-    held = {key: plain(value) for key, value in row.items() if key not in (*RESULTS, *more)}
+    held = {key: value_or_none(value) for key, value in row.items() if key not in (*RESULTS, *more)}
     parameters = {key: visible(str(value)) for key, value in held.items() if value is not None}
     return TrackedRun(visible(name), parameters, metrics, results)
 

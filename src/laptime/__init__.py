@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from laptime.model.questions import find_part, public_names
+
 if TYPE_CHECKING:
     from laptime.errors import LaptimeError
     from laptime.library import (
@@ -24,60 +26,39 @@ if TYPE_CHECKING:
         LaneFigures,
         LaneList,
         PlanResult,
-        RaceResult,
         Ratio,
-        Result,
-        ScaleResult,
-        SweepResult,
-        TuneResult,
         WatchedBatches,
         Watching,
-        WatchResult,
-        WhyResult,
         compare,
         devices,
         doctor,
         forecast,
         history,
-        infer,
         load,
         plan,
-        profile,
-        race,
         records,
         report,
         resume,
-        scale,
         steps,
-        sweep,
-        train,
-        tune,
-        watch,
         watching,
-        why,
     )
-    from laptime.model.ask import Ask, FullAsk
+    from laptime.library.functions import *  # noqa: F403  the functions, results and asks of questions
+    from laptime.model.ask import Ask
     from laptime.model.missing import Missing
     from laptime.model.workload import Training
-    from laptime.questions.scale.nouns import ScaleAsk
-    from laptime.questions.sweep.nouns import SweepAsk
-    from laptime.questions.tune.nouns import TuneAsk
     from laptime.remedies.allocator import keep_memory
     from laptime.remedies.cached import cached
     from laptime.remedies.deferred import Deferred
     from laptime.remedies.shapes import same_shapes
 
-# Where a name is that needs no more of laptime than its own module. All others are in laptime.library.
+# Where a name is that needs no more of laptime than its own module. The rows of questions say where theirs are, and all
+# others are in laptime.library.
 PLACES = {
     "Ask": "model.ask",
     "Deferred": "remedies.deferred",
-    "FullAsk": "model.ask",
     "LaptimeError": "errors",
     "Missing": "model.missing",
-    "ScaleAsk": "questions.scale.nouns",
-    "SweepAsk": "questions.sweep.nouns",
     "Training": "model.workload",
-    "TuneAsk": "questions.tune.nouns",
     "cached": "remedies.cached",
     "keep_memory": "remedies.allocator",
     "same_shapes": "remedies.shapes",
@@ -91,52 +72,34 @@ __all__ = [
     "DevicesResult",
     "DoctorResult",
     "ForecastResult",
-    "FullAsk",
     "HistoryResult",
     "LaneFigures",
     "LaneList",
     "LaptimeError",
     "Missing",
     "PlanResult",
-    "RaceResult",
     "Ratio",
-    "Result",
-    "ScaleAsk",
-    "ScaleResult",
-    "SweepAsk",
-    "SweepResult",
     "Training",
-    "TuneAsk",
-    "TuneResult",
-    "WatchResult",
     "WatchedBatches",
     "Watching",
-    "WhyResult",
     "cached",
     "compare",
     "devices",
     "doctor",
     "forecast",
     "history",
-    "infer",
     "keep_memory",
     "load",
     "plan",
-    "profile",
-    "race",
     "records",
     "report",
     "resume",
     "same_shapes",
-    "scale",
     "steps",
-    "sweep",
-    "train",
-    "tune",
-    "watch",
     "watching",
-    "why",
 ]
+if not TYPE_CHECKING:  # a type checker has them from the stub
+    __all__.extend(public_names())  # noqa: PYI056
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -146,10 +109,13 @@ def load_ipython_extension(shell: Any) -> None:
 
 def __getattr__(name: str) -> Any:
     """Import a name on first use: `laptime --help` needs none of them, and most training scripts only `Training`."""
+    name = OLD_NAMES.get(name, name)
     if name in PLACES:
-        return getattr(importlib.import_module(f"laptime.{PLACES[name]}"), name)
-    if name in __all__ or name in OLD_NAMES:
-        return getattr(importlib.import_module("laptime.library"), OLD_NAMES.get(name, name))
+        return find_part(f"laptime.{PLACES[name]}:{name}")
+    if (place := public_names().get(name)) is not None:
+        return find_part(place)
+    if name in __all__:
+        return find_part(f"laptime.library:{name}")
     raise AttributeError(f"module 'laptime' has no attribute '{name}'")
 
 

@@ -29,7 +29,7 @@ from laptime.planner.settings import PRESETS, SETTINGS, TUNED
 from laptime.questions import job, subject
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.compare import run as comparing
-from laptime.questions.compare.nouns import Compared, History
+from laptime.questions.compare.nouns import POINTS_MOST, Compared, History
 from laptime.questions.compare.run import make_history
 from laptime.questions.doctor.nouns import Checkup
 from laptime.questions.doctor.run import Limits, PeakCache, add_limits, examine, known_limits, measure_limits
@@ -259,7 +259,7 @@ def ask_again(record: Record, label: str | None = None, *, name: str | None = No
     return ask
 
 
-def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = 30) -> History:
+def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = POINTS_MOST) -> History:
     """Return one lane of a training over time, from the newest records; by default the lane that most of them have."""
     return make_history(what, lane, question, rows=files.list_records(), load=files.load, limit=limit)
 

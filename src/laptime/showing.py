@@ -25,7 +25,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.progress import Progress
 from laptime.model.protocol import FullPlan, InferPlan, Moment
-from laptime.model.questions import find_question
+from laptime.model.questions import find_page, find_question
 from laptime.model.record import FileCheck, Imported, Record, RecordRow
 from laptime.pages import listing, workloads
 from laptime.pages.footnotes import distrust
@@ -37,7 +37,7 @@ from laptime.questions.compare import page as compare_page
 from laptime.questions.compare.nouns import Compared, History
 from laptime.questions.compare.page import LINES_MOST, render_history
 from laptime.questions.doctor.nouns import Checkup
-from laptime.questions.doctor.page import card_of, hardware_rows, peak_lines, render_checkup, render_devices
+from laptime.questions.doctor.page import card_behind, hardware_rows, peak_lines, render_checkup, render_devices
 from laptime.questions.doctor.run import Limits
 from laptime.questions.train import page as full_page
 from laptime.questions.train import page as laps
@@ -73,7 +73,7 @@ def in_words(show: Callable[Parameters, Shown]) -> Callable[Parameters, Shown]:
 @in_words
 def as_text(record: Record, view: View) -> str:
     """Return a record's page."""
-    page: str = find_question(record.question).part("render")(record, view)
+    page: str = find_page(record.question, is_concluded=record.answer.is_concluded).part("render")(record, view)
     return page.rstrip("\n")
 
 
@@ -91,8 +91,9 @@ def training_page(record: Record, view: View) -> str:
 def report_of(record: Record) -> Report:
     """Return all that a report shows of a record. A question without figures of its own shows its page."""
     question, view = find_question(record.question), View(100)
-    page = question.part("parts")(record, view) if question.parts else PageParts((), (), (), "")
-    figures = question.part("figures")(record) if question.figures else []
+    shown_as = find_page(record.question, is_concluded=record.answer.is_concluded)
+    page = shown_as.part("parts")(record, view) if shown_as.parts else PageParts((), (), (), "")
+    figures = shown_as.part("figures")(record) if shown_as.figures else []
     doubts = [each.text for each in distrust(record)]
     return Report(
         id=record.id,
@@ -232,7 +233,7 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
         version = {"framework": each.name, "version": each.version, "notes": each.notes}
         if each.problem:
             rows.append({**version, "name": each.name, "kind": "framework", "usable": False, "reason": each.problem})
-        rows += [{**version, **asdict(device), "card": card_of(device, machine)} for device in each.devices]
+        rows += [{**version, **asdict(device), "card": card_behind(device, machine)} for device in each.devices]
     return rows + hardware_rows(machine)
 
 

@@ -11,7 +11,7 @@ from timelines import channel, timeline
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.missing import Missing
-from laptime.questions.tune.nouns import AIMS, LanePrices, TuneAsk
+from laptime.questions.tune.options import AIMS, LanePrices, TuneAsk
 from laptime.questions.tune.reduce import USUAL_SPREAD, WORTH, Gain, Rating, choose, find_gain, rate_lanes, weigh
 from laptime.questions.tune.search import Objective, Search
 

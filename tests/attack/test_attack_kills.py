@@ -20,7 +20,7 @@ import pytest
 from attacking import IS_LONG, in_thirds, third
 
 from laptime.errors import RecordError
-from laptime.model.questions import InferAnswer, TrainingAnswer
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.store import decode
 
 SEED = int(os.environ.get("LAPTIME_SEED", "0"))

@@ -11,7 +11,7 @@ import planted_orders
 import pytest
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.python.arrays import list_arrays, read_array, widen_batch, widen_state
+from laptime.backends.arrays import list_arrays, read_array, widen_batch, widen_state
 from laptime.backends.python.backend import PythonBackend, list_devices, list_versions
 from laptime.errors import TrainingError
 from laptime.model.machine import Device

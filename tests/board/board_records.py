@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from laptime.analysis.heats import estimate, mean_of, scaled, steady_windows, step_ms
+from laptime.analysis.heats import estimate, mean_step_ms, scaled, steady_windows, step_ms
 from laptime.analysis.lanes import compare_lanes
-from laptime.board.add import rows_of
-from laptime.board.evidence import canonical, pack, read_evidence, strip
+from laptime.board.add import board_rows
+from laptime.board.evidence import canonical, compress, read_evidence, strip
 from laptime.board.row import BoardRow, decode_row, digest_of, encode_row, record_place, sealed
 from laptime.errors import RecordError
 from laptime.model.record import Estimate, LaneResult, Record
@@ -37,8 +37,8 @@ def encoded(record: Record) -> bytes:
 def files_of(record: Record) -> dict[str, bytes]:
     """Return the files of a stripped record as they are on a board, whatever is true of it."""
     data = canonical(record)
-    rows = rows_of(record, digest_of(data))
-    return {str(record_place(record.id)): pack(data), **{str(row.place): encode_row(row) for row in rows}}
+    rows = board_rows(record, digest_of(data))
+    return {str(record_place(record.id)): compress(data), **{str(row.place): encode_row(row) for row in rows}}
 
 
 def write(files: dict[str, bytes], board: Path) -> Path:
@@ -67,7 +67,7 @@ def _slower(lane: LaneResult, factor: float) -> LaneResult:
             for each in heat.windows
         )
         slow = replace(heat, windows=windows)
-        heats.append(replace(slow, step_ms=mean_of(steady_windows(slow))))
+        heats.append(replace(slow, step_ms=mean_step_ms(steady_windows(slow))))
     step = estimate([heat.step_ms for heat in heats])
     assert step is not None
     return replace(lane, heats=tuple(heats), step_ms=step, lap_s=scaled(step, steps_of(lane) / 1e3))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from board_records import kept
 
-from laptime.board.add import rows_of
+from laptime.board.add import board_rows
 from laptime.board.evidence import strip
 from laptime.board.physics import expected_step, find_impossible
 from laptime.workloads import CATALOGUE
@@ -16,7 +16,7 @@ SCENES = CATALOGUE["scenes-cnn"]
 
 
 def row_of(name: str, lane: str):
-    return next(each for each in rows_of(strip(kept(name)), "") if each.lane == lane)
+    return next(each for each in board_rows(strip(kept(name)), "") if each.lane == lane)
 
 
 @pytest.fixture(scope="module")

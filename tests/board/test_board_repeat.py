@@ -8,7 +8,7 @@ import board_records
 import pytest
 from board_records import kept
 
-from laptime.board.add import rows_of
+from laptime.board.add import board_rows
 from laptime.board.evidence import strip
 from laptime.board.repeat import ask_of, compare, read_row
 from laptime.errors import LaptimeError, RecordError, UsageError
@@ -17,7 +17,7 @@ from laptime.model.machine import Processor
 
 @pytest.fixture(scope="module")
 def row():
-    return next(each for each in rows_of(strip(kept()), "") if each.lane == "torch/cpu/best")
+    return next(each for each in board_rows(strip(kept()), "") if each.lane == "torch/cpu/best")
 
 
 def test_what_is_asked_is_the_lane_and_its_reference(row):

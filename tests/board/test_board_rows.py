@@ -13,7 +13,7 @@ import pytest
 from board_records import kept
 
 from laptime.board.add import add
-from laptime.board.claims import examine
+from laptime.board.claims import find_faults
 from laptime.board.evidence import canonical, read_evidence, strip
 from laptime.board.row import decode_row, encode_row, row_schema, row_schema_text
 from laptime.errors import RecordError, UsageError
@@ -28,7 +28,7 @@ SECRET = "xanadu"  # a word that is nowhere in laptime
 
 
 def added(record, board, lanes=()):
-    return add(record, lanes, board, lambda stripped: [says for _, says in examine(stripped)])
+    return add(record, lanes, board, lambda stripped: [says for _, says in find_faults(stripped)])
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from drawn_records import HACK, HOSTILE
 from test_drawing_browser import CONTRAST_LEAST, CONTRASTS
 
 from laptime.board import site
-from laptime.board.add import rows_of
+from laptime.board.add import board_rows
 from laptime.board.entries import ANOTHER, ONCE, SAME_KIND, fastest_of_each, tier_of
 from laptime.board.evidence import strip
 from laptime.board.row import encode_row
@@ -113,7 +113,7 @@ def test_pages_ask_nothing_of_others_and_are_small(pages):
 
 def rows_like(count: int):
     """Return rows that only a simulation has: of many devices, some repeated."""
-    row = next(each for each in rows_of(strip(kept()), "") if each.lane == "torch/cpu/best")
+    row = next(each for each in board_rows(strip(kept()), "") if each.lane == "torch/cpu/best")
     for number in range(count):
         factor = 1 + number / count
         yield replace(
@@ -277,7 +277,7 @@ def test_nothing_is_wider_than_the_screen(pages, browser, width):
 
 def hostile_site(folder: Path, strings: list[str]) -> Path:
     """Return the pages of rows with a hostile string in every field that is text; `check` would refuse them all."""
-    row = next(each for each in rows_of(strip(kept()), "") if each.lane == "torch/cpu/best")
+    row = next(each for each in board_rows(strip(kept()), "") if each.lane == "torch/cpu/best")
     rows = [
         replace(
             row,

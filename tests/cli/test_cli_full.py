@@ -258,11 +258,11 @@ def test_no_line_is_wider_than_the_page(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--heats", "3"), "No such option '--heats'; laptime race, laptime infer and laptime scale have it"),
+        (("--heats", "3"), "No such option '--heats'; laptime race, laptime scale and laptime infer have it"),
         (("--margin", "3%"), "No such option '--margin'; laptime race and laptime scale have it"),
         (
             ("--alone",),
-            "No such option '--alone'; laptime race, laptime infer, laptime why, laptime scale, ",
+            "No such option '--alone'; laptime race, laptime why, laptime tune, laptime sweep, ",
         ),
         (("--laps", "0"), "--laps 0: expected a whole number from 1"),
         (("--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),

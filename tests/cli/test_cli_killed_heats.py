@@ -11,7 +11,7 @@ import pytest
 
 from laptime import api
 from laptime.model.ask import Ask
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.options import TuneAsk
 from laptime.store import load
 
 pytestmark = pytest.mark.usefixtures("known_references")

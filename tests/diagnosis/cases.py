@@ -8,6 +8,7 @@ from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import timeline
 
 from laptime.analysis.lanes import summarise_lane
+from laptime.model.interval import Factor
 from laptime.model.limits import DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
@@ -15,7 +16,7 @@ from laptime.model.sample import Noise, Window
 from laptime.model.symptoms import StepSymptoms
 from laptime.questions.why.causes import all_experiments
 from laptime.questions.why.facts import WhyFacts
-from laptime.questions.why.nouns import Experiment, Factor, Trial
+from laptime.questions.why.nouns import Experiment, Trial
 
 CUDA = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=80_000_000_000)
 MACHINE = Machine(

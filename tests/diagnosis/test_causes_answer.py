@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import CARD, channel
 
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.record import Finding
 from laptime.questions.why.answer import explain, remedies
 from laptime.questions.why.causes import CAUSES, judge_causes, order_experiments, predict, sum_up
 from laptime.questions.why.facts import ceilings, split
-from laptime.questions.why.nouns import Factor, Verdict
+from laptime.questions.why.nouns import Verdict
 
 IN_ORDER = (
     "measuring error",

@@ -9,12 +9,13 @@ from card_machines import card
 from cases import CUDA, MACHINE, case_of, lane_of, steps_windows, trial
 from timelines import CARD, channel
 
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.record import Finding, Parity
 from laptime.model.sample import Noise
 from laptime.questions.why.answer import find_distrust
 from laptime.questions.why.causes import sum_up
-from laptime.questions.why.nouns import Factor, Trial
+from laptime.questions.why.nouns import Trial
 from laptime.questions.why.step_causes import clocks_lowered, measuring_error, memory_full, not_on_device, shared
 
 USED, TOTAL = channel(CARD, "memory_used_bytes", "bytes"), channel(CARD, "memory_total_bytes", "bytes")

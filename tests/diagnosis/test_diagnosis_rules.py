@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import CARD, channel, timeline
 
+import laptime
 from laptime.analysis.lanes import summarise_lane
 from laptime.diagnosis.findings import find_findings
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
+from laptime.model.sample import SENSORS
 
+HOUSE = Path(laptime.__file__).parent
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)
 MACHINE = Machine(
     Processor("a processor", "x86_64", 4, 4, 4.0), 16_000_000_000, 8_000_000_000, "Linux 6.1", "3.11.7", None
@@ -158,3 +162,19 @@ def test_pages_have_the_size_of_the_machine_that_was_recorded():
     _, shown, _ = CASES["page faults"]
     (found,) = judge(shown, machine=replace(MACHINE, page_bytes=65536))
     assert "50,000 page faults a step, 3,277 MB fetched again" in found.says
+
+
+@pytest.mark.parametrize("name", ["clock_mhz", "pace_mhz"])
+def test_a_rule_reads_what_a_channel_means(name):
+    """One sensor's row calls a card's clock otherwise than another's; the last has no row, and its unit says it."""
+    found = judge({channel(CARD, name, "MHz"): lambda t: 1980 - 60 * t}, CUDA)
+    assert [each.rule for each in found] == ["clocks drifting"]
+
+
+def test_no_rule_names_a_channel():
+    """The row of a sensor says what its channels are called: another sensor then needs no change of a rule."""
+    named = {row.name for sensor in SENSORS for row in sensor.channels}
+    rooms = ("analysis", "diagnosis", "questions", "pages", "figures")
+    files = [path for room in rooms for path in (HOUSE / room).rglob("*.py")]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in files}
+    assert {(place, name) for place, text in texts.items() for name in named if f'"{name}"' in text} == set()

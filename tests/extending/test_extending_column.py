@@ -6,8 +6,8 @@ import pytest
 from records import two_lanes
 
 from laptime import showing
+from laptime.pages.lanes import RACE_COLUMNS
 from laptime.pages.page import RecordColumn
-from laptime.questions.race.page import RACE_COLUMNS
 
 
 def count_windows(lane, _record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from replay import ask, copy_without, files_naming
 
 PLACES = {
@@ -50,6 +51,7 @@ def test_it_is_in_three_files():
     assert len(PLACES) == 3
 
 
+@pytest.mark.long
 def test_its_row_has_it_tried_judged_and_named():
     assert ask(ASKED) == {
         "experiment": ["float64", "numbers=single", "model.float(), and batches of float32"],

@@ -6,7 +6,7 @@ import pytest
 from replay import ask, copy_without, files_naming
 
 PLACES = {"model/sample.py": ("rapl",), "sensors/rapl.py": ()}
-NAMED_IN_A_HINT = {"model/options.py"}  # "expected names, such as ['host', 'rapl']"
+NAMED_IN_A_HINT = {"model/option_kinds.py"}  # "expected names, such as ['host', 'rapl']"
 
 METERED = """
 import json
@@ -52,6 +52,7 @@ def test_it_is_in_two_files():
     assert files_naming("rapl", "package-", '"energy_j"') == set(PLACES) | NAMED_IN_A_HINT
 
 
+@pytest.mark.long
 def test_its_channel_is_a_meter_by_its_row():
     """The meter of the memory is none of the processor's."""
     assert ask(METERED) == {

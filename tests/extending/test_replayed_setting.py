@@ -28,7 +28,7 @@ from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.settings import settings_table, with_settings
 from laptime.questions.tune.lanes import find_tunable
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.options import TuneAsk
 from laptime.questions.why.experiments import AskedTraining, ExperimentRow
 from laptime.questions.why.lanes import AskedLane, check_experiments
 from laptime.workloads import find_workload
@@ -100,6 +100,7 @@ def test_it_is_in_three_files():
     assert len(PLACES) == 3
 
 
+@pytest.mark.long
 def test_the_planner_tune_why_help_and_docs_know_it_by_its_row():
     assert ask(PLANNED) == {
         "has it": ["torch", "keras-tf"],

@@ -12,11 +12,12 @@ import laptime
 from laptime.cli.main import find_command
 from laptime.errors import UsageError
 from laptime.library.asking import check_call, make_ask, options_as_arguments
-from laptime.model.ask import Ask, FullAsk, TypePrice
+from laptime.model.ask import Ask, TypePrice
 from laptime.model.options import options_of
-from laptime.questions.scale.nouns import ScaleAsk
-from laptime.questions.sweep.nouns import SweepAsk
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.scale.options import ScaleAsk
+from laptime.questions.sweep.options import SweepAsk
+from laptime.questions.train.options import FullAsk
+from laptime.questions.tune.options import TuneAsk
 
 
 def test_what_is_left_out_is_as_on_the_command_line():

@@ -17,7 +17,8 @@ from records import BEST, FIRST
 import laptime
 from laptime import showing
 from laptime.errors import LaptimeError, UsageError
-from laptime.library.results import Result, WhyResult
+from laptime.library.results import Result
+from laptime.questions.why.call import WhyResult
 
 AS_WRITTEN, AT_BEST = "torch/cpu/as-written", "torch/cpu/best"
 

@@ -54,6 +54,8 @@ def questions() -> None:
     assert_type(found, laptime.WhyResult)
     assert_type(found.verdict, str)
     assert_type([remedy.code for remedy in found.remedies], list[str])
+    assert_type(laptime.sweep(training, "cpu", batch="1..64"), laptime.SweepResult)
+    assert_type(laptime.Ask(sweep=laptime.SweepAsk(batch="8,16")).sweep, laptime.SweepAsk | None)
     assert_type(laptime.plan(training).lanes, tuple[str, ...])
     assert_type(laptime.devices().usable, tuple[str, ...])
     assert_type(laptime.doctor(Path("/data")).is_well, bool)

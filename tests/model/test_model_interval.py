@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 import laptime
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate
-from laptime.questions.why.nouns import Factor
 
 ALONE = Missing("one pair")
-# A leaf of floats, an axis, what is drawn, and the public class of the library, which is documented as it is.
-OF_OTHER_KIND = {"Interval", "Scale", "Bar", "ShownFactor", "Ratio"}
+# A leaf of floats, axes, what is drawn, rows of the board's files, where null is what is not known, and the public class
+# of the library, which is documented as it is.
+OF_OTHER_KIND = {"Interval", "Scale", "_Axis", "Bar", "Part", "ShownFactor", "RowFigure", "RowFactor", "Ratio"}
 
 
 @pytest.mark.parametrize(

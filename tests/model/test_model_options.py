@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from laptime.errors import UsageError
-from laptime.model import options
-from laptime.model.ask import Ask, FullAsk
+from laptime.model import option_kinds, options
+from laptime.model.ask import Ask
 from laptime.model.options import ASK_PARTS, OPTIONS, find_option, make_ask, options_of
 from laptime.model.quantities import parse_duration
 from laptime.planner.plan import check_ask, check_ranges
 from laptime.planner.refusals import LARGEST_COUNT
 from laptime.planner.settings import LARGEST_RATE
-from laptime.questions.scale.nouns import ScaleAsk
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.scale.options import ScaleAsk
+from laptime.questions.train.options import FullAsk
+from laptime.questions.tune.options import TuneAsk
 
 
 @pytest.mark.parametrize("row", [row for row in OPTIONS if row.fills], ids=lambda row: f"{row.questions[0]} {row.name}")
@@ -74,11 +75,11 @@ def test_what_is_out_of_range_is_refused_by_its_option(asked, says):
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        (options.DURATION, 123456.789),
-        (options.SHARE, 0.000012345),
-        (options.NUMBER, 1 / 3),
-        (options.NUMBERS, (1e-7, 0.1)),
-        (options.ITEMS, 0),
+        (option_kinds.DURATION, 123456.789),
+        (option_kinds.SHARE, 0.000012345),
+        (option_kinds.NUMBER, 1 / 3),
+        (option_kinds.NUMBERS, (1e-7, 0.1)),
+        (option_kinds.ITEMS, 0),
     ],
     ids=lambda each: getattr(each, "name", str(each)),
 )

@@ -8,7 +8,8 @@ from statistics import mean
 from records import BEST, FIRST, record
 
 from laptime.analysis.heats import estimate
-from laptime.model.ask import Ask, FullAsk
+from laptime.model.answers import TrainingAnswer
+from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun
@@ -22,8 +23,8 @@ from laptime.model.protocol import (
     Reached,
     Score,
 )
-from laptime.model.questions import TrainingAnswer
 from laptime.model.record import Finding, LaneResult, Record
+from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import later_laps
 
 ORDER = "one lane after another, as they were named: each has the machine to itself"

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from records import BEST, FIRST, ONE_HEAT, record, without_figures
 
+from laptime.model.answers import InferAnswer
 from laptime.model.ask import Ask
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import InferHeat, InferPace
-from laptime.model.questions import InferAnswer
 from laptime.model.record import (
     BatchResult,
     Estimate,

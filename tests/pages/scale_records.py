@@ -7,12 +7,11 @@ from dataclasses import replace
 import records
 
 from laptime.model.ask import Ask
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.process import Collectives, Exchange, RankReport
-from laptime.model.questions import ScaleAnswer
 from laptime.model.record import Record
 from laptime.questions.scale.nouns import (
-    Bounded,
     HeldOut,
     LinkCost,
     LostPart,
@@ -20,13 +19,14 @@ from laptime.questions.scale.nouns import (
     ProfiledExchange,
     Projection,
     RankRow,
-    ScaleAsk,
+    ScaleAnswer,
     ScaleCurve,
     ScaleLane,
     ScalePoint,
     Scaling,
     Straggler,
 )
+from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.scale.words import say_curve
 
 BY = "torch.profiler of PyTorch 2.13.0"

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import records
 
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
-from laptime.model.questions import SweepAnswer
 from laptime.model.record import Estimate, Record
-from laptime.questions.scale.nouns import Bounded
-from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAsk, SweepAxis, SweepCell, SweepCurve, SweepFactor
+from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAnswer, SweepAxis, SweepCell, SweepCurve, SweepFactor
+from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.sweep.reduce import RatioPoint, bounded_words, find_crossovers
 
 CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/as-written"

@@ -27,19 +27,24 @@ from records import (
 )
 from shown import in_details
 
+from laptime import showing
+from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.installation import install_command
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.process import Settings
 from laptime.model.progress import Progress
-from laptime.model.questions import RaceAnswer
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
 from laptime.pages.listing import render_plan, render_records, render_workloads
 from laptime.pages.page import View
 from laptime.questions.doctor.page import render_devices
 from laptime.questions.race import page as race
 from laptime.questions.race.live import live_lines
+from laptime.questions.scale.nouns import ScaleAnswer
+from laptime.questions.sweep.nouns import SweepAnswer
+from laptime.questions.tune.nouns import TuneAnswer
+from laptime.questions.why.nouns import WhyAnswer
 from laptime.showing import indented
 from laptime.visible import cells_wide
 
@@ -316,3 +321,21 @@ def test_a_page_says_what_laptime_itself_took():
     made = record((FIRST,), overhead={"parent_processor_s": 1.24, "journal_s": 0.01})
     assert "laptime itself took 1.2 s of processor time.\n" in in_details(race.render)(made, 100)
     assert "laptime itself" not in in_details(race.render)(record((FIRST,)), 100)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("why", WhyAnswer((FASTER,))),
+        ("scale", ScaleAnswer((), (FASTER,))),
+        ("tune", TuneAnswer((FASTER,))),
+        ("sweep", SweepAnswer()),
+    ],
+)
+def test_heats_without_a_conclusion_are_shown_as_a_race(question, answer):
+    """Those of a search that was interrupted: by the page and by the report, which keeps its question's name."""
+    made = replace(record((FIRST, BEST), (FASTER,), status="interrupted"), question=question, answer=answer)
+    assert showing.as_text(made, View(100)) == race.render(made, View(100)).rstrip("\n")
+    report = showing.report_of(made)
+    assert report.question == question
+    assert [each.title for each in report.figures] == [each.title for each in race.figures(made)]

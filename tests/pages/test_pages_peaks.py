@@ -10,7 +10,8 @@ from shown import in_details
 
 from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
-from laptime.questions.doctor.page import peak_lines, rate, rates
+from laptime.pages.words import rates
+from laptime.questions.doctor.page import peak_lines, rate_with_prefix
 from laptime.questions.profile.page import limit_lines
 from laptime.questions.race import page as race
 
@@ -69,7 +70,7 @@ def test_no_line_is_wider_than_the_page(width):
 )
 def test_a_rate_has_the_prefix_that_fits(value, said):
     """Rounded before the prefix is chosen."""
-    assert rate(value, "FLOP/s") == said
+    assert rate_with_prefix(value, "FLOP/s") == said
 
 
 def test_two_rates_share_the_prefix_of_the_peak():

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from laptime.cli.asking import make_ask
 from laptime.cli.main import find_command
-from laptime.model import options
+from laptime.model import option_kinds, options
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.options import options_of
 from laptime.pages.listing import repeat_words
+from laptime.questions.sweep import options as sweep_options
+from laptime.questions.tune import options as tune_options
 
 ASKED = (
     "race cifar-cnn torch/cpu --budget 20s --margin 0.1",
@@ -55,27 +57,27 @@ FIGURE = st.floats(0.001, 0.999) | st.floats(1e-7, 1e-3)
 AXIS = st.sampled_from(("1..64", "8,16,24", "0.5..2"))
 # Values of each kind, as its readers return them.
 VALUES = {
-    options.FLAG: st.just(value=True),
-    options.COUNT: st.integers(1, 99),
-    options.NUMBER: FIGURE | st.floats(1, 1e9),
-    options.DURATION: st.floats(0.1, 604_800),
-    options.SHARE: FIGURE,
-    options.ITEMS: st.integers(0, 1_000_000),
-    options.COUNTS: st.lists(st.integers(1, 4096), min_size=1, max_size=3, unique=True).map(tuple),
-    options.NUMBERS: st.lists(FIGURE, min_size=1, max_size=3, unique=True).map(tuple),
-    options.NAME: WORD,
-    options.WORDS: st.lists(WORD, min_size=1, max_size=3).map(tuple),
-    options.SETTING: st.lists(WORD, min_size=1, max_size=3).map(tuple),
-    options.PATH: st.text(min_size=1, max_size=9).filter(lambda text: "\0" not in text),
+    option_kinds.FLAG: st.just(value=True),
+    option_kinds.COUNT: st.integers(1, 99),
+    option_kinds.NUMBER: FIGURE | st.floats(1, 1e9),
+    option_kinds.DURATION: st.floats(0.1, 604_800),
+    option_kinds.SHARE: FIGURE,
+    option_kinds.ITEMS: st.integers(0, 1_000_000),
+    option_kinds.COUNTS: st.lists(st.integers(1, 4096), min_size=1, max_size=3, unique=True).map(tuple),
+    option_kinds.NUMBERS: st.lists(FIGURE, min_size=1, max_size=3, unique=True).map(tuple),
+    option_kinds.NAME: WORD,
+    option_kinds.WORDS: st.lists(WORD, min_size=1, max_size=3).map(tuple),
+    option_kinds.SETTING: st.lists(WORD, min_size=1, max_size=3).map(tuple),
+    option_kinds.PATH: st.text(min_size=1, max_size=9).filter(lambda text: "\0" not in text),
     options.CLUSTER: st.sampled_from(("ray", "slurm", "ray://head:10001")),
     options.PLACES: st.sampled_from(("ray", "torchrun")),
     options.PRICES: st.dictionaries(WORD, FIGURE, min_size=1).map(
         lambda prices: tuple(TypePrice(*each) for each in prices.items())
     ),
-    options.AIM: st.sampled_from(("time", "energy", "money")),
-    options.COUNTS_AXIS: AXIS,
-    options.NUMBERS_AXIS: AXIS,
-    options.ITEMS_AXIS: AXIS | st.integers(0, 1_000_000),
+    tune_options.AIM: st.sampled_from(("time", "energy", "money")),
+    sweep_options.COUNTS_AXIS: AXIS,
+    sweep_options.NUMBERS_AXIS: AXIS,
+    sweep_options.ITEMS_AXIS: AXIS | st.integers(0, 1_000_000),
 }
 
 

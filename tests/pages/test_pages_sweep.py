@@ -11,9 +11,9 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.figure import Plane
-from laptime.pages.listing import of_sweep
 from laptime.pages.page import View
 from laptime.questions.sweep import page as sweep
+from laptime.questions.sweep.page import summary
 from laptime.showing import report_of
 
 details = in_details(sweep.render)
@@ -27,8 +27,8 @@ def test_a_page_is_as_it_was_agreed(name, width):
 
 
 def test_a_list_has_the_crossover_and_a_report_its_curves():
-    assert of_sweep(sweep_records.crossover())[0] == "6 cells"
-    assert "overtakes torch/cpu at batch 7.3 (7.2-7.4)" in of_sweep(sweep_records.crossover())[1]
+    assert summary(sweep_records.crossover())[0] == "6 cells"
+    assert "overtakes torch/cpu at batch 7.3 (7.2-7.4)" in summary(sweep_records.crossover())[1]
     figures = {each.title: each.chart for each in report_of(sweep_records.crossover()).figures}
     plane = figures["Rate over batch"]
     assert isinstance(plane, Plane)

@@ -15,7 +15,7 @@ from golden import assert_agreed
 from laptime.pages.listing import of_tune
 from laptime.pages.page import View
 from laptime.questions.tune import page as tune
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.options import TuneAsk
 from laptime.showing import report_of
 
 details = in_details(tune.render)

@@ -12,11 +12,12 @@ from shown import in_details
 from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted, nothing_found
 
 from golden import assert_agreed
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.symptoms import StepSymptoms
 from laptime.pages.page import View
 from laptime.questions.why import page as why
-from laptime.questions.why.nouns import Factor, StepPart
+from laptime.questions.why.nouns import StepPart
 from laptime.questions.why.page import BLOCKS, LETTERS, bar_lines, measured_words
 from laptime.store.index import row_of
 from laptime.visible import cells_wide

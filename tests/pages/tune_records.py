@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import records
 
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
-from laptime.model.questions import TuneAnswer
 from laptime.model.record import Record
-from laptime.questions.tune.nouns import AtBest, Learned, SettingWorth, TriedSet, TuneAsk, TunedLane, Tuning
-from laptime.questions.why.nouns import Factor
+from laptime.questions.tune.nouns import AtBest, Learned, SettingWorth, TriedSet, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.options import TuneAsk
 
 SETTINGS = (
     SettingWorth("malloc=keep", "", Factor(1.5, 1.45, 1.56), in_winner=True),

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from records import lane, record
 
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
-from laptime.model.questions import WhyAnswer
 from laptime.model.record import Record
-from laptime.questions.why.nouns import Ceiling, Factor, Remedy, StepPart, Verdict, Why
+from laptime.questions.why.nouns import Ceiling, Remedy, StepPart, Verdict, Why, WhyAnswer
 
 NO_TRY = "nothing pointed to it"
 NOT_PREDICTED = Missing("only the run itself shows what other kernels do")

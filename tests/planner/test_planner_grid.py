@@ -6,7 +6,7 @@ import pytest
 from planner_machines import CPU, machine_with, plan_for
 
 from laptime.errors import UsageError
-from laptime.model.ask import FullAsk
+from laptime.questions.train.options import FullAsk
 
 
 def lanes_of(*lanes, **asked):

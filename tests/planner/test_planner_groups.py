@@ -14,7 +14,7 @@ from laptime.planner.lanes import names_a_lane, parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.scale.lanes import ScaleFacts, check_scale, plan_scale, without_groups
-from laptime.questions.scale.nouns import ScaleAsk
+from laptime.questions.scale.options import ScaleAsk
 from laptime.workloads import find_workload
 
 CARDS = tuple(replace(AMPERE, name=f"cuda:{number}") for number in range(4))

@@ -9,7 +9,7 @@ from planner_machines import AMPERE, CPU, machine_with
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.machine import Device, card_of
+from laptime.model.machine import Device, card_with
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.planner.plan import find_devices, plan_script, spread_variants
@@ -53,8 +53,8 @@ def test_variants_are_added_to_each_lane():
 def test_a_card_that_only_its_driver_knows_is_shown_by_its_uuid():
     """The script may run in another environment than laptime, which then has no framework to ask."""
     unknown = Missing("not asked")
-    whole = card_of(unknown, uuid=UUID, name="H100", memory_bytes=1 << 36)
-    lost = card_of(unknown, uuid="GPU-2", name="H100", reason="lost")
+    whole = card_with(unknown, uuid=UUID, name="H100", memory_bytes=1 << 36)
+    lost = card_with(unknown, uuid="GPU-2", name="H100", reason="lost")
     bare = replace(HOST, frameworks=(), cards=(whole, lost))
     assert [each.name for each in find_devices(bare)] == ["cpu", "cuda:0"]
     assert lanes_of(bare, "cuda")["cuda:0/as-written"].environment == {"CUDA_VISIBLE_DEVICES": UUID}

@@ -11,7 +11,7 @@ from laptime.errors import UsageError
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.tune.lanes import check_tune, find_tunable, rate_of_batch
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.options import TuneAsk
 from laptime.workloads import CATALOGUE
 
 

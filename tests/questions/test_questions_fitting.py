@@ -19,7 +19,7 @@ from laptime.questions.job import CheckpointFiles, Job, Services
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import find_tunable
-from laptime.questions.tune.nouns import TuneAsk
+from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.search import Objective, Search
 from laptime.workloads.memory import count_heat_memory, count_step_memory
 

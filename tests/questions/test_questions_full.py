@@ -9,7 +9,7 @@ import pytest
 from test_questions_race import MACHINE
 
 from laptime.errors import UsageError
-from laptime.model.ask import Ask, FullAsk
+from laptime.model.ask import Ask
 from laptime.model.protocol import Consent, Moment, Protocol
 from laptime.model.questions import find_question
 from laptime.model.record import Record
@@ -17,6 +17,7 @@ from laptime.planner import make_plan
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
+from laptime.questions.train.options import FullAsk
 from laptime.questions.train.run import Before, PreparedTraining, check_alike, check_unfinished, make_protocol
 from laptime.store.references import count_laps
 from laptime.workloads import CATALOGUE, find_workload

@@ -7,12 +7,13 @@ from typing import Any, get_type_hints
 
 from hypothesis import strategies as st
 
+from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun, Settings
-from laptime.model.questions import QUESTIONS, RaceAnswer
+from laptime.model.questions import QUESTIONS
 from laptime.model.record import (
     SCHEMA,
     Answer,
@@ -25,7 +26,7 @@ from laptime.model.record import (
     Record,
 )
 from laptime.model.sample import Noise, ProofRun, Reference, Window
-from laptime.store.schema import figures_of as sound_figures
+from laptime.store.schema import figure_fields as sound_figures
 
 ID = r"r-2[0-9]{3}-[01][0-9]-[0-3][0-9]-[0-9a-f]{4,16}"
 numbers = st.floats(allow_nan=False)
@@ -60,7 +61,7 @@ def of(kind: Any, numbers: dict[Any, st.SearchStrategy[Any]] = SIGNED) -> st.Sea
 
 
 ids = st.from_regex(ID, fullmatch=True)
-answers = st.sampled_from(QUESTIONS).flatmap(lambda row: st.tuples(st.just(row.name), of(row.answer)))
+answers = st.sampled_from(QUESTIONS).flatmap(lambda row: st.tuples(st.just(row.name), of(row.part("answer"))))
 records = st.builds(
     lambda made, name, answered: replace(made, schema=SCHEMA, id=name, question=answered[0], answer=answered[1]),
     of(Record),

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from store_records import record
 
+from laptime.model.answers import RaceAnswer
 from laptime.model.missing import Missing
-from laptime.model.questions import RaceAnswer
 from laptime.store import list_records, load, save
 
 

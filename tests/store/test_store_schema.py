@@ -181,11 +181,11 @@ def with_value(value, *path):
         ("$.lanes[0].heats[0]: object missing required field `steady`", without_steady()),
         ("$.lanes[0].heats[0].steady: expected `str`, got `int`", with_value(3, "lanes", 0, "heats", 0, "steady")),
         (
-            "$.question: no question 'where'; known: race, full, infer, why, scale, tune, sweep, profile, watch",
+            "$.question: no question 'where'; known: race, why, watch, tune, sweep, scale, full, infer, profile",
             with_value("where", "question"),
         ),
         (
-            "$.question: no question '3'; known: race, full, infer, why, scale, tune, sweep, profile, watch",
+            "$.question: no question '3'; known: race, why, watch, tune, sweep, scale, full, infer, profile",
             with_value(3, "question"),
         ),
         ("$.answer: expected `object`, got `null`", with_value(None, "answer")),

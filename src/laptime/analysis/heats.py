@@ -27,7 +27,7 @@ def summarise_heat(heat: Heat) -> HeatResult:
         round=heat.round,
         steady=find_steady([step_ms(window) for window in quiet_windows(heat.windows)]).kind,
         steady_from=counted[0] if counted else 0,
-        step_ms=mean_of(usable) if usable and heat.process.status == "ok" else None,
+        step_ms=mean_step_ms(usable) if usable and heat.process.status == "ok" else None,
         first_step_ms=heat.first_step_ns / 1e6 if heat.first_step_ns is not None else None,
         windows=heat.windows,
         losses=heat.losses,
@@ -134,7 +134,7 @@ def _drift_of(heat: HeatResult) -> float:
     """Return the logarithm of how many times as long the later half of a heat's steps takes."""
     windows = steady_windows(heat)
     half = len(windows) // 2
-    return log(mean_of(windows[half:]) / mean_of(windows[:half])) if half else 0.0
+    return log(mean_step_ms(windows[half:]) / mean_step_ms(windows[:half])) if half else 0.0
 
 
 def noise_of_ratio(heat: HeatResult, reference: HeatResult) -> float:
@@ -154,7 +154,7 @@ def steps_of(window: Window) -> range:
     return range(0) if window.first_step is None else range(window.first_step, window.first_step + window.steps)
 
 
-def mean_of(windows: Sequence[Window]) -> float:
+def mean_step_ms(windows: Sequence[Window]) -> float:
     """Return the mean step of some windows in milliseconds, each window weighted by its steps."""
     return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows) / 1e6
 

@@ -79,6 +79,11 @@ def name_of(timeline: Timeline, device: str, means: Meaning) -> str:
     return "" if channel is None else channel.name
 
 
+def shown_within(timeline: Timeline, device: str, means: Meaning, span: Span) -> tuple[Point, ...] | Missing:
+    """Return the readings in a span of the channel that shows this of a device, or why there are none."""
+    return within(timeline, device, name_of(timeline, device, means), span)
+
+
 def mean_of(points: tuple[Point, ...] | Missing) -> float | Missing:
     return points if isinstance(points, Missing) else sum(value for _, value in points) / len(points)
 
@@ -91,6 +96,11 @@ def growth_per_s(timeline: Timeline, device: str, name: str, span: Span) -> floa
     """Return how fast a counter grew in a span, without pauses; Missing for a counter that was reset."""
     points = within(timeline, device, name, span)
     return points if isinstance(points, Missing) else pooled_growth_per_s(split_at_pauses(timeline, points))
+
+
+def shown_growth_per_s(timeline: Timeline, device: str, means: Meaning, span: Span) -> float | Missing:
+    """Return how fast the counter that shows this of a device grew in a span."""
+    return growth_per_s(timeline, device, name_of(timeline, device, means), span)
 
 
 def split_at_pauses(timeline: Timeline, points: tuple[Point, ...]) -> list[tuple[Point, ...]]:

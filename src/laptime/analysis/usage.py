@@ -14,7 +14,6 @@ from laptime.analysis.readings import (
     Power,
     Span,
     channel_of,
-    growth_per_s,
     make_energy,
     mean_of,
     mean_power,
@@ -22,6 +21,8 @@ from laptime.analysis.readings import (
     name_of,
     pooled_power,
     shown_by,
+    shown_growth_per_s,
+    shown_within,
     slope_per_min,
     within,
 )
@@ -52,7 +53,7 @@ def summarise_usage(
     pairs = [(heat.process.timeline, span_of(heat)) for heat in timed if heat.process.timeline is not None]
     if not pairs:
         return None
-    cards = [card for each in devices if (card := card_of(each, pairs[0][0])) is not None]
+    cards = [card for each in devices if (card := watched_card(each, pairs[0][0])) is not None]
     of = " and ".join(cards) or _words(devices[0])
     energy = make_energy(of, _power(pairs, devices[0], cards), lap_s, items_per_s)
     if len(cards) < 2:
@@ -64,20 +65,20 @@ def describe_usage(
     pairs: Sequence[Pair], device: Device, cores: int, energy: Energy, warming: Sequence[Pair] = ()
 ) -> Usage:
     """Return the usage within some spans; `warming` holds longer ones, for the slope of the temperature."""
-    card = card_of(device, pairs[0][0])
+    card = watched_card(device, pairs[0][0])
     hot = card or (HOST if device.kind == "cpu" else device.name)
     usual, most = _median(pairs), _most(pairs)
     return Usage(
         processor_percent=usual(lambda line, span: _share(_busy_cores(line, HEAT, span), cores)),
         others_percent=usual(lambda line, span: _others(line, span, cores)),
-        memory_most_bytes=most(lambda line, span: most_of(_within(line, HEAT, "memory", span))),
+        memory_most_bytes=most(lambda line, span: most_of(shown_within(line, HEAT, "memory", span))),
         device_percent=usual(_of_card(device, card, "busy", mean_of)),
         active_percent=usual(_of_card(device, card, "active", mean_of)),
         device_memory_most_bytes=most(_of_card(device, card, "memory", most_of)),
         temperature_of=hot,
-        temperature_most_c=most(lambda line, span: most_of(_within(line, hot, "temperature", span))),
+        temperature_most_c=most(lambda line, span: most_of(shown_within(line, hot, "temperature", span))),
         temperature_slope_c_per_min=_median(warming or pairs)(
-            lambda line, span: slope_per_min(_within(line, hot, "temperature", span))
+            lambda line, span: slope_per_min(shown_within(line, hot, "temperature", span))
         ),
         power_most_w=most(lambda line, span: _most_power(line, device, card, span)),
         energy=energy,
@@ -119,7 +120,7 @@ def _mean(values: Sequence[float | Missing]) -> float | Missing:
 
 def power_of(pairs: Sequence[Pair], device: Device) -> tuple[str, Power | Missing]:
     """Return the device whose power it is, and its mean power over all spans together."""
-    card = card_of(device, pairs[0][0])
+    card = watched_card(device, pairs[0][0])
     metered = _metered(pairs[0][0], device, [card] if card else [])
     return card or _words(device), metered if isinstance(metered, Missing) else pooled_power(pairs, metered)
 
@@ -129,7 +130,7 @@ def span_of(heat: HeatResult) -> Span:
     return Span(windows[0].start_ns / 1e9, windows[-1].end_ns / 1e9)
 
 
-def card_of(device: Device, timeline: Timeline) -> str | None:
+def watched_card(device: Device, timeline: Timeline) -> str | None:
     """Return the sensors' name of the lane's card, if one was watched."""
     if device.kind == "cpu":
         return None
@@ -194,12 +195,8 @@ def _reason(told: Sequence[float | Missing]) -> Missing:
     return next(each for each in told if isinstance(each, Missing))
 
 
-def _within(timeline: Timeline, device: str, means: Meaning, span: Span) -> Shown:
-    return within(timeline, device, name_of(timeline, device, means), span)
-
-
 def _busy_cores(timeline: Timeline, device: str, span: Span) -> float | Missing:
-    return growth_per_s(timeline, device, name_of(timeline, device, "busy time"), span)
+    return shown_growth_per_s(timeline, device, "busy time", span)
 
 
 def _share(cores_busy: float | Missing, cores: int) -> float | Missing:
@@ -211,7 +208,7 @@ def _others(timeline: Timeline, span: Span, cores: int) -> float | Missing:
     total, own = _busy_cores(timeline, HOST, span), _busy_cores(timeline, HEAT, span)
     if isinstance(total, Missing) or isinstance(own, Missing):
         return total if isinstance(total, Missing) else own
-    online = mean_of(_within(timeline, HOST, "cores", span))
+    online = mean_of(shown_within(timeline, HOST, "cores", span))
     return max(0.0, 100 * (total - own) / (cores if isinstance(online, Missing) else online))
 
 
@@ -221,7 +218,7 @@ def _of_card(device: Device, card: str | None, means: Meaning, over: Callable[[S
         return lambda _line, _span: NO_CARD
     if card is None:
         return lambda line, _span: line.why_not(device.name, name_of(line, device.name, means))
-    return lambda line, span: over(_within(line, card, means, span))
+    return lambda line, span: over(shown_within(line, card, means, span))
 
 
 def _most_power(timeline: Timeline, device: Device, card: str | None, span: Span) -> float | Missing:

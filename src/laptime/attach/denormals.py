@@ -29,7 +29,7 @@ class Census:
             torch = sys.modules["torch"]
             with torch.no_grad():
                 shares = count(torch, optimizer)
-                is_flushed = not denormals_of(torch, torch.full((1,), 1e-38) / 4)
+                is_flushed = not count_denormals(torch, torch.full((1,), 1e-38) / 4)
         except Exception:
             self.due = sys.maxsize
             return
@@ -61,12 +61,12 @@ def share_of(torch: Any, found: list) -> float:
             continue
         if each.layout == torch.strided and each.is_contiguous() and each.numel() > 1:
             taken = each.detach().view(-1)[:: -(-each.numel() // NUMBERS_MOST)]
-            denormal += each.numel() * denormals_of(torch, taken) / taken.numel()
+            denormal += each.numel() * count_denormals(torch, taken) / taken.numel()
             numbers += each.numel()
     return denormal / numbers if numbers else -1.0
 
 
-def denormals_of(torch: Any, values: Any) -> int:
+def count_denormals(torch: Any, values: Any) -> int:
     """Count by bits: where denormal numbers are flushed, a comparison also treats them as 0."""
     bits = values.contiguous().view(torch.int32)
     return int((((bits & EXPONENT) == 0) & ((bits & FRACTION) != 0)).sum())

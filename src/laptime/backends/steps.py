@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from laptime.backends.arrays import has_floats, list_arrays, read_array, widen_batch, widen_state
 from laptime.backends.base import Learner, Predictor, StepwiseRunner
 from laptime.backends.fingerprint import STEPS_A_SEED, Array, make_run, part, restored_globals, seed_globals
 from laptime.backends.own import call_own, endless, is_keras, length_of
-from laptime.backends.python.arrays import has_floats, list_arrays, read_array, widen_batch, widen_state
 from laptime.errors import LaneError, TrainingError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject

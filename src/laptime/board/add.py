@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 
 from laptime.analysis.heats import steady_windows
-from laptime.board.evidence import RECORD_MOST_BYTES, canonical, pack, strip, unpack
+from laptime.board.evidence import RECORD_MOST_BYTES, canonical, compress, decompress, strip
 from laptime.board.row import (
     RECORDS,
     ROW_SCHEMA,
@@ -26,12 +26,13 @@ from laptime.board.row import (
 from laptime.disk import read_regular, write_atomically
 from laptime.errors import RecordError, StoreError, UsageError
 from laptime.hardware import known_devices, match_label
+from laptime.model.answers import RaceAnswer, TrainingAnswer
 from laptime.model.frameworks import FRAMEWORKS, find_framework
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import NO_TRAINING, Settings
 from laptime.model.protocol import FullRun
-from laptime.model.questions import RaceAnswer, TrainingAnswer, find_question
+from laptime.model.questions import find_question
 from laptime.model.record import Estimate, LaneResult, Record, is_exactly, is_lane
 from laptime.pages.listing import repeat_words
 from laptime.planner.lanes import DEVICE
@@ -173,7 +174,7 @@ def why_no_row(record: Record, lane: LaneResult) -> str | None:
 # A row, from a stripped record alone: the same record makes the same row.
 
 
-def rows_of(record: Record, digest: str) -> tuple[BoardRow, ...]:
+def board_rows(record: Record, digest: str) -> tuple[BoardRow, ...]:
     """Return the row of each lane of a stripped record that has one. `digest` is that of its canonical bytes."""
     return tuple(sealed(_row(record, each, digest)) for each in record.lanes if why_no_row(record, each) is None)
 
@@ -274,8 +275,8 @@ def _known(count: int | Missing) -> int | None:
 # Write them.
 
 
-def add(record: Record, lanes: Sequence[str], board: Path, examine: Callable[[Record], Sequence[str]]) -> Added:
-    """Write the rows of a record, and the stripped record. `examine` returns what `check` would say of it.
+def add(record: Record, lanes: Sequence[str], board: Path, find_faults: Callable[[Record], Sequence[str]]) -> Added:
+    """Write the rows of a record, and the stripped record. `find_faults` returns what `check` would say of it.
 
     `lanes` are those that are wanted, by default all that have a row.
     """
@@ -286,16 +287,16 @@ def add(record: Record, lanes: Sequence[str], board: Path, examine: Callable[[Re
     refused = {each.name: why for each in meant if (why := why_no_row(record, each)) is not None}
     stripped = strip(record)
     data = canonical(stripped)
-    made = {row.lane: row for row in rows_of(stripped, digest_of(data))}
+    made = {row.lane: row for row in board_rows(stripped, digest_of(data))}
     wanted = [each.name for each in meant if each.name not in refused]
     refused |= dict.fromkeys((name for name in wanted if name not in made), NOT_PROVEN_AGAIN)
     rows = [made[name] for name in wanted if name in made]
     if not rows:
         told = "; ".join(f"{name}: {why}" for name, why in refused.items())
         raise RecordError(f"{record.id} has no row: {told}", "laptime board --help says what a row needs.")
-    if faults := examine(stripped):
+    if faults := find_faults(stripped):
         raise RecordError(f"{record.id} would be refused by `laptime board check`: {faults[0]}", "Race it again.")
-    files = {record_place(record.id): pack(data), **{row.place: encode_row(row) for row in rows}}
+    files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
     _write(board, files)
     return Added(record.id, tuple(str(board / place) for place in files), refused)
 
@@ -342,11 +343,11 @@ def remake(board: Path) -> Remade:
     """
     unchanged, changed, removed = 0, [], []
     for packed in sorted((board / RECORDS).glob("*.json.gz")):
-        record = strip(decode(unpack(read_regular(packed, RECORD_MOST_BYTES), packed.name), packed.name))
+        record = strip(decode(decompress(read_regular(packed, RECORD_MOST_BYTES), packed.name), packed.name))
         data = canonical(record)
         there = {each.name: each for each in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
-        rows = [row for row in rows_of(record, digest_of(data)) if row.place.name in there]
-        files = {record_place(record.id): pack(data), **{row.place: encode_row(row) for row in rows}}
+        rows = [row for row in board_rows(record, digest_of(data)) if row.place.name in there]
+        files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
         new = {place: content for place, content in files.items() if not _has(board / place, content)}
         _write(board, new)
         unchanged += len(files) - len(new)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 
-from laptime.board.add import rows_of
-from laptime.board.claims import FAULTS, examine
+from laptime.board.add import board_rows
+from laptime.board.claims import FAULTS, find_faults
 from laptime.board.evidence import RECORD_MOST_BYTES, read_evidence
 from laptime.board.physics import expected_step, known_device
 from laptime.board.reported import HINT_PREDICT, read_predictions
@@ -174,9 +174,9 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
         if record_place(record.id) != place:
             raise RecordError(f"{place.name} holds the record {record.id}", "Name the file like its record.")
         digest = digest_of(data)
-        found = examine(record)
+        found = find_faults(record)
         faults += [_fault(place, name, says, HINT_RACE) for name, says in found]
-        return Evidence(record.id, digest, {row.lane: row for row in rows_of(record, digest)})
+        return Evidence(record.id, digest, {row.lane: row for row in board_rows(record, digest)})
     except LaptimeError as error:
         faults.append(_fault(place, "record", error.says, error.hint))
     except FAULTS as error:

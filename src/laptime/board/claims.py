@@ -13,14 +13,14 @@ from functools import cache
 from importlib import resources
 from math import isfinite
 
-from laptime.analysis.heats import ALPHA, estimate, mean_of, steady_windows
+from laptime.analysis.heats import ALPHA, estimate, mean_step_ms, steady_windows
 from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
-from laptime.board.add import rows_of, step_of, why_no_row, why_no_rows
+from laptime.board.add import board_rows, step_of, why_no_row, why_no_rows
 from laptime.board.physics import find_impossible
 from laptime.hardware import known_devices, match_label
+from laptime.model.answers import TrainingAnswer
 from laptime.model.missing import Missing
-from laptime.model.questions import TrainingAnswer
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.planner.lanes import parse_lane
 from laptime.questions.train.reduce import find_factor
@@ -81,7 +81,7 @@ def _follows_from_windows(record: Record) -> Iterator[str]:
             yield f"round {heat.round} of {lane.name} does not say which of its windows count"
         elif not all(0 <= place < len(heat.windows) for place in heat.counted):
             yield f"round {heat.round} of {lane.name} counts a window that it does not have"
-        elif heat.step_ms is not None and not _is_close(heat.step_ms, mean_of(steady_windows(heat))):
+        elif heat.step_ms is not None and not _is_close(heat.step_ms, mean_step_ms(steady_windows(heat))):
             yield f"the step of round {heat.round} of {lane.name} is not the mean of its windows"
         elif any(each.end_ns <= each.start_ns for each in heat.windows):
             yield f"a window of {lane.name} ends before it begins"
@@ -200,7 +200,7 @@ def _proof_is_known(record: Record) -> Iterator[str]:
 
 
 def _is_possible(record: Record) -> Iterator[str]:
-    for row in rows_of(record, ""):
+    for row in board_rows(record, ""):
         for says in find_impossible(row, CATALOGUE[row.training], record.machine.processor):
             yield f"{row.lane}: {says}"
 
@@ -225,7 +225,7 @@ CHECKS = (
 )
 
 
-def examine(record: Record) -> list[tuple[str, str]]:
+def find_faults(record: Record) -> list[tuple[str, str]]:
     """Return what is wrong with a stripped record: the name of the check, and a sentence."""
     found: list[tuple[str, str]] = []
     for check in CHECKS:

@@ -18,16 +18,17 @@ import msgspec
 
 from laptime.analysis.parity import judge_parity
 from laptime.errors import RecordError, UsageError
-from laptime.model.ask import Ask, FullAsk
+from laptime.model.answers import RaceAnswer, TrainingAnswer
+from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
-from laptime.model.questions import RaceAnswer, TrainingAnswer
 from laptime.model.record import SCHEMA, Comparison, Estimate, HeatResult, LaneResult, Parity, Record
 from laptime.model.sample import ProofRun, Reference, Window
 from laptime.planner.lanes import DEVICE, parse_lane
+from laptime.questions.train.options import FullAsk
 from laptime.store.schema import as_json_holds, decode
 from laptime.workloads import CATALOGUE
 
@@ -51,12 +52,12 @@ def canonical(record: Record) -> bytes:
     return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def pack(data: bytes) -> bytes:
+def compress(data: bytes) -> bytes:
     """Compress, with nothing in it of when and where that was done."""
     return gzip.compress(data, compresslevel=9, mtime=0)
 
 
-def unpack(data: bytes, where: str) -> bytes:
+def decompress(data: bytes, where: str) -> bytes:
     """Return what a compressed file holds. It may take no more memory than a record needs."""
     inflater = zlib.decompressobj(wbits=31)
     try:
@@ -73,7 +74,7 @@ def unpack(data: bytes, where: str) -> bytes:
 
 def read_evidence(data: bytes, where: str) -> tuple[Record, bytes]:
     """Return a stripped record and its canonical bytes, from its compressed file. One with anything else is refused."""
-    found = unpack(data, where)
+    found = decompress(data, where)
     record = decode(found, where)
     if canonical(strip(record)) != found:
         says = f"{where} is not stripped: it holds what the board does not keep, or is in another order"

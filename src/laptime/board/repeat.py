@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from laptime.board.add import rows_of, why_no_row, why_no_rows
+from laptime.board.add import board_rows, why_no_row, why_no_rows
 from laptime.board.evidence import strip
 from laptime.board.row import ROW_MOST_BYTES, BoardRow, RowFactor, RowFigure, decode_row
 from laptime.disk import read_regular
 from laptime.errors import RecordError, UsageError
-from laptime.model.ask import Ask, FullAsk
+from laptime.model.ask import Ask
 from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.record import Record
 from laptime.pages.words import lap as lap_words
 from laptime.planner.lanes import DEVICE, name_lane, parse_lane
+from laptime.questions.train.options import FullAsk
 from laptime.workloads import CATALOGUE
 
 LAPS = 2  # of a whole training: its first lap holds the first step
@@ -67,7 +68,7 @@ def _lane_here(name: str) -> str:
 def compare(row: BoardRow, record: Record) -> Repeated:
     """Hold a row against the record that was just made of it."""
     stripped = strip(record)
-    mine = next((each for each in rows_of(stripped, "") if _is_same_lane(each, row)), None)
+    mine = next((each for each in board_rows(stripped, "") if _is_same_lane(each, row)), None)
     refusal = why_no_rows(record)
     if mine is None or refusal is not None:
         whys = [refusal, *(why_no_row(record, lane) for lane in record.lanes)]

@@ -96,7 +96,7 @@ def reported_rows(workload: Workload) -> tuple[Reported, ...]:
     return tuple(_reported(workload, each) for each in workload.published.results)
 
 
-def about(training: str) -> str:
+def describe_training(training: str) -> str:
     """Return what the authors of an experiment could not see, in sentences."""
     return str(_facts()[training]["flaw"])
 

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from laptime.board.entries import TIERS, Entry, entry_of, fastest_of_each, predicted_entries, read_rows, reported_entry
-from laptime.board.reported import about, also_published, read_predictions, reported_rows
+from laptime.board.reported import also_published, describe_training, read_predictions, reported_rows
 from laptime.board.row import RECORDS, BoardRow, record_name, record_place
 from laptime.disk import write_atomically
 from laptime.drawing.svg import text
@@ -189,7 +189,7 @@ def _published(workload: Workload) -> str:
     return (
         f"<section><h2>What was published</h2><p>{text(workload.published.source)}. Claim: "
         f"{text(workload.published.claim)}. {workload.parameters:,} parameters.</p><ul>{''.join(items)}</ul>"
-        f"<p><b>What its authors could not see.</b> {text(about(workload.name))}</p></section>"
+        f"<p><b>What its authors could not see.</b> {text(describe_training(workload.name))}</p></section>"
     )
 
 

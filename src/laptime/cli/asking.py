@@ -15,7 +15,8 @@ from laptime.cli.main import Command, RareOption
 from laptime.errors import UsageError
 from laptime.model import options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
-from laptime.model.options import FLAG, PATH, RECORD, SETTING, Kind, Option, options_of
+from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Kind, Option
+from laptime.model.options import options_of
 from laptime.model.plan import find_launcher
 
 BEHIND = "laptime.behind"  # the words behind --, in a context's notes

@@ -12,7 +12,7 @@ from laptime.board import add as adding
 from laptime.board import check as checking
 from laptime.board import repeat as repeating
 from laptime.board import reported, site
-from laptime.board.claims import examine
+from laptime.board.claims import find_faults
 from laptime.board.row import PREDICTED
 from laptime.cli.completion import complete_lane, complete_record
 from laptime.cli.main import Command
@@ -61,7 +61,7 @@ def board() -> None:
 @BOARD
 @AS_JSON
 def add(*, identity: str, lane: tuple[str, ...], output: str, as_json: bool) -> None:
-    made = adding.add(api.load(identity), lane, Path(output), lambda record: [says for _, says in examine(record)])
+    made = adding.add(api.load(identity), lane, Path(output), lambda record: [says for _, says in find_faults(record)])
     if as_json:
         emit_json(showing.to_json(made))
         return

@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import click
@@ -19,26 +18,23 @@ from click.shell_completion import CompletionItem
 
 from laptime.cli.printing import ReaderGone, complain, emit, emit_error, give_up_output, renew, say
 from laptime.errors import LaptimeError
+from laptime.model.questions import QUESTIONS
 from laptime.streams import fill_closed_streams
 
 # Where each command is, its line of help, and its group. Its module is imported when it runs, so help is instant.
 ASK, RECORDS, MACHINE, MORE = "Ask", "Records", "Machine", "More"
 OLDER_WORDS = "Older words"  # `laptime help all` alone lists them
+
+
+def _of_questions(group: str) -> dict[str, tuple[str, str, str]]:
+    rows = (row for row in QUESTIONS if row.is_older == (group == OLDER_WORDS))
+    return {row.command: (row.own_command.removeprefix("laptime."), row.line, group) for row in rows}
+
+
 COMMANDS = {
-    "race": ("questions.race.command:race", "Which lane is faster, by how much, and did they learn alike?", ASK),
-    "why": ("questions.why.command:why", "Where does the time go, what limits it, and what would gain?", ASK),
-    "watch": (
-        "questions.watch.command:watch", "Run a script unchanged: where does its training time go?", ASK
-    ),
-    "tune": ("questions.tune.command:tune", "Which settings are best on each lane, and what do they gain?", ASK),
-    "sweep": ("questions.sweep.command:sweep", "How fast is each lane at each batch, and where do they cross?", ASK),
+    **_of_questions(ASK),
     "forecast": (
         "questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?", ASK
-    ),
-    "scale": ("questions.scale.command:scale", "What do 2, 4, 8 devices bring, and what is lost?", ASK),
-    "train": ("questions.train.command:train", "How long does a whole training take, and what does it learn?", ASK),
-    "infer": (
-        "questions.infer.command:infer", "How long does an answer take, and how many are there per second?", ASK
     ),
     "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK),
     "list": ("cli.records:list_records", "List saved records, newest first.", RECORDS),
@@ -61,15 +57,14 @@ COMMANDS = {
     "help": ("cli.main:help_", "Explain a command with all its options, or a topic.", MORE),
     "completion": ("cli.completion:completion", "Print the script for a shell's completion.", MORE),
     "plan": ("questions.race.command:plan", "Print what a race would run: laptime race --dry-run.", OLDER_WORDS),
-    "profile": (
-        "questions.profile.command:profile", "What laptime race --profile does after a race, without one.", OLDER_WORDS
-    ),
+    **_of_questions(OLDER_WORDS),
     "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),
 }  # fmt: skip
 # The first page of help: twelve lines at most. A line on two commands has words of its own.
 FIRST_PAGE = {
     ASK: {
-        **dict.fromkeys(("race", "why", "watch", "tune", "sweep", "forecast", "scale"), ""),
+        **{row.command: "" for row in QUESTIONS if row.has_line_of_its_own},
+        "forecast": "",
         "train, infer": "How long does a whole training take, or an answer?",
     },
     RECORDS: {"list, show": "List saved records, or show one.", "compare": "", "report": ""},
@@ -290,11 +285,6 @@ class RareOption(click.Option):
         return super().get_help_record(ctx) if ctx.meta.get(ALL_OPTIONS) else None
 
 
-def rare(*names: str, **attributes: Any) -> Callable[[Any], Any]:
-    """Return a decorator that adds an option which few people need."""
-    return click.option(*names, cls=RareOption, **attributes)
-
-
 class Command(click.Command):
     """A command with examples, which names the page that says more. `more` is for `laptime help COMMAND`."""
 
@@ -308,8 +298,7 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            questions = importlib.import_module("laptime.model.questions").QUESTIONS  # help starts without it
-            names = [each.command for each in questions]
+            names = [each.command for each in QUESTIONS]
             owners = [f"laptime {name}" for name in names if _has(ctx, name, error.option_name)]
             if owners:
                 named = " and ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))

@@ -18,7 +18,7 @@ from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError
 from laptime.model.ask import Ask
 from laptime.model.progress import Progress
-from laptime.model.questions import QUESTIONS, SweepAnswer, TuneAnswer, WhyAnswer, find_question
+from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import Record
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
@@ -59,6 +59,8 @@ def find_added(name: str) -> click.Command | None:
     try:
         question = find_question(name)
     except LookupError:
+        return None
+    if question.command != name:
         return None
     if question.own_command:
         command: click.Command = question.part("own_command")
@@ -132,21 +134,8 @@ def conclude(answer: FinishedRecord) -> int:
 
 
 def exit_code(record: Record, *, saved: bool) -> int:
-    """Return a record's exit code. A result that cannot be trusted comes before one that is incomplete.
-
-    Of a `why` or a tuning the lanes that were asked for have to finish; an experiment may fail. In a sweep a lane may
-    have no room in memory.
-    """
-    lanes, answer = record.lanes, record.answer
-    if isinstance(answer, WhyAnswer):
-        lanes = record.lanes[:1]
-    if isinstance(answer, TuneAnswer) and answer.tuning is not None:
-        asked = {each.asked for each in answer.tuning.lanes}
-        lanes = tuple(lane for lane in lanes if lane.name in asked)
-    if isinstance(answer, SweepAnswer) and answer.sweep is not None:
-        full = {each.lane for each in answer.sweep.cells if each.out_of_memory}
-        of_cells = {each.lane for each in answer.sweep.cells} - full
-        lanes = tuple(lane for lane in lanes if lane.name in of_cells)
+    """Return a record's exit code. A result that cannot be trusted comes before one that is incomplete."""
+    lanes = record.answer.asked_of(record.lanes)
     if record.status == "interrupted":
         return EXIT_INTERRUPTED
     if any(lane.parity.status == "differs" for lane in lanes):

@@ -20,7 +20,7 @@ from laptime.cli.output import Display, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
 from laptime.errors import UsageError
-from laptime.model.options import ITEMS, parse_items
+from laptime.model.option_kinds import ITEMS, parse_items
 from laptime.model.progress import Progress
 from laptime.model.quantities import parse_duration
 from laptime.model.record import Selection

@@ -154,14 +154,14 @@ def choose_test(scan: Scan, tests: int, seed: int) -> Mask:
     """Choose the test items. The choice does not depend on the order in which the disk lists them."""
     chosen = np.zeros(len(scan.names), np.bool_)
     counts = np.bincount(scan.strata)
-    for stratum, count in enumerate(share_out(counts, tests)):
+    for stratum, count in enumerate(tests_per_class(counts, tests)):
         places = np.flatnonzero(scan.strata == stratum)
         order = np.random.default_rng([seed, SPLIT_KEY, stratum]).permutation(len(places))
         chosen[places[order[:count]]] = True
     return chosen
 
 
-def share_out(counts: Labels, tests: int) -> list[int]:
+def tests_per_class(counts: Labels, tests: int) -> list[int]:
     """Return each class's number of test items: at least one, never all, and exactly `tests` in total."""
     wished = counts * (tests / counts.sum())
     shares = np.clip(wished.astype(np.int64), 1, counts - 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from laptime.analysis.heats import quiet_windows, steady_windows
-from laptime.analysis.readings import Span, growth_per_s
+from laptime.analysis.readings import Span, shown_growth_per_s
 from laptime.analysis.step_states import SLOWER, StateChange, find_lane_state, find_slow_laps, ratio_within, times_of
 from laptime.analysis.usage import timed_pairs
 from laptime.diagnosis.lane_readings import (
@@ -26,6 +26,7 @@ from laptime.model.process import KEPT, READY, Input
 from laptime.model.protocol import FullRun
 from laptime.model.quantities import brief, count, percent, times
 from laptime.model.record import NOT_RELIABLE, Finding, InferLane, LaneResult
+from laptime.model.sample import HEAT_BITS, POWER_BITS
 from laptime.model.symptoms import COSTS
 from laptime.model.timeline import Timeline
 
@@ -45,13 +46,11 @@ OTHERS_CORES, OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take o
 MANY = 0.4  # of a lane's windows
 CONTRADICTS = 2.0  # times as long as a call of more items: more than another kernel for few items costs
 ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
-# The driver's bits for the reasons of lowered clocks (nvml.h: nvmlClocksEventReasons).
-POWER_BITS, HEAT_BITS = 0x04 | 0x80, 0x08 | 0x20 | 0x40
 
 
 def unused_card(readings: LaneReadings) -> Finding | None:
     """The lane computes on a card, but the card was idle."""
-    busy = readings.card_values("busy_percent")
+    busy = readings.card_values("busy")
     if not busy or max(busy) >= IDLE_PERCENT:
         return None
     says = f"its card was idle in all {len(busy)} readings while it was timed."
@@ -61,10 +60,10 @@ def unused_card(readings: LaneReadings) -> Finding | None:
 
 def shared_card(readings: LaneReadings) -> Finding | None:
     """Another process is on the card."""
-    others = readings.card_values("foreign_processes")
+    others = readings.card_values("other processes")
     if not others or max(others) < 1:
         return None
-    held = max(readings.card_values("foreign_memory_bytes"), default=0.0)
+    held = max(readings.card_values("memory of others"), default=0.0)
     says = f"{max(others):.0f} other processes were on its card, holding {held / 1e9:.1f} GB."
     advice = "Race again when the card is idle: what others take is in these times."
     return readings.finding("card shared", says, advice, processes=max(others), memory_bytes=held)
@@ -72,7 +71,7 @@ def shared_card(readings: LaneReadings) -> Finding | None:
 
 def lowered_clocks(readings: LaneReadings) -> tuple[float, float]:
     """Return the shares of the readings in which the driver lowered a card's clocks: for heat, and for power."""
-    reasons = [int(bits) for bits in readings.card_values("clock_reasons")]
+    reasons = [int(bits) for bits in readings.card_values("lowered clocks")]
     hot, capped = (sum(bool(bits & mask) for bits in reasons) for mask in (HEAT_BITS, POWER_BITS))
     return hot / max(len(reasons), 1), capped / max(len(reasons), 1)
 
@@ -93,7 +92,7 @@ def held_back_card(readings: LaneReadings) -> Finding | None:
 
 def full_card(readings: LaneReadings) -> Finding | None:
     """Allocators slow down when little memory is left, and some drivers spill into the host's memory."""
-    used, there = readings.card_values("memory_used_bytes"), readings.card_values("memory_total_bytes")
+    used, there = readings.card_values("memory"), readings.card_values("all memory")
     if not used or not there or max(used) <= FULL * max(there):
         return None
     says = f"{max(used) / 1e9:.1f} of the card's {max(there) / 1e9:.1f} GB were in use."
@@ -103,18 +102,18 @@ def full_card(readings: LaneReadings) -> Finding | None:
 
 def drifting_card(readings: LaneReadings) -> Finding | None:
     """A card that warms up lowers its clock."""
-    return _drifting(readings, readings.card, "sm_clock_mhz", "the card's clock") if readings.card else None
+    return _drifting(readings, readings.card, "the card's clock") if readings.card else None
 
 
 def drifting_processor(readings: LaneReadings) -> Finding | None:
     """A processor that warms up lowers its clock too; its first seconds may be a boost."""
-    return _drifting(readings, "host", "frequency_mean_mhz", "the processor's frequency")
+    return _drifting(readings, "host", "the processor's frequency")
 
 
-def _drifting(readings: LaneReadings, device: str, name: str, what: str) -> Finding | None:
-    """Compare the last third of each heat's readings with the first."""
+def _drifting(readings: LaneReadings, device: str, what: str) -> Finding | None:
+    """Compare the last third of each heat's readings of the clock with the first."""
     changes = []
-    for points in readings.series(device, name):
+    for points in readings.series(device, "clock"):
         third = len(points) // 3
         if third:
             first = sum(value for _, value in points[:third]) / third
@@ -129,7 +128,7 @@ def _drifting(readings: LaneReadings, device: str, name: str, what: str) -> Find
 
 def held_back_by_quota(readings: LaneReadings) -> Finding | None:
     """The container's quota stopped the heat's threads."""
-    share = readings.growth_per_s("host", "cgroup_throttled_s")
+    share = readings.growth_per_s("host", "held back")
     if share is None or share <= THROTTLED_SHARE:
         return None
     chip = readings.machine.processor
@@ -169,8 +168,8 @@ def faults_each_step(readings: LaneReadings) -> Finding | None:
 
 def swapping(readings: LaneReadings) -> Finding | None:
     """Some memory is on a disk."""
-    swapped = max(readings.values("host", "swap_used_bytes"), default=0.0)
-    faults = readings.growth_per_s("heat", "major_faults") or 0.0
+    swapped = max(readings.values("host", "swap"), default=0.0)
+    faults = readings.growth_per_s("heat", "pages from disk") or 0.0
     if swapped < SWAPPED_BYTES or faults < 1:
         return None
     says = f"{swapped / 1e9:.1f} GB lie in swap, and {faults:.0f} pages a second came from a disk."
@@ -184,9 +183,9 @@ def full_memory(readings: LaneReadings) -> Finding | None:
     Files that were read stay in memory while there is room. They count as the container's, but are not in use.
     """
     limit, total = readings.machine.memory_limit_bytes, readings.machine.memory_bytes
-    used = max(readings.values("host", "cgroup_memory_bytes"), default=0.0)
-    used -= max(readings.values("host", "cgroup_cache_bytes"), default=0.0)
-    free = min(readings.values("host", "memory_available_bytes"), default=None)
+    used = max(readings.values("host", "group memory"), default=0.0)
+    used -= max(readings.values("host", "group cache"), default=0.0)
+    free = min(readings.values("host", "free memory"), default=None)
     if not isinstance(limit, Missing) and limit < total and used > FULL * limit:
         what, share = f"{used / 1e9:.1f} of the {limit / 1e9:.1f} GB that the container may use", used / limit
     elif free is not None and free < (1 - FULL) * total:
@@ -335,8 +334,8 @@ def judge_run(
     timeline: Timeline, span: Span, name: str, cores: int, advice: str = "Watch again while the machine is quiet."
 ) -> tuple[Finding, ...]:
     """Return a finding if other processes took much of our cores while a command or a training ran."""
-    ours = growth_per_s(timeline, "heat", "busy_s", span)
-    all_ = growth_per_s(timeline, "host", "busy_s", span)
+    ours = shown_growth_per_s(timeline, "heat", "busy time", span)
+    all_ = shown_growth_per_s(timeline, "host", "busy time", span)
     if isinstance(ours, Missing) or isinstance(all_, Missing):
         return ()
     others = all_ - ours

@@ -9,12 +9,12 @@ from math import sqrt
 from typing import Literal
 
 from laptime.analysis.heats import steady_windows, step_ms
-from laptime.analysis.readings import Point, Span, growth_per_s, within
-from laptime.analysis.usage import card_of, span_of
+from laptime.analysis.readings import Point, Span, shown_growth_per_s, shown_within
+from laptime.analysis.usage import span_of, watched_card
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.record import Finding, HeatResult, LaneResult
-from laptime.model.sample import Window
+from laptime.model.sample import Meaning, Window
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.timeline import Timeline
 from laptime.stats import median
@@ -49,31 +49,31 @@ class LaneReadings:
     heats: tuple[TimedHeat, ...]
     card: str | None
 
-    def series(self, device: str, name: str) -> list[tuple[Point, ...]]:
-        """Return a channel's readings per heat, without the heats that have none."""
-        told = [within(heat.timeline, device, name, heat.span) for heat in self.heats]
+    def series(self, device: str, means: Meaning) -> list[tuple[Point, ...]]:
+        """Return the readings per heat of what shows this of a device, without the heats that have none."""
+        told = [shown_within(heat.timeline, device, means, heat.span) for heat in self.heats]
         return [points for points in told if not isinstance(points, Missing)]
 
-    def values(self, device: str, name: str) -> list[float]:
-        return [value for points in self.series(device, name) for _, value in points]
+    def values(self, device: str, means: Meaning) -> list[float]:
+        return [value for points in self.series(device, means) for _, value in points]
 
-    def card_values(self, name: str) -> list[float]:
-        return self.values(self.card, name) if self.card else []
+    def card_values(self, means: Meaning) -> list[float]:
+        return self.values(self.card, means) if self.card else []
 
     def finding(
         self, rule: str, says: str, advice: str, sure: Literal["proven", "likely"] = "likely", **evidence: object
     ) -> Finding:
         return Finding(rule, f"{self.lane.name}: {says}", evidence, advice, sure)
 
-    def growth_per_s(self, device: str, name: str) -> float | None:
+    def growth_per_s(self, device: str, means: Meaning) -> float | None:
         """Return how fast a counter grew: the median over the heats."""
-        told = [growth_per_s(heat.timeline, device, name, heat.span) for heat in self.heats]
+        told = [shown_growth_per_s(heat.timeline, device, means, heat.span) for heat in self.heats]
         known = [each for each in told if not isinstance(each, Missing)]
         return median(known) if known else None
 
     def faults_per_step(self) -> float | None:
         """Return the page faults per step, from the sensors' counter over the windows that count."""
-        rate, step = self.growth_per_s("heat", "minor_faults"), self.lane.step_ms
+        rate, step = self.growth_per_s("heat", "new pages"), self.lane.step_ms
         return None if rate is None or step is None else rate * step.median / 1e3
 
     def fault_ns(self) -> float:
@@ -120,7 +120,7 @@ class LaneReadings:
 
 def read_lane(lane: LaneResult, machine: Machine) -> LaneReadings:
     heats = tuple(each for each in map(_timed, finished(lane)) if each is not None)
-    return LaneReadings(lane, machine, heats, card_of(lane.device, heats[0].timeline) if heats else None)
+    return LaneReadings(lane, machine, heats, watched_card(lane.device, heats[0].timeline) if heats else None)
 
 
 def first_symptoms(lane: LaneResult) -> StepSymptoms | None:

@@ -28,7 +28,7 @@ from laptime.model.figure import (
 from laptime.model.quantities import number
 from laptime.pages.layout import clean, padded, wrap
 from laptime.pages.page import sparkline
-from laptime.questions.compare.page import plain
+from laptime.pages.words import escape_markdown
 from laptime.visible import as_cell, cells_wide, visible
 
 BAR, PLAIN_BAR = "█", "#"
@@ -48,13 +48,13 @@ def as_markdown(reports: Sequence[Report]) -> str:
 def _markdown(report: Report) -> list[str]:
     first, *others = report.answer or (report.title,)
     lines = [
-        f"## {plain(first)}",
+        f"## {escape_markdown(first)}",
         "",
-        *(f"**{plain(each)}**\n" for each in report.distrust),
-        *(f"{plain(each)}\n" for each in (*others, *report.notes, report.done) if each),
+        *(f"**{escape_markdown(each)}**\n" for each in report.distrust),
+        *(f"{escape_markdown(each)}\n" for each in (*others, *report.notes, report.done) if each),
     ]
     for each in report.figures:
-        lines += [f"### {plain(each.title)}", "", *([plain(each.says), ""] if each.says else [])]
+        lines += [f"### {escape_markdown(each.title)}", "", *([escape_markdown(each.says), ""] if each.says else [])]
         picture = [] if each.more else _chart(each.chart, FENCED, blocks=True)
         lines += _fenced(picture)
         if not picture or (isinstance(each.chart, Plane) and not _points(each.chart)):  # a sparkline has no figures
@@ -63,7 +63,7 @@ def _markdown(report: Report) -> list[str]:
         *lines,
         f"    {' '.join(visible(report.command).split())}",
         "",
-        plain(f"Record {report.id}, {report.started}."),
+        escape_markdown(f"Record {report.id}, {report.started}."),
     ]
 
 
@@ -80,7 +80,7 @@ def _fenced(lines: Sequence[str]) -> list[str]:
 def _markdown_table(table: Table) -> list[str]:
     ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
     rows = [[head.removeprefix("=").removeprefix("`") for head in table.heads], ruler, *table.rows]
-    told = [[cell if row is ruler else plain(cell) for cell in row] for row in rows]
+    told = [[cell if row is ruler else escape_markdown(cell) for cell in row] for row in rows]
     return [*(f"| {' | '.join(row)} |" for row in told), ""]
 
 

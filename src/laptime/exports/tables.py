@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from laptime.errors import UsageError
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.missing import Missing
-from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.model.script import WatchAnswer
 from laptime.questions.compare.nouns import Compared, History, LaneChange
@@ -250,7 +250,7 @@ def _change(change: LaneChange | None) -> Row:
     }
 
 
-def plain(value: Any) -> Any:
+def value_or_none(value: Any) -> Any:
     """Return a value for a table that has no place for a reason: nothing where it is missing."""
     return None if isinstance(value, Missing) else value
 
@@ -298,7 +298,7 @@ def as_parquet(record: Record, what: str | None) -> bytes:
     """Return a table whose metadata has the record's id. Where a figure is missing, the cell is null."""
     pyarrow, parquet = import_client("pyarrow"), import_client("pyarrow.parquet", "pyarrow")
     name, rows = table_of(record, what)
-    columns = {column: [_typed(plain(row.get(column))) for row in rows] for column in _columns(rows)}
+    columns = {column: [_typed(value_or_none(row.get(column))) for row in rows] for column in _columns(rows)}
     table = pyarrow.table(columns).replace_schema_metadata({"laptime.record": record.id, "laptime.table": name})
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -315,7 +315,7 @@ def as_pyperf(record: Record, _what: str | None) -> bytes:
     metadata = {
         "unit": "second",
         "date": _local_date(record.started),
-        "cpu_model_name": _line(str(plain(record.machine.processor.name) or "unknown")),
+        "cpu_model_name": _line(str(value_or_none(record.machine.processor.name) or "unknown")),
         "platform": _line(record.machine.system) or "unknown",
         "laptime_record": record.id,
         "laptime_workload": _line(record.workload.name) or "unknown",
@@ -347,7 +347,7 @@ def _columns(rows: Sequence[Row]) -> list[str]:
 
 
 def _cell(value: Any) -> Any:
-    value = plain(value)
+    value = value_or_none(value)
     if not isinstance(value, str):
         return value
     return as_cell(_line(value))
@@ -386,7 +386,7 @@ def history_frame(found: History) -> Any:
 def _frame(rows: Iterable[Row]) -> Any:
     """Return a DataFrame. Where a figure is missing, the cell is empty."""
     pandas = import_client("pandas")
-    return pandas.DataFrame([{name: plain(value) for name, value in row.items()} for row in rows])
+    return pandas.DataFrame([{name: value_or_none(value) for name, value in row.items()} for row in rows])
 
 
 # The clients of other tools, imported when an export needs them.

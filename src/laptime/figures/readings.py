@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import groupby, pairwise
 
 from laptime.analysis.readings import points_of
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.figure import Axis, Band, Curve, Figure, Plane, Point, Table
 from laptime.model.limits import COPY
 from laptime.model.missing import Missing
 from laptime.model.process import Settings
-from laptime.model.questions import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import WATTS, Meaning, Owner, meaning_of, owner_of
 from laptime.model.script import WatchAnswer

@@ -56,26 +56,28 @@ def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
     found = match_label(word, devices)
     if found is not None:
         return found
-    near = difflib.get_close_matches(plain(word), [plain(each.short) for each in devices], n=NEAREST, cutoff=0.4)
-    shorts = [each.short for each in devices if plain(each.short) in near]
+    near = difflib.get_close_matches(
+        bare_name(word), [bare_name(each.short) for each in devices], n=NEAREST, cutoff=0.4
+    )
+    shorts = [each.short for each in devices if bare_name(each.short) in near]
     says = f"no device '{word}' is known"
     raise UsageError(says, f"did you mean {' or '.join(shorts)}?" if shorts else "laptime forecast --all shows all")
 
 
 def match_label(label: str, devices: Sequence[KnownDevice]) -> KnownDevice | None:
     """Return the known device of this short name, name or alias, such as a driver's `NVIDIA GeForce RTX 3090`."""
-    wanted = plain(label)
-    named = next((each for each in devices if wanted in map(plain, (each.short, each.name, *each.aliases))), None)
+    wanted = bare_name(label)
+    named = next((each for each in devices if wanted in map(bare_name, (each.short, each.name, *each.aliases))), None)
     return named or next((each for each in devices if each.kind == "cpu" and _is_within(each.name, label)), None)
 
 
 def _is_within(name: str, label: str) -> bool:
     """Whether a processor says of itself that it is this one: it adds marks, `CPU` and its clock."""
-    model = plain(name.partition("(")[0]).split()
-    return len(model) > 1 and set(model) <= set(plain(label).split())
+    model = bare_name(name.partition("(")[0]).split()
+    return len(model) > 1 and set(model) <= set(bare_name(label).split())
 
 
-def plain(word: str) -> str:
+def bare_name(word: str) -> str:
     """Return a name without what only some write: the maker, the family, marks and case."""
     words = re.findall("[a-z0-9]+", word.lower())
     return " ".join(each for each in words if each not in {"nvidia", "geforce", "tesla", "quadro", "amd", "intel", "r"})

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from laptime import wire
+from laptime.backends.arrays import list_leaves, read_array
 from laptime.backends.base import BuiltTraining, Evaluator, Runner, StepParts
-from laptime.backends.python.arrays import list_leaves, read_array
 from laptime.model.limits import StepWork
 from laptime.model.missing import Missing
 from laptime.model.process import RankTimes

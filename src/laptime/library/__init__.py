@@ -1,35 +1,9 @@
-"""`import laptime` as a library: functions that ask a question, and results that print as their page."""
+"""`import laptime` as a library: what is not of one question alone; the table of questions names the rest."""
 
 from laptime.library.blocks import WatchedBatches, Watching, steps, watching
 from laptime.library.calls import devices, doctor, resume
-from laptime.library.functions import (
-    forecast,
-    infer,
-    plan,
-    profile,
-    race,
-    scale,
-    sweep,
-    train,
-    tune,
-    watch,
-    why,
-)
-from laptime.library.results import (
-    DevicesResult,
-    DoctorResult,
-    LaneFigures,
-    LaneList,
-    PlanResult,
-    RaceResult,
-    Ratio,
-    Result,
-    ScaleResult,
-    SweepResult,
-    TuneResult,
-    WatchResult,
-    WhyResult,
-)
+from laptime.library.functions import forecast, plan
+from laptime.library.results import DevicesResult, DoctorResult, LaneFigures, LaneList, PlanResult, Ratio
 from laptime.library.saved import compare, history, load, records, report
 from laptime.questions.compare.call import CompareResult, HistoryResult
 from laptime.questions.forecast.call import ForecastResult
@@ -43,35 +17,19 @@ __all__ = [
     "LaneFigures",
     "LaneList",
     "PlanResult",
-    "RaceResult",
     "Ratio",
-    "Result",
-    "ScaleResult",
-    "SweepResult",
-    "TuneResult",
-    "WatchResult",
     "WatchedBatches",
     "Watching",
-    "WhyResult",
     "compare",
     "devices",
     "doctor",
     "forecast",
     "history",
-    "infer",
     "load",
     "plan",
-    "profile",
-    "race",
     "records",
     "report",
     "resume",
-    "scale",
     "steps",
-    "sweep",
-    "train",
-    "tune",
-    "watch",
     "watching",
-    "why",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,18 +29,7 @@ from laptime.library.asking import (
     read_argument,
 )
 from laptime.library.notebook import progress_shown
-from laptime.library.results import (
-    DevicesResult,
-    DoctorResult,
-    PlanResult,
-    RaceResult,
-    Result,
-    ScaleResult,
-    SweepResult,
-    TuneResult,
-    WatchResult,
-    WhyResult,
-)
+from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result
 from laptime.library.saved import Recorded, judge, read_threshold, record_of
 from laptime.library.signatures import with_options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
@@ -119,75 +107,12 @@ def infer(
     return Result(*answer("infer", make_ask(what, lanes, "infer", **given), progress=progress))
 
 
-@with_options("why")
-def why(
-    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
-) -> WhyResult:
-    """Find what limits a lane, and what each remedy gains: `.verdict`, `.remedies`. For the arguments see `race`.
-
-    With no lane it is the card if there is one, else the processor, as written.
-    """
-    return WhyResult(*answer("why", make_ask(what, lanes, "why", **given), progress=progress))
-
-
-@with_options("scale")
-def scale(
-    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
-) -> ScaleResult:
-    """Race one training on 1, 2, 4 `devices`: what they bring, and where the time of a step goes.
-
-    Each device has the batch as written (`weak`, the default), or all share it out (`strong`), or `both` are raced.
-    `.verdict` is a sentence, `.curves` has the figures. For the other arguments see `race`.
-    """
-    return ScaleResult(*answer("scale", make_ask(what, lanes, "scale", **given), progress=progress))
-
-
-@with_options("tune")
-def tune(
-    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
-) -> TuneResult:
-    """Search for the best settings of each lane, and race the winner again on fresh heats.
-
-    `allow` names what may change besides: "precision", "batch", "learning". `frameworks` are those to tune on, or
-    "all". With `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and
-    accuracy. `aim` is what to minimise: "time", "energy" or "money"; `prices` are those of an hour, by device.
-    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments
-    see `race`.
-    """
-    return TuneResult(*answer("tune", make_ask(what, lanes, "tune", **given), progress=progress))
-
-
-@with_options("sweep")
-def sweep(
-    what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
-) -> SweepResult:
-    """Race the lanes at each value of one axis or two: `"1..1024"` doubles, `[8, 16, 24]` is a list.
-
-    One number of `items` is for all cells, several are an axis. `.verdict` is a sentence, `.curves`, `.crossovers` and
-    `.cells` have the figures. For other arguments see `race`.
-    """
-    return SweepResult(*answer("sweep", make_ask(what, lanes, "sweep", **given), progress=progress))
-
-
 @with_options("profile")
 def profile(
     what: What = DEFAULT_WORKLOAD, lanes: LaneNames = (), *, progress: bool | None = None, **given: Any
 ) -> Result:
     """Run some steps of each lane under its framework's profiler: operators, kernels, and a saved trace. See `race`."""
     return Result(*answer("profile", make_ask(what, lanes, "profile", **given), progress=progress))
-
-
-@with_options("watch")
-def watch(command: Sequence[str], *, progress: bool | None = None, **given: Any) -> WatchResult:
-    """Run a command as it is, and return where the time of its training went: `watch(["python", "train.py"])`.
-
-    Its input and output are those of this process, and `.exit_code` is its own. `laptime.watching()` watches this
-    process in place of a command.
-    """
-    if isinstance(command, str) or not all(isinstance(each, str) for each in command):
-        raise UsageError(f"{command!r} is no list of words", 'Give the command as a list: ["python", "train.py"].')
-    ask = make_ask(command[0] if command else "", (), "watch", **given)
-    return WatchResult(*answer("watch", replace(ask, command=tuple(command)), progress=progress))
 
 
 @with_options("plan")

@@ -1,22 +1,44 @@
 # ruff: noqa: PYI021  an editor shows what a stub says
-"""Made from the table of options by `make signatures`: what editors and type checkers read of `functions.py`."""
+"""Made from the tables of questions and options by `make signatures`: what type checkers read of `functions.py`."""
 
 from collections.abc import Mapping, Sequence
 
 from laptime.library.asking import DurationLike, Items, LaneNames, PathLike, ShareLike, Trainings, What
-from laptime.library.results import (
-    PlanResult,
-    RaceResult,
-    Result,
-    ScaleResult,
-    SweepResult,
-    TuneResult,
-    WatchResult,
-    WhyResult,
-)
+from laptime.library.results import PlanResult, RaceResult, Result
 from laptime.library.saved import Recorded
 from laptime.questions.forecast.call import ForecastResult
-from laptime.questions.tune.nouns import AimWord
+from laptime.questions.scale.call import ScaleResult
+from laptime.questions.scale.options import ScaleAsk
+from laptime.questions.sweep.call import SweepResult
+from laptime.questions.sweep.options import SweepAsk
+from laptime.questions.train.options import FullAsk
+from laptime.questions.tune.call import TuneResult
+from laptime.questions.tune.options import AimWord, TuneAsk
+from laptime.questions.watch.call import WatchResult
+from laptime.questions.why.call import WhyResult
+
+__all__ = [
+    "FullAsk",
+    "RaceResult",
+    "Result",
+    "ScaleAsk",
+    "ScaleResult",
+    "SweepAsk",
+    "SweepResult",
+    "TuneAsk",
+    "TuneResult",
+    "WatchResult",
+    "WhyResult",
+    "infer",
+    "profile",
+    "race",
+    "scale",
+    "sweep",
+    "train",
+    "tune",
+    "watch",
+    "why",
+]
 
 def race(
     what: What | Trainings = "cifar-cnn",
@@ -77,59 +99,6 @@ def race(
     are compared with its first.
     """
 
-def train(
-    what: What = "cifar-cnn",
-    lanes: LaneNames = (),
-    *,
-    every: bool = False,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    seed: int | None = None,
-    patience: DurationLike | None = None,
-    label: str | None = None,
-    laps: int | None = None,
-    steps_per_lap: int | None = None,
-    seeds: int | None = None,
-    until_accuracy: ShareLike | None = None,
-    lr: float | Sequence[float] | None = None,
-    batch: int | Sequence[int] | None = None,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    watchdog: DurationLike | None = None,
-    price: float | None = None,
-    rate: float | None = None,
-    progress: bool | None = None,
-) -> Result:
-    """Train each lane whole, one after another: laps, validation, a test. The record is saved after every lap.
-
-    `laps` and `steps_per_lap` replace what was published. Each lane is trained from `seeds` seeds, and once for every
-    pair of `lr` and `batch`. `until_accuracy` (0.7 or "70%") says when that was reached. For the rest see `race`.
-    """
-
-def infer(
-    what: What = "cifar-cnn",
-    lanes: LaneNames = (),
-    *,
-    every: bool = False,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    seed: int | None = None,
-    patience: DurationLike | None = None,
-    label: str | None = None,
-    budget: DurationLike | None = None,
-    heats: int | None = None,
-    alone: bool = False,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    watchdog: DurationLike | None = None,
-    price: float | None = None,
-    rate: float | None = None,
-    progress: bool | None = None,
-) -> Result:
-    """Time answers, not training: how long one takes, and how many there are a second in batches. See `race`."""
-
 def why(
     what: What = "cifar-cnn",
     lanes: LaneNames = (),
@@ -154,37 +123,17 @@ def why(
     With no lane it is the card if there is one, else the processor, as written.
     """
 
-def scale(
-    what: What = "cifar-cnn",
-    lanes: LaneNames = (),
+def watch(
+    command: Sequence[str],
     *,
-    every: bool = False,
-    data: PathLike | None = None,
-    items: Items | None = None,
-    pretrained: bool = False,
-    seed: int | None = None,
-    patience: DurationLike | None = None,
     label: str | None = None,
-    devices: int | Sequence[int] | None = None,
-    weak: bool = False,
-    strong: bool = False,
-    both: bool = False,
-    budget: DurationLike | None = None,
-    margin: ShareLike | None = None,
-    heats: int | None = None,
-    alone: bool = False,
-    on: str | None = None,
     sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    watchdog: DurationLike | None = None,
-    price: float | None = None,
-    rate: float | None = None,
     progress: bool | None = None,
-) -> ScaleResult:
-    """Race one training on 1, 2, 4 `devices`: what they bring, and where the time of a step goes.
+) -> WatchResult:
+    """Run a command as it is, and return where the time of its training went: `watch(["python", "train.py"])`.
 
-    Each device has the batch as written (`weak`, the default), or all share it out (`strong`), or `both` are raced.
-    `.verdict` is a sentence, `.curves` has the figures. For the other arguments see `race`.
+    Its input and output are those of this process, and `.exit_code` is its own. `laptime.watching()` watches this
+    process in place of a command.
     """
 
 def tune(
@@ -252,6 +201,92 @@ def sweep(
     `.cells` have the figures. For other arguments see `race`.
     """
 
+def scale(
+    what: What = "cifar-cnn",
+    lanes: LaneNames = (),
+    *,
+    every: bool = False,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    seed: int | None = None,
+    patience: DurationLike | None = None,
+    label: str | None = None,
+    devices: int | Sequence[int] | None = None,
+    weak: bool = False,
+    strong: bool = False,
+    both: bool = False,
+    budget: DurationLike | None = None,
+    margin: ShareLike | None = None,
+    heats: int | None = None,
+    alone: bool = False,
+    on: str | None = None,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    watchdog: DurationLike | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    progress: bool | None = None,
+) -> ScaleResult:
+    """Race one training on 1, 2, 4 `devices`: what they bring, and where the time of a step goes.
+
+    Each device has the batch as written (`weak`, the default), or all share it out (`strong`), or `both` are raced.
+    `.verdict` is a sentence, `.curves` has the figures. For the other arguments see `race`.
+    """
+
+def train(
+    what: What = "cifar-cnn",
+    lanes: LaneNames = (),
+    *,
+    every: bool = False,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    seed: int | None = None,
+    patience: DurationLike | None = None,
+    label: str | None = None,
+    laps: int | None = None,
+    steps_per_lap: int | None = None,
+    seeds: int | None = None,
+    until_accuracy: ShareLike | None = None,
+    lr: float | Sequence[float] | None = None,
+    batch: int | Sequence[int] | None = None,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    watchdog: DurationLike | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Train each lane whole, one after another: laps, validation, a test. The record is saved after every lap.
+
+    `laps` and `steps_per_lap` replace what was published. Each lane is trained from `seeds` seeds, and once for every
+    pair of `lr` and `batch`. `until_accuracy` (0.7 or "70%") says when that was reached. For the rest see `race`.
+    """
+
+def infer(
+    what: What = "cifar-cnn",
+    lanes: LaneNames = (),
+    *,
+    every: bool = False,
+    data: PathLike | None = None,
+    items: Items | None = None,
+    pretrained: bool = False,
+    seed: int | None = None,
+    patience: DurationLike | None = None,
+    label: str | None = None,
+    budget: DurationLike | None = None,
+    heats: int | None = None,
+    alone: bool = False,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    watchdog: DurationLike | None = None,
+    price: float | None = None,
+    rate: float | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Time answers, not training: how long one takes, and how many there are a second in batches. See `race`."""
+
 def profile(
     what: What = "cifar-cnn",
     lanes: LaneNames = (),
@@ -266,19 +301,6 @@ def profile(
     progress: bool | None = None,
 ) -> Result:
     """Run some steps of each lane under its framework's profiler: operators, kernels, and a saved trace. See `race`."""
-
-def watch(
-    command: Sequence[str],
-    *,
-    label: str | None = None,
-    sensors: str | Sequence[str] | None = None,
-    progress: bool | None = None,
-) -> WatchResult:
-    """Run a command as it is, and return where the time of its training went: `watch(["python", "train.py"])`.
-
-    Its input and output are those of this process, and `.exit_code` is its own. `laptime.watching()` watches this
-    process in place of a command.
-    """
 
 def plan(
     what: What | Trainings = "cifar-cnn",

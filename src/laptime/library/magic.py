@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.library import calls
 from laptime.library.cells import ASKS
 from laptime.library.results import Result
-from laptime.model.options import COUNT, COUNTS, FLAG, ITEMS, NUMBER, NUMBERS, Option, options_of
+from laptime.model.option_kinds import COUNT, COUNTS, FLAG, ITEMS, NUMBER, NUMBERS, Option
+from laptime.model.options import options_of
+from laptime.model.questions import QUESTIONS
 from laptime.questions.subject import find_callable, find_trainings
 
 NEEDS_A_TRAINING = "Write it in the cell: def training(): return laptime.Training(model=..., loss=..., data=...)."
@@ -32,7 +33,7 @@ def ask(shell: Any, question: str, line: str, cell: str) -> Result | None:
     function = name_training(cell)
     if not shell.run_cell(cell, store_history=False).success:
         return None
-    call: Callable[..., Result] = getattr(calls, question)
+    call: Callable[..., Result] = next(row for row in QUESTIONS if row.command == question).part("call")
     return call(shell.user_ns[function], lanes, **arguments)
 
 

@@ -13,28 +13,15 @@ from typing import Any, Literal, overload
 from laptime import api, showing
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.notebook import WIDTH_OFF_TERMINAL, Shown, as_block, write_report
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
-from laptime.model.questions import (
-    InferAnswer,
-    ScaleAnswer,
-    SweepAnswer,
-    TrainingAnswer,
-    TuneAnswer,
-    WhyAnswer,
-    watch_of,
-)
 from laptime.model.record import Comparison, Estimate, InferFactor, InferLane, LaneResult, Parity, Record
-from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.questions.compare.call import CompareResult
 from laptime.questions.doctor.nouns import Checkup, Problem
 from laptime.questions.doctor.run import Limits
-from laptime.questions.scale.nouns import ScaleCurve, Scaling
-from laptime.questions.sweep.nouns import Crossover, Sweep, SweepCell, SweepCurve
-from laptime.questions.tune.nouns import TunedLane, Tuning
-from laptime.questions.why.nouns import Remedy, Why
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,127 +133,6 @@ class RaceResult(Result):
         if isinstance(self.judged, LaptimeError):
             return textwrap.fill(f"Not compared: {self.judged.says}. {self.judged.hint}", width)
         return self.comparison.page(width=width, details=details)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class WhyResult(Result):
-    """Why a lane is as fast as it is."""
-
-    @property
-    def verdict(self) -> str:
-        """What limits the lane, in a sentence."""
-        return self._why.says
-
-    @property
-    def remedies(self) -> tuple[Remedy, ...]:
-        """What may be changed, what that gains, and the line of code; the recommended first."""
-        return tuple(sorted(self._why.remedies, key=lambda each: not each.recommended))
-
-    @property
-    def _why(self) -> Why:
-        answer = self.record.answer
-        if not isinstance(answer, WhyAnswer) or answer.why is None:
-            raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.why again.")
-        return answer.why
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ScaleResult(Result):
-    """What several devices bring."""
-
-    @property
-    def verdict(self) -> str:
-        """What the largest count brings, and what is lost, in a sentence."""
-        return self._scaling.says
-
-    @property
-    def curves(self) -> tuple[ScaleCurve, ...]:
-        """The speed-ups of each lane over the counts, what is lost, and what more devices would bring."""
-        return self._scaling.curves
-
-    @property
-    def _scaling(self) -> Scaling:
-        answer = self.record.answer
-        if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
-            raise RecordError(f"there is no verdict: the race is {self.status}", "Call laptime.scale again.")
-        return answer.scaling
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class TuneResult(Result):
-    """The best settings of each lane."""
-
-    @property
-    def verdict(self) -> str:
-        """What the best settings gain, in a sentence for each lane."""
-        return self._tuning.says
-
-    @property
-    def tuned(self) -> tuple[TunedLane, ...]:
-        """Each lane's winner, its gain on fresh heats, and what each setting alone is worth."""
-        return self._tuning.lanes
-
-    @property
-    def _tuning(self) -> Tuning:
-        answer = self.record.answer
-        if not isinstance(answer, TuneAnswer) or answer.tuning is None:
-            raise RecordError(f"there is no verdict: the search is {self.status}", "Call laptime.tune again.")
-        return answer.tuning
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SweepResult(Result):
-    """Lanes over a range of batches, threads or workers."""
-
-    @property
-    def verdict(self) -> str:
-        """Where one lane overtakes another, or which is the fastest where."""
-        return self._sweep.says
-
-    @property
-    def cells(self) -> tuple[SweepCell, ...]:
-        """Each lane at each value: its step, its rate, its memory, or why there is none."""
-        return self._sweep.cells
-
-    @property
-    def curves(self) -> tuple[SweepCurve, ...]:
-        """Each lane's best value, knee, largest batch, and what an empty step takes."""
-        return self._sweep.curves
-
-    @property
-    def crossovers(self) -> tuple[Crossover, ...]:
-        return self._sweep.crossovers
-
-    @property
-    def _sweep(self) -> Sweep:
-        answer = self.record.answer
-        if not isinstance(answer, SweepAnswer) or answer.sweep is None:
-            raise RecordError(f"there is no verdict: the sweep is {self.status}", "Call laptime.sweep again.")
-        return answer.sweep
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class WatchResult(Result):
-    """What was seen of a command, or of a block of this process."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """The command's; None for a block, and while the command runs."""
-        return watch_of(self.record).exit_code
-
-    @property
-    def processes(self) -> tuple[ScriptProcess, ...]:
-        """The processes that trained, in the order of their ranks."""
-        return watch_of(self.record).processes
-
-    @property
-    def loop(self) -> TrainingLoop:
-        """The training loop of the first process: `.iterations`, `.step_ms`, `.steady`, `.gaps`, `.losses`."""
-        for each in self.processes:
-            if each.loop is not None:
-                return each.loop
-        unseen = watch_of(self.record).unseen
-        raise RecordError("no training loop was seen", "" if unseen is None else f"Because {unseen.missing}.")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

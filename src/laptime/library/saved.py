@@ -11,14 +11,14 @@ from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.asking import OneTraining, ShareLike, name_subject, options_as_arguments
 from laptime.library.notebook import write_report
 from laptime.library.results import Result
-from laptime.model.options import read_count, read_share
+from laptime.model.option_kinds import read_count, read_share
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.compare.call import CompareResult, HistoryResult
+from laptime.questions.compare.nouns import POINTS_MOST
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
-POINTS_MOST = 30
 FOLLOWED = {each.command: each.name for each in QUESTIONS if each.rates}
 
 

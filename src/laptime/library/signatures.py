@@ -7,31 +7,25 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from laptime.model.options import FLAG, Option, options_of
+from laptime.model.option_kinds import FLAG, Option
+from laptime.model.options import options_of
+from laptime.model.questions import public_names
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 OWN_NAMES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 HEAD = '''\
 # ruff: noqa: PYI021  an editor shows what a stub says
-"""Made from the table of options by `make signatures`: what editors and type checkers read of `functions.py`."""
+"""Made from the tables of questions and options by `make signatures`: what type checkers read of `functions.py`."""
 
 from collections.abc import Mapping, Sequence
 
-from laptime.library.asking import DurationLike, Items, LaneNames, PathLike, ShareLike, Trainings, What
-from laptime.library.results import (
-    PlanResult,
-    RaceResult,
-    Result,
-    ScaleResult,
-    SweepResult,
-    TuneResult,
-    WatchResult,
-    WhyResult,
-)
-from laptime.library.saved import Recorded
-from laptime.questions.forecast.call import ForecastResult
-from laptime.questions.tune.nouns import AimWord
 '''
+# What annotations of options name.
+ANNOTATIONS = {
+    "laptime.library.asking": {"DurationLike", "Items", "LaneNames", "PathLike", "ShareLike", "Trainings", "What"},
+    "laptime.library.saved": {"Recorded"},
+    "laptime.questions.tune.options": {"AimWord"},
+}
 
 
 def with_options(question: str) -> Callable[[Function], Function]:
@@ -54,8 +48,19 @@ def _parameter(row: Option) -> inspect.Parameter:
 
 
 def stub_text(functions: list[Callable[..., Any]]) -> str:
-    """Return the stub of these functions."""
-    return "\n".join([HEAD, *map(_stub_of, functions)])
+    """Return the stub of these functions, with the classes that the questions have in `import laptime`."""
+    named = {function.__name__ for function in functions}
+    imported = {module: set(names) for module, names in ANNOTATIONS.items()}
+    for name, place in public_names().items():
+        if name not in named:
+            imported.setdefault(place.partition(":")[0], set()).add(name)
+    for function in functions:
+        result = inspect.signature(function).return_annotation
+        imported.setdefault(function.__globals__[result].__module__, set()).add(result)
+    lines = [f"from {module} import {', '.join(sorted(imported[module]))}" for module in sorted(imported)]
+    public = [f'    "{name}",' for name in sorted(public_names())]
+    head = "\n".join([*lines, "", "__all__ = [", *public, "]", ""])
+    return "\n".join([HEAD + head, *map(_stub_of, functions)])
 
 
 def _stub_of(function: Callable[..., Any]) -> str:

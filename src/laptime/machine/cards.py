@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from laptime.model.machine import Card, card_of, is_at, normal_bus
+from laptime.model.machine import Card, card_with, is_at, normal_bus
 from laptime.model.missing import Missing
 from laptime.sensors.amd import describe_amd_cards
 from laptime.sensors.apple import describe_apple_cards
@@ -185,7 +185,7 @@ def describe_pci(found: PciDevice, names: tuple[Path, ...] = NAMES) -> Card:
     maker = MAKERS.get(found.vendor) or DRAWS.get(found.vendor) or f"vendor {found.vendor}"
     speed, most = (read_link_generation(found.folder / each) for each in ("current_link_speed", "max_link_speed"))
     width, widest = (_lanes(found.folder / each) for each in ("current_link_width", "max_link_width"))
-    return card_of(
+    return card_with(
         NOT_TOLD,
         bus=found.bus,
         name=find_name(found, names) or f"{maker} {found.kind} {found.vendor[2:]}:{found.device[2:]}",

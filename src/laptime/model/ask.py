@@ -7,31 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from laptime.model.machine import Device
-from laptime.questions.scale.nouns import ScaleAsk
-from laptime.questions.sweep.nouns import SweepAsk
-from laptime.questions.tune.nouns import AIMS, Aim, LanePrices, TuneAsk
+from laptime.model.questions import QUESTIONS
+from laptime.questions.scale.options import ScaleAsk
+from laptime.questions.sweep.options import SweepAsk
+from laptime.questions.train.options import FullAsk
+from laptime.questions.tune.options import AIMS, Aim, LanePrices, TuneAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
 LABEL = re.compile(r"\w[\w./+:,=@#%-]*")
 """What a label may be: as the names of branches mostly are, and of characters that no shell acts on."""
-WHY_BUDGET_S = 120.0  # experiments take longer than a race of two lanes
-SCALE_BUDGET_S = 120.0
-TUNE_BUDGET_S = SWEEP_BUDGET_S = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class FullAsk:
-    """The options of a whole training; an option that is left out keeps its published value.
-
-    Each lane is trained once for every pair of `learning_rates` and `batches`, where any are named.
-    """
-
-    laps: int | None = None
-    steps_per_lap: int | None = None
-    seeds: int = 1
-    until_accuracy: float | None = None
-    learning_rates: tuple[float, ...] = ()
-    batches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +43,8 @@ class Ask:
     after another, where else those of a round take turns. `label` is a name by which the record is found: `@label`.
     `command` is what `laptime watch` starts. In a race it is a script's own arguments, or without `what` a whole
     command; each lane is then raced as it is and once with each of `variants`, and a heat ends after `steps` timed
-    steps. `scale` asks for each lane on several devices, `tune` for its best settings, `sweep` for it over batches.
-    `on` is a word of `LAUNCHERS`: the heats run on that cluster. With `each`, the label or the resource of its nodes,
-    each lane races on each type of them; `prices` are theirs. In a tuning, `prices` are those of devices.
+    steps. `on` is a word of `LAUNCHERS`: the heats run on that cluster. With `each`, the label or the resource of its
+    nodes, each lane races on each type of them; `prices` are theirs. In a tuning, `prices` are those of devices.
     """
 
     what: str = DEFAULT_WORKLOAD
@@ -90,18 +73,24 @@ class Ask:
     command: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     steps: int | None = None
-    scale: ScaleAsk | None = None
+    scale: ScaleAsk | None = None  # each lane on several devices
     on: str | None = None
     each: str | None = None
     prices: tuple[TypePrice, ...] = ()
-    tune: TuneAsk | None = None
-    sweep: SweepAsk | None = None
+    tune: TuneAsk | None = None  # the best settings of each lane
+    sweep: SweepAsk | None = None  # each lane over batches, or over another axis
 
     @property
     def question(self) -> str:
         """The question that it means, unless it is asked another one, such as why."""
-        meant = {"full": self.full, "scale": self.scale, "tune": self.tune, "sweep": self.sweep}
-        return "infer" if self.infer else next((name for name, each in meant.items() if each is not None), "race")
+        meant = (row for row in QUESTIONS if row.asks and not row.is_older)  # a race may be asked for profiles, too
+        return next((row.name for row in meant if getattr(self, row.asks)), "race")
+
+    @property
+    def changes_data(self) -> bool:
+        """Whether lanes may have other batches, or other workers, than the data as it was written."""
+        parts = (getattr(self, row.asks) for row in QUESTIONS if row.ask)
+        return bool(self.batches) or any(part is not None and part.changes_data for part in parts)
 
     @property
     def aim(self) -> Aim:

@@ -68,6 +68,7 @@ class FrameworkRow:
     switch: str = ""
     refusal: tuple[str, str] | None = None
     is_opaque: bool = False
+    training_lines: tuple[str, ...] = ()  # of a function that laptime can call, as its family writes it
     takes_steps: bool = False
     runs_own_code: bool = True
     changes_own_steps: bool = False  # joins a user's batches, defers what a user's step reads
@@ -138,6 +139,24 @@ TENSORFLOW_PACKAGE = Package(
     ),
 )
 KERAS = "laptime.backends.keras"
+TORCH_LINES = (
+    "    model = ...      # as the script makes it",
+    "    optimizer = ...  # of the model's parameters",
+    "    loader = ...     # batches of (inputs, targets)",
+    "    return laptime.Training(model=model, loss=loss_function, optimizer=optimizer, data=loader)",
+)
+KERAS_LINES = (
+    "    model = ...  # as the script makes it",
+    "    model.compile(...)",
+    "    data = ...   # batches of (inputs, targets)",
+    "    return laptime.Training(model=model, data=data)",
+)
+STEP_LINES = (
+    "    state = ...  # the first weights, and what the optimizer keeps",
+    "    data = ...   # batches",
+    "    def step(state, batch): ...  # one step: return the new state and the loss",
+    "    return laptime.Training(step=step, state=state, data=data)",
+)
 
 FRAMEWORKS = (
     FrameworkRow(
@@ -146,6 +165,7 @@ FRAMEWORKS = (
         engine=TORCH,
         packages=(TORCH_PACKAGE,),
         imports=("torch",),
+        training_lines=TORCH_LINES,
         takes_steps=True,
         changes_own_steps=True,
         measures_peaks=True,
@@ -161,6 +181,7 @@ FRAMEWORKS = (
         family="jax",
         packages=JAX_PACKAGES,
         imports=("jax", "flax", "equinox", "optax"),
+        training_lines=STEP_LINES,
         refusal=("has no form in JAX alone", "keras-jax"),
         measures_peaks=True,
         spreads="itself",
@@ -172,6 +193,7 @@ FRAMEWORKS = (
         family="keras",
         packages=(KERAS_PACKAGE, TENSORFLOW_PACKAGE),
         imports=("keras", "tensorflow"),
+        training_lines=KERAS_LINES,
         measures_peaks=True,
         spreads="itself",
     ),
@@ -197,6 +219,7 @@ FRAMEWORKS = (
         backend="laptime.backends.python.backend",
         engine=EngineRow("python", starts_late=True),
         family="python",
+        training_lines=STEP_LINES,
         refusal=("is raced in a framework", "torch"),
         is_opaque=True,
     ),
@@ -239,6 +262,11 @@ def frameworks_of(family: str | None) -> tuple[FrameworkRow, ...]:
 def step_families() -> set[str]:
     """Return the families whose frameworks run a step function."""
     return {row.family for row in all_frameworks().values() if row.runs_steps}
+
+
+def family_of_any_steps() -> str | None:
+    """Return the family whose framework runs steps of any framework, or None if there is none."""
+    return next((row.family for row in all_frameworks().values() if row.is_opaque and row.runs_steps), None)
 
 
 # Nodes of several types: where the same lane races once on each type (`--each`).

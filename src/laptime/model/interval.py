@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from laptime.model.missing import Missing
@@ -40,3 +41,21 @@ class IntervalFigure:
     def is_below(self, bound: float) -> bool:
         """Whether the whole interval is below a bound; False where there is no interval."""
         return self.ends is not None and self.ends[1] < bound
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded(IntervalFigure):
+    """A figure, and how far the true value may be from it; missing where one round alone was run."""
+
+    value: float
+    low: float | Missing
+    high: float | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Factor(IntervalFigure):
+    """A factor on the items per second of the lane in question; `low` and `high` bound it."""
+
+    ratio: float
+    low: float | Missing
+    high: float | Missing

@@ -171,7 +171,7 @@ class Card:
     computes: bool = True
 
 
-def card_of(otherwise: Missing, **known: Any) -> Card:
+def card_with(otherwise: Missing, **known: Any) -> Card:
     """Return a card with the `known` facts; `otherwise` is the reason why all others are missing."""
     asked = [each.name for each in fields(Card) if each.default is MISSING and each.name != "module"]
     return Card(**(dict.fromkeys(asked, otherwise) | known))

@@ -274,7 +274,7 @@ class OtherTraining:
 
 
 class Answer:
-    """The answer to a question: each question has its own subclass (`laptime.model.questions`).
+    """The answer to a question: each question has its own subclass, which its row names.
 
     A subclass that has a field of one of these names answers with that.
     """
@@ -295,6 +295,15 @@ class Answer:
     def doubt(self) -> str | None:
         """Why the answer itself concludes nothing; None where it does."""
         return None
+
+    @property
+    def is_concluded(self) -> bool:
+        """Whether its own page can show it; else its heats are shown as those of a race."""
+        return True
+
+    def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
+        """Return the lanes that were asked for: they have to finish, and others may fail."""
+        return lanes
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,7 +224,13 @@ class Heat:
 # The sensors that a race can read: one row per sensor; installed packages may add rows.
 
 ENTRY_POINTS = "laptime.sensors"
-Meaning = Literal["busy time", "cores", "busy", "active", "memory", "temperature", "power", "energy", "clock", "limit"]
+Meaning = Literal[
+    "busy time", "cores", "busy", "active", "memory", "temperature", "power", "energy", "clock", "limit",
+    "all memory", "other processes", "memory of others", "lowered clocks",
+    "free memory", "swap", "group memory", "group cache", "held back", "new pages", "pages from disk",
+]  # fmt: skip
+# Why a card's driver "lowered clocks", as bits (nvml.h: nvmlClocksEventReasons): a limit of power, or heat.
+POWER_BITS, HEAT_BITS = 0x04 | 0x80, 0x08 | 0x20 | 0x40
 Owner = Literal["heat", "host", "cpu", "memory", "card"]
 JOULES = {"uJ": 1e-6, "mJ": 1e-3, "J": 1.0}
 WATTS = {"uW": 1e-6, "mW": 1e-3, "W": 1.0}
@@ -258,8 +264,7 @@ class SensorRow:
     `watches` are the kinds of devices whose lanes it sees; empty where it sees every lane. `of_device` names a
     function, as "module:function", that takes a lane's device and returns the sensors of that device alone, or why
     there is none. `powers` are the kinds of devices whose power or energy it reads; None where that is not known.
-    `channels` say what its channels mean: usage, figures and reports take them by their meaning. Others are read by the
-    rules that know their names.
+    `channels` say what its channels mean: rules, usage, figures and reports take them by their meaning.
     """
 
     name: str
@@ -273,6 +278,7 @@ class SensorRow:
 OF_CARDS = (
     ChannelRow("busy_percent", "busy"),
     ChannelRow("memory_used_bytes", "memory"),
+    ChannelRow("memory_total_bytes", "all memory"),
     ChannelRow("temperature_c", "temperature"),
     ChannelRow("power_instant_mw", "power"),  # a mean over the last second still includes the time before the heat
     ChannelRow("power_average_mw", "power"),
@@ -286,10 +292,17 @@ SENSORS = (
         channels=(
             ChannelRow("busy_s", "busy time", "heat", "heat"),
             ChannelRow("resident_bytes", "memory", "heat", "heat"),
+            ChannelRow("minor_faults", "new pages", "heat", "heat"),
+            ChannelRow("major_faults", "pages from disk", "heat", "heat"),
             ChannelRow("busy_s", "busy time", "host", "host"),
             ChannelRow("cores_online", "cores", "host", "host"),
             ChannelRow("temperature_c", "temperature", "host", "host"),
             ChannelRow("frequency_mean_mhz", "clock", "host", "host"),
+            ChannelRow("memory_available_bytes", "free memory", "host", "host"),
+            ChannelRow("swap_used_bytes", "swap", "host", "host"),
+            ChannelRow("cgroup_memory_bytes", "group memory", "host", "host"),
+            ChannelRow("cgroup_cache_bytes", "group cache", "host", "host"),
+            ChannelRow("cgroup_throttled_s", "held back", "host", "host"),
         ),
     ),
     SensorRow(
@@ -313,6 +326,9 @@ SENSORS = (
             ChannelRow("sm_active_percent", "active"),
             ChannelRow("sm_clock_mhz", "clock"),
             ChannelRow("sm_clock_most_mhz", "limit"),
+            ChannelRow("clock_reasons", "lowered clocks"),
+            ChannelRow("foreign_processes", "other processes"),
+            ChannelRow("foreign_memory_bytes", "memory of others"),
         ),
     ),
     SensorRow(
@@ -343,8 +359,9 @@ def all_sensors() -> dict[str, SensorRow]:
     return ours | {row.name: row for row in added if row.name not in ours}
 
 
+@cache  # each rule asks it of each channel of each heat
 def meaning_of(channel: Channel) -> Meaning | None:
-    """Return what a channel means by its row, or else by its unit; None for one that only rules know.
+    """Return what a channel means by its row, or else by its unit; None for one that nothing reads.
 
     A meter counts, in a unit of energy.
     """

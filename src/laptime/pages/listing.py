@@ -6,30 +6,22 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 
+from laptime.model.answers import InferAnswer, TrainingAnswer, inference_of, training_of, watch_of
 from laptime.model.ask import MadeSet
 from laptime.model.options import repeat_options
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPace, InferPlan, LapFactor, Protocol
 from laptime.model.quantities import percent
-from laptime.model.questions import (
-    InferAnswer,
-    ScaleAnswer,
-    SweepAnswer,
-    TrainingAnswer,
-    TuneAnswer,
-    WhyAnswer,
-    find_question,
-    inference_of,
-    training_of,
-    watch_of,
-)
+from laptime.model.questions import find_question
 from laptime.model.record import Comparison, Estimate, FileCheck, Imported, InferFactor, Record, RecordRow
 from laptime.model.script import TrainingLoop
 from laptime.model.workload import Workload
 from laptime.pages.layout import Column, Item, table_or_sentences, wrap
+from laptime.pages.other_trainings import most_telling, names_of_trainings
 from laptime.pages.words import about, duration, lap, short_name, size, step, subject_words
-from laptime.questions.race.others_page import most_telling, names_of_trainings
-from laptime.questions.why.nouns import Why
+from laptime.questions.scale.nouns import ScaleAnswer
+from laptime.questions.tune.nouns import TuneAnswer
+from laptime.questions.why.nouns import Why, WhyAnswer
 
 NONE_FITS = "No record fits all of these options; laptime list shows all records.\n"
 ANSWERS_PROOF = f"proof: the answers to {PROOF_ITEMS} items, against float64"
@@ -272,13 +264,6 @@ def of_tune(record: Record) -> list[str]:
         if each.gain
     ]
     return [*(told or ["no settings gain"]), *_failed(record)]
-
-
-def of_sweep(record: Record) -> list[str]:
-    answer = record.answer
-    if not isinstance(answer, SweepAnswer) or answer.sweep is None:
-        return of_race(record)
-    return [f"{len(answer.sweep.cells)} cells", answer.sweep.says.partition(". ")[0].removesuffix(".")]
 
 
 def _lanes(record: Record) -> str:

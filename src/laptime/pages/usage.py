@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from laptime.model.answers import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.missing import Missing
-from laptime.model.questions import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
 from laptime.pages.layout import Column, flow, lay_out, table_or_sentences, wrap_all
 from laptime.pages.words import number, over, short_name, size
-from laptime.questions.tune.nouns import LanePrices
+from laptime.questions.tune.options import LanePrices
 
 NONE = Missing("")
 NO_SENSOR = Missing("no sensor was read")

@@ -12,7 +12,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN, parts_of
 from laptime.model.record import Comparison, Estimate, LaneResult, Parity, Record
-from laptime.pages.layout import Cell
+from laptime.pages.layout import Cell, clean
 
 TRADE_WORDS = re.compile(r"\((R|TM)\)|®|™|\b\d+-Core\b|\bProcessor\b|\bCPU\b|@ [\d.]+ ?GHz")
 NOT_SAME = "not the same work"
@@ -331,3 +331,21 @@ def over(value: float, by: float) -> float:
 def _joined(large: tuple[int, str], small: tuple[int, str]) -> str:
     words = [f"{count} {unit}" for count, unit in (large, small) if count]
     return " ".join(words) or f"0 {small[1]}"
+
+
+def escape_markdown(text: str) -> str:
+    """Return a sentence whose signs mean nothing to Markdown: no tag, link, mention, or cell."""
+    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]|#<>~" else sign for sign in clean(text))
+    return escaped.replace("@", "`@`")
+
+
+# Rates of computing and copying.
+
+FLOPS, BYTES = "FLOP/s", "B/s"
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+
+
+def rates(values: Sequence[float], unit: str) -> str:
+    """Return rates with the prefix that fits the last: `96 of 235 GFLOP/s`."""
+    size, prefix = next((each for each in PREFIXES if float(f"{values[-1]:.3g}") >= each[0]), PREFIXES[-1])
+    return f"{' of '.join(number(value / size) for value in values)} {prefix}{unit}"

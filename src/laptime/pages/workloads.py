@@ -9,9 +9,9 @@ from laptime.model.machine import Device, Framework, Machine
 from laptime.model.missing import Missing
 from laptime.model.workload import Adam, LayerRow, PublishedResult, Sgd, Workload
 from laptime.pages.layout import Column, flow, padded, table_or_sentences, wrap
+from laptime.pages.page import NARROWEST
 from laptime.pages.words import duration, memory_words, processor_words, published_lap, whole_size
 
-NARROWEST = 40
 PLACEMENTS = {"before": "added before the bias correction", "after": "added after the bias correction"}
 NAMES = {"cuda": "CUDA", "cudnn": "cuDNN", "hip": "HIP", "miopen": "MIOpen", "nccl": "NCCL", "rccl": "RCCL"}
 NAMES |= {"onednn": "oneDNN"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from itertools import zip_longest
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.ask import LABEL, Ask, FullAsk
+from laptime.model.ask import LABEL, Ask
 from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework
 from laptime.model.installation import install_command
 from laptime.model.machine import Device, Framework, Machine
@@ -44,18 +44,11 @@ from laptime.planner.lanes import (
     parse_lane,
     spread_lanes,
 )
-from laptime.planner.refusals import (
-    LaneFacts,
-    SubjectFacts,
-    refuse_framework,
-    refuse_lane_for,
-    refuse_training,
-)
+from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
 from laptime.planner.settings import SETTINGS
-from laptime.questions.scale.nouns import ScaleAsk
-from laptime.questions.tune.nouns import TuneAsk
 
 LONGEST_LABEL = 100
+PlanLane = Callable[[Lane], PlannedLane]
 SEES_NONE = {
     "cuda": "no NVIDIA or AMD card",
     "mps": "no GPU of an Apple computer",
@@ -83,7 +76,7 @@ def check_ask(ask: Ask) -> None:
     check_sensors(ask)
 
 
-def check_ranges(asked: Ask | FullAsk | ScaleAsk | TuneAsk) -> None:
+def check_ranges(asked: object) -> None:
     """Refuse figures of an ask, or of a part of it, that are out of range; the UsageError names the option."""
     if (refusal := find_out_of_range(asked)) is not None:
         raise UsageError(*refusal)

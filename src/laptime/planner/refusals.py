@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from laptime.errors import UsageError
-from laptime.model.frameworks import SCRIPT, FrameworkRow
+from laptime.model.frameworks import SCRIPT, FrameworkRow, all_frameworks
 from laptime.model.installation import install_command
 from laptime.model.limits import Conv, Dropout
 from laptime.model.machine import Device, Machine
@@ -21,7 +21,6 @@ PLAIN = ("fp32", "eager", "framework")  # what every device can do
 RETURNS = {
     "torch": ("a PyTorch model", "torch lanes, such as torch/cpu"),
     "keras": ("a Keras model", "Keras lanes, such as keras-torch/cpu"),
-    "step": ("a step function", "python/cpu, or on torch/cpu or jax/cpu if it is theirs"),
 }
 WHY_NOT = {
     "tf32": "it is a mode of NVIDIA GPUs from Ampere (compute capability 8.0) on",
@@ -45,10 +44,17 @@ def refuse_framework(lane: LaneFacts) -> None:
 
 def refuse_kind(row: FrameworkRow, own: OwnTraining, name: str) -> None:
     """Refuse a user's training on a framework that cannot run what its function returns."""
-    can_run = (row.takes_steps_only or row.takes_steps) if own.kind == "step" else row.family == own.kind
+    can_run = row.runs_steps if own.kind == "step" else row.family == own.kind
     if own.kind != "other" and not can_run:
-        returns, instead = RETURNS[own.kind]
+        returns, instead = RETURNS.get(own.kind) or ("a step function", _lanes_of_steps())
         raise UsageError(f"{row.name} cannot run {name}: its function returns {returns}", f"race it on {instead}")
+
+
+def _lanes_of_steps() -> str:
+    """Return the lanes that run a step function: those that take any, and those of a framework's own."""
+    rows = [row for row in all_frameworks().values() if row.runs_steps]
+    any_steps, own = ([f"{row.name}/cpu" for row in rows if row.is_opaque == opaque] for opaque in (True, False))
+    return ", or on ".join([*any_steps, f"{' or '.join(own)} if it is theirs"])
 
 
 def refuse_training(lane: LaneFacts) -> None:

@@ -17,7 +17,14 @@ from laptime.data import describe_made, make_source, read_source
 from laptime.disk import expand_home, name_in_utf8
 from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask, DataSource
-from laptime.model.frameworks import FrameworkRow, all_frameworks, find_framework, step_families
+from laptime.model.frameworks import (
+    DEFAULT,
+    FrameworkRow,
+    all_frameworks,
+    family_of_any_steps,
+    find_framework,
+    step_families,
+)
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import OwnTraining, Plan, PlannedLane, Subject
 from laptime.model.process import FROM_FILES, Lane
@@ -27,32 +34,11 @@ from laptime.planner.lanes import default_framework, parse_lane
 from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
 from laptime.planner.settings import cuts_batches
-from laptime.questions.sweep.cells import read_axes
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training
 from laptime.workloads import find_workload
 
-TRAINING_LINES = {  # of a function that laptime can call, by the family of frameworks
-    "torch": (
-        "    model = ...      # as the script makes it",
-        "    optimizer = ...  # of the model's parameters",
-        "    loader = ...     # batches of (inputs, targets)",
-        "    return laptime.Training(model=model, loss=loss_function, optimizer=optimizer, data=loader)",
-    ),
-    "keras": (
-        "    model = ...  # as the script makes it",
-        "    model.compile(...)",
-        "    data = ...   # batches of (inputs, targets)",
-        "    return laptime.Training(model=model, data=data)",
-    ),
-    "python": (
-        "    state = ...  # the first weights, and what the optimizer keeps",
-        "    data = ...   # batches",
-        "    def step(state, batch): ...  # one step: return the new state and the loss",
-        "    return laptime.Training(step=step, state=state, data=data)",
-    ),
-}
 EVERYTHING = "*"  # what `from x import *` binds is known only when it runs
 HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
@@ -161,7 +147,7 @@ def read_tree(file: Path) -> ast.Module:
 def family_in(tree: ast.Module, *, gives_step: bool = False) -> str | None:
     """Return the family of frameworks that the file imports. Keras comes first, because the others are its engines.
 
-    A step function runs in a JAX or a torch lane, or in a python lane, which works with any framework.
+    A step function runs in a lane of its own framework, or in one that works with any (python).
     """
     named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -170,7 +156,7 @@ def family_in(tree: ast.Module, *, gives_step: bool = False) -> str | None:
     if gives_step:
         found = [row for row in found if row.takes_steps_only or row.takes_steps]
         found.sort(key=lambda row: row.takes_steps)
-        return found[0].family if found else "python"
+        return found[0].family if found else family_of_any_steps()
     found.sort(key=lambda row: row.engine.name == row.family)
     return found[0].family if found else None
 
@@ -213,7 +199,8 @@ def _how_to_make_one(file: Path, tree: ast.Module) -> str:
     """Return what takes a script as it is, and the lines of a Training for all else."""
     as_it_is = f"laptime race {file}, laptime why {file} and laptime watch python {file} take a script as it is."
     needs = "All else needs a function that returns what it trains, and does not train:"
-    lines = TRAINING_LINES["python" if (family := family_in(tree)) == "jax" else family or "torch"]
+    written = {row.family: row.training_lines for row in all_frameworks().values() if row.training_lines}
+    lines = written.get(family_in(tree) or "", written[find_framework(DEFAULT).family])
     return "\n".join([as_it_is, needs, *(f"  {line}" for line in ("import laptime", "def training():", *lines))])
 
 
@@ -456,7 +443,7 @@ def _may_have_started(seen: Framework) -> bool:
 def family_of(training: OwnTraining, subject: Subject) -> str | None:
     """Return the family of frameworks that can run a training."""
     if training.kind == "step":
-        return subject.written_for if subject.written_for in step_families() else "python"
+        return subject.written_for if subject.written_for in step_families() else family_of_any_steps()
     return subject.written_for if training.kind == "other" else training.kind
 
 
@@ -481,13 +468,7 @@ def _changes_data(ask: Ask, lanes: Sequence[Lane]) -> bool:
     named = [setting for lane in lanes for setting in lane.overrides]
     if any(key == "workers" or (key == "batch" and cuts_batches(value)) for key, value in named):
         return True
-    swept = () if ask.sweep is None else [axis.name for axis in read_axes(ask.sweep)]
-    return bool(
-        ask.batches
-        or (ask.full is not None and ask.full.batches)
-        or ask.tune is not None
-        or not {"batch", "workers"}.isdisjoint(swept)
-    )
+    return ask.changes_data
 
 
 def _may_run(row: FrameworkRow, family: str | None) -> bool:

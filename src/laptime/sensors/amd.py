@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laptime.errors import SensorError
-from laptime.model.machine import Card, Device, card_of, normal_bus
+from laptime.model.machine import Card, Device, card_with, normal_bus
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.base import OpenFile, read_link_generation, read_number, read_word
+from laptime.sensors.base import OpenFile, read_link_generation, read_number_file, read_word
 
 VENDOR = "0x1002"
 NO_CARD = "no graphics card of AMD with the driver amdgpu is under /sys/class/drm"
@@ -43,7 +43,7 @@ def list_amd_cards(sys: Path = Path("/sys")) -> tuple[AmdCard, ...]:
         AmdCard(
             bus,
             read_word(folder / "unique_id") or Missing("this card reports no identity of its own"),
-            read_number(folder / "mem_info_vram_total"),
+            read_number_file(folder / "mem_info_vram_total"),
             folder,
         )
         for bus, folder in sorted(folders.items())
@@ -65,7 +65,7 @@ def describe_amd_cards(sys: Path = Path("/sys")) -> tuple[Card, ...]:
 def _describe(card: AmdCard, driver: str | Missing) -> Card:
     folder = card.folder
     power = next(iter(sorted((folder / "hwmon").glob("hwmon*/power1_cap"))), folder / "hwmon" / "power1_cap")
-    return card_of(
+    return card_with(
         NOT_HERE,
         uuid=card.unique_id,
         bus=normal_bus(card.bus),
@@ -74,16 +74,16 @@ def _describe(card: AmdCard, driver: str | Missing) -> Card:
         cuda=OF_NVIDIA,
         capability=OF_NVIDIA,
         memory_bytes=card.memory_total_bytes,
-        memory_used_bytes=read_number(folder / "mem_info_vram_used"),
-        power_limit_mw=read_number(power, 1e-3),
+        memory_used_bytes=read_number_file(folder / "mem_info_vram_used"),
+        power_limit_mw=read_number_file(power, 1e-3),
         pcie_generation=read_link_generation(folder / "current_link_speed"),
         pcie_generation_most=read_link_generation(folder / "max_link_speed"),
-        pcie_width=read_number(folder / "current_link_width"),
-        pcie_width_most=read_number(folder / "max_link_width"),
+        pcie_width=read_number_file(folder / "current_link_width"),
+        pcie_width_most=read_number_file(folder / "max_link_width"),
         mig=OF_NVIDIA,
         persistence=OF_NVIDIA,
         maker="AMD",
-        busy_percent=read_number(folder / "gpu_busy_percent"),
+        busy_percent=read_number_file(folder / "gpu_busy_percent"),
         module="amdgpu",
     )
 

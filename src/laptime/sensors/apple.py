@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from laptime.errors import SensorError
-from laptime.model.machine import Card, card_of
+from laptime.model.machine import Card, card_with
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
 
@@ -81,7 +81,7 @@ def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
     name = re.search(r'"model"\s*=\s*<?"([^"]+)"', text)
     silent, used = Missing("ioreg does not tell it"), told.get(WORDS[MEMORY])
     busy = told.get(WORDS[BUSY])
-    card = card_of(
+    card = card_with(
         silent,
         name=silent if name is None else name[1],
         memory_bytes=Missing("it is the machine's memory, which the graphics processor shares"),

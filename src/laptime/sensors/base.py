@@ -125,7 +125,7 @@ def read_lines(path: Path) -> list[str]:
         return []
 
 
-def read_number(place: Path, scale: float = 1) -> int | Missing:
+def read_number_file(place: Path, scale: float = 1) -> int | Missing:
     """Return the whole number that a small file holds."""
     word = read_word(place)
     return round(int(word) * scale) if word.lstrip("-").isdigit() else Missing(f"{place} does not tell it")

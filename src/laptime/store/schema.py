@@ -15,13 +15,13 @@ import msgspec
 
 from laptime.errors import RecordError
 from laptime.model.installation import upgrade_command
+from laptime.model.interval import Factor
 from laptime.model.profile import Operator, Profile
 from laptime.model.protocol import LapFactor, LapResult
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFactor, Record
 from laptime.model.sample import Window
 from laptime.questions.scale.nouns import LinkCost
-from laptime.questions.why.nouns import Factor
 from laptime.visible import encodable
 
 # Upgrades of older records to the current schema: one function per schema, on plain JSON.
@@ -157,7 +157,7 @@ def _to_record(tree: Tree, where: str) -> Record:
     """Convert the answer to the type of the record's question, and then the rest."""
     answer = tree.get("answer")
     try:
-        kind = find_question(str(tree.get("question"))).answer
+        kind = find_question(str(tree.get("question"))).part("answer")
         made = msgspec.convert(answer, kind)
     except LookupError as error:
         raise _damaged(where, str(error.args[0]), "$.question") from None
@@ -254,7 +254,7 @@ NOT_FINITE = "NotFinite"
 
 def record_schema() -> Tree:
     """Return the JSON Schema of the records that this laptime writes."""
-    kinds = [Record, *(row.answer for row in QUESTIONS)]
+    kinds = [Record, *(row.part("answer") for row in QUESTIONS)]
     _, described = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
     parts: Tree = {name: _part(name, part) for name, part in sorted(described.items())}
     parts[NOT_FINITE] = {
@@ -276,7 +276,7 @@ def record_schema() -> Tree:
         "$id": f"urn:laptime:record:{SCHEMA}",
         **record,
         "title": f"A record of laptime, schema {SCHEMA}",
-        "allOf": [_answer_of(row.name, row.answer.__name__) for row in QUESTIONS],
+        "allOf": [_answer_of(row.name, row.part("answer").__name__) for row in QUESTIONS],
         "$defs": parts,
     }
 
@@ -304,7 +304,7 @@ def _part(name: str, part: Tree) -> Tree:
     """Return the schema of a class, with the limits of its figures, and numbers as the file has them."""
     if "description" in part:
         part["description"] = " ".join(part["description"].split())
-    limits = {field: above for field, above, _ in figures_of(_classes()[name])}
+    limits = {field: above for field, above, _ in figure_fields(_classes()[name])}
     for field, described in part.get("properties", {}).items():
         if field in limits:
             _limit(described, above=limits[field])
@@ -334,7 +334,7 @@ def _schema_with_unfinite(tree: Any) -> Any:
 @cache
 def _classes() -> dict[str, type]:
     """Return every class that a record may hold, by its name."""
-    return {kind.__name__: kind for kind in _inside(Record, *(row.answer for row in QUESTIONS), seen=set())}
+    return {kind.__name__: kind for kind in _inside(Record, *(row.part("answer") for row in QUESTIONS), seen=set())}
 
 
 def _inside(*kinds: Any, seen: set[Any]) -> Iterator[type]:
@@ -385,11 +385,11 @@ def _has_fields(kind: type) -> bool:
 
 
 def _are_figures_sound(value: Any, kind: type) -> bool:
-    for name, above, _ in figures_of(kind):
+    for name, above, _ in figure_fields(kind):
         found = getattr(value, name)
         if type(found) in NUMBERS and (found < 0 or (above and found == 0)):
             return False
-    for name in parts_of(kind):
+    for name in fields_with_parts(kind):
         part = getattr(value, name)
         if type(part) not in PLAIN and not is_sound(part):
             return False
@@ -400,7 +400,7 @@ def list_faults(value: Any, place: str = "$") -> Iterator[str]:
     """Yield a message for every such figure, with its place in the file."""
     kind: type = type(value)
     if is_dataclass(kind):
-        for name, above, expected in figures_of(kind):
+        for name, above, expected in figure_fields(kind):
             found = getattr(value, name)
             if isinstance(found, int | float) and (found < 0 or (above and found == 0)):
                 yield f"{place}.{name}: expected a number {expected}, got {found:g}"
@@ -415,7 +415,7 @@ def list_faults(value: Any, place: str = "$") -> Iterator[str]:
 
 
 @cache
-def parts_of(kind: type) -> tuple[str, ...]:
+def fields_with_parts(kind: type) -> tuple[str, ...]:
     """Return the fields of a class that may hold figures inside: not texts and single numbers, nor lists of them."""
     return tuple(name for name, hint in get_type_hints(kind).items() if _holds_parts(hint))
 
@@ -430,7 +430,7 @@ def names_of(kind: Any) -> tuple[str, ...]:
 
 
 @cache
-def figures_of(kind: type) -> tuple[tuple[str, bool, str], ...]:
+def figure_fields(kind: type) -> tuple[tuple[str, bool, str], ...]:
     """Return a class's fields of times, sizes and counts, each with whether 0 is refused and what is expected."""
     above, free = ABOVE_ZERO.get(kind, ()), MAY_BE_NEGATIVE.get(kind, ())
     checked = [name for name in names_of(kind) if name not in free and (name.endswith(UNITS) or name in OTHERS)]

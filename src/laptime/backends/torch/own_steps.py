@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn, optim
 
+from laptime.backends.arrays import list_arrays, rebuild
 from laptime.backends.base import Runner
-from laptime.backends.python.arrays import list_arrays, rebuild
 from laptime.backends.steps import CopiedSteps, OwnSteps, StepTraining, compare_with_float64, make_own_steps, take_steps
 from laptime.backends.torch.batches import mapped, move_leaf
 from laptime.backends.torch.counting import count_work

@@ -12,9 +12,10 @@ from laptime.cli.output import emit_page, page_view
 from laptime.cli.printing import emit, emit_json
 from laptime.cli.questions import QUESTION_OF
 from laptime.errors import UsageError
-from laptime.model.options import SHARE, THRESHOLD_HELP
+from laptime.model.option_kinds import SHARE
+from laptime.model.options import THRESHOLD_HELP
 from laptime.model.questions import QUESTIONS
-from laptime.questions.compare.nouns import Compared
+from laptime.questions.compare.nouns import POINTS_MOST, Compared
 
 EXIT_SLOWER, EXIT_NOT_JUDGED = 1, 3
 COMPARE_HELP = """Compare two records lane by lane: which lanes became faster or slower, and what else differs?
@@ -75,7 +76,6 @@ def gate_code(found: Compared) -> int:
 
 # `laptime history`: one lane over time, from the saved records.
 
-POINTS_MOST = 30
 HISTORY_HELP = """Show one lane of WHAT over time: a row a saved record, and where it changed beyond noise.
 
 LANE is by default the one that is in most records. Each record is compared with the last before it on the same machine.

@@ -14,6 +14,7 @@ from laptime.pages.layout import Cell, Column, Style, clean, painted, table_or_s
 from laptime.pages.page import INDENT, NARROWEST, View, sparkline
 from laptime.pages.words import (
     above_one,
+    escape_markdown,
     factor,
     faster_or_slower,
     joined,
@@ -183,29 +184,28 @@ def markdown(found: Compared) -> str:
         else (side_words(found.before), side_words(found.after))
     )
     lines = [f"### laptime: {code(after)} against {code(before)}", ""]
-    lines += [f"**{plain(gate)}**", ""] if gate else []
+    lines += [f"**{escape_markdown(gate)}**", ""] if gate else []
     lines += ["| lane | before | after | change | same work |", "| --- | ---: | ---: | --- | --- |"]
     lines += [_row(lane, found) for lane in found.lanes]
     notes = [*found.warnings, *_other_differences(found, details=True), *found.unpaired]
-    lines += ["", *(f"- {plain(_short(note))}" for note in (*notes, TOGETHER if found.interleaved else APART))]
+    lines += [
+        "",
+        *(f"- {escape_markdown(_short(note))}" for note in (*notes, TOGETHER if found.interleaved else APART)),
+    ]
     return "\n".join(lines) + "\n"
 
 
 def _row(lane: LaneChange, found: Compared) -> str:
     name = f"{short_name(lane.lane)}{OF_TRAINING}{lane.training}" if found.interleaved else short_name(lane.lane)
     cells = [code(name), f"{number(lane.before.median)}/s", f"{number(lane.after.median)}/s"]
-    return f"| {' | '.join([*cells, plain(change_cell(lane).text), plain(_same_work(lane).text)])} |"
+    return (
+        f"| {' | '.join([*cells, escape_markdown(change_cell(lane).text), escape_markdown(_same_work(lane).text)])} |"
+    )
 
 
 def code(text: str) -> str:
     """Return a name as code, which Markdown neither formats nor links."""
     return "`" + clean(text).replace("`", "'").replace("|", "\\|") + "`"
-
-
-def plain(text: str) -> str:
-    """Return a sentence whose signs mean nothing to Markdown: no tag, link, mention, or cell."""
-    escaped = "".join(f"\\{sign}" if sign in "\\`*_[]|#<>~" else sign for sign in clean(text))
-    return escaped.replace("@", "`@`")
 
 
 # The page of a history: the newest figure, a line of all figures, and a row a record, the newest first.

@@ -13,10 +13,11 @@ from laptime.analysis.heats import ALPHA, ONE_HEAT, ONE_TRAINING, bounds, estima
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import compare_references, is_same_work
 from laptime.errors import UsageError
+from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import OF_TRAINING
-from laptime.model.questions import InferAnswer, TrainingAnswer, find_question
+from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, Side
 from laptime.questions.infer.reduce import answer_distance, answer_tolerance, single_item_ms
@@ -350,7 +351,6 @@ def _shown(value: object) -> str:
 
 ROW_ALPHA = 0.01  # a history has many rows, and each may seem to change by chance
 Found = tuple[Record, LaneResult]
-OWN_PROCESS = "settings"  # differences of these kinds have the lane's name in them
 
 
 def follow_lane(found: Sequence[Found]) -> tuple[HistoryPoint, ...]:
@@ -404,8 +404,3 @@ def _marks(before: Found, after: Found) -> tuple[str, ...]:
     marks = [f"{each.what.removesuffix(f' of {before[1].name}')} {each.after}" for each in differences]
     same = after[1].parity.status
     return tuple(marks if same != "differs" else [*marks, "did other work"])
-
-
-def is_beyond_noise(change: LaneChange | None) -> bool:
-    """Whether a lane changed by more than its heats vary."""
-    return change is not None and change.verdict != "not distinguishable" and change.ends is not None

@@ -12,12 +12,15 @@ from laptime.model.machine import Card, Device, Framework, Machine, Use, match_c
 from laptime.model.missing import Missing
 from laptime.pages.layout import Cell, Column, clean, lay_out, painted, table_or_sentences, wrap, wrap_all
 from laptime.pages.words import (
+    BYTES,
+    FLOPS,
     chip_words,
     joined,
     machine_words,
     memory_words,
     number,
     processor_words,
+    rates,
     size,
     whole_size,
 )
@@ -89,7 +92,6 @@ Facts = dict[str, object]
 UNUSED = "no framework here uses it"
 DRAWS = "it only brings a picture to a screen"
 SMALL_BYTES = 1e9  # a loader's workers hand whole batches through shared memory
-PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 HINT = "What each can do at most: laptime devices --measure"
 NO_FRAMEWORK = "No framework is installed"
 
@@ -113,7 +115,7 @@ def hardware_rows(machine: Machine) -> list[Facts]:
     return [{**processor, **here}, *(_card_row(card, machine) for card in machine.cards)]
 
 
-def card_of(device: Device, machine: Machine) -> Facts | Missing | None:
+def card_behind(device: Device, machine: Machine) -> Facts | Missing | None:
     """Return the card that a framework's device is, or None for a processor and for a device that is not there."""
     if device.kind == "cpu" or not (device.usable or {"uuid", "bus"} & device.details.keys()):
         return None
@@ -263,7 +265,6 @@ def _around(machine: Machine) -> list[Fact]:
     return [(name, says) for name, says in told if says]
 
 
-FLOPS, BYTES = "FLOP/s", "B/s"
 FrameworkDevice = tuple[Framework, "Device | None"]
 Limits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
 
@@ -286,15 +287,9 @@ def peak_lines(limits: Limits, width: int) -> list[str]:
     return lines
 
 
-def rate(value: float, unit: str) -> str:
+def rate_with_prefix(value: float, unit: str) -> str:
     """Return a rate with the prefix that fits: `235 GFLOP/s`."""
     return rates((value,), unit)
-
-
-def rates(values: Sequence[float], unit: str) -> str:
-    """Return rates with the prefix that fits the last: `96 of 235 GFLOP/s`."""
-    size, prefix = next((each for each in PREFIXES if float(f"{values[-1]:.3g}") >= each[0]), PREFIXES[-1])
-    return f"{' of '.join(number(value / size) for value in values)} {prefix}{unit}"
 
 
 def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:
@@ -302,7 +297,13 @@ def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:
     for limit, peak in peaks.peaks.items():
         unit = BYTES if limit == COPY else FLOPS
         what = COPY if limit == COPY else f"{limit} product"
-        yield name, what, rate(peak.best_per_s, unit), rate(peak.median_per_s, unit), f"{peak.by}, {peak.of}"
+        yield (
+            name,
+            what,
+            rate_with_prefix(peak.best_per_s, unit),
+            rate_with_prefix(peak.median_per_s, unit),
+            f"{peak.by}, {peak.of}",
+        )
         name = ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from laptime.errors import RecordError, UsageError
@@ -15,6 +15,7 @@ from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, Settings
 from laptime.model.record import LaneResult, Record, is_exactly, is_lane
 from laptime.model.workload import AT_WIDTH, FLOAT_BYTES
+from laptime.questions.bounds import Recall
 from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, ProcessorRate, rate_of, times_as_long
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.memory import count_heat_memory
@@ -30,7 +31,6 @@ NO_OPERATORS = Missing("its operators were not counted")
 ARM = {"aarch64", "arm64"}
 NO_PROCESSOR = Missing("a processor is predicted from a lane that ran on one")
 NO_PEAKS = Missing("what the measured processor can do at most is not known: laptime devices --measure")
-Recall = Callable[[DeviceKey], "DevicePeaks | Missing"]
 """Returns what a device was measured to do at most."""
 
 

@@ -31,11 +31,11 @@ from laptime.model.record import LaneResult, Record
 from laptime.model.workload import Workload
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import means_a_script
+from laptime.questions.bounds import Recall
 from laptime.questions.compare.run import FAULTS, in_words
 from laptime.questions.forecast.lane import (
     NO_LOADER,
     MeasuredLane,
-    Recall,
     find_lane,
     find_processor,
     is_built_in,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.answers import inference_of
 from laptime.model.figure import (
     Axis,
     Bar,
@@ -22,9 +23,9 @@ from laptime.model.figure import (
 )
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
-from laptime.model.questions import inference_of
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
+from laptime.pages.lanes import ends_words, spoken_name
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
 from laptime.pages.live import live_page
 from laptime.pages.page import (
@@ -55,7 +56,6 @@ from laptime.pages.words import (
     step,
     tiny,
 )
-from laptime.questions.race.page import ends_words, spoken_name
 
 HOW = (
     "inference: one call goes from inputs in the host's memory to answers in the host's memory, in evaluation mode, "

@@ -14,7 +14,7 @@ from laptime.analysis.heats import (
     bounds,
     estimate,
     largest,
-    mean_of,
+    mean_step_ms,
     middle,
     quiet_windows,
     rate,
@@ -176,7 +176,7 @@ def batch_item_ms(run: BatchRun) -> float | None:
     counted = quiet_windows(run.windows)
     if not counted or run.reason:
         return None
-    return mean_of(counted[find_steady([*map(step_ms, counted)]).start :]) / run.batch
+    return mean_step_ms(counted[find_steady([*map(step_ms, counted)]).start :]) / run.batch
 
 
 def single_item_ms(heat: InferHeat) -> float | None:

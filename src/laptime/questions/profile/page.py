@@ -15,9 +15,21 @@ from laptime.model.quantities import percent
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
-from laptime.pages.page import NARROWEST, PageParts, Said, View, header, rendered
-from laptime.pages.words import duration, factor, joined, number, over, place_words, short_name, size, step
-from laptime.questions.doctor.page import BYTES, FLOPS, rates
+from laptime.pages.page import GAP, NARROWEST, PageParts, Said, View, header, rendered
+from laptime.pages.words import (
+    BYTES,
+    FLOPS,
+    duration,
+    factor,
+    joined,
+    number,
+    over,
+    place_words,
+    rates,
+    short_name,
+    size,
+    step,
+)
 from laptime.visible import cells_wide
 
 TOP_BELOW_A_RACE = 5
@@ -26,7 +38,6 @@ LONGEST_NAME = 60
 TOP_OF_MEMORY = 5
 WORTH_A_WORD = 0.01  # share of what the operator with the most memory allocated
 LEAST_NAME = 16
-GAP = 2
 ELLIPSIS = "…"
 SCOPES = re.compile(r"(?:(?:\w+|\(anonymous namespace\))::)+")
 WORKER = re.compile(r"\b(?:\w+Functor|\w+_kernel(?:_cuda)?)\b")  # what a kernel for any operation is made for

@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.analysis.heats import startup_s
+from laptime.model.answers import ProfileAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.profile import ProfileOrder, ProfileRun
-from laptime.model.questions import ProfileAnswer
 from laptime.model.record import LaneResult, Parity
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from laptime.figures.lanes import lane_bars, proof_figures
 from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
 from laptime.figures.steps import step_figures
-from laptime.model.figure import (
-    Axis,
-    Bar,
-    BarKind,
-    Bars,
-    Curve,
-    Factors,
-    Figure,
-    Glance,
-    GlanceFact,
-    Plane,
-    ShownFactor,
-    ShownRound,
-    ShownTurn,
-    Turns,
-    folded,
-)
+from laptime.model.answers import RaceAnswer
+from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.process import AS_WRITTEN, NO_TRAINING, parts_of
+from laptime.model.process import NO_TRAINING, parts_of
 from laptime.model.quantities import percent
-from laptime.model.questions import RaceAnswer
-from laptime.model.record import Comparison, Estimate, HeatResult, InferFactor, LaneResult, Record
-from laptime.model.sample import ProofRun
-from laptime.model.workload import PublishedResult
+from laptime.model.record import Comparison, HeatResult, Record
 from laptime.pages import footnotes
-from laptime.pages.layout import SEPARATOR, Cell, flow, wrap
+from laptime.pages.lanes import (
+    ends_words,
+    lane_table,
+    lap_cost,
+    proof_sentence,
+    published_line,
+    spoken_name,
+)
+from laptime.pages.layout import Cell, wrap
+from laptime.pages.other_trainings import is_other_work, most_telling, names_of_trainings
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
-    RecordColumn,
     Row,
     Said,
     View,
     bar_rows,
-    fit_table,
     header,
     quiet,
     rendered,
@@ -53,7 +43,6 @@ from laptime.pages.usage import money_words, usage_lines
 from laptime.pages.words import (
     above_one,
     against_first,
-    against_title,
     duration,
     factor,
     failure_words,
@@ -64,24 +53,16 @@ from laptime.pages.words import (
     number,
     over,
     place_words,
-    published_lap,
-    rate_words,
     reference_name,
-    same_work,
     short_name,
     step,
     step_words,
-    tiny,
 )
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.profile.page import limit_lines, profile_figures, profiles
-from laptime.questions.race.others_page import is_other_work, most_telling, names_of_trainings, trainings_compared
-from laptime.visible import cells_wide
 
 # What a page says of a race on several types of nodes: how these differ, what a lap costs on each, and the nodes.
-
-HOUR_S = 3600
 
 
 def fleet_words(record: Record) -> list[str]:
@@ -110,17 +91,6 @@ def price_words(record: Record) -> list[str]:
     if cheapest == fastest:
         return [f"{said}, which is also the fastest."]
     return [f"{said}, and fastest on {short_name(fastest)} ({number(costs[fastest])})."]
-
-
-def lap_cost(lane: LaneResult, record: Record) -> float | None:
-    """Return what the time of a lap costs at its type's price, or None where no price was given."""
-    price = next((each.per_hour for each in record.ask.prices if lane.where and each.of == lane.where.value), None)
-    return None if price is None or lane.lap_s is None else price * lane.lap_s.median / HOUR_S
-
-
-def cost_cell(lane: LaneResult, record: Record) -> str:
-    cost = lap_cost(lane, record)
-    return "-" if cost is None else number(cost)
 
 
 def node_lines(record: Record, width: int) -> list[str]:
@@ -174,29 +144,8 @@ def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
     return f"{what} {joined([f'{value} on {joined([*dict.fromkeys(on)])}' for value, on in of.items()])}"
 
 
-STATUSES = ("same", "differs", "unproven")
-IN_ALL = " in all"
 TURNS_MOST = 600  # more would be bars of less than a pixel
 PROFILES_MOST = 2  # on the short page
-VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
-
-
-def _against(lane: LaneResult, record: Record) -> Cell:
-    """Return a lane's factor or, in its place, its failure."""
-    failed = failure_words(lane)
-    return Cell(failed, "bad") if failed else against_first(lane, record)
-
-
-SAME_WORK = RecordColumn("same work", same_work, least=18, leaves=1, own_words=True)
-RACE_COLUMNS: list[RecordColumn[LaneResult]] = [
-    RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14, breaks_last=True),
-    RecordColumn("a lap", lambda lane, _: lap_words(lane)),
-    RecordColumn("step", lambda lane, _: step_words(lane)),
-    RecordColumn(lambda record: f"{record.workload.items}/s", lambda lane, _: rate_words(lane), right=True, leaves=2),
-    RecordColumn("cost of a lap", cost_cell, shown=lambda record: record.ask.prices and record.ask.each),
-    RecordColumn(against_title, _against, least=19, breaks_last=True),
-    SAME_WORK,
-]
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -256,18 +205,6 @@ def compared_words(found: Comparison, record: Record) -> str:
     between = f"{factor(low, ratio)}-{factor(high, ratio)}"
     settled = "" if found.settled else f", not settled within {percent(record.ask.margin)}"
     return names.format(f"{factor(ratio)}x as fast") + f" ({between}{settled})."
-
-
-def ends_words(found: Comparison | InferFactor) -> str:
-    """Return the ends of a factor's interval in the direction of every table: the lane against the first one."""
-    return "-".join(factor(end) for end in (found.low, found.high) if not isinstance(end, Missing))
-
-
-def spoken_name(lane: str, other: str) -> str:
-    """Return a lane's name; where only the settings differ from the other lane, the default ones are named, too."""
-    place, _, preset = lane.rpartition("/")
-    is_alone = other.startswith(f"{place}/") and preset == AS_WRITTEN
-    return f"{place} as written" if is_alone else short_name(lane)
 
 
 def _bars(record: Record, view: View) -> list[str]:
@@ -349,114 +286,7 @@ def unseen_words(record: Record) -> list[str]:
     return [*found, "laptime devices --check says more."] if found else []
 
 
-def lane_table(record: Record, width: int, *, color: bool) -> list[str]:
-    """Return the table with the columns that fit. The proof moves below the table first; then the rate is left out."""
-    lines, gone = fit_table(RACE_COLUMNS, record.lanes, record, width, color=color, failed=failure_words)
-    return [*lines, *proof_lines(record, width)] if SAME_WORK in gone else lines
-
-
-def proof_lines(record: Record, width: int) -> list[str]:
-    """Return each lane's proof, for below the table. If all did the same work, that is one line."""
-    told = [(short_name(lane.name), same_work(lane, record).text) for lane in record.lanes if not failure_words(lane)]
-    if not told:
-        return []
-    first, others = told[0][1], {text for _, text in told[1:]}
-    if first.startswith("yes") and others <= {"yes"}:
-        who = ", all lanes" if len(told) == len(record.lanes) else ", all that finished"
-        return wrap(f"same work: {first}{who if others else ''}", width, "  ")
-    return flow((f"{name} {text}" for name, text in told), width, "same work: ")
-
-
-def proof_sentence(record: Record) -> str:
-    """Return whether the lanes that finished did the same work, in one sentence."""
-    done = [lane for lane in record.lanes if not failure_words(lane) and lane.step_ms is not None]
-    by_status = {status: [each for each in done if each.parity.status == status] for status in STATUSES}
-    proven = by_status["same"]
-    said = []
-    if by_status["differs"]:
-        said.append(f"NOT done by {_named(by_status['differs'])}")
-    if proven:
-        who = "" if len(proven) == len(done) else f" for {joined([short_name(lane.name) for lane in proven])}"
-        said.append(f"{first_losses(proven)}{who}" if record.workload.command else f"proven{who}{_how_proven(proven)}")
-    if by_status["unproven"]:
-        said.append(f"not proven for {_named(by_status['unproven'])}")
-    for lane in proven:
-        if lane.parity.strays is not None:
-            how_far = f"{lane.parity.strays_precision or 'its precision'} strays {tiny(lane.parity.strays)}"
-            said.append(f"{how_far} on {short_name(lane.name)}")
-    if not said:
-        return ""
-    if not record.others:
-        names = {lane.name for lane in proven}
-        doubts = [each.same_work for each in record.answer.comparisons if {each.lane, each.reference} <= names]
-        said += dict.fromkeys(f"not proven in all: {each.missing}" for each in doubts if isinstance(each, Missing))
-        return f"Same work: {'; '.join(said)}."
-    return f"Each training as on its own: {'; '.join(said)}. {trainings_compared(record)}"
-
-
-def _how_proven(proven: list[LaneResult]) -> str:
-    steps = max(lane.parity.steps for lane in proven)
-    return f" ({steps} step{'s' * (steps != 1)} against float64)" if steps else ""
-
-
-def first_losses(proven: list[LaneResult]) -> str:
-    """Return how near the first losses of a script's lanes are to each other."""
-    steps = min(lane.parity.steps for lane in proven)
-    worst = max(lane.parity.worst or 0.0 for lane in proven)
-    return f"its first {steps} losses {f'agree within {tiny(worst)}' if worst else 'are equal'}"
-
-
-def _named(lanes: list[LaneResult]) -> str:
-    return joined([f"{short_name(lane.name)} ({lane.parity.reason or 'no reason is known'})" for lane in lanes])
-
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """One published result as it is shown. `lap_s` is for sorting only."""
-
-    kind: str
-    lap_s: float
-    words: str
-
-
-def published_line(record: Record, width: int) -> str:
-    """Return the published results that fit on a line. The slowest are dropped first; the fastest of a kind stay."""
-    results = record.published.results if record.published else ()
-    quotes = [quote for result in results if (quote := _quoted(result, record.workload.laps))]
-    while cells_wide(_published_words(quotes)) > width and (spare := _slowest_spare(quotes)):
-        quotes.remove(spare)
-    return _published_words(quotes)
-
-
-def _quoted(result: PublishedResult, laps: int | None) -> Quoted | None:
-    """Return the median lap of a result, or the whole training if no lap was published."""
-    device = result.device
-    for vendor in VENDORS:
-        device = device.replace(vendor, "")
-    if result.lap_s:
-        lap_s = sorted(result.lap_s)[len(result.lap_s) // 2]
-        return Quoted(result.kind, lap_s, f"{device} {published_lap(lap_s)}")
-    if result.total_s is not None:
-        return Quoted(result.kind, result.total_s / (laps or 1), f"{device} {duration(result.total_s)}{IN_ALL}")
-    return None
-
-
-def _slowest_spare(quotes: list[Quoted]) -> Quoted | None:
-    fastest = {each.kind: min(other.lap_s for other in quotes if other.kind == each.kind) for each in quotes}
-    spare = [each for each in quotes if each.lap_s > fastest[each.kind]]
-    return max(spare, key=lambda each: each.lap_s, default=None)
-
-
-def _published_words(quotes: list[Quoted]) -> str:
-    if not quotes:
-        return ""
-    are_laps = not any(each.words.endswith(IN_ALL) for each in quotes)
-    return f"Published{', a lap' * are_laps}: {SEPARATOR.join(each.words for each in quotes)}"
-
-
 # The figures of a race: lanes and published results, the ratios of rounds, the proof, steps, rooflines, readings.
-
-NO_RESULT = "no result"
 
 
 def figures(record: Record) -> list[Figure]:
@@ -596,65 +426,3 @@ def _factors_of(number: int, rounds: int, factors: Factors) -> tuple[tuple[str, 
     """Return the factors that a round gave, where every round gave one."""
     known = [each for each in factors.factors if len(each.rounds) == rounds]
     return tuple((each.label, each.rounds[number - 1]) for each in known)
-
-
-def lane_bars(record: Record) -> list[Figure]:
-    """Return the lanes as bars of a lap's time, with the published laps below; or of a step's or an item's time."""
-    lanes = [lane for lane in record.lanes if lane.settings.input not in NO_TRAINING]
-    if not lanes:
-        return []
-    ran = [lane for lane in lanes if lane.step_ms is not None]
-    if ran and all(lane.lap_s is not None for lane in ran):
-        published = record.published.results if record.published else ()
-        reported = tuple(
-            Bar(each.device, lap_s, words=published_lap(lap_s), kind="published")
-            for each in published
-            if each.lap_s
-            for lap_s in (sorted(each.lap_s)[len(each.lap_s) // 2],)
-        )
-        bars = tuple(_bar(lane, lane.lap_s, lap_words(lane), record) for lane in lanes)
-        below = " Hollow circles are published results of other machines." if reported else ""
-        return [
-            Figure(
-                "A lap on each lane", Bars("s a lap", bars, reported), f"Shorter is faster; whiskers are 95 %.{below}"
-            )
-        ]
-    if len({lane.items_per_step for lane in ran}) <= 1:
-        bars = tuple(_bar(lane, lane.step_ms, step_words(lane), record) for lane in lanes)
-        return [Figure("A step on each lane", Bars("ms a step", bars), "Shorter is faster; whiskers are 95 %.")]
-    bars = tuple(_bar(lane, lane.items_per_s, "", record) for lane in lanes)
-    return [Figure(f"Throughput of each lane, {record.workload.items} per second", Bars("a second", bars))]
-
-
-def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) -> Bar:
-    failed = failure_words(lane)
-    if failed or figure is None:
-        why = [failed] if lane.reason is None or lane.reason in failed else [failed, lane.reason]
-        return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
-    against = "" if words else against_first(lane, record).text
-    told = words or against
-    low, high = figure.drawn_ends
-    return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), _kind(lane))
-
-
-def _kind(lane: LaneResult) -> BarKind:
-    return "lane" if lane.settings.preset == AS_WRITTEN else "best"
-
-
-def proof_figures(record: Record) -> list[Figure]:
-    """Return the losses of the proof: lanes that did the same work lie on each other."""
-    if record.reference is None:
-        return []
-    runs = {"float64 reference": record.reference.exact}
-    for lane in record.lanes:
-        first = next((proof for heat in lane.heats for proof in heat.proofs if proof.precision == "fp32"), None)
-        if first is not None and lane.training in (None, record.workload.name):
-            runs[short_name(lane.name)] = first
-    curves = tuple(_losses(name, run) for name, run in runs.items())
-    says = "The same steps from the same weights on the same batches. Lanes that did equal work show equal losses."
-    across, up = Axis("step of the proof", is_whole=True), Axis("loss")
-    return [Figure("Equal work: the losses of the proof", Plane(across, up, curves), says)] if len(runs) > 1 else []
-
-
-def _losses(name: str, run: ProofRun) -> Curve:
-    return Curve(name, tuple((number + 1.0, loss) for number, loss in enumerate(run.losses)))

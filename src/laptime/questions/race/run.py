@@ -10,6 +10,7 @@ from math import ceil, inf
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.findings import find_findings
 from laptime.errors import UsageError
+from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
@@ -19,7 +20,6 @@ from laptime.model.process import ON_NODES
 from laptime.model.profile import ProfileRun
 from laptime.model.progress import Progress
 from laptime.model.quantities import brief, percent
-from laptime.model.questions import RaceAnswer
 from laptime.model.record import Comparison, LaneResult, OtherTraining
 from laptime.planner.groups import OVERRUN, shorten_pace
 from laptime.planner.plan import pace_of

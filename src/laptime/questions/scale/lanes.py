@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from laptime.errors import UsageError
@@ -10,12 +10,12 @@ from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import DATA_PARALLEL, SHARDED, SPLIT, Lane
 from laptime.planner.groups import is_group, rooms_of
-from laptime.planner.plan import check_ranges
-from laptime.questions.scale.nouns import MODES, Mode, Role, ScaleAsk, ScaleLane
+from laptime.planner.plan import PlanLane, check_ranges
+from laptime.questions.scale.nouns import Role, ScaleLane
+from laptime.questions.scale.options import MODES, Mode, ScaleAsk
 
 OF_GROUPS = ("parallel", "scaling", "sync")
 HOW_TO_SHARE = (DATA_PARALLEL, SHARDED, SPLIT)
-PlanLane = Callable[[Lane], PlannedLane]
 
 
 @dataclass(frozen=True, slots=True)

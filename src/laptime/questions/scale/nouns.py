@@ -6,36 +6,16 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from laptime.model.interval import IntervalFigure
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
+from laptime.model.record import Answer, Comparison
+from laptime.questions.scale.options import Mode
 
-Mode = Literal["weak", "strong"]
-Growth = Literal["weak", "strong", "both"]
-MODES: tuple[Mode, ...] = ("weak", "strong")
-GROWTH: tuple[Growth, ...] = (*MODES, "both")
 Role = Literal["one", "several", "alone", "one ready", "several ready", "part", "all cores"]
 """What a lane is for: one device; several; these without their exchange; one and several on kept batches, without it;
 one device on its part of the batch; and on a processor, one process on all cores."""
 LostTo = Literal["computing", "smaller batch", "host", "loader", "straggler", "waiting", "exchange"]
 """Where a step's time goes on several devices. `computing` is what one device alone takes, and is not lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScaleAsk:
-    """The counts of devices to race, and how the batch grows with them. Without counts, 1, 2, 4 and so on.
-
-    `growth` are the words that were given: `weak`, `strong` or `both`; weak without any. Only one can be.
-    """
-
-    devices: tuple[int, ...] = ()
-    growth: tuple[Growth, ...] = ()
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """What is raced."""
-        if "both" in self.growth:
-            return MODES
-        return ("strong",) if "strong" in self.growth else ("weak",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +27,6 @@ class ScaleLane:
     role: Role
     devices: int
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bounded(IntervalFigure):
-    """A figure, and how far the true value may be from it; missing where one round alone was run."""
-
-    value: float
-    low: float | Missing
-    high: float | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +173,17 @@ class Scaling:
     says: str
     curves: tuple[ScaleCurve, ...]
     ranks: tuple[RankRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAnswer(Answer):
+    """What several devices bring. Empty while the heats run. `roles` says what each lane is for."""
+
+    roles: tuple[ScaleLane, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    scaling: Scaling | None = None
+    alone: tuple[str, ...] = ()
+
+    @property
+    def is_concluded(self) -> bool:
+        return self.scaling is not None and bool(self.scaling.curves)

@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from laptime.figures.lanes import lane_bars, proof_figures
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.figures.steps import step_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent, taken, times
-from laptime.model.questions import ScaleAnswer
 from laptime.model.record import Record
 from laptime.pages import footnotes
+from laptime.pages.lanes import lane_table, proof_sentence
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.usage import usage_lines
 from laptime.pages.words import duration, factor, number, place_words, short_name, size, step
-from laptime.questions.race import page as race
-from laptime.questions.race.page import figures as race_figures
-from laptime.questions.race.page import lane_bars, proof_figures
 from laptime.questions.scale.nouns import (
-    Bounded,
     LostPart,
     LostTime,
     LostTo,
     Projection,
     RankRow,
+    ScaleAnswer,
     ScaleCurve,
     ScalePoint,
     Scaling,
@@ -42,10 +41,8 @@ MODES = {"weak": "each with the batch as written", "strong": "the batch as writt
 
 
 def page_parts(record: Record, view: View) -> PageParts:
-    """Return what the page says; that of a race if nothing was concluded."""
+    """Return what the page says."""
     scaling = scaling_of(record)
-    if scaling is None:
-        return race.page_parts(record, view)
     view = replace(view, width=max(view.width, NARROWEST))
     first = scaling.curves[0]
     return PageParts(
@@ -58,7 +55,7 @@ def page_parts(record: Record, view: View) -> PageParts:
             _beyond_words(first, record),
             *footnotes.doubts(record),
         ],
-        done=" ".join(filter(None, [race.proof_sentence(_of_training(record)), footnotes.closing(record)])),
+        done=" ".join(filter(None, [proof_sentence(_of_training(record)), footnotes.closing(record)])),
         then=[],
         details=_details(record, scaling, view),
         glance=glance_of(record, scaling),
@@ -68,10 +65,11 @@ def page_parts(record: Record, view: View) -> PageParts:
 render = rendered(page_parts)
 
 
-def scaling_of(record: Record) -> Scaling | None:
-    answer = record.answer
-    scaling = answer.scaling if isinstance(answer, ScaleAnswer) else None
-    return scaling if scaling is not None and scaling.curves else None
+def scaling_of(record: Record) -> Scaling:
+    """Return what was concluded: without that, a record is shown as a race."""
+    assert isinstance(record.answer, ScaleAnswer)
+    assert record.answer.scaling is not None
+    return record.answer.scaling
 
 
 def _of_training(record: Record) -> Record:
@@ -199,7 +197,7 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
     return [
         *sections,
         _rank_table(scaling.ranks, width, color=color),
-        race.lane_table(record, width, color=color),
+        lane_table(record, width, color=color),
         usage_lines(record, width, color=color),
         footnotes.failures(record, width),
         *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
@@ -316,10 +314,8 @@ def _memory(held: int | Missing) -> str:
 
 
 def figures(record: Record) -> list[Figure]:
-    """Return all figures of a scale; those of a race where nothing was concluded."""
+    """Return all figures of a scale."""
     scaling = scaling_of(record)
-    if scaling is None:
-        return race_figures(record)
     return [
         *_speedups(scaling),
         *_lost(scaling),

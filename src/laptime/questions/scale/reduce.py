@@ -8,18 +8,17 @@ from itertools import pairwise
 from math import isfinite, log2
 from typing import Any
 
-from laptime.analysis.heats import bounds, steady_windows, step_ratio
+from laptime.analysis.heats import ALPHA, bounds, steady_windows, step_ratio
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.process import Exchange
 from laptime.model.record import Comparison, HeatResult, LaneResult
 from laptime.questions.scale.nouns import (
-    Bounded,
     HeldOut,
     LinkCost,
     LostPart,
     LostTime,
     LostTo,
-    Mode,
     ProfiledExchange,
     Projection,
     RankRow,
@@ -30,10 +29,10 @@ from laptime.questions.scale.nouns import (
     Scaling,
     Straggler,
 )
+from laptime.questions.scale.options import Mode
 from laptime.questions.scale.words import WORTH_NAMING
 from laptime.stats import log_mean_interval, mean_interval, median
 
-ALPHA = 0.05
 ONE_ROUND = Missing("one round alone gives no interval")
 NOT_ALONE = Missing("its devices are used by one process, whose exchange cannot be left out")
 NOT_RANKED = Missing("its devices are used by one process, and only ranks are profiled")

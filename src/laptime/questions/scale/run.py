@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.errors import UsageError
+from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.questions import RaceAnswer, ScaleAnswer
 from laptime.planner.groups import shared_proof
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import pace_of, plan_lane
@@ -20,7 +20,8 @@ from laptime.questions.asking import Prepared, facts_of, keep_apart, prepare
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.race.run import Race
 from laptime.questions.scale.lanes import ScaleFacts, check_scale, plan_scale, without_groups
-from laptime.questions.scale.nouns import ScaleAsk, ScaleLane, Scaling
+from laptime.questions.scale.nouns import ScaleAnswer, ScaleLane, Scaling
+from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.scale.reduce import summarise_scaling
 from laptime.questions.scale.words import say_curve
 from laptime.questions.subject import find_subject

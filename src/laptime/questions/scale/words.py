@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent, times
-from laptime.questions.scale.nouns import Bounded, LostTime, LostTo, ScaleCurve, ScalePoint
+from laptime.questions.scale.nouns import LostTime, LostTo, ScaleCurve, ScalePoint
 
 NOUNS = {"cuda": "card", "mps": "device", "xpu": "card", "tpu": "TPU", "cpu": "process"}
 FEW = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")

@@ -11,9 +11,10 @@ from laptime.errors import UsageError
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Lane
 from laptime.model.workload import is_width
+from laptime.planner.plan import PlanLane
 from laptime.planner.settings import SETTINGS
-from laptime.questions.sweep.nouns import AXES, WIDTH, SweepAsk, SweepAxis
-from laptime.questions.tune.lanes import PlanLane
+from laptime.questions.sweep.nouns import AXES, WIDTH, SweepAxis
+from laptime.questions.sweep.options import SweepAsk
 
 NUMBER = r"([0-9]{0,7}\.?[0-9]{1,7})"
 RANGE = re.compile(rf"{NUMBER}\.\.{NUMBER}")

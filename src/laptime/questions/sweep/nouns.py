@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from laptime.model.interval import IntervalFigure
+from laptime.model.interval import Bounded, IntervalFigure
 from laptime.model.missing import Missing
-from laptime.questions.scale.nouns import Bounded
+from laptime.model.record import Answer, LaneResult
 
 WIDTH = "width"
 AXES = ("batch", "threads", "workers", "items", "lr", WIDTH)
-
-
-@dataclass(frozen=True, slots=True)
-class SweepAsk:
-    """The values of one axis or two, as they were written: `1..4096` doubles, `8,16,24` is a list."""
-
-    batch: str | None = None
-    threads: str | None = None
-    workers: str | None = None
-    items: str | None = None
-    lr: str | None = None
-    width: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +94,23 @@ class Sweep:
     curves: tuple[SweepCurve, ...] = ()
     crossovers: tuple[Crossover, ...] = ()
     factors: tuple[SweepFactor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepAnswer(Answer):
+    """Lanes over a range of values. Empty while the heats run."""
+
+    sweep: Sweep | None = None
+    alone: tuple[str, ...] = ()
+
+    @property
+    def is_concluded(self) -> bool:
+        return self.sweep is not None and bool(self.sweep.axes)
+
+    def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
+        """Leave out lanes that had no room in memory, and those that halved batches in search of the largest."""
+        if self.sweep is None:
+            return lanes
+        full = {each.lane for each in self.sweep.cells if each.out_of_memory}
+        of_cells = {each.lane for each in self.sweep.cells} - full
+        return tuple(lane for lane in lanes if lane.name in of_cells)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from laptime.figures.lanes import proof_figures
 from laptime.figures.readings import fact_figures
 from laptime.model.figure import Axis, Band, Curve, Figure, Glance, GlanceFact, Plane, folded
+from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief, taken
-from laptime.model.questions import SweepAnswer
 from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, lay_out, table_or_sentences, wrap
+from laptime.pages.listing import of_race
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.words import number, place_words, short_name, size, spread, step
-from laptime.questions.race import page as race
-from laptime.questions.race.page import figures as race_figures
-from laptime.questions.race.page import proof_figures
-from laptime.questions.scale.nouns import Bounded
-from laptime.questions.sweep.nouns import WIDTH, Sweep, SweepCell, SweepCurve
+from laptime.questions.sweep.nouns import WIDTH, Sweep, SweepAnswer, SweepCell, SweepCurve
 from laptime.questions.sweep.reduce import bounded_words, is_of_one_round
 
 BAR = 16
@@ -29,10 +27,8 @@ Row = tuple[str, list[SweepCell | None]]
 
 
 def page_parts(record: Record, view: View) -> PageParts:
-    """Return what the page says; that of a race if nothing was concluded."""
+    """Return what the page says."""
     sweep = sweep_of(record)
-    if sweep is None:
-        return race.page_parts(record, view)
     view = replace(view, width=max(view.width, NARROWEST))
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {sweep.says}")],
@@ -49,10 +45,11 @@ def page_parts(record: Record, view: View) -> PageParts:
 render = rendered(page_parts)
 
 
-def sweep_of(record: Record) -> Sweep | None:
-    answer = record.answer
-    sweep = answer.sweep if isinstance(answer, SweepAnswer) else None
-    return sweep if sweep is not None and sweep.axes else None
+def sweep_of(record: Record) -> Sweep:
+    """Return what was concluded: without that, a record is shown as a race."""
+    assert isinstance(record.answer, SweepAnswer)
+    assert record.answer.sweep is not None
+    return record.answer.sweep
 
 
 def lanes_of(sweep: Sweep) -> list[str]:
@@ -207,10 +204,8 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
 
 
 def figures(record: Record) -> list[Figure]:
-    """Return all figures of a sweep; those of a race where nothing was concluded."""
+    """Return all figures of a sweep."""
     sweep = sweep_of(record)
-    if sweep is None:
-        return race_figures(record)
     return [
         *_curves(sweep, record, "rate"),
         *_factor_figures(sweep),
@@ -311,3 +306,11 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
     ends = "" if lane is None or lane.items_per_s is None else spread(lane.items_per_s)
     ends = f"{items} a second, {ends} at 95 %" if ends else f"{items} a second"
     return Glance(number(best.best_items_per_s), ends, sweep.says, (raced,))
+
+
+def summary(record: Record) -> list[str]:
+    """Return the result in a few words, for a list."""
+    answer = record.answer
+    if not isinstance(answer, SweepAnswer) or answer.sweep is None:
+        return of_race(record)
+    return [f"{len(answer.sweep.cells)} cells", answer.sweep.says.partition(". ")[0].removesuffix(".")]

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from laptime.model.interval import IntervalFigure
+from laptime.model.interval import Bounded, IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief
 from laptime.model.record import HeatResult
-from laptime.questions.scale.nouns import Bounded
 from laptime.stats import mean_interval, median
 
 ALPHA = 0.05

@@ -21,12 +21,11 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import Dnf, Lane
 from laptime.model.progress import Progress
-from laptime.model.questions import SweepAnswer
 from laptime.model.record import LaneResult
 from laptime.model.symptoms import find_refusal
 from laptime.planner.groups import HEATS_USUAL, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
-from laptime.planner.plan import pace_of, plan_lane, with_training
+from laptime.planner.plan import PlanLane, pace_of, plan_lane, with_training
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import Fitting, HeatRounds
@@ -37,12 +36,13 @@ from laptime.questions.sweep.nouns import (
     WIDTH,
     Crossover,
     Sweep,
-    SweepAsk,
+    SweepAnswer,
     SweepAxis,
     SweepCell,
     SweepCurve,
     SweepFactor,
 )
+from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.sweep.reduce import (
     ALPHA,
     RatioPoint,
@@ -52,7 +52,6 @@ from laptime.questions.sweep.reduce import (
     find_knee,
     is_of_one_round,
 )
-from laptime.questions.tune.lanes import PlanLane
 from laptime.run.turns import Prestarter
 
 HEATS_VARY = 1.1

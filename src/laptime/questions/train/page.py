@@ -7,14 +7,16 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Literal
 
+from laptime.figures.lanes import proof_figures
 from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.answers import TrainingAnswer, training_of
 from laptime.model.figure import FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
-from laptime.model.questions import TrainingAnswer, training_of
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
+from laptime.pages.lanes import proof_lines, proof_sentence, published_line, spoken_name
 from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
 from laptime.pages.live import live_page
 from laptime.pages.page import (
@@ -47,7 +49,6 @@ from laptime.pages.words import (
     step,
     training_lap,
 )
-from laptime.questions.race.page import proof_figures, proof_lines, proof_sentence, published_line, spoken_name
 
 
 def page_parts(record: Record, view: View) -> PageParts:

@@ -10,13 +10,13 @@ from laptime.analysis.heats import most_memory
 from laptime.analysis.usage import training_usage
 from laptime.diagnosis.findings import find_slow_trainings, judge_trainings
 from laptime.errors import UsageError
-from laptime.model.ask import Ask, DataSource, FullAsk
+from laptime.model.answers import TrainingAnswer
+from laptime.model.ask import Ask, DataSource
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import Dnf, ProcessStatus
 from laptime.model.protocol import Consent, FullOrder, FullPlan, FullRun, Moment, Protocol
-from laptime.model.questions import TrainingAnswer
 from laptime.model.record import LaneResult, Record, digest_source, find_differing
 from laptime.model.workload import Workload
 from laptime.planner.plan import check_question, check_ranges
@@ -25,6 +25,7 @@ from laptime.questions.asking import Prepared, prepare
 from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
 from laptime.questions.proving import Proof, order_heat
 from laptime.questions.subject import find_subject
+from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, find_factor, find_reached, summarise_full_lane
 from laptime.run.answers import TrainingRunner
 from laptime.run.instruments import SensorSelection
@@ -52,7 +53,7 @@ class WholeTrainings:
         job.plan = self._proof.make_ready(job.plan)
         for order in self._orders():
             self._trainings.train(order)
-            proofs = self._trainings.runs[key_of(order)].proofs
+            proofs = self._trainings.runs[training_key(order)].proofs
             self._proof.hear_appeal(job.plan, order.heat.lane, [proofs] if proofs else [])
 
     def reduce(self, status: RecordStatus) -> Outcome:
@@ -88,7 +89,7 @@ class WholeTrainings:
             self._proof.references = {record.workload.name: record.reference}
             self._proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
         for lost in find_lost(before, self._orders()):
-            self._trainings.again[key_of(lost.order)] = lost.note
+            self._trainings.again[training_key(lost.order)] = lost.note
             if lost.is_damaged:
                 self._job.services.checkpoints.drop(Path(lost.order.checkpoint))
 
@@ -157,7 +158,7 @@ class TrainingRuns:
 
     def train(self, order: FullOrder) -> None:
         """Train one lane from one seed, and save the record after each lap. A training that fails is kept, too."""
-        key, job, lane = key_of(order), self._job, order.heat.lane
+        key, job, lane = training_key(order), self._job, order.heat.lane
         before = self.runs.get(key)
 
         def note(status: ProcessStatus, dnf: Dnf | None = None) -> None:
@@ -212,7 +213,7 @@ def _steps_per_lap(protocol: Protocol, batch: int | None, meant: int | None) -> 
     return max(1, round(steps * meant / batch))
 
 
-def key_of(order: FullOrder) -> Key:
+def training_key(order: FullOrder) -> Key:
     return order.heat.lane.name, order.heat.seed
 
 

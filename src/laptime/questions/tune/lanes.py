@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from laptime.errors import UsageError
@@ -11,9 +11,11 @@ from laptime.model.plan import PlannedLane
 from laptime.model.process import Lane
 from laptime.model.workload import Adam, Sgd, Workload
 from laptime.planner.lanes import parse_lane
+from laptime.planner.plan import PlanLane
 from laptime.planner.refusals import LaneFacts, Setting, SubjectFacts
 from laptime.planner.settings import SETTINGS
-from laptime.questions.tune.nouns import AIMS, ALL, ALLOWED, Changes, TuneAsk
+from laptime.questions.tune.nouns import ALL, ALLOWED, Changes
+from laptime.questions.tune.options import AIMS, TuneAsk
 
 Words = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
@@ -21,7 +23,6 @@ ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH, RATE = "batch", "lr"
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
 OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
-PlanLane = Callable[[Lane], PlannedLane]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def written(words: Words) -> tuple[str, ...]:
     return tuple(SETTINGS[name].written(value) for name, value in words)
 
 
-def change_of(words: Words) -> Changes:
+def changes_besides(words: Words) -> Changes:
     """Return what a set of settings changes besides the time."""
     found: Changes = next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")
     return found

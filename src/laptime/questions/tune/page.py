@@ -6,23 +6,22 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from laptime.figures.lanes import lane_bars, proof_figures
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import times
-from laptime.model.questions import TuneAnswer
 from laptime.model.record import Parity, Record
 from laptime.pages import footnotes
 from laptime.pages.footnotes import finding_words
+from laptime.pages.lanes import lane_table, proof_sentence
 from laptime.pages.layout import Column, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.usage import energy_words, money_words, usage_lines
 from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
-from laptime.questions.race import page as race
-from laptime.questions.race.page import figures as race_figures
-from laptime.questions.race.page import lane_bars, proof_figures
-from laptime.questions.tune.nouns import Aim, Learned, SettingWorth, TunedLane, Tuning
-from laptime.questions.why.nouns import Factor
+from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.options import Aim
 
 BAR, NARROW_BAR = 20, 10
 WIDE = 90
@@ -32,10 +31,8 @@ CHANGES = {"": "", "arithmetic": "the arithmetic", "learning": "the learning"}
 
 
 def page_parts(record: Record, view: View) -> PageParts:
-    """Return what the page says; that of a race if nothing was concluded."""
+    """Return what the page says."""
     tuning = tuning_of(record)
-    if tuning is None:
-        return race.page_parts(record, view)
     view = replace(view, width=max(view.width, NARROWEST))
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
@@ -51,7 +48,7 @@ def page_parts(record: Record, view: View) -> PageParts:
                 [
                     _tried(tuning),
                     _short_of_time(record),
-                    race.proof_sentence(_of_winners(record, tuning)),
+                    proof_sentence(_of_winners(record, tuning)),
                     footnotes.closing(record),
                 ],
             )
@@ -83,10 +80,11 @@ def _of_winners(record: Record, tuning: Tuning) -> Record:
     return replace(record, lanes=tuple(lane for lane in record.lanes if lane.name in shown))
 
 
-def tuning_of(record: Record) -> Tuning | None:
-    answer = record.answer
-    tuning = answer.tuning if isinstance(answer, TuneAnswer) else None
-    return tuning if tuning is not None and tuning.lanes else None
+def tuning_of(record: Record) -> Tuning:
+    """Return what was concluded: without that, a record is shown as a race."""
+    assert isinstance(record.answer, TuneAnswer)
+    assert record.answer.tuning is not None
+    return record.answer.tuning
 
 
 def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
@@ -182,7 +180,7 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
         ]
     return [
         *sections,
-        race.lane_table(record, width, color=color),
+        lane_table(record, width, color=color),
         usage_lines(record, width, color=color),
         footnotes.failures(record, width),
         *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
@@ -310,10 +308,8 @@ def next_command(tuned: TunedLane, record: Record) -> str:
 
 
 def figures(record: Record) -> list[Figure]:
-    """Return all figures of a tuning; those of a race where nothing was concluded."""
+    """Return all figures of a tuning."""
     tuning = tuning_of(record)
-    if tuning is None:
-        return race_figures(record)
     return [
         *(figure for each in tuning.lanes for figure in (*_search_path(each, record), *_worths(each, record))),
         *lane_bars(_of_winners(record, tuning)),

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from laptime.analysis.heats import bounds, noise_of_ratio, pairs_of_heats, step_ratio
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.usage import summarise_usage
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult
-from laptime.questions.why.nouns import Factor
 from laptime.stats import log_mean_interval
 
 Words = TypeVar("Words", bound=tuple[Any, ...])  # a set of settings

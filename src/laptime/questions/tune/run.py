@@ -14,14 +14,13 @@ from pathlib import Path
 
 from laptime.diagnosis.findings import find_findings, find_unreliable
 from laptime.errors import UsageError
-from laptime.model.ask import Ask, FullAsk
+from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.progress import Progress
 from laptime.model.protocol import FullRun, Moment, Protocol
-from laptime.model.questions import TuneAnswer
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.planner.groups import (
     HEATS_LEAST,
@@ -39,10 +38,12 @@ from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
+from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, final_score
 from laptime.questions.train.run import TrainingRuns, make_protocol, order_training
 from laptime.questions.tune.lanes import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
-from laptime.questions.tune.nouns import Learned, TuneAsk, TunedLane, Tuning
+from laptime.questions.tune.nouns import Learned, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.said import describe_tuning
 from laptime.questions.tune.search import Objective, Search, check_objective
 from laptime.run.runner import Limits

@@ -8,23 +8,24 @@ from dataclasses import replace
 from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards, look_at_machine
 from laptime.model.ask import Ask
+from laptime.model.interval import Factor
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.quantities import times
-from laptime.model.questions import TuneAnswer
 from laptime.model.record import LaneResult, Record, RecordRow
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
-from laptime.questions.tune.lanes import BATCH, RATE, Words, change_of
-from laptime.questions.tune.nouns import Aim, AtBest, SettingWorth, Standing, TriedSet, TunedLane, Tuning
+from laptime.questions.tune.lanes import BATCH, RATE, Words, changes_besides
+from laptime.questions.tune.nouns import AtBest, SettingWorth, Standing, TriedSet, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.options import Aim
 from laptime.questions.tune.reduce import Gain, Rating
 from laptime.questions.tune.search import ALPHA, Objective, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
-from laptime.questions.why.nouns import ONLY_A_LANE, Factor
+from laptime.questions.why.nouns import ONLY_A_LANE
 from laptime.stats import t_quantile
 
 NO_ROOM = "the budget had no room for it"
@@ -132,13 +133,13 @@ def _worths(
     tried = [(words, ratings[words]) for words in search.tunable.singles() if words in ratings]
     tried.sort(key=lambda pair: -pair[1].log)
     found = [
-        SettingWorth(_joined(search, words), change_of(words), _factor(rating), words[0] in best)
+        SettingWorth(_joined(search, words), changes_besides(words), _factor(rating), words[0] in best)
         for words, rating in tried
     ]
     for words in search.tunable.singles():
         if words not in ratings:
             reason = _why_not(search, words, lanes)
-            found.append(SettingWorth(_joined(search, words), change_of(words), None, words[0] in best, reason))
+            found.append(SettingWorth(_joined(search, words), changes_besides(words), None, words[0] in best, reason))
     has = search.tunable.written(best)
     refused = [
         SettingWorth(word, "", None, in_winner=word in has, reason=why) for word, why in search.tunable.refused.items()

@@ -13,7 +13,7 @@ from laptime.model.record import LaneResult
 from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import FAKE
 from laptime.questions.tune.lanes import Tunable, Words, changed
-from laptime.questions.tune.nouns import Aim, LanePrices
+from laptime.questions.tune.options import Aim, LanePrices
 from laptime.questions.tune.reduce import Gain, Rating, choose, find_gain, rate_lanes, score, weigh
 from laptime.run.instruments import SensorSelection
 

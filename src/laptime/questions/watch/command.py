@@ -12,8 +12,8 @@ from laptime.cli.main import Command
 from laptime.cli.output import Display, is_terminal, may_draw, message_width
 from laptime.cli.printing import MESSAGES, complain, say
 from laptime.errors import LaptimeError, StoreError
+from laptime.model.answers import watch_of
 from laptime.model.ask import Ask
-from laptime.model.questions import watch_of
 
 WATCH_HELP = """Run COMMAND unchanged, and print where the time of its training went.
 

@@ -8,6 +8,7 @@ from statistics import median
 
 from laptime.analysis.script_loop import ALPHA, BLOCKS, FEWEST_STEADY, PARTS_OF
 from laptime.figures.readings import fact_figures, reading_figures
+from laptime.model.answers import watch_of
 from laptime.model.figure import (
     Axis,
     Band,
@@ -28,7 +29,6 @@ from laptime.model.figure import (
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
 from laptime.model.quantities import percent
-from laptime.model.questions import watch_of
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
 from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, SpanPart, TrainingLoop, WatchAnswer
 from laptime.pages import footnotes

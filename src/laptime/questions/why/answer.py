@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent, times
 from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
 from laptime.questions.why.experiments import LEARNING, PRESET
 from laptime.questions.why.facts import WhyFacts, ceilings, split
-from laptime.questions.why.nouns import NO_CHANGE, STAGES, Factor, Remedy, Trial, Verdict, Why
+from laptime.questions.why.nouns import NO_CHANGE, STAGES, Remedy, Trial, Verdict, Why
 
 NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
 MEMORY_WORDS = ("memory", "RAM")

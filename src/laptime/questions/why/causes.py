@@ -26,7 +26,6 @@ from laptime.questions.why.step_causes import TIMED, WORTH
 EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"
 LINES_MOST = 3
 NAMED = 0.2  # of the time of the line that takes longest
-LEAST_LEFT = 0.02  # of a step
 
 
 def is_script(facts: WhyFacts) -> bool:
@@ -53,7 +52,7 @@ def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
         evidence = {TIMED: share, "where": most, "steps": symptoms.steps}
         if share < WORTH:
             return Verdict(cause, "ruled out", says, evidence)
-        return Verdict(cause, "likely", says, evidence, gain=1 / max(1 - share, LEAST_LEFT))
+        return Verdict(cause, "likely", says, evidence, gain=1 / max(1 - share, gains.LEAST_LEFT))
 
     return judge
 

@@ -15,11 +15,12 @@ from laptime.diagnosis.findings import (
     describe_state,
 )
 from laptime.diagnosis.lane_readings import long_share, number_types
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
 from laptime.questions.why.facts import NOT_KNOWN, Signature, WhyFacts, judge, part_share
-from laptime.questions.why.nouns import Factor, Standing, Verdict
+from laptime.questions.why.nouns import Standing, Verdict
 from laptime.questions.why.step_causes import explained_otherwise, too_little_work
 
 # The words of these causes in records.

@@ -10,12 +10,11 @@ from laptime.model.limits import Conv, DenseBlock
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.workload import Workload
+from laptime.model.workload import FLOAT_BYTES, Workload
 from laptime.questions.why.gains import Expect, Predict
 from laptime.questions.why.nouns import NO_CHANGE, Experiment
 
 MOST_WORKERS = 8  # at most, and no more than there are cores
-FLOAT_BYTES = 4
 # Words and code for a user's own training, whose batch size is not known.
 OTHER_BATCHES = (
     ("2x", 2, "a batch of 2 times the items", "batch_size=2 * ..."),
@@ -85,7 +84,7 @@ class AskedTraining:
             "floats": f"{floats} of {MEMORY}" if floats else MEMORY,
             "bytes": f"{raw} of {MEMORY}",
             # On a processor decoded batches are already where they are used. A script copies its own.
-            "ready": "resident" if self.places_batches and self.family != "python" else "cached",
+            "ready": "resident" if self.places_batches and not self.planned.row.is_opaque else "cached",
         }
         batch = 0 if self.workload is None else self.workload.batch
         for name, times, own_words, own_code in OTHER_BATCHES:

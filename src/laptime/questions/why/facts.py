@@ -8,12 +8,13 @@ from typing import Any
 
 from laptime.analysis.heats import ALPHA, bounds
 from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_symptoms, read_lane
+from laptime.model.interval import Factor
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.quantities import times
 from laptime.model.record import Estimate, Finding, LaneResult
 from laptime.model.symptoms import NOT_LOOKED, StepSymptoms, TimedPlace
-from laptime.questions.why.nouns import STAGES, Ceiling, Factor, PartOf, Stage, Standing, StepPart, Trial, Verdict
+from laptime.questions.why.nouns import STAGES, Ceiling, PartOf, Stage, Standing, StepPart, Trial, Verdict
 from laptime.stats import log_mean_interval
 
 NOT_MEASURED = Missing("it was not measured")
@@ -75,7 +76,7 @@ class WhyFacts:
 
     def throttled_share(self) -> float | None:
         """Return the share of the time for which a quota held this container back."""
-        share = self.readings().growth_per_s("host", "cgroup_throttled_s")
+        share = self.readings().growth_per_s("host", "held back")
         if share is not None:
             return min(share, 1.0)
         noises = [(each.noise, each.end_ns - each.start_ns) for heat in self.lane.heats for each in heat.windows]

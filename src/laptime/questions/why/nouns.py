@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from laptime.model.interval import IntervalFigure
+from laptime.model.interval import Factor, IntervalFigure
 from laptime.model.missing import Missing
+from laptime.model.record import Answer, Comparison, LaneResult, Record
 
 Standing = Literal["proven", "likely", "ruled out", "not testable here", "not tested"]
 Stage = Literal["loader", "copy", "compute"]
@@ -35,15 +36,6 @@ class Experiment:
     is_remedy: bool = True
     absent: Missing | None = None
     did: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Factor(IntervalFigure):
-    """A factor on the items per second of the lane in question; `low` and `high` bound it."""
-
-    ratio: float
-    low: float | Missing
-    high: float | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +121,33 @@ class Why:
     missing: tuple[str, ...] = ()
     trusted: bool = True
     distrust: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WhyAnswer(Answer):
+    """Why the first lane is as fast as it is, and how the experiments compare with it. Empty while the heats run.
+
+    `alone` says why heats of a round did not take turns, if so.
+    """
+
+    comparisons: tuple[Comparison, ...] = ()
+    why: Why | None = None
+    alone: tuple[str, ...] = ()
+
+    @property
+    def is_concluded(self) -> bool:
+        return self.why is not None
+
+    @property
+    def doubt(self) -> str | None:
+        return None if self.why is None or self.why.trusted else self.why.distrust or "the noise was too great"
+
+    def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
+        """Leave out the experiments: they may fail."""
+        return lanes[:1]
+
+
+def why_of(record: Record) -> Why:
+    assert isinstance(record.answer, WhyAnswer)
+    assert record.answer.why is not None
+    return record.answer.why

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import floor, isfinite
 
+from laptime.figures.lanes import lane_bars
 from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
 from laptime.figures.steps import step_figures
 from laptime.model.figure import (
@@ -23,19 +24,27 @@ from laptime.model.figure import (
     are_far_apart,
     folded,
 )
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent
-from laptime.model.questions import WhyAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
 from laptime.pages.words import WIDE, duration, factor, machine_words, number, short_name, step_words
 from laptime.questions.forecast.page import card_sentence
-from laptime.questions.race import page as race
-from laptime.questions.race.page import figures as race_figures
-from laptime.questions.race.page import lane_bars
-from laptime.questions.why.nouns import INPUT, ONLY_A_LANE, Ceiling, Factor, PartOf, Remedy, Standing, StepPart, Why
+from laptime.questions.why.nouns import (
+    INPUT,
+    ONLY_A_LANE,
+    Ceiling,
+    PartOf,
+    Remedy,
+    Standing,
+    StepPart,
+    Why,
+    WhyAnswer,
+    why_of,
+)
 from laptime.visible import cells_wide
 
 STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
@@ -59,10 +68,8 @@ OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
 
 
 def page_parts(record: Record, view: View) -> PageParts:
-    """Return what the page says; that of a race if nothing was concluded."""
-    why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
-    if why is None:
-        return race.page_parts(record, view)
+    """Return what the page says."""
+    why = why_of(record)
     view = replace(view, width=max(view.width, NARROWEST))
     return PageParts(
         answer=[*footnotes.distrust(record), Said(why.says)],
@@ -334,10 +341,8 @@ def _why_not_predicted(remedy: Remedy) -> str:
 
 
 def figures(record: Record) -> list[Figure]:
-    """Return all figures of why; those of a race where nothing was concluded."""
-    why = record.answer.why if isinstance(record.answer, WhyAnswer) else None
-    if why is None:
-        return race_figures(record)
+    """Return all figures of why."""
+    why = why_of(record)
     return [
         *_gain_figures(why),
         *_remedies(why),

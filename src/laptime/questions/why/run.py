@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from laptime.analysis.heats import ALPHA
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.diagnosis.findings import denormals_of, find_findings
@@ -18,11 +19,11 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
+from laptime.model.interval import Factor
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.process import NO_TRAINING, READY
-from laptime.model.questions import WhyAnswer
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.sample import Reference
 from laptime.model.symptoms import NO_INPUT
@@ -39,11 +40,10 @@ from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
-from laptime.questions.why.nouns import STAGES, Experiment, Factor, Stage, Trial
+from laptime.questions.why.nouns import STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
-ALPHA = 0.05
 BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from laptime.analysis.readings import points_of
+from laptime.analysis.readings import name_of, points_of
 from laptime.diagnosis import findings
-from laptime.diagnosis.findings import THROTTLED_SHARE
+from laptime.diagnosis.findings import SLOW_START, THROTTLED_SHARE
 from laptime.diagnosis.lane_readings import (
     LaneReadings,
     disturbed_slowdowns,
@@ -19,9 +19,10 @@ from laptime.diagnosis.lane_readings import (
     slow_starts,
     steps_ns,
 )
+from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import cores, count, few, percent, taken, times
-from laptime.model.sample import Window
+from laptime.model.sample import HEAT_BITS, POWER_BITS, Meaning, Window
 from laptime.model.symptoms import NO_INPUT
 from laptime.questions.why.facts import (
     NO_INSTRUMENT,
@@ -35,7 +36,7 @@ from laptime.questions.why.facts import (
     part_share,
     stage_share,
 )
-from laptime.questions.why.nouns import INPUT, Factor, Verdict
+from laptime.questions.why.nouns import INPUT, Verdict
 
 # The words of these causes in records.
 MEASURING_ERROR = "measuring error"
@@ -49,7 +50,6 @@ HOST_WAITS = "host waits for values"
 LITTLE_WORK = "too little work a step"
 SEVERAL_DEVICES = "several devices"
 
-SLOW_START = 1.5
 NAIVE_STEPS = 100  # a simple timing takes this many, including the first
 NAIVE = 1.5
 WORTH = 0.05  # of a step: XProf calls an input's share moderate above this, and high above 20 %
@@ -354,7 +354,7 @@ def _on_processor(facts: WhyFacts) -> Verdict:
 
 
 def _on_card(facts: WhyFacts) -> Verdict:
-    readings = facts.readings().card_values("busy_percent")
+    readings = facts.readings().card_values("busy")
     held = facts.lane.device_memory_bytes
     if len(readings) >= READINGS_LEAST and max(readings) < findings.IDLE_PERCENT:
         says = f"{facts.lane.device.name} was idle in all {len(readings)} readings while the lane was timed"
@@ -375,11 +375,11 @@ def memory_full(facts: WhyFacts) -> Verdict:
     if facts.on_processor:
         return judge(facts, MEMORY_FULL, _host_memory(facts), ["half batch"])
     readings = facts.readings()
-    used = readings.card_values("memory_used_bytes")
-    there = readings.card_values("memory_total_bytes")
+    used = readings.card_values("memory")
+    there = readings.card_values("all memory")
     total = max(there, default=0.0) or _told_bytes(facts)
     if not used or not total:
-        why = _why_not(facts, "memory_used_bytes")
+        why = _why_not(facts, "memory")
         sign = Signature(None, f"how full the device's memory is cannot be read: {why}")
         verdict = judge(facts, MEMORY_FULL, sign, ["half batch"])
         return verdict if facts.factor("half batch") else _not_testable(MEMORY_FULL, sign.says)
@@ -395,7 +395,7 @@ def _host_memory(facts: WhyFacts) -> Signature:
     found = findings.swapping(readings) or findings.full_memory(readings)
     if found is not None:
         return Signature(True, _without_name(found.says, facts), dict(found.evidence))
-    free = min(readings.values("host", "memory_available_bytes"), default=None)
+    free = min(readings.values("host", "free memory"), default=None)
     if free is None:
         return Signature(None, "how full the memory is was not read")
     total = facts.machine.memory_bytes
@@ -407,16 +407,16 @@ def shared(facts: WhyFacts) -> Verdict:
     """The experiment compares windows in which other processes worked with quiet windows of the same heat."""
     if facts.on_processor:
         return _shared_processor(facts)
-    others = facts.readings().card_values("foreign_processes")
+    others = facts.readings().card_values("other processes")
     if not others:
-        says = f"whether others are on the device cannot be read: {_why_not(facts, 'foreign_processes')}"
+        says = f"whether others are on the device cannot be read: {_why_not(facts, 'other processes')}"
         return _not_testable(SHARED, says)
-    held = max(facts.readings().card_values("foreign_memory_bytes"), default=0.0)
+    held = max(facts.readings().card_values("memory of others"), default=0.0)
     most = max(others)
     if most < 1:
         return Verdict(SHARED, "ruled out", "no other process is on the device", {"processes": 0.0})
     says = f"{most:.0f} other process{'es' * (most > 1)} on the device, holding {held / 1e9:.1f} GB"
-    apart = _apart(facts, _reading_in(facts, "foreign_processes", lambda value: value >= 1))
+    apart = _apart(facts, _reading_in(facts, "other processes", lambda value: value >= 1))
     return _by_windows(SHARED, says, {"processes": most, "memory_bytes": held}, apart)
 
 
@@ -448,9 +448,9 @@ def clocks_lowered(facts: WhyFacts) -> Verdict:
     readings = facts.readings()
     if facts.on_processor:
         return _processor_clocks(facts, readings)
-    bits = readings.card_values("clock_reasons")
+    bits = readings.card_values("lowered clocks")
     if not bits:
-        why = _why_not(facts, "clock_reasons")
+        why = _why_not(facts, "lowered clocks")
         return _not_testable(CLOCKS, f"the reason for the device's clock speed cannot be read: {why}")
     hot, capped = findings.lowered_clocks(readings)
     worst = max(hot, capped)
@@ -460,16 +460,16 @@ def clocks_lowered(facts: WhyFacts) -> Verdict:
         return Verdict(CLOCKS, "ruled out", says, evidence)
     reason = "too hot" if hot >= capped else "at its limit of power"
     says = f"the driver lowered the clocks in {percent(worst)} of readings: {reason}"
-    mask = findings.HEAT_BITS if hot >= capped else findings.POWER_BITS
-    apart = _apart(facts, _reading_in(facts, "clock_reasons", lambda value: bool(int(value) & mask)))
+    mask = HEAT_BITS if hot >= capped else POWER_BITS
+    apart = _apart(facts, _reading_in(facts, "lowered clocks", lambda value: bool(int(value) & mask)))
     return _by_windows(CLOCKS, says, evidence, apart, _clock_gain(readings))
 
 
 def _processor_clocks(facts: WhyFacts, readings: LaneReadings) -> Verdict:
-    if not readings.values("host", "frequency_mean_mhz"):
+    if not readings.values("host", "clock"):
         return _not_testable(CLOCKS, "this processor's clock cannot be read here")
     found = findings.drifting_processor(readings)
-    clock = max(readings.values("host", "frequency_mean_mhz"))
+    clock = max(readings.values("host", "clock"))
     if found is None or max(found.evidence["changes"], key=abs) > 0:
         says = f"the processor's clock stays at {clock:,.0f} MHz"
         return Verdict(CLOCKS, "ruled out", says, {"frequency_mhz": clock})
@@ -480,7 +480,7 @@ def _processor_clocks(facts: WhyFacts, readings: LaneReadings) -> Verdict:
 
 def _clock_gain(readings: LaneReadings) -> float | Missing:
     """Return the gain of the highest clock, if it is known."""
-    now, most = readings.card_values("sm_clock_mhz"), readings.card_values("sm_clock_most_mhz")
+    now, most = readings.card_values("clock"), readings.card_values("limit")
     if not now or not most:
         return Missing("how high the clock could be was not read")
     return max(1.0, max(most) / (sum(now) / len(now)))
@@ -509,11 +509,11 @@ def _is_slower(apart: Factor, margin: float) -> bool:
     return apart.is_above(1 + margin)
 
 
-def _reading_in(facts: WhyFacts, name: str, is_so: Callable[[float], bool]) -> Callable[[Window], bool | None]:
+def _reading_in(facts: WhyFacts, means: Meaning, is_so: Callable[[float], bool]) -> Callable[[Window], bool | None]:
     """Return a test for windows: whether `is_so` holds for any reading within one; None if it has no reading."""
     readings = facts.readings()
-
-    known = [points_of(heat.timeline, readings.card or "", name) for heat in readings.heats]
+    card, timelines = readings.card or "", [heat.timeline for heat in readings.heats]
+    known = [points_of(each, card, name_of(each, card, means)) for each in timelines]
     points = [point for each in known if not isinstance(each, Missing) for point in each]
 
     def any_within(window: Window) -> bool | None:
@@ -528,12 +528,13 @@ def _told_bytes(facts: WhyFacts) -> float:
     return 0.0 if isinstance(told, Missing) else float(told)
 
 
-def _why_not(facts: WhyFacts, name: str) -> str:
-    """Return why a card's channel has no readings."""
+def _why_not(facts: WhyFacts, means: Meaning) -> str:
+    """Return why there are no readings of this of a card."""
     readings = facts.readings()
     if not readings.heats:
         return NO_INSTRUMENT.missing
-    return readings.heats[0].timeline.why_not(readings.card or facts.lane.device.name, name).missing
+    timeline, card = readings.heats[0].timeline, readings.card or facts.lane.device.name
+    return timeline.why_not(card, name_of(timeline, card, means)).missing
 
 
 def _without_name(says: str, facts: WhyFacts) -> str:

@@ -63,7 +63,7 @@ def close_library(nvml: Any) -> None:
         nvml.nvmlShutdown()
 
 
-def explain(error: Any) -> Missing:
+def why_missing(error: Any) -> Missing:
     """Return in words why a figure is missing, followed by NVML's own words."""
     words = TOLD.get(error.value)
     return Missing(f"{words} (NVML: {error})" if words else f"NVML: {error}")
@@ -96,7 +96,7 @@ def find_cards(nvml: Any) -> tuple[tuple[DriverCard, ...], tuple[UnreadableCard,
         try:
             card = _look_at(nvml, nvml.nvmlDeviceGetHandleByIndex(number))
         except nvml.NVMLError as error:
-            unseen.append(UnreadableCard(f"NVML's card {number}", explain(error)))
+            unseen.append(UnreadableCard(f"NVML's card {number}", why_missing(error)))
         else:
             found += [card, *_instances(nvml, card)]
     return tuple(found), tuple(unseen)
@@ -282,7 +282,7 @@ def _field(nvml: Any, told: Any) -> Answer:
     if told.nvmlReturn in LOST:
         raise nvml.NVMLError(told.nvmlReturn)
     if told.nvmlReturn:
-        return explain(nvml.NVMLError(told.nvmlReturn))
+        return why_missing(nvml.NVMLError(told.nvmlReturn))
     if told.valueType >= len(TYPES):
         return Missing(f"NVML reports it as a type that is not known here ({told.valueType})")
     return float(getattr(told.value, TYPES[told.valueType]))
@@ -418,7 +418,7 @@ class _Activity:
             return (None,)
         active = told.metrics[0]
         if active.nvmlReturn in FOR_GOOD:
-            return (explain(self._at.nvml.NVMLError(active.nvmlReturn)),)
+            return (why_missing(self._at.nvml.NVMLError(active.nvmlReturn)),)
         return (float(active.value) if not active.nvmlReturn and math.isfinite(active.value) else None,)
 
 

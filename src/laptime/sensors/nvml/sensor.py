@@ -27,12 +27,12 @@ from laptime.sensors.nvml.library import (
     ask_memory,
     choose,
     close_library,
-    explain,
     find_cards,
     list_processes,
     no_card,
     open_library,
     text,
+    why_missing,
 )
 
 # A reading may take a tenth of the time between two: many cards are read less often, not without a pause.
@@ -83,7 +83,7 @@ class CardSensor:
         try:
             cards, unseen = self._find(nvml)
         except nvml.NVMLError as error:
-            return explain(error)
+            return why_missing(error)
         finally:
             close_library(nvml)
         return None if cards else no_card(unseen)
@@ -96,7 +96,7 @@ class CardSensor:
             return self._begin(*self._find(self._nvml), pid)
         except self._nvml.NVMLError as error:
             self.close()
-            raise SensorError(explain(error).missing) from error
+            raise SensorError(why_missing(error).missing) from error
         except SensorError:
             self.close()
             raise
@@ -153,7 +153,7 @@ class CardSensor:
             ask = question.begin(at)
             return ask, ask()
         except self._nvml.NVMLError as error:
-            why = explain(error)
+            why = why_missing(error)
         except SensorError as error:
             why = Missing(error.says)
         return None, (why,) * len(question.shows)
@@ -169,7 +169,7 @@ class CardSensor:
             answers = line.ask()
         except self._nvml.NVMLError as error:
             if error.value in LOST:
-                self._lost.setdefault(line.card.uuid, explain(error))
+                self._lost.setdefault(line.card.uuid, why_missing(error))
             return (None,) * len(line.shown)
         return tuple(answers[place] for place in line.shown)
 
@@ -231,7 +231,7 @@ def survey_cards() -> Survey | Missing:
         found, unseen = find_cards(nvml)
         return Survey(tuple(_describe(nvml, each) for each in found), unseen)
     except nvml.NVMLError as error:
-        return explain(error)
+        return why_missing(error)
     finally:
         close_library(nvml)
 
@@ -274,7 +274,7 @@ def _ask(nvml: Any, ask: Callable[[], Told]) -> Told | Missing:
     try:
         return ask()
     except nvml.NVMLError as error:
-        return explain(error)
+        return why_missing(error)
 
 
 def _list_processes(nvml: Any, found: DriverCard) -> tuple[CardProcess, ...]:

@@ -1,0 +1,52 @@
+"""`laptime.watch`: where the time of a command went, from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from laptime.errors import RecordError, UsageError
+from laptime.library.asking import make_ask
+from laptime.library.calls import answer
+from laptime.library.results import Result
+from laptime.library.signatures import with_options
+from laptime.model.answers import watch_of
+from laptime.model.script import ScriptProcess, TrainingLoop
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WatchResult(Result):
+    """What was seen of a command, or of a block of this process."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's; None for a block, and while the command runs."""
+        return watch_of(self.record).exit_code
+
+    @property
+    def processes(self) -> tuple[ScriptProcess, ...]:
+        """The processes that trained, in the order of their ranks."""
+        return watch_of(self.record).processes
+
+    @property
+    def loop(self) -> TrainingLoop:
+        """The training loop of the first process: `.iterations`, `.step_ms`, `.steady`, `.gaps`, `.losses`."""
+        for each in self.processes:
+            if each.loop is not None:
+                return each.loop
+        unseen = watch_of(self.record).unseen
+        raise RecordError("no training loop was seen", "" if unseen is None else f"Because {unseen.missing}.")
+
+
+@with_options("watch")
+def watch(command: Sequence[str], *, progress: bool | None = None, **given: Any) -> WatchResult:
+    """Run a command as it is, and return where the time of its training went: `watch(["python", "train.py"])`.
+
+    Its input and output are those of this process, and `.exit_code` is its own. `laptime.watching()` watches this
+    process in place of a command.
+    """
+    if isinstance(command, str) or not all(isinstance(each, str) for each in command):
+        raise UsageError(f"{command!r} is no list of words", 'Give the command as a list: ["python", "train.py"].')
+    ask = make_ask(command[0] if command else "", (), "watch", **given)
+    return WatchResult(*answer("watch", replace(ask, command=tuple(command)), progress=progress))
