@@ -14,7 +14,19 @@ from laptime.store import schema
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="Chromium and its driver are not installed")
 LARGEST_BYTES = 300_000
-FIRST_SEEN = ["race", "turns", "training", "inference", "why", "why-on-a-card", "scale", "tune", "sweep", "watch"]
+FIRST_SEEN = [
+    "race",
+    "turns",
+    "published-training",
+    "broken-training",
+    "inference",
+    "why",
+    "why-on-a-card",
+    "scale",
+    "tune",
+    "sweep",
+    "watch",
+]
 CONTRAST_LEAST = 4.5
 CONTRASTS = """
 const rgb = text => text.match(/[\\d.]+/g).map(Number);
