@@ -23,6 +23,7 @@ from laptime.drawing.html import PAGE_MOST, as_html
 from laptime.drawing.rows import draw
 from laptime.drawing.words import as_csv, as_markdown
 from laptime.model.figure import Bars, Factors, Figure, Gantt, Plane, Report, Stack, Table
+from laptime.model.missing import Missing
 from laptime.model.questions import QUESTIONS
 from laptime.model.record import Record
 from laptime.pages.page import View
@@ -33,12 +34,15 @@ from laptime.store import schema
 ROOT = Path(__file__).parents[2]
 KEPT = sorted((ROOT / "tests" / "recordings").glob("*/*.json.gz"))
 
+DRAWN_ALREADY = re.compile(r"(race|full|infer) (?!watched|with)")
+
 
 @cache
 def reports() -> dict[str, tuple[Record, Report]]:
     """Return records of every question as literals, and real ones that were kept; each with its report."""
     found = {name: make() for name, make in drawn_records.SHOWN.items() if name != "million"}
-    found |= {f"sound {name}": schema.decode(data, name) for name, data in literals().items()}
+    others = {name: data for name, data in literals().items() if not DRAWN_ALREADY.match(name)}
+    found |= {f"sound {name}": schema.decode(data, name) for name, data in others.items()}
     found |= {place.name: schema.decode(gzip.decompress(place.read_bytes()), place.name) for place in KEPT}
     return {name: (record, report_of(record)) for name, record in found.items()}
 
@@ -145,6 +149,22 @@ def test_a_timeline_of_a_watched_script_is_its_middle_iteration():
         row = next(each for each in figure.chart.rows if each.label == word)
         assert parts[row.part].label == "forward + backward"
     assert report.figures.index(stack) + 1 == report.figures.index(figure)
+
+
+def test_time_of_a_part_that_was_not_seen_is_unattributed():
+    """A loop without an optimizer has no outside of its step, although its script waited for a disk: all come to 1."""
+    answer = watch_records.waits().answer
+    (process,) = answer.processes
+    steady = replace(process.loop.steady, data_wait_s=Missing("another thread fetches the batches"))
+    changed = replace(answer, processes=(replace(process, loop=replace(process.loop, steady=steady)),))
+    report = report_of(replace(watch_records.waits(), answer=changed))
+    ((_, parts),) = next(each.chart for each in report.figures if isinstance(each.chart, Stack)).rows
+    assert sum(part.share for part in parts) == pytest.approx(1)
+    rest = next(part for part in parts if part.label == "unattributed")
+    waited = steady.wall_s - steady.forward_backward_s - steady.optimizer_s - steady.outside_s
+    assert rest.share == pytest.approx(waited / steady.wall_s)
+    assert rest.low <= rest.share <= rest.high
+    assert "unattributed" in as_html([report])
 
 
 def test_each_rank_has_its_timeline_and_a_loop_of_one_call_its_step():

@@ -12,7 +12,7 @@ from laptime.model.figure import Axis, Band, Curve, Plane, Point
 from laptime.visible import visible
 
 WIDTH, HEIGHT = 640, 280
-LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 88, 14, 12, 46
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 COLOURS = 8
 TICK_LETTER = 12  # units that a letter of a tick takes on a narrow screen, where words are largest

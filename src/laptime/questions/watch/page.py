@@ -50,6 +50,7 @@ PARTS = (
     ("unattributed", "unattributed_s"),
 )
 ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the optimizer are not seen apart
+LEAST_SHARE = 1e-6  # of what is left: less is rounding
 OFTEN_ABSENT = {"copy_s", "no_grad_s"}
 GAP_WORDS = {
     "validation": "validation",
@@ -312,34 +313,41 @@ def _parts(loops: Loops) -> list[Figure]:
     return [Figure("Where the time of an iteration goes", Stack(rows), says)] if rows else []
 
 
+REST = "unattributed_s"
+
+
 def _shares(loop: TrainingLoop) -> tuple[Part, ...]:
-    """Return the parts of an iteration in the steady state, each with the interval of its mean over blocks of it."""
+    """Return the parts of an iteration in the steady state, each with the interval of its mean over blocks of it.
+
+    What is left has no name: with it, the parts come to 1, also where the time of one was not seen.
+    """
+    wall_s = loop.steady.wall_s
     windows = (loop.windows[1:] or loop.windows)[loop.steady_from :]
     size = max(1, len(windows) // BLOCKS)
     blocks = [windows[first : first + size] for first in range(0, len(windows) - size + 1, size)]
-    found = []
+    seen: dict[str, float] = {}
     for _, field in PARTS:
         part: float | Missing = getattr(loop.steady, field)
-        if isinstance(part, Missing) or part <= 0 or not loop.steady.wall_s:
-            continue
-        share, low, high = part / loop.steady.wall_s, None, None
+        if not isinstance(part, Missing) and part > 0 and wall_s and field != REST:
+            seen[field] = part / wall_s
+    found = []
+    for field, share in (*seen.items(), (REST, 1 - sum(seen.values()))):
+        low, high = None, None
         if len(windows) >= FEWEST_STEADY:
-            _, least, most = mean_interval([_share_of(block, field) for block in blocks], ALPHA)
+            shares = [_share_of(block, field, [*seen]) for block in blocks]
+            _, least, most = mean_interval(shares, ALPHA)
             low, high = min(max(least, 0.0), share), max(min(most, 1.0), share)
-        found.append(Part(_part_words(loop, field), share, low, high))
+        if seen and share > LEAST_SHARE:
+            found.append(Part(_part_words(loop, field), share, low, high))
     return tuple(found)
 
 
-def _share_of(windows: Sequence[LoopWindow], field: str) -> float:
-    """Return the share of a part in the time of some windows; what has no name is what is left."""
-
-    def total(name: str) -> int:
-        return sum(int(getattr(each, name)) for each in windows)
-
-    wall_ns = max(total("wall_ns"), 1)
-    if field in PARTS_OF:
-        return total(PARTS_OF[field]) / wall_ns
-    return 1 - sum(total(name) for part, name in PARTS_OF.items() if part not in {"wall_s", "backward_s"}) / wall_ns
+def _share_of(windows: Sequence[LoopWindow], field: str, seen: Sequence[str]) -> float:
+    """Return the share of a part in the time of some windows; the rest is what is left by those that were seen."""
+    if field == REST:
+        return 1 - sum(_share_of(windows, each, seen) for each in seen)
+    wall_ns = max(sum(each.wall_ns for each in windows), 1)
+    return sum(int(getattr(each, PARTS_OF[field])) for each in windows) / wall_ns
 
 
 def _part_words(loop: TrainingLoop, field: str) -> str:
