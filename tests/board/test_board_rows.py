@@ -18,10 +18,10 @@ from laptime.board.evidence import canonical, read_evidence, strip
 from laptime.board.row import decode_row, encode_row, row_schema, row_schema_text
 from laptime.errors import RecordError, UsageError
 from laptime.model.ask import DataSource
-from laptime.model.machine import Card, HostEnvironment, card_of
+from laptime.model.machine import Card, HostEnvironment, card_with
 from laptime.model.missing import Missing
-from laptime.model.questions import WhyAnswer
 from laptime.model.record import NOT_RELIABLE, Finding, Parity, Writer
+from laptime.questions.why.nouns import WhyAnswer
 
 ROOT = Path(__file__).parents[2]
 SECRET = "xanadu"  # a word that is nowhere in laptime
@@ -131,7 +131,7 @@ def test_nothing_private_is_on_a_board(tmp_path):
                 framework={**lane.framework, f"x {SECRET}": "1"},
             )
         )
-    card: Card = card_of(Missing(SECRET), uuid=SECRET, name=SECRET)
+    card: Card = card_with(Missing(SECRET), uuid=SECRET, name=SECRET)
     machine = replace(
         record.machine,
         container=SECRET,
