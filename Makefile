@@ -32,7 +32,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed extras/trackers/pyproject.toml
-	$(INSTALL) -e '.[torch,dev]' -e ./extras/trackers
+	$(INSTALL) --no-compile -e '.[torch,dev]' -e ./extras/trackers  # the tests import a small part of what it brings
 	touch $@
 
 race: $(VENV)/.installed

@@ -167,6 +167,7 @@ def test_every_page_is_in_the_navigation():
     assert sorted(told) == sorted(str(each.relative_to(DOCS)) for each in (*PAGES, *DECISIONS))
 
 
+@pytest.mark.long
 def test_the_site_is_built(tmp_path):
     """Without a warning, with lists and tables as such, and with no request to another server."""
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)

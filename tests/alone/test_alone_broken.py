@@ -47,6 +47,7 @@ def test_an_import_that_breaks_is_told_in_its_own_words(house, way):
     assert says in " ".join(done.err.split())
 
 
+@pytest.mark.long
 def test_a_broken_framework_is_left_out_of_every(house):
     """The others race, and it is said why it does not; those that take long to import are broken too."""
     planted = house.folder / "planted"
@@ -59,6 +60,7 @@ def test_a_broken_framework_is_left_out_of_every(house):
     assert "libfancy.so.7" in said
 
 
+@pytest.mark.long
 def test_a_framework_that_is_too_old_is_said_so_before_it_is_imported(house):
     """Keras 2 has other words for everything."""
     env = plant(house.folder / "planted", "keras", "raise SystemExit('imported')", version="2.15.0")

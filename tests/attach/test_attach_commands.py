@@ -156,6 +156,7 @@ def test_the_script_outlives_laptime(watcher: Watcher) -> None:
     assert place.read_text() == "True"
 
 
+@pytest.mark.long
 def test_a_hook_that_fails_is_reported_and_the_script_goes_on(watcher: Watcher) -> None:
     """A module that is not as the hook expects it: its hook is off, and the summary has the reason."""
     folder = watcher.house.folder / "fakes" / "safetensors"
@@ -203,6 +204,7 @@ def test_nothing_is_left_behind(watcher: Watcher) -> None:
     daemon.kill()
 
 
+@pytest.mark.long
 def test_helpers_that_end_with_the_command_are_not_left_running(watcher: Watcher) -> None:
     """The tracker of multiprocessing ends after the process that it served, and nobody may collect it."""
     source = (

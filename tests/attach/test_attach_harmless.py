@@ -82,6 +82,7 @@ print(sum(other.makefile("rb").read() == b"mine" for one, other in pairs))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "most"),
     cases((FILE, 256), long=[(PAIRS, 1 << 14)]),

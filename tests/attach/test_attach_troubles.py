@@ -44,6 +44,7 @@ def small_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
 
 
+@pytest.mark.long
 def test_a_full_disk_takes_neither_output_nor_exit_code(watcher: Watcher) -> None:
     """The summary is there too; both files that could not be written are named."""
     ended = watcher.house.run(
@@ -120,6 +121,7 @@ def test_a_listener_without_a_socket_says_so() -> None:
     assert listener.problem == "it could not make a socket (Too many open files)"
 
 
+@pytest.mark.long
 def test_a_python_with_a_path_of_its_own_is_not_called_untrained(watcher: Watcher) -> None:
     """A script sets another PYTHONPATH for what it starts: nothing of that is seen, and the summary has the reason."""
     source = (
@@ -147,6 +149,7 @@ def test_two_interrupts_reach_the_command_and_the_summary_still_comes(watcher: W
     assert "The command ended with exit code 9." in " ".join(err.split())
 
 
+@pytest.mark.long
 def test_a_hook_that_raises_in_the_middle_is_off_and_reported_once(watcher: Watcher) -> None:
     """The optimizer's hook cannot describe it. The script goes on, and its count is not called sure."""
     source = f"{TRAIN}\nopt.param_groups = None\nfor epoch in range(3): train()\nprint('trained')"
@@ -158,6 +161,7 @@ def test_a_hook_that_raises_in_the_middle_is_off_and_reported_once(watcher: Watc
     assert ended.err.count("laptime's hook 'optimizer' failed") == 1
 
 
+@pytest.mark.long
 def test_very_many_processes_are_counted(watcher: Watcher) -> None:
     """Two thousand processes greet, and three hundred that are no Python come and go."""
     source = (
@@ -175,6 +179,7 @@ def test_very_many_processes_are_counted(watcher: Watcher) -> None:
     assert (ended.code, answer["others"]) == (0, 2001)
 
 
+@pytest.mark.long
 def test_a_process_that_becomes_another_program_is_two(watcher: Watcher) -> None:
     """Both train, under the same number. The first one ended without a farewell, and its count is not called sure."""
     again = f"os.execv(sys.executable, [sys.executable, '-c', {TRAIN + 'train()'!r}])"

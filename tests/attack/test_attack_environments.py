@@ -73,6 +73,7 @@ def yard():
     shutil.rmtree(os.fsencode(folder), ignore_errors=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(1, PARTS + 1) if IS_LONG else in_thirds())
 def test_commands_in_hostile_surroundings_end_in_words(yard, tally, part):
     """No traceback, no end by a signal, no process left, no file but in the house."""

@@ -17,6 +17,7 @@ from laptime.errors import TrainingError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.process import Settings
+from long_cases import cases
 
 FILE = str(Path(__file__).with_name("own_loops.py"))
 PLAIN = str(Path(__file__).parents[1] / "contracts" / "own_plain_steps.py")
@@ -30,7 +31,8 @@ def build(function, file=FILE, device=None, **settings):
 
 
 @pytest.mark.parametrize(
-    ("function", "weights"), [("in_numpy", 27), ("with_module", 67), ("with_tensor", 24), ("drawn_globally", 27)]
+    ("function", "weights"),
+    cases(("in_numpy", 27), ("with_tensor", 24), ("drawn_globally", 27), long=[("with_module", 67)]),
 )
 def test_loops_of_ones_own_are_proven(function, weights):
     """Weights in any nesting; a network and its optimizer, which hold the same tensors, in float64 too."""

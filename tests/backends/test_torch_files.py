@@ -43,6 +43,7 @@ def source(what, data, first=0, **settings):
     return open_source(recipe, chosen, CPU, 0, first=first)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["framework", "channels_last"])
 @pytest.mark.parametrize(
     ("kind", "workers"),

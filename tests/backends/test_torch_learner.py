@@ -87,6 +87,7 @@ def test_every_setting_can_be_taken_up_again(settings, tmp_path):
     assert goes_on_alike(order_for(**settings), tmp_path / "lane.npz")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["cifar-mlp", "plates-cnn"])
 def test_other_workloads_too(name, tmp_path):
     """Plain SGD has no state of its own; plates have eight labels an item."""

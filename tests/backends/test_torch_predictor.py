@@ -78,6 +78,7 @@ def test_a_network_that_draws_random_numbers_is_unproven():
     assert (parity.status, parity.reason) == ("unproven", "it draws random numbers even when it only answers")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["weight", "activation"])
 def test_planted_differences_are_caught(change):
     """One bias among twelve million weights moved by a hundredth, or a rectifier left out."""

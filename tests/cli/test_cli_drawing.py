@@ -11,11 +11,14 @@ import sys
 import pytest
 
 from laptime.cli import output
+from long_cases import cases
 
 ASK = "from laptime.cli.output import may_draw; print(may_draw())"
 
 
-@pytest.mark.parametrize(("expected", "encoding"), [("True", "utf-8"), ("False", "latin-1"), ("False", "ascii")])
+@pytest.mark.parametrize(
+    ("expected", "encoding"), cases(("False", "ascii"), long=[("True", "utf-8"), ("False", "latin-1")])
+)
 def test_blocks_are_drawn_where_there_are_some(expected, encoding):
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     answer = subprocess.run([sys.executable, "-c", ASK], capture_output=True, check=True, env=environment)

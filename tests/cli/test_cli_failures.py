@@ -60,6 +60,7 @@ def test_a_lane_that_fails_has_its_row_and_the_other_its_figures(house, how, sai
     assert house.kept()["status"] == "finished"
 
 
+@pytest.mark.long
 def test_lanes_that_chat_are_like_any_other(house):
     """What a framework prints, in whatever phase, reaches neither the table nor the messages."""
     chatting = dict(zip(PHASES, (BAD, *OTHERS), strict=True))
@@ -93,6 +94,7 @@ def test_lanes_that_hang_are_ended_when_patience_is_used_up(house):
     assert len(lanes_of(house.kept())[GOOD]["heats"]) == 2
 
 
+@pytest.mark.long
 def test_heats_that_were_finished_before_a_failure_are_kept(house):
     """The lane did not finish, and what it measured before is shown and compared."""
     house.script(script_for("kill", "timing", heat=3))

@@ -110,12 +110,17 @@ def test_a_card_that_is_not_there_is_refused(torch_house):
             "laptime train: python/cpu/as-written is of a step function, which",
         ),
         ((NUMPY, "python/cpu", "--infer"), "laptime infer: python/cpu/as-written takes steps of your own"),
-        (
+        pytest.param(
             (NUMPY, "jax/cpu", "--full", "--laps", "1"),
             "laptime train: jax/cpu/as-written is of a step function, which is",
+            marks=pytest.mark.long,
         ),
         ((LOOP, "torch/cpu/bf16"), "bf16: a step of your own has the precision that its code gives it"),
-        ((LOOP, "torch/cpu", "--infer"), "laptime infer: torch/cpu/as-written takes steps of your own"),
+        pytest.param(
+            (LOOP, "torch/cpu", "--infer"),
+            "laptime infer: torch/cpu/as-written takes steps of your own",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, says):

@@ -53,6 +53,7 @@ def test_several_records_are_one_page(reported):
     assert "Loss of each lap" in html
 
 
+@pytest.mark.long
 def test_without_a_name_the_file_is_named_by_the_record(reported, tmp_path):
     identity = by_question(reported, "race")
     reported.done("report", identity, cwd=tmp_path)
@@ -108,6 +109,7 @@ def test_markdown_and_json_say_the_same(reported, tmp_path):
     assert json.loads(place.read_bytes()) == reported.run("show", identity, "--json").json
 
 
+@pytest.mark.long
 def test_a_terminal_has_bars_and_sparklines(reported):
     answer = reported.run("show", by_question(reported, "full"), "--charts", env={"COLUMNS": "60"})
     assert max(map(len, answer.out.splitlines())) <= 60
@@ -132,6 +134,7 @@ def test_what_cannot_be_reported_is_refused(reported, words, says):
     assert says in answer.err
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_nothing_half_written(reported, tmp_path):
     def full_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))

@@ -155,7 +155,12 @@ def test_why_starts_no_lane_of_the_loader_where_there_is_none(house):
 @pytest.mark.parametrize(
     ("words", "says", "way_out"),
     [
-        (("train.py", "torch/cpu"), "lane 'torch/cpu' names a framework: a script decides itself", "name a device"),
+        pytest.param(
+            ("train.py", "torch/cpu"),
+            "lane 'torch/cpu' names a framework: a script decides itself",
+            "name a device",
+            marks=pytest.mark.long,
+        ),
         (("train.py", "cpu/bf16"), "bf16 cannot be set from outside of a script", "what can: threads=N, malloc=keep"),
         (("train.py", "cpu/input=fast"), "input=fast cannot be set from outside", "what can: "),
         (("train.py", "cpu", "--set", "thread=1"), "'thread=1' is not a setting; did you mean threads=N?", "settings"),
@@ -168,7 +173,12 @@ def test_why_starts_no_lane_of_the_loader_where_there_is_none(house):
         (("cifar-cnn", "fake/cpu", "--", "--epochs"), "words behind --: cifar-cnn is no script", "leave it out"),
         (("cifar-mlp", "fake/cpu", "--set", "threads=1"), "--set: cifar-mlp is no script", "torch/cpu/threads=1"),
         (("cifar-mlp", "fake/cpu", "--steps", "5"), "--steps: cifar-mlp is no script", "leave it out"),
-        (("cifar-cnn", "cpu/matmul=high"), "matmul is a setting of unmodified scripts", "name tf32 or bf16 here"),
+        pytest.param(
+            ("cifar-cnn", "cpu/matmul=high"),
+            "matmul is a setting of unmodified scripts",
+            "name tf32 or bf16 here",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_a_script_cannot_do_is_refused(house, train, words, says, way_out):

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from rooms_here import IN_FULL, KERAS_ROOMS, run_alone
 
-from long_cases import cases
-
-# The loop and its proof on one engine show that Keras works at all; all suites on each engine are long.
+# That Keras works at all is shown by a race of it, in tests/cli/test_cli_keras.py.
 FIRST = ("test_backend_contract.py",)
 OTHERS = (
     "test_own_keras_contract.py",
@@ -25,7 +23,8 @@ OTHERS = (
 WHOLE = [(engine, (*FIRST, *OTHERS)) for engine in KERAS_ROOMS if engine != IN_FULL]
 
 
-@pytest.mark.parametrize(("engine", "suites"), cases((IN_FULL, FIRST), long=[(IN_FULL, OTHERS), *WHOLE]))
+@pytest.mark.long
+@pytest.mark.parametrize(("engine", "suites"), [(IN_FULL, FIRST), (IN_FULL, OTHERS), *WHOLE])
 def test_an_engine_keeps_the_contract(engine, suites, tmp_path):
     """What holds for PyTorch's own loop holds for Keras's `fit`."""
     code, said = run_alone([Path(__file__).with_name(name) for name in suites], engine, tmp_path)

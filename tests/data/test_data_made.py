@@ -65,6 +65,7 @@ def test_a_set_is_made_once(workload, told, cache):
     assert [f"{workload.name}-40"] == [path.name for path in (cache / "data").iterdir()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workload", FILES, ids=lambda each: each.name)
 def test_an_item_does_not_depend_on_how_many_are_made(workload, told, tmp_path):
     """Nor on when, or by which thread: files of a smaller set are in the larger one, byte for byte."""
@@ -81,6 +82,7 @@ def test_arrays_do_not_depend_on_how_many_are_made(told):
     assert (small.images == read_arrays(make_source(MLP, 260, told.append), "train").images).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workload", [SCENES, PETS])
 def test_photographs_are_of_various_sizes_in_all_classes(workload, told):
     """About as large as real ones; both parts have each class; no picture is in both, but some come twice."""
@@ -98,6 +100,7 @@ def test_photographs_are_of_various_sizes_in_all_classes(workload, told):
     assert len(set(files.values())) == len(files) - (64 - PICTURES)
 
 
+@pytest.mark.long
 def test_plates_are_named_by_their_text(told):
     """A region's two letters, four digits, two letters; each of the 36 characters occurs."""
     source = make_source(PLATES, 60, told.append)
@@ -133,6 +136,7 @@ def set_maker(folder, maker):
     (folder / "manifest.json").write_text(json.dumps({**manifest, "maker": maker}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("spoil", "state", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from outside_package import install
 
 ROW = """
@@ -29,6 +30,7 @@ toy = toy_framework:ROW
 """
 
 
+@pytest.mark.long
 def test_a_framework_added_from_outside_races(house):
     """It is scouted, planned and timed in real child processes, and its record names its version."""
     environment = install(house.folder / "site", ENTRY_POINTS, toy_framework=ROW, toy_backend=BACKEND)

@@ -89,6 +89,7 @@ def look(root):
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_an_option_takes_three_files(house):
     before = look(house)
     assert (before["commands"], before["functions"], before["stub"]) == ([], [], 0)

@@ -59,6 +59,7 @@ first-step = toy_question:ROW
 """
 
 
+@pytest.mark.long
 def test_a_question_added_from_outside_is_a_command_with_a_record(house):
     """Its processes are real heats with their proof; without the package its record is refused in words."""
     environment = install(house.folder / "site", ENTRY_POINTS, toy_question=PACKAGE)

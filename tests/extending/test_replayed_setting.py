@@ -128,6 +128,7 @@ def test_without_its_three_places_nothing_knows_it(without):
     }
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_its_switch_is_called_by_its_name():
     assert ask(COMPUTED) == {"on": True, "off": False, "switches": ["onednn"]}

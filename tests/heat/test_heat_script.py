@@ -224,6 +224,7 @@ DRAWN = """class Slow(list):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("draws", "told"),
     cases(("time.perf_counter_ns()", True), long=[("0.5", False), ("1 / 0", NOT_LOOKED)]),
@@ -258,6 +259,7 @@ def test_a_loader_without_dataloader_cannot_be_taken_apart(heat):
     assert heat(source=source).only(wire.Built).notes[0].startswith("the size of its batches was not seen")
 
 
+@pytest.mark.long
 def test_what_a_lane_sets_is_set_before_the_script_can_use_torch(heat):
     check = """
 assert torch.was_set == {"seed": 3, "matmul": "medium", "denormals": True}, torch.was_set
@@ -364,6 +366,7 @@ torch.optim.optimizer.Optimizer.param_groups = ({"params": [Weight()]},)
     assert heat(source=source, line=Line(1)).only(wire.Built).parameters == 5
 
 
+@pytest.mark.long
 def test_a_script_that_ignores_signals_is_killed(heat, monkeypatch):
     monkeypatch.setattr(script, "GRACE_S", 0.2)
     began_s = time.monotonic()

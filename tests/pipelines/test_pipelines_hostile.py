@@ -128,6 +128,7 @@ def test_too_many_pixels_are_a_damaged_image(tmp_path, kind, name):
         READERS[name](str(path))
 
 
+@pytest.mark.long
 def test_a_bomb_costs_no_memory(tmp_path):
     """A few kilobytes that would be half a gigabyte of pixels: each reader refuses it by its header."""
     path = tmp_path / "x.png"

@@ -217,6 +217,7 @@ def imports(tmp_path, monkeypatch):
     return lambda name: {line for line in log.read_text().splitlines() if line.startswith(f"{name} ")}
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_one_process_imports_the_framework_before_the_heats(tmp_path, imports):
     """It scouts, then calls the function, which two settings of the lanes make necessary."""
@@ -227,6 +228,7 @@ def test_one_process_imports_the_framework_before_the_heats(tmp_path, imports):
     assert "torch" in prepared.machine.framework("torch").versions
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_code_that_a_scout_disturbs_has_a_process_of_its_own(tmp_path, imports):
     """JAX takes this setting only before its devices have been listed."""

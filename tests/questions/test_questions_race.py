@@ -174,6 +174,7 @@ def test_every_lane_is_held_against_the_first(world):
     ]
 
 
+@pytest.mark.long
 def test_heats_run_one_after_another_where_that_is_asked_for(world):
     """Every other round in reverse order, and with windows that belong to no turn."""
     record = world.race("fake/cpu", "fake/cpu/best", heats=4, budget_s=9.0, alone=True)
@@ -196,6 +197,7 @@ def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkey
     assert {each.round for lane in others for each in lane.heats} <= {each.round for each in first.heats}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("asked", "alpha"), [({"heats": 3}, 0.05), ({}, 0.002)])
 def test_an_adaptive_stop_has_its_price(world, asked, alpha):
     """Stopping at the first look spends a small part of the error rate, a number of heats the whole of it."""

@@ -76,6 +76,7 @@ def run_steps(**environment):
     return json.loads(ended.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this C library is not glibc")
 def test_pages_are_no_longer_faulted_in_again():
     """Of each step's 64 MB every page, before; after it, next to none."""

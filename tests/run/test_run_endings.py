@@ -31,7 +31,7 @@ def run(folder, function, **environment):
     return HeatRunner(order, Limits(120.0, 60.0), 2, lambda _: None).run(Started(Child(order.lane.environment)), 0)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def begun_in_tensorflow(tmp_path_factory):
     """Start both of its heats, and go on: its allocator tries again for ten seconds before it gives up."""
     folder = tmp_path_factory.mktemp("tensorflow")
@@ -57,6 +57,7 @@ def refused_by_tensorflow(begun_in_tensorflow):
         ("tensorflow_graph", "OOM when allocating tensor with shape[1048576,1048576] and type float on "),
     ],
 )
+@pytest.mark.usefixtures("begun_in_tensorflow")
 def test_memory_that_an_allocator_refuses_is_said_in_a_sentence(tmp_path, request, function, says):
     """Whatever the framework raises, and however long it is."""
     module = NEEDED.get(function.partition("_")[0])

@@ -83,6 +83,7 @@ def test_heats_on_nodes_take_turns(nodes, tmp_path):
     assert not any(each.is_running() for each in heats)
 
 
+@pytest.mark.long
 def test_a_killed_agent_is_a_heat_that_did_not_finish(nodes, tmp_path, house):
     """Its guardian ends the heat."""
     runner = hang(nodes, tmp_path)
@@ -177,12 +178,14 @@ def test_a_file_that_a_node_does_not_have_is_named(nodes, tmp_path):
     assert f"{tmp_path}/train.py is not on {HERE}: a race on a cluster needs it at the same path" in dnf.reason
 
 
+@pytest.mark.long
 def test_a_node_with_another_framework_is_refused_in_words(nodes, tmp_path):
     order = replace(order_for(tmp_path), versions={"fake": "2"})
     dnf = runner_of(order).follow(Started(nodes.start(order.lane.environment)), wire.Run(order))
     assert f"{HERE} has fake 1, and the lane was planned with 2 (install the same on all nodes" in dnf.reason
 
 
+@pytest.mark.long
 def test_silence_of_a_node_is_silence(nodes, tmp_path):
     runner = hang(nodes, tmp_path)
     with pytest.raises(Silence):
@@ -190,6 +193,7 @@ def test_silence_of_a_node_is_silence(nodes, tmp_path):
     runner.abandon()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "LD_PRELOAD", "LAPTIME_HOME", "PATH"])
 def test_an_agent_sets_only_what_lanes_need(nodes, house, variable):
     """No variable that names code to run, also not for its parent."""

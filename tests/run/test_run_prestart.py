@@ -47,6 +47,7 @@ def test_a_child_that_waited_runs_its_heat_like_any_other(tmp_path, house):
     assert house.is_empty_within(10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("cores", "at_once"), cases((1, 1), (5, 2), long=[(2, 1), (64, 3)]))
 def test_as_many_start_at_once_as_have_two_cores_each(tmp_path, cores, at_once):
     """Who imports on a core that another needs would seem to start more slowly than it does."""

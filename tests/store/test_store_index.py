@@ -201,6 +201,7 @@ def test_a_damaged_index_is_made_again_in_silence(damage, index):
     assert indexed()
 
 
+@pytest.mark.long
 def test_a_flipped_bit_anywhere_gives_no_wrong_row(index):
     """Every byte is under the digest, or is the digest: one flipped bit, and the records are read instead."""
     known, sound, dice = list_records(), index.read_bytes(), random.Random(14)

@@ -13,6 +13,9 @@ from laptime.model.limits import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from laptime.model.workload import Adam, Sgd
 from laptime.workloads import CATALOGUE
 from laptime.workloads.shapes import count_step
+from long_cases import cases
+
+LARGEST = "pets-densenet"
 
 SMALL = replace(
     CATALOGUE["cifar-cnn"],
@@ -40,7 +43,7 @@ def counted_by_torch(workload, batch):
 
 
 @pytest.mark.parametrize("batch", [None, 3])
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", cases(*(each for each in CATALOGUE if each != LARGEST), long=[LARGEST]))
 def test_operations_are_those_that_pytorch_counts(name, batch):
     """To the last one, forward and backward, at the published batch and another."""
     workload = CATALOGUE[name]

@@ -13,6 +13,7 @@ from laptime.model.process import Settings
 from laptime.model.workload import Adam, ProofPlan, Sgd
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.memory import count_heat_memory, count_kept, count_step_memory
+from long_cases import cases
 
 SMALL = replace(
     CATALOGUE["cifar-cnn"],
@@ -48,7 +49,7 @@ def kept_by_torch(workload, batch):
     return sum(each.nbytes() for each in kept.values())
 
 
-@pytest.mark.parametrize("name", [*CATALOGUE, "plates-cnn@0.5", "pets-densenet@0.25"])
+@pytest.mark.parametrize("name", cases(*CATALOGUE, "plates-cnn@0.5", long=["pets-densenet@0.25"]))
 def test_a_step_keeps_for_each_item_what_pytorch_keeps(name):
     """To the last byte; what does not grow with the batch (means of a batch norm) is not counted."""
     workload = find_workload(name)

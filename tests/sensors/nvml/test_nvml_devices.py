@@ -105,6 +105,7 @@ def test_a_card_is_told_with_what_it_has_to_do_now(rows):
     assert by_uuid(rows)[UNSEEN]["busy_percent"] == 0.0
 
 
+@pytest.mark.long
 def test_variables_that_hide_cards_are_told(scripted):
     """The page names them as they are set; cards, their users and the lost one are on it."""
     page = scripted(CUDA_VISIBLE_DEVICES="1,0", COLUMNS="200").out
