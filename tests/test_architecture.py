@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
     "forecasts": {"api", "showing", "questions", "hardware", "pages", "figures"},
     "showing": {"api", "questions", "store", "pages", "figures", "drawing", "data", "workloads"},
-    "board": FACTS | {"store", "disk", "analysis", "stats", "pages", "planner", "questions", "drawing"},
+    "board": FACTS | {"store", "disk", "analysis", "diagnosis", "stats", "pages", "planner", "questions", "drawing"},
     "cli": {"api", "showing", "forecasts", "streams", "board"},
     "library": {"api", "showing", "forecasts", "questions", "run", "disk"},
     "__init__": {"library", "remedies"},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from laptime.analysis.heats import estimate, mean_step_ms, scaled, steady_windows, step_ms
 from laptime.analysis.lanes import compare_lanes
-from laptime.board.add import board_rows
+from laptime.board.add import board_rows, step_of
 from laptime.board.evidence import canonical, compress, read_evidence, strip
 from laptime.board.row import BoardRow, decode_row, digest_of, encode_row, record_place, sealed
 from laptime.errors import RecordError
@@ -471,8 +471,54 @@ def _forge_name(drawn: random.Random, record: Record) -> Record:
 
 def _another_id(drawn: random.Random, files: dict[str, bytes]) -> dict[str, bytes]:
     """The same numbers once more, as if they had been measured again."""
-    other = replace(strip(kept()), id=f"r-2026-11-2{drawn.randrange(10)}-{drawn.randrange(16**4):04x}")
+    day = f"2026-11-2{drawn.randrange(10)}"
+    other = replace(strip(kept()), id=f"r-{day}-{drawn.randrange(16**4):04x}", started=f"{day}T00:00:00+00:00")
     return {**files, **files_of(other)}
+
+
+def _forge_as_written(_drawn: random.Random, record: Record) -> Record:
+    """The best lane is called as written, which it was not."""
+    best = record.lanes[1]
+    lane = replace(best, name="torch/cpu/as-written", settings=replace(best.settings, preset="as-written"))
+    return replace(record, lanes=(lane,), answer=replace(record.answer, comparisons=()))
+
+
+def _forge_words(drawn: random.Random, record: Record) -> Record:
+    """A word of the author's own: as a date, or as a setting."""
+    if drawn.random() < 0.5:
+        return replace(record, started=drawn.choice(("see x.com/", "9999-99-99")) + "T00:00:00+00:00")
+    return _change_lane(
+        record, drawn, lambda lane: replace(lane, settings=replace(lane.settings, extra={"see": "example.com"}))
+    )
+
+
+def _forge_quiet(_drawn: random.Random, record: Record) -> Record:
+    """Every window was disturbed, and the finding that says so is not kept."""
+    lanes = tuple(
+        replace(
+            lane,
+            heats=tuple(
+                replace(heat, windows=tuple(replace(each, flag="disturbed") for each in heat.windows))
+                for heat in lane.heats
+            ),
+        )
+        for lane in record.lanes
+    )
+    return replace(record, lanes=lanes)
+
+
+def _forge_fresh(_drawn: random.Random, _files: dict[str, bytes]) -> dict[str, bytes]:
+    """All laps but the fastest are called the first of a process, so that they do not count."""
+    record = trained()
+    (run,) = record.answer.runs
+    best = min(run.laps, key=lambda lap: lap.train_s)
+    run = replace(run, laps=tuple(replace(lap, fresh=lap is not best) for lap in run.laps))
+    step = estimate([step_of(run)])
+    lanes = tuple(
+        replace(lane, step_ms=step, lap_s=scaled(step, CATALOGUE["cifar-mlp"].steps_per_lap / 1e3))
+        for lane in record.lanes
+    )
+    return files_of(strip(replace(record, lanes=lanes, answer=replace(record.answer, runs=(run,)))))
 
 
 @cache
@@ -523,6 +569,10 @@ DAMAGES = (
     Damage("a training", _forged_training),
     Damage("a name of another lane", _forged(_forge_name)),
     Damage("the fastest windows alone", _forged(_forge_choice)),
+    Damage("best called as written", _forged(_forge_as_written)),
+    Damage("words of one's own", _forged(_forge_words)),
+    Damage("a disturbed race", _forged(_forge_quiet)),
+    Damage("first laps alone", _forge_fresh),
     Damage("another card", lambda drawn, _files: files_of(_forge_card(drawn, trained()))),
 )
 

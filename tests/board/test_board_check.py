@@ -73,6 +73,9 @@ WORDS = {
     "a training": "torch/cuda:0/best",
     "a name of another lane": "torch/c",
     "the fastest windows alone": "leaves out its window",
+    "best called as written": "which its name does not say",
+    "a disturbed race": "it is NOT RELIABLE: ",
+    "first laps alone": "than it had processes",
     "another card": "and that of torch/cuda:0/best has",
 }
 

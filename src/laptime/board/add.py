@@ -203,7 +203,7 @@ def _row(record: Record, lane: LaneResult, digest: str) -> BoardRow:
         framework=find_framework(framework).name,
         versions=lane.framework,
         preset=lane.settings.preset,
-        settings=_settings(lane.settings),
+        settings=changed_settings(lane.settings),
         batch=batch,
         steps_per_lap=workload.steps_per_lap * workload.batch / batch,
         step_ms=_figure(lane.step_ms),
@@ -232,7 +232,7 @@ def _device(machine: Machine, lane: LaneResult) -> RowDevice:
     return RowDevice(lane.device.kind, lane.device.label, short, None if isinstance(memory, Missing) else memory)
 
 
-def _settings(settings: Settings) -> dict[str, str]:
+def changed_settings(settings: Settings) -> dict[str, str]:
     """Return what differs from a lane without any setting."""
     named = [each.name for each in fields(Settings) if each.name not in ABOUT_ALL]
     found = {name: getattr(settings, name) for name in named}

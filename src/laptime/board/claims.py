@@ -16,13 +16,16 @@ from math import isfinite
 from laptime.analysis.heats import ALPHA, estimate, mean_step_ms, steady_windows
 from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
-from laptime.board.add import board_rows, step_of, why_no_row, why_no_rows
+from laptime.board.add import board_rows, changed_settings, step_of, why_no_row, why_no_rows
 from laptime.board.physics import find_impossible
+from laptime.diagnosis.findings import find_unreliable
 from laptime.hardware import known_devices, match_label
 from laptime.model.answers import TrainingAnswer
 from laptime.model.missing import Missing
+from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.planner.lanes import parse_lane
+from laptime.planner.settings import SETTINGS, resolve_batch
 from laptime.questions.train.reduce import find_factor
 from laptime.workloads import CATALOGUE
 
@@ -47,16 +50,33 @@ def _is_allowed(record: Record) -> Iterator[str]:
 def _is_what_it_is_called(record: Record) -> Iterator[str]:
     """Yield where a lane's name says something else than its settings and its device."""
     usual = CATALOGUE[record.workload.name].batch
-    for lane in (each for each in record.lanes if why_no_row(record, each) is None):
+    lanes = [each for each in record.lanes if why_no_row(record, each) is None]
+    if record.started[:10] != record.id[2:12]:
+        yield f"it began on {record.started[:10]!a}, and its id is of {record.id[2:12]}"
+    if len({lane.name for lane in lanes}) < len(lanes):
+        yield "two lanes have one name"
+    for lane in lanes:
         named, settings = parse_lane(lane.name), lane.settings
-        batch = int(dict(named.overrides).get("batch", usual))
+        batch = resolve_batch(dict(named.overrides).get("batch", str(usual)), usual)
         if named.preset != settings.preset:
             yield f"{lane.name} has the settings of {settings.preset}"
         elif named.device != lane.device.name or lane.device.name.partition(":")[0] != lane.device.kind:
             yield f"{lane.name} ran on {lane.device.name}, a device of the kind {lane.device.kind}"
         elif (settings.batch or usual) != batch:
             yield f"{lane.name} ran at a batch of {settings.batch or usual}, and its name says {batch}"
+        yield from _find_unnamed_settings(lane, named)
         yield from _find_other_card(lane)
+
+
+def _find_unnamed_settings(lane: LaneResult, named: Lane) -> Iterator[str]:
+    """Yield where a lane has a setting that laptime does not know, or as written one that its name does not say."""
+    unknown = sorted(set(lane.settings.extra) - set(SETTINGS))
+    if unknown:
+        yield f"{lane.name} has a setting that laptime does not know: {unknown[0]}"
+    said = {field for name, _ in named.overrides for field in SETTINGS[name].fields or (name,)}
+    more = sorted(set(changed_settings(lane.settings)) - said)
+    if named.preset == AS_WRITTEN and more:
+        yield f"{lane.name} has {more[0]}={lane.settings.value_of(more[0])}, which its name does not say"
 
 
 def _find_other_card(lane: LaneResult) -> Iterator[str]:
@@ -109,6 +129,12 @@ def _nothing_is_left_out(record: Record) -> Iterator[str]:
                 yield f"round {heat.round} of {lane.name} leaves out its window {place + 1}, which was not disturbed"
 
 
+def _is_quiet(record: Record) -> Iterator[str]:
+    """Yield why a race is NOT RELIABLE: a stripped record has no findings, so its windows are judged again."""
+    for found in find_unreliable(record.lanes):
+        yield f"it is NOT RELIABLE: {found.says}"
+
+
 def _turns(heat: HeatResult) -> bool:
     return bool(heat.windows) and heat.windows[0].turn is not None
 
@@ -121,6 +147,8 @@ def _follows_from_rounds(record: Record) -> Iterator[str]:
             continue
         if isinstance(record.answer, TrainingAnswer):
             runs = [run for run in record.answer.runs if run.process.lane == lane.name and run.laps]
+            if any(sum(lap.fresh for lap in run.laps) > run.processes for run in runs):
+                yield f"more laps of {lane.name} are the first of a process than it had processes"
             rounds = [step_of(run) for run in runs]
         else:
             rounds = [heat.step_ms * expected[lane.name] for heat in lane.heats if heat.step_ms is not None]
@@ -218,6 +246,7 @@ CHECKS = (
     CheckRow("names", _is_what_it_is_called),
     CheckRow("windows", _follows_from_windows),
     CheckRow("counted", _nothing_is_left_out),
+    CheckRow("allowed", _is_quiet),
     CheckRow("rounds", _follows_from_rounds),
     CheckRow("factors", _factors_follow),
     CheckRow("proof", _proof_is_known),

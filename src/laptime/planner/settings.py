@@ -160,12 +160,17 @@ def cuts_batches(value: str) -> bool:
     return value == HALF or not value.endswith("x")
 
 
+def resolve_batch(text: str, usual: int) -> int:
+    """Return the items of a batch of a built-in training, as a lane writes it: 200, or 2x of the usual ones."""
+    return max(1, int(float(text[:-1]) * usual)) if text.endswith("x") else int(text)
+
+
 def as_batch(text: str, lane: LaneFacts) -> dict[str, Any]:
     """Return the items of a batch, or how many batches of a user's own training are joined into one step."""
     if not text.endswith("x"):
         return {"batch": int(text)}
     if lane.workload is not None:
-        return {"batch": max(1, int(float(text[:-1]) * lane.workload.batch))}
+        return {"batch": resolve_batch(text, lane.workload.batch)}
     _refuse_other_lanes(text, lane)
     if text != HALF:
         return {"joined": int(text[:-1])}
