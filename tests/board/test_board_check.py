@@ -86,6 +86,27 @@ def test_a_fault_is_named_for_what_it_is(name, tmp_path):
     assert WORDS[name] in " ".join(each.says for each in refuse(number, tmp_path))
 
 
+PREDICTED = {
+    '"NVIDIA GeForce RTX 5090"': '"see example.com"',
+    '"binds": "products"': '"binds": "see example.com"',
+    '"date": "2026-11-27"': '"date": "see example.com"',
+    '"lane": "torch/cpu/best"': '"lane": "see example.com"',
+    '"preset": "best"': '"preset": "fastest"',
+    '"record": "r-2026': '"record": "x-2026',
+    '"short": "rtx-5090"': '"short": "rtx-4090"',
+    '"lap_high_s": 0.7': '"lap_high_s": 0.0',
+    '"lane":': '"more": 1,\n "lane":',
+}
+
+
+@pytest.mark.parametrize("there", PREDICTED)
+def test_a_prediction_has_no_words_of_its_author(there, tmp_path):
+    told = (ROOT / "board" / "predicted" / "cifar-cnn.json").read_text(encoding="utf-8")
+    assert there in told
+    write({"predicted/cifar-cnn.json": told.replace(there, PREDICTED[there], 1).encode()}, tmp_path)
+    assert {each.check for each in check(tmp_path).faults} == {"predicted"}
+
+
 def test_a_bomb_is_refused(tmp_path):
     """A file of a few kilobytes that would become gigabytes is inflated no further than a record needs."""
     files = files_of(strip(kept()))

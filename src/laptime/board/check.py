@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
+from typing import get_args
 
 from laptime.board.add import board_rows
 from laptime.board.claims import FAULTS, find_faults
-from laptime.board.evidence import RECORD_MOST_BYTES, read_evidence
+from laptime.board.evidence import RECORD_MOST_BYTES, WORD, read_evidence
 from laptime.board.physics import expected_step, known_device
-from laptime.board.reported import HINT_PREDICT, read_predictions
+from laptime.board.reported import HINT_PREDICT, PredictedFile, PredictedRow, encode_predictions, read_predictions
 from laptime.board.row import (
     HINT_ADD,
     PREDICTED,
@@ -35,11 +36,15 @@ from laptime.board.row import (
 )
 from laptime.disk import read_regular
 from laptime.errors import LaptimeError, RecordError, UsageError
+from laptime.model.hardware import Binds
+from laptime.planner.lanes import name_lane, parse_lane
+from laptime.store.schema import ID
 from laptime.workloads import CATALOGUE
 
 ROW_NAME = re.compile(r"(?P<id>r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})-[a-z0-9-]{1,80}\.json", re.ASCII)
 RECORD_NAME = re.compile(r"(r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})\.json\.gz", re.ASCII)
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}", re.ASCII)
+DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 OTHER_FILES = {"README.md"}
 HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add latest."
 HINT_REMAKE = "Write it again from its record: laptime board remake."
@@ -247,14 +252,47 @@ def _find_wrong_prediction(board: Path, place: PurePosixPath) -> Iterator[BoardF
     """Yield what is wrong with a file of predictions. Its ranges are a model's, so no record proves them."""
     try:
         found = read_predictions(board, place.stem)
+        data = read_regular(board / place, ROW_MOST_BYTES)
     except RecordError as error:
         yield _fault(place, "predicted", error.says, error.hint)
         return
-    for row in () if found is None else found.rows:
-        ends = (row.step_low_ms, row.step_ms, row.step_high_ms), (row.lap_low_s, row.lap_s, row.lap_high_s)
-        if known_device(row.short) is None or not all(0 < low <= middle <= high for low, middle, high in ends):
-            says = f"its row of {row.short!a} is of no known device, or its range does not hold its middle"
-            yield _fault(place, "predicted", says, HINT_PREDICT)
+    except OSError as error:
+        yield _fault(place, "predicted", f"it cannot be read: {error.strerror or error}", HINT_PREDICT)
+        return
+    whys = [] if found is None else [_why_no_prediction(found, data), *(map(_why_not_predicted, found.rows))]
+    for says in filter(None, whys):
+        yield _fault(place, "predicted", says, HINT_PREDICT)
+
+
+def _why_no_prediction(found: PredictedFile, data: bytes) -> str | None:
+    """Return what is in a file of predictions that `laptime board predict` does not write."""
+    if encode_predictions(found) != data:
+        return "it has other bytes than such a file: a field or a space too many"
+    words = ((ID, found.record), (DAY, found.date), (WORD, found.laptime or "0"))
+    if not all(form.fullmatch(word) for form, word in words):
+        return "its record, its date or its version cannot be"
+    if len({row.short for row in found.rows}) < len(found.rows):
+        return "it has a device twice"
+    try:
+        lane = parse_lane(found.lane)
+    except UsageError:
+        return f"its lane {found.lane!a} is none"
+    name = name_lane(lane.framework, lane.device or "", lane.preset, lane.overrides)
+    if name != found.lane or found.preset != found.lane.rpartition("/")[2]:
+        return f"its lane {found.lane!a} is not written as laptime writes it, or has other settings than its rows"
+    return None
+
+
+def _why_not_predicted(row: PredictedRow) -> str | None:
+    device = known_device(row.short)
+    if device is None or (row.hardware, row.kind) != (device.name, device.kind):
+        return f"its row of {row.short!a} is of no known device, or calls it by another name"
+    if row.binds not in get_args(Binds):
+        return f"its row of {row.short!a} names a limit that laptime does not know"
+    ends = (row.step_low_ms, row.step_ms, row.step_high_ms), (row.lap_low_s, row.lap_s, row.lap_high_s)
+    if not all(0 < low <= middle <= high for low, middle, high in ends):
+        return f"the range of its row of {row.short!a} does not hold its middle"
+    return None
 
 
 def _find_orphans(evidence: dict[str, Evidence], places: list[PurePosixPath]) -> Iterator[BoardFault]:
