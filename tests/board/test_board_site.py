@@ -17,7 +17,7 @@ from test_drawing_browser import CONTRAST_LEAST, CONTRASTS
 
 from laptime.board import site
 from laptime.board.add import board_rows
-from laptime.board.entries import ANOTHER, ONCE, SAME_KIND, fastest_of_each, tier_of
+from laptime.board.entries import ANOTHER, ONCE, SAME_KIND, TIERS, fastest_of_each, tier_of
 from laptime.board.evidence import strip
 from laptime.board.row import encode_row
 from laptime.errors import RecordError
@@ -141,6 +141,9 @@ def test_a_table_is_on_several_pages(tmp_path):
     assert "cifar-cnn-page-2.html" in first
     assert len(first) < FIRST_PAGE_BYTES
     assert "fastest of 2 rows" in first
+    assert first.count(TIERS[SAME_KIND]) > 10
+    device = words_of(min((tmp_path / "site" / "device").glob("processor-0-*.html")))
+    assert device.count(TIERS[SAME_KIND]) == 2
     assert "All 130 devices" in words_of(tmp_path / "site" / "index.html")
 
 

@@ -187,11 +187,20 @@ def predicted_entries(found: PredictedFile) -> Iterator[Entry]:
 
 def fastest_of_each(rows: Iterable[BoardRow]) -> list[Entry]:
     """Return one line for each device, framework and settings: the fastest, with how well it was repeated."""
+    return [_fastest(group) for group in _groups(rows)]
+
+
+def all_of_each(rows: Iterable[BoardRow]) -> list[Entry]:
+    """Return one line for each row, with how well it was repeated."""
+    return [replace(entry_of(row), tier=tier_of(row, group)) for group in _groups(rows) for row in group]
+
+
+def _groups(rows: Iterable[BoardRow]) -> list[list[BoardRow]]:
     groups: dict[tuple[str, str, str, str], list[BoardRow]] = {}
     for row in rows:
         key = (row.training, row.device_slug, row.framework, settings_of(row.lane))
         groups.setdefault(key, []).append(row)
-    return [_fastest(group) for group in groups.values()]
+    return list(groups.values())
 
 
 def _fastest(group: Sequence[BoardRow]) -> Entry:

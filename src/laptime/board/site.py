@@ -15,7 +15,16 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from laptime.board.entries import TIERS, Entry, entry_of, fastest_of_each, predicted_entries, read_rows, reported_entry
+from laptime.board.entries import (
+    TIERS,
+    Entry,
+    all_of_each,
+    entry_of,
+    fastest_of_each,
+    predicted_entries,
+    read_rows,
+    reported_entry,
+)
 from laptime.board.reported import also_published, describe_training, read_predictions, reported_rows
 from laptime.board.row import RECORDS, BoardRow, record_name, record_place
 from laptime.disk import write_atomically
@@ -201,7 +210,7 @@ def _note(workload: Workload, hardware: str) -> str:
 
 
 def _write_device(site: Path, device: str, rows: Sequence[BoardRow]) -> int:
-    entries = sorted(map(entry_of, rows), key=lambda each: (each.training, each.lap_s))
+    entries = sorted(all_of_each(rows), key=lambda each: (each.training, each.lap_s))
     first = entries[0]
     trainings = len({each.training for each in entries})
     count = f"{len(rows):,} row{'s' if len(rows) > 1 else ''} of {trainings} training{'s' if trainings > 1 else ''}"
