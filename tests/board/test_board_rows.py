@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from board_records import kept
 
-from laptime.board.add import add
+from laptime.board.add import add, remake
 from laptime.board.claims import find_faults
 from laptime.board.evidence import canonical, read_evidence, strip
 from laptime.board.row import decode_row, encode_row, row_schema, row_schema_text
@@ -196,6 +196,34 @@ def test_what_has_no_row_is_refused_in_a_sentence(why, tmp_path):
     assert why in refused.value.says
     assert refused.value.says.startswith(kept().id)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_another_record_with_the_same_id_is_not_written_over(tmp_path):
+    """Ids are short, and two machines may draw the same one. The same record may be added again."""
+    other = board_records.with_times(strip(kept()), 1.5)
+    added(other, tmp_path)
+    added(other, tmp_path)
+    before = {place: place.read_bytes() for place in tmp_path.rglob("*.*")}
+    with pytest.raises(RecordError, match="is another record, with the same id"):
+        added(kept(), tmp_path)
+    assert {place: place.read_bytes() for place in tmp_path.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("r-2026-11-27-ffff", {}, "holds the record r-2026-11-27-0a0f"),
+        ("r-2026-11-27-0a0f", {"name": "x.py"}, "has no row: x.py is no built-in training"),
+    ],
+)
+def test_a_record_of_a_stranger_is_not_made_again(name, change, says, tmp_path):
+    record = strip(kept())
+    data = canonical(replace(record, workload=replace(record.workload, **change)))
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / f"{name}.json.gz").write_bytes(gzip.compress(data))
+    with pytest.raises(RecordError, match=says):
+        remake(tmp_path)
+    assert [each.name for each in tmp_path.rglob("*.*")] == [f"{name}.json.gz"]
 
 
 def test_lanes_can_be_chosen(tmp_path):

@@ -296,9 +296,23 @@ def add(record: Record, lanes: Sequence[str], board: Path, find_faults: Callable
         raise RecordError(f"{record.id} has no row: {told}", "laptime board --help says what a row needs.")
     if faults := find_faults(stripped):
         raise RecordError(f"{record.id} would be refused by `laptime board check`: {faults[0]}", "Race it again.")
+    _refuse_another(board / record_place(record.id), data)
     files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
     _write(board, files)
     return Added(record.id, tuple(str(board / place) for place in files), refused)
+
+
+def _refuse_another(place: Path, data: bytes) -> None:
+    """Refuse to write over the record of someone else: on two machines, two records may have one id."""
+    if not place.is_file():
+        return
+    try:
+        there = decompress(read_regular(place, RECORD_MOST_BYTES), place.name)
+    except (OSError, RecordError):
+        return  # it proves no row
+    if there != data:
+        hint = "Race it again: the id will be another. If it is this record, by another laptime: laptime board remake."
+        raise RecordError(f"{place} is another record, with the same id", hint)
 
 
 def _write(board: Path, files: Mapping[PurePosixPath, bytes]) -> None:
@@ -329,7 +343,7 @@ def _meant(record: Record, lanes: Sequence[str]) -> list[LaneResult]:
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """What was written again: how many rows are as they were, and the files that are new, changed, or gone."""
+    """What was written again: how many files are as they were, and those that are new, changed, or gone."""
 
     unchanged: int
     changed: tuple[str, ...]
@@ -343,7 +357,7 @@ def remake(board: Path) -> Remade:
     """
     unchanged, changed, removed = 0, [], []
     for packed in sorted((board / RECORDS).glob("*.json.gz")):
-        record = strip(decode(decompress(read_regular(packed, RECORD_MOST_BYTES), packed.name), packed.name))
+        record = _read_record(packed)
         data = canonical(record)
         there = {each.name: each for each in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
         rows = [row for row in board_rows(record, digest_of(data)) if row.place.name in there]
@@ -357,6 +371,17 @@ def remake(board: Path) -> Remade:
             place.unlink()
         removed += [str(place) for place in old]
     return Remade(unchanged, tuple(changed), tuple(removed))
+
+
+def _read_record(packed: Path) -> Record:
+    """Return a stripped record of a board. One that cannot have rows, or has the id of another file, is refused."""
+    record = decode(decompress(read_regular(packed, RECORD_MOST_BYTES), packed.name), packed.name)
+    if record_place(record.id).name != packed.name:
+        raise RecordError(f"{packed.name} holds the record {record.id}", "Name the file like its record.")
+    refusal = _other_question(record) or _own_training(record)
+    if refusal is not None:
+        raise RecordError(f"{packed.name} has no row: {refusal}", "Remove it.")
+    return strip(record)
 
 
 def _has(path: Path, content: bytes) -> bool:
