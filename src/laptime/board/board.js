@@ -145,7 +145,7 @@
       const ratio = against === null ? "" : times(valueOf(against, state.axis) / valueOf(line, state.axis));
       const button = make("button", ratio, { type: "button", class: "factor", "aria-pressed": String(line === against),
         title: `factors against ${line.hardware}, ${lane}` });
-      button.addEventListener("click", () => change({ against: String(line.number) }));
+      button.addEventListener("click", () => change({ against: line.key }));
       made.append(cell("number factor", button));
     }
     const from = cell("", make("em", KINDS[line.kind], { class: line.kind }), " ",
@@ -160,8 +160,8 @@
 
   const show = () => {
     const state = read();
+    if (!Object.hasOwn(AXES, state.axis)) state.axis = "lap";
     set(state);
-    if (!(state.axis in AXES)) state.axis = "lap";
     const found = all.filter(line => fits(line, state)).sort((one, other) => valueOf(one, state.axis) - valueOf(other, state.axis));
     const ends = found.flatMap(line => [valueOf(line, state.axis), ...(endsOf(line, state.axis) || [])]).filter(each => each > 0);
     let low = 0, high = 1;
@@ -186,7 +186,7 @@
     const measured = all.filter(line => line.kind === "m" && valueOf(line, state.axis) !== null);
     const written = measured.filter(line => line.deviceKind === "cpu" && line.settings === "as-written");
     const slowest = (written.length ? written : measured).reduce((one, other) => one && valueOf(one, state.axis) >= valueOf(other, state.axis) ? one : other, null);
-    const named = state.against === "" ? null : all[Number(state.against)] || null;
+    const named = state.against === "" ? null : all.find(line => line.key === state.against) || null;
     const against = named && valueOf(named, state.axis) !== null ? named : slowest;
     table.tBodies[0].replaceChildren(...found.slice(0, most).map(line => row(line, state, place, against)));
     const count = document.getElementById("count");
@@ -214,12 +214,14 @@
   };
   window.laptimeLines = told => {
     ({ tiers, root } = told);
-    all = told.lines.map((each, number) => {
-      const line = { number };
+    all = told.lines.map(each => {
+      const line = {};
       NAMES.forEach((name, place) => {
         const value = each[place];
         line[name] = OF_TEXT.has(name) && value !== null ? told.texts[value] : name === "more" ? value.map(at => told.texts[at]) : value;
       });
+      // What the address calls a line: it stays when other rows are added.
+      line.key = [line.kind, line.kind === "m" ? line.device : line.hardware, line.framework, line.settings].join("/");
       line.cost = line.price === null ? null : line.price * line.lap / 3600;
       return line;
     });
