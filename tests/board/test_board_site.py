@@ -167,6 +167,14 @@ def test_a_record_that_is_no_id_names_no_file(tmp_path, record):
         site.build(tmp_path / "board", tmp_path / "site")
 
 
+def test_a_row_that_takes_no_time_is_named(tmp_path):
+    """On a board that nobody checked: there is no place for it on a logarithmic axis."""
+    row = next(rows_like(1))
+    board = board_of([replace(row, lap_s=replace(row.lap_s, middle=0.0))], tmp_path / "board")
+    with pytest.raises(RecordError, match="takes no time"):
+        site.build(board, tmp_path / "site")
+
+
 def test_tiers_say_who_repeated_a_row():
     one, two = (next(rows_like(2)), replace(next(rows_like(2)), record="r-2026-11-28-0001"))
     other = replace(two, record="r-2026-11-28-0002", machine=replace(two.machine, processor="Processor 0 v2"))

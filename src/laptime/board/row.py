@@ -177,6 +177,8 @@ def decode_row(data: bytes, where: str) -> BoardRow:
     if row.schema != ROW_SCHEMA:
         says = f"{where} is a row of schema {row.schema}, and this laptime knows {ROW_SCHEMA}"
         raise RecordError(says, "Write it again with this version of laptime, or upgrade laptime.")
+    if not all(each.middle > 0 and (each.high is None or each.high > 0) for each in (row.step_ms, row.lap_s)):
+        raise RecordError(f"{where} has a step or a lap that takes no time", HINT_ADD)
     if not ID.fullmatch(row.record):
         raise RecordError(f"{where} names a record that cannot be: {row.record!a}", HINT_ADD)
     return row
