@@ -493,7 +493,7 @@ def _forge_words(drawn: random.Random, record: Record) -> Record:
 
 
 def _forge_quiet(_drawn: random.Random, record: Record) -> Record:
-    """Every window was disturbed, and the finding that says so is not kept."""
+    """Every window was disturbed; a stripped record keeps no finding of it."""
     lanes = tuple(
         replace(
             lane,
@@ -570,7 +570,7 @@ DAMAGES = (
     Damage("a name of another lane", _forged(_forge_name)),
     Damage("the fastest windows alone", _forged(_forge_choice)),
     Damage("best called as written", _forged(_forge_as_written)),
-    Damage("words of one's own", _forged(_forge_words)),
+    Damage("words of its author", _forged(_forge_words)),
     Damage("a disturbed race", _forged(_forge_quiet)),
     Damage("first laps alone", _forge_fresh),
     Damage("another card", lambda drawn, _files: files_of(_forge_card(drawn, trained()))),
