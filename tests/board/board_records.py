@@ -261,6 +261,7 @@ def _moved(drawn: random.Random, files: dict[str, bytes]) -> dict[str, bytes]:
             f"rows/cifar-cnn/x/y/{stem}",
             f"rows/nothing/x/{stem}",
             f"{drawn.randrange(99)}.html",
+            "records/README.md",
             f"records/{stem}",
         )
     )

@@ -45,7 +45,7 @@ ROW_NAME = re.compile(r"(?P<id>r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})-[a-z0-9-]{1,80}
 RECORD_NAME = re.compile(r"(r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})\.json\.gz", re.ASCII)
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}", re.ASCII)
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-OTHER_FILES = {"README.md"}
+OTHER_FILES = {PurePosixPath("README.md")}
 HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add latest."
 HINT_REMAKE = "Write it again from its record: laptime board remake."
 HINT_FILE = "Remove it: the board's folder has rows/, records/ and predicted/ and nothing else."
@@ -135,7 +135,7 @@ def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
                 faults.append(_fault(place, "files", "it is a link", "Put the file itself there."))
             elif is_row_place(place) or is_record_place(place) or is_predicted_place(place):
                 yield place
-            elif name not in OTHER_FILES:
+            elif place not in OTHER_FILES:
                 faults.append(_fault(place, "files", "no row, record or prediction has such a name", HINT_FILE))
 
 

@@ -77,8 +77,7 @@ def entry_of(row: BoardRow) -> Entry:
     if factor is not None:
         ends = "" if factor.low is None or factor.high is None else f", 95 % {factor.low:.3g} to {factor.high:.3g}"
         told.insert(0, f"{quantities.times(factor.ratio)} {factor.reference} of the same record{ends}.")
-    allowed = f"{row.proof.tolerance:.1g} allowed"
-    told.append(f"Proof: {row.proof.steps} steps, at most {row.proof.worst:.1g} from float64 ({allowed}).")
+    told += _circumstances(row)
     return Entry(
         kind="measured",
         training=row.training,
@@ -102,6 +101,21 @@ def entry_of(row: BoardRow) -> Entry:
         record=row.record,
         more=tuple(told),
     )
+
+
+def _circumstances(row: BoardRow) -> list[str]:
+    """Return the proof of a row, its machine, and what its lane ran with: sentences for those who look closer."""
+    allowed = f"{row.proof.tolerance:.1g} allowed"
+    share = row.disturbed_share
+    disturbed = "" if share is None else f" {quantities.percent(share)} of its windows were disturbed."
+    settings = ", ".join(f"{name}={value}" for name, value in row.settings.items()) or "none changed"
+    versions = ", ".join(f"{name} {version}" for name, version in row.versions.items())
+    machine = row.machine
+    return [
+        f"Proof: {row.proof.steps} steps, at most {row.proof.worst:.1g} from float64 ({allowed}).{disturbed}",
+        f"Machine: {machine.processor}, {machine.cores} cores, {machine.memory_bytes / 1e9:.3g} GB, {machine.system}.",
+        f"Settings: {settings}. Versions: {versions}.",
+    ]
 
 
 def settings_of(lane: str) -> str:
