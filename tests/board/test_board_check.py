@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import board_records
@@ -23,6 +24,17 @@ def test_a_good_board_has_no_fault(tmp_path):
     found = check(tmp_path)
     assert [each.says for each in found.faults] == []
     assert (found.rows, found.records) == (6, 2)
+
+
+def test_a_card_that_nothing_bounds_is_noted(tmp_path):
+    record = board_records.trained()
+    lanes = tuple(replace(each, device=replace(each.device, label="Another card")) for each in record.lanes)
+    write(files_of(replace(record, lanes=lanes)), tmp_path)
+    found = check(tmp_path)
+    assert found.faults == ()
+    assert [each.says for each in found.notes] == [
+        "Another card is not in laptime's table of devices, so no peak bounds its step"
+    ]
 
 
 def test_the_repositorys_own_board_has_no_fault():

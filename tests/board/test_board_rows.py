@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from board_records import kept
 
+from laptime.analysis.heats import scaled
 from laptime.board.add import add, remake
 from laptime.board.claims import find_faults
 from laptime.board.evidence import canonical, read_evidence, strip
@@ -224,6 +225,16 @@ def test_a_record_of_a_stranger_is_not_made_again(name, change, says, tmp_path):
     with pytest.raises(RecordError, match=says):
         remake(tmp_path)
     assert [each.name for each in tmp_path.rglob("*.*")] == [f"{name}.json.gz"]
+
+
+def test_a_batch_may_be_written_as_a_multiple(tmp_path):
+    record = kept()
+    lane = record.lanes[0]
+    settings = replace(lane.settings, batch=200)
+    lane = replace(lane, name="torch/cpu/batch=2x", settings=settings, lap_s=scaled(lane.step_ms, 250 / 1e3))
+    added(replace(record, lanes=(lane,), answer=replace(record.answer, comparisons=())), tmp_path)
+    row = board_records.row_of(tmp_path, "torch/cpu/batch=2x")
+    assert (row.batch, row.steps_per_lap) == (200, 250)
 
 
 def test_lanes_can_be_chosen(tmp_path):

@@ -234,7 +234,9 @@ def _why_not_its_own(
 
 
 def _outlier(place: PurePosixPath, row: BoardRow) -> Iterator[BoardNote]:
-    """Yield a note where a forecast expects something else; a forecast is no proof, so the row stays."""
+    """Yield a note where a forecast expects something else, or knows no such card; it is no proof, so the row stays."""
+    if row.device.kind != "cpu" and row.device.short is None:
+        yield BoardNote(str(place), f"{row.hardware} is not in laptime's table of devices, so no peak bounds its step")
     workload = CATALOGUE[row.training]
     expected = expected_step(row, workload)
     # A loader may take any time, so where there is one, only a step that is too short is a surprise.
