@@ -10,6 +10,8 @@ import board_records
 import pytest
 from board_records import DAMAGES, damaged, files_of, kept, place, write
 
+from laptime.analysis.heats import estimate, mean_step_ms, scaled
+from laptime.analysis.lanes import compare_lanes
 from laptime.board.check import BoardFault, check
 from laptime.board.claims import CHECKS
 from laptime.board.evidence import strip
@@ -24,6 +26,30 @@ def test_a_good_board_has_no_fault(tmp_path):
     found = check(tmp_path)
     assert [each.says for each in found.faults] == []
     assert (found.rows, found.records) == (6, 2)
+    assert [each.says for each in found.notes if "other windows" in each.says] == []
+
+
+def test_windows_that_laptime_would_not_choose_are_noted(tmp_path):
+    """Only the last window of each round counts: all before it are called the warm-up."""
+    lanes = []
+    for lane in strip(kept()).lanes:
+        ends = [(each, len(each.windows) - 1) for each in lane.heats]
+        heats = tuple(
+            replace(each, counted=(end,), steady_from=end, step_ms=mean_step_ms(each.windows[end:]))
+            for each, end in ends
+        )
+        step = estimate([each.step_ms for each in heats])
+        lanes.append(replace(lane, heats=heats, step_ms=step, lap_s=scaled(step, board_records.steps_of(lane) / 1e3)))
+    first, second = lanes
+    comparison = compare_lanes(second, first, kept().ask.margin, kept().answer.comparisons[0].alpha)
+    answer = replace(strip(kept()).answer, comparisons=(comparison,))
+    write(files_of(strip(replace(strip(kept()), lanes=(first, second), answer=answer))), tmp_path)
+    found = check(tmp_path)
+    assert found.faults == ()
+    assert len(found.notes) == 16
+    assert {each.says.partition(" of ")[2] for each in found.notes} == {
+        f"torch/cpu/{lane} counts other windows than laptime would choose" for lane in ("as-written", "best")
+    }
 
 
 def test_a_card_that_nothing_bounds_is_noted(tmp_path):

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from laptime.board.add import board_rows
-from laptime.board.claims import FAULTS, find_faults
+from laptime.board.claims import FAULTS, find_chosen_windows, find_faults
 from laptime.board.evidence import RECORD_MOST_BYTES, WORD, read_evidence
 from laptime.board.physics import expected_step, known_device
 from laptime.board.reported import HINT_PREDICT, PredictedFile, PredictedRow, encode_predictions, read_predictions
@@ -81,11 +81,12 @@ class BoardCheck:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is kept of a stripped record: its id, the digest of its bytes, and the rows that it gives."""
+    """What is kept of a stripped record: its id, the digest of its bytes, its rows, and what is worth a look in it."""
 
     identity: str
     digest: str
     rows: dict[str, BoardRow]
+    notes: tuple[str, ...] = ()
 
 
 # The files: each is read on its own, then rows are held against their records and each other.
@@ -104,6 +105,7 @@ def check(board: Path) -> BoardCheck:
         if place.parts[0] == RECORDS
         if (found := _read_record(board, place, faults)) is not None
     }
+    notes += [BoardNote(str(record_place(each.identity)), says) for each in evidence.values() for says in each.notes]
     rows: dict[PurePosixPath, BoardRow] = {}
     for place in (each for each in places if each.parts[0] == ROWS):
         row = _read_row(board, place, evidence, faults)
@@ -181,7 +183,8 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
         digest = digest_of(data)
         found = find_faults(record)
         faults += [_fault(place, name, says, HINT_RACE) for name, says in found]
-        return Evidence(record.id, digest, {row.lane: row for row in board_rows(record, digest)})
+        notes = () if found else tuple(find_chosen_windows(record))
+        return Evidence(record.id, digest, {row.lane: row for row in board_rows(record, digest)}, notes)
     except LaptimeError as error:
         faults.append(_fault(place, "record", error.says, error.hint))
     except FAULTS as error:

@@ -13,9 +13,10 @@ from functools import cache
 from importlib import resources
 from math import isfinite
 
-from laptime.analysis.heats import ALPHA, estimate, mean_step_ms, steady_windows
+from laptime.analysis.heats import ALPHA, estimate, mean_step_ms, steady_windows, summarise_heat
 from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
+from laptime.analysis.rounds import judge_rounds
 from laptime.board.add import board_rows, changed_settings, step_of, why_no_row, why_no_rows
 from laptime.board.physics import find_impossible
 from laptime.diagnosis.findings import find_unreliable
@@ -24,6 +25,7 @@ from laptime.model.answers import TrainingAnswer
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
+from laptime.model.sample import Heat
 from laptime.planner.lanes import parse_lane
 from laptime.planner.settings import SETTINGS, resolve_batch
 from laptime.questions.train.reduce import find_factor
@@ -133,6 +135,24 @@ def _is_quiet(record: Record) -> Iterator[str]:
     """Yield why a race is NOT RELIABLE: a stripped record has no findings, so its windows are judged again."""
     for found in find_unreliable(record.lanes):
         yield f"it is NOT RELIABLE: {found.says}"
+
+
+def find_chosen_windows(record: Record) -> Iterator[str]:
+    """Yield where other windows count than laptime chooses from what is kept of a round.
+
+    It is worth a look and no fault: laptime leaves halted windows out too, and a stripped record does not name them.
+    """
+    heats = {
+        lane.name: [
+            Heat(each.process, each.order, each.round, windows=each.windows, burst=each.burst) for each in lane.heats
+        ]
+        for lane in record.lanes
+    }
+    judged = judge_rounds(heats)
+    for lane in record.lanes:
+        for heat, again in zip(lane.heats, judged[lane.name], strict=True):
+            if heat.counted and heat.counted != summarise_heat(again).counted:
+                yield f"round {heat.round} of {lane.name} counts other windows than laptime would choose"
 
 
 def _turns(heat: HeatResult) -> bool:

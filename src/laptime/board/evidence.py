@@ -219,6 +219,7 @@ def _heat(heat: HeatResult, lane: str) -> HeatResult:
         windows=tuple(map(_window, heat.windows)),
         losses=heat.losses,
         proofs=tuple(map(_proof, heat.proofs)),
+        burst=heat.burst,
         counted=heat.counted,
         first_losses=heat.first_losses,
     )
