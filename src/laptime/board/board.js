@@ -83,7 +83,7 @@
       select("kind", "device", [["", "all"], ["cpu", "processors"], ["card", "cards"]]),
       select("framework", "framework", [["", "all"], ...of("framework").map(each => [each, each])]),
       select("settings", "settings", [["", "all"], ["as-written", "as written"], ["best", "best"], ["fastest", "fastest"], ["other", "others"]]),
-      select("tier", "repeated", [["", "any"], ["2", "by someone"], ["3", "on another machine"]]),
+      select("tier", "repeated", [["", "any"], ["2", "in another record"], ["3", "on another kind of machine"]]),
       limit("memory", "memory from, GB"), limit("price", "USD an hour, at most"),
       select("axis", "axis", Object.entries(AXES).map(([key, [words]]) => [key, words])), again);
   };
