@@ -48,6 +48,17 @@ def test_only_frameworks_of_laptime_are_run(row, lane):
         ask_of(replace(row, lane=lane))
 
 
+@pytest.mark.parametrize("setting", ["workers=999999", "prefetch=1000", "batch=1000000", "batch=65x"])
+def test_a_row_cannot_take_all_of_a_machine(row, setting):
+    with pytest.raises(UsageError, match="more than a row may ask for here"):
+        ask_of(replace(row, lane=f"torch/cpu/{setting}"))
+
+
+@pytest.mark.parametrize("setting", ["workers=8", "batch=4x", "batch=6400"])
+def test_a_row_may_have_usual_settings(row, setting):
+    assert ask_of(replace(row, lane=f"torch/cpu/{setting}"))[1].lanes[1] == f"torch/cpu/{setting}"
+
+
 def test_the_same_kind_of_device_agrees_where_intervals_overlap(row):
     found = compare(row, kept())
     assert found.agrees is True

@@ -16,12 +16,16 @@ from laptime.disk import read_regular
 from laptime.errors import RecordError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FRAMEWORKS
+from laptime.model.process import Lane
 from laptime.model.record import Record
+from laptime.model.workload import Workload
 from laptime.pages.words import lap as lap_words
 from laptime.planner.lanes import DEVICE, name_lane, parse_lane
+from laptime.planner.settings import resolve_batch
 from laptime.questions.train.options import FullAsk
 from laptime.workloads import CATALOGUE
 
+MOST_WORKERS, MOST_BATCHES = 256, 64  # of a row: processes, and times the usual batch
 LAPS = 2  # of a whole training: its first lap holds the first step
 
 
@@ -50,9 +54,22 @@ def ask_of(row: BoardRow) -> tuple[str, Ask]:
         raise UsageError(f"{row.training!a} is no built-in training, so it is not run", "laptime workloads lists them")
     names = ([] if row.factor is None else [row.factor.reference]) + [row.lane]
     lanes = tuple(dict.fromkeys(map(_lane_here, names)))
+    for lane in map(parse_lane, lanes):
+        _refuse_excess(lane, CATALOGUE[row.training])
     if row.question == "train":
         return "full", Ask(row.training, lanes, full=FullAsk(laps=LAPS))
     return "race", Ask(row.training, lanes)
+
+
+def _refuse_excess(lane: Lane, workload: Workload) -> None:
+    """Refuse what would take all of this machine: a stranger's row may name a million processes."""
+    named = dict(lane.overrides)
+    for key in ("workers", "prefetch"):
+        if int(named.get(key, "0")) > MOST_WORKERS:
+            raise UsageError(f"{key}={named[key]} is more than a row may ask for here", f"at most {MOST_WORKERS}")
+    most = MOST_BATCHES * workload.batch
+    if resolve_batch(named.get("batch", "1"), workload.batch) > most:
+        raise UsageError(f"batch={named['batch']} is more than a row may ask for here", f"at most {most:,}")
 
 
 def _lane_here(name: str) -> str:
