@@ -134,6 +134,10 @@
     made.append(...parts);
     return made;
   };
+  const factorWords = (of, line, axis) => {
+    const ends = line.kind === "p" ? endsOf(line, axis) : null;
+    return ends ? `${times(of / ends[1])} to ${times(of / ends[0])}` : times(of / valueOf(line, axis));
+  };
   const row = (line, state, place, against) => {
     const made = make("tr", null, { class: line.kind });
     const name = make("b", line.hardware), lane = line.kind === "r" ? line.settings : `${line.framework} ${line.settings}`;
@@ -142,7 +146,7 @@
     made.append(cell("", named, make("br"), make("span", line.training ? `${line.training} · ${lane}` : lane, { class: "soft" })),
       cell("number", words(line, state.axis)), cell("plot", plot(line, state.axis, place)));
     if (!root) {
-      const ratio = against === null ? "" : times(valueOf(against, state.axis) / valueOf(line, state.axis));
+      const ratio = against === null ? "" : factorWords(valueOf(against, state.axis), line, state.axis);
       const button = make("button", ratio, { type: "button", class: "factor", "aria-pressed": String(line === against),
         title: `factors against ${line.hardware}, ${lane}` });
       button.addEventListener("click", () => change({ against: line.key }));

@@ -350,8 +350,7 @@ def _line(entry: Entry, axis: _Axis, reference: Entry | None, root: str) -> str:
         f'<td class="plot">{_plot(entry, axis)}</td>',
     ]
     if not root:
-        factor = "" if reference is None else quantities.times(reference.lap_s / entry.lap_s)
-        cells.append(f'<td class="number factor">{factor}</td>')
+        cells.append(f'<td class="number factor">{"" if reference is None else factor_words(reference, entry)}</td>')
     cells.append(f"<td>{_where(entry, root)}</td>")
     return f'<tr class="{KIND_CLASS[entry.kind]}">{"".join(cells)}</tr>'
 
@@ -366,6 +365,13 @@ def value_words(entry: Entry) -> str:
     if entry.kind == "predicted" and entry.low_s is not None and entry.high_s is not None:
         return f"{_in_one_piece(entry.low_s)} to {_in_one_piece(entry.high_s)}"
     return _in_one_piece(entry.lap_s)
+
+
+def factor_words(reference: Entry, entry: Entry) -> str:
+    """Return how many times as fast a line is as another; a prediction has a range here, too."""
+    if entry.kind == "predicted" and entry.low_s is not None and entry.high_s is not None:
+        return " to ".join(quantities.times(reference.lap_s / end) for end in (entry.high_s, entry.low_s))
+    return quantities.times(reference.lap_s / entry.lap_s)
 
 
 def _in_one_piece(lap_s: float) -> str:
