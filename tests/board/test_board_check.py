@@ -107,7 +107,7 @@ WORDS = {
     "a lap of no steps": "is not its 500 steps",
     "a narrow interval": "is not the one that its 8 rounds allow",
     "an unknown reference": "its float64 reference is not that of cifar-cnn",
-    "the same numbers again": "to the last digit",
+    "the same numbers again": "the same numbers as",
     "a training": "torch/cuda:0/best",
     "a name of another lane": "torch/c",
     "the fastest windows alone": "leaves out its window",

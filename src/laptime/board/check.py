@@ -49,6 +49,7 @@ OTHER_FILES = {PurePosixPath("README.md")}
 HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add latest."
 HINT_REMAKE = "Write it again from its record: laptime board remake."
 HINT_FILE = "Remove it: the board's folder has rows/, records/ and predicted/ and nothing else."
+SAME_DIGITS, ALL_DIGITS = 6, 17  # of the step of each round, by which a copy is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,13 +311,14 @@ def _find_orphans(evidence: dict[str, Evidence], places: list[PurePosixPath]) ->
 
 
 def _find_copies(rows: dict[PurePosixPath, BoardRow]) -> Iterator[BoardFault]:
-    """Yield the rows whose numbers another record has too, to the last digit: chance does not do that."""
+    """Yield the rows whose numbers another record has too, to six digits: chance does not do that in several rounds."""
     by_numbers: dict[str, list[PurePosixPath]] = {}
     for place, row in rows.items():
-        numbers = json.dumps([row.training, row.step_rounds_ms, row.turns])
+        digits = SAME_DIGITS if len(row.step_rounds_ms) > 1 else ALL_DIGITS
+        numbers = json.dumps([row.training, [f"{each:.{digits}g}" for each in row.step_rounds_ms], row.turns])
         by_numbers.setdefault(numbers, []).append(place)
     for places in by_numbers.values():
         first, *others = sorted(places)
         for place in (each for each in others if rows[each].record != rows[first].record):
-            says = f"it has the same numbers as {first}, to the last digit, under another id"
+            says = f"it has the same numbers as {first} under another id"
             yield _fault(place, "copies", says, "Keep the row of the record that was measured.")
