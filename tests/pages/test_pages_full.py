@@ -5,6 +5,8 @@ After a change that is meant, write the pages again with `LAPTIME_REGOLD=1 pytho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from full_records import SHOWN, laps, whole
 from hypothesis import given, settings
@@ -97,6 +99,12 @@ def test_the_bar_shows_steps_time_loss_accuracy_and_what_is_left(width):
     for figure in ("123/500", "62.1 ms a step", "loss 1.5234", "accuracy 0.4561", "about 23 s more", "━"):
         assert figure in page
     assert max(map(len, page.splitlines())) <= width
+
+
+def test_a_lap_that_has_almost_ended_is_no_budget_that_is_used_up():
+    page = " ".join(live_lines(replace(STEPPED, step=498, left_s=0.1), View(120)))
+    assert "about 1 s more" in page
+    assert "budget" not in page
 
 
 def test_between_laps_the_bar_says_what_is_done():

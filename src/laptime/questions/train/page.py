@@ -197,7 +197,8 @@ def live_lines(moment: Moment, view: View) -> list[str]:
         f"accuracy {four_places(moment.accuracy)}",
     )
     passed_s = moment.step * (moment.step_ms or 0.0) / 1e3
-    said = Progress(moment_words(moment), passed_s, moment.left_s, is_most=False, notes=tuple(filter(None, figures)))
+    left_s = None if moment.left_s is None else max(moment.left_s, 1.0)  # of the lap: no budget ends with it
+    said = Progress(moment_words(moment), passed_s, left_s, is_most=False, notes=tuple(filter(None, figures)))
     return live_page("", said, (), view)
 
 
