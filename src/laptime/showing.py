@@ -52,7 +52,9 @@ Parameters = ParamSpec("Parameters")
 Shown = TypeVar("Shown")
 AS_JSON = "json"
 FORMATS = (*DRAWN, AS_JSON)
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+FAULTS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError,
+)  # fmt: skip
 """What building a page may raise when a record holds figures that no laptime wrote."""
 
 
