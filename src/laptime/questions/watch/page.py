@@ -308,7 +308,7 @@ def _name(process: ScriptProcess, all_: Sequence[ScriptProcess]) -> str:
 
 
 def _parts(loops: Loops) -> list[Figure]:
-    rows = tuple((name, _shares(loop)) for name, loop in loops)
+    rows = tuple((name, parts) for name, loop in loops if (parts := _shares(loop)))
     says = "In the steady state, with 95 % intervals. What was not seen is in the part around it."
     return [Figure("Where the time of an iteration goes", Stack(rows), says)] if rows else []
 
