@@ -140,7 +140,7 @@ class InferenceRace:
     def play(self, players: Sequence[Player[InferenceRunner]]) -> None:
         lanes = [each.runner.lane for each in players]
         self._say(lanes, "single calls, turn 1")
-        play_parts(players[::-1] if self._rounds % 2 else players, partial(self._say_turn, lanes))
+        play_parts(players[::-1] if self._rounds % 2 else players, partial(self._say_turn, players))
 
     def keep(self, lane: PlannedLane, player: Player[InferenceRunner], number: int) -> None:
         self._keep(lane, player.runner.heat(player.leave(), number))
@@ -189,7 +189,8 @@ class InferenceRace:
         self._doing |= dict.fromkeys(lanes, doing)
         self._job.show(self._describe_progress(is_news=False))
 
-    def _say_turn(self, lanes: Sequence[str], part: int, turn: int) -> None:
+    def _say_turn(self, players: Sequence[Player[InferenceRunner]], part: int, turn: int) -> None:
+        lanes = [each.runner.lane for each in players if not each.is_over]
         self._say(lanes, f"batches of {part}" if part else f"single calls, turn {turn}")
 
     def _describe_progress(self, *, is_news: bool) -> Progress:
