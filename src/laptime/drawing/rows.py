@@ -492,8 +492,3 @@ def _log_marks(scale: Scale, pixels: float) -> list[float]:
         if all(each >= TICK_LEAST for each in apart):
             break
     return kept
-
-
-def _leading(value: float) -> float:
-    """Return the digits of a round value: 1.25 of 0.125."""
-    return float(f"{value / 10 ** math.floor(math.log10(value)):.3g}")
