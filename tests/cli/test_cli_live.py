@@ -68,5 +68,5 @@ def test_a_watched_command_keeps_the_terminal_to_itself(house, to, is_shown):
     (house.folder / "run.sh").write_text(command, encoding="utf-8")
     on = OnTerminal(house, "watch", "--quiet", "--", "sh", "run.sh")
     assert on.finish() == 0
-    assert (": 0 iterations in 1 s" in on.sent) == is_shown
+    assert bool(re.search(r": 0 iterations in \d s", on.sent)) == is_shown
     assert ("--live shows nothing here" in on.sent) != is_shown
