@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate, pairwise
+from math import log10
 from pathlib import Path
 
 import drawn_records
@@ -21,6 +22,7 @@ from sound_records import literals
 
 from laptime.drawing.html import PAGE_MOST, as_html
 from laptime.drawing.rows import draw
+from laptime.drawing.svg import Scale
 from laptime.drawing.words import as_csv, as_markdown
 from laptime.model.figure import Bars, Factors, Figure, Gantt, Plane, Report, Stack, Table
 from laptime.model.missing import Missing
@@ -277,6 +279,14 @@ def test_a_sweep_has_the_factor_between_lanes_and_names_where_it_passes_one():
             assert list(curve.ends) == [(each.low, each.high) for each in known]
     assert report.glance.number == "7.49"
     assert "logarithmic" in as_html([report])
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "ticks"), [(1, 8, ["1", "2", "4", "8"]), (48, 96, ["50", "60", "80"]), (5, 7, ["5", "6"])]
+)
+def test_an_axis_of_counts_has_ticks_also_where_none_is_doubled(least, most, ticks):
+    scale = Scale(log10(least), log10(most), is_log=True, is_whole=True)
+    assert [told for _, told in scale.ticks()] == ticks
 
 
 def test_inference_has_its_factors_first_and_every_percentile_with_its_interval():

@@ -219,8 +219,9 @@ class Scale:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return where ticks are, in the units of the range, with their words."""
-        if self.is_log and self.is_whole:
-            return _doubled_ticks(self.low, self.high)
+        doubled = _doubled_ticks(self.low, self.high) if self.is_log and self.is_whole else []
+        if len(doubled) > 1:
+            return doubled
         return (
             _log_ticks(self.low, self.high) if self.is_log else linear_ticks(self.low, self.high, whole=self.is_whole)
         )
