@@ -34,14 +34,14 @@ def test_heats_run_one_after_another_for_a_reason(system, device, ask, why):
 def test_a_heat_that_never_ran_may_need_as_much_as_the_largest():
     """On its own device, as far as any is seen there."""
     held = [Need(CPU, 3 * GIB, 2 * GIB, NOTHING), Need(CARD, 1 * GIB, 1 * GIB, 2 * GIB)]
-    assert expect_need(CARD, held, NOTHING, keeps=False) == Need(CARD, 3 * GIB, 2 * GIB, 2 * GIB)
+    assert expect_need(CARD, held, NOTHING, keeps=False) == Need(CARD, 3 * GIB, 3 * GIB, 2 * GIB)
     unseen = expect_need(CPU, held, NOTHING, keeps=False)
     assert unseen.device_memory_bytes == Missing("no heat on this device was seen")
 
 
 @pytest.mark.parametrize(
     ("known", "keeps", "most", "waiting"),
-    [(NOTHING, True, 10, 10), (9 * GIB, True, 9, 9), (9 * GIB, False, 9, 3), (2 * GIB, False, 2, 2)],
+    [(NOTHING, True, 10, 10), (9 * GIB, True, 9, 9), (16 * GIB, False, 16, 6), (NOTHING, False, 8, 3)],
 )
 def test_what_a_heat_needs_is_what_it_held_before_and_one_that_keeps_memory_holds_more(known, keeps, most, waiting):
     """It holds all of it while others run."""

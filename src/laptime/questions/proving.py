@@ -261,7 +261,7 @@ def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R],
     players: list[tuple[PlannedLane, Player[R]]] = []
     try:
         for lane in (first, *others):
-            if players and (why := _why_no_room(lane, [player for _, player in players], crew.known(lane))):
+            if players and (why := _why_no_room(lane, players, crew)):
                 crew.pass_over(lane, why)
                 continue
             player = crew.make(lane, len(players))
@@ -277,15 +277,19 @@ def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R],
     return [lane for lane, _ in players[1:]]
 
 
-def _why_no_room(lane: PlannedLane, players: Sequence[Player[R]], known: ProcessRun | None) -> str | None:
+def _why_no_room(lane: PlannedLane, players: Sequence[tuple[PlannedLane, Player[R]]], crew: Crew[R]) -> str | None:
     """Return why a lane's heat does not fit next to those that are alive. A cluster gives each a place of its own."""
-    if players[0].node is not None:
+    if players[0][1].node is not None:
         return None
-    held = [
-        Need(each.device, each.peak_bytes, each.resident_bytes, each.runner.device_memory_bytes) for each in players
-    ]
-    peak = Missing("it has not run yet") if known is None else known.peak_memory_bytes
-    need = expect_need(lane.device, held, peak, keeps=lane.settings.malloc == "keep")
-    if known is not None and not isinstance(peak, Missing):
+    held = []
+    for other, player in players:
+        earlier = crew.known(other)
+        most = [player.peak_bytes, *([earlier.peak_memory_bytes] if earlier is not None else [])]
+        peak = max(each for each in most if not isinstance(each, Missing))
+        held.append(Need(player.device, peak, player.resident_bytes, player.runner.device_memory_bytes))
+    known = crew.known(lane)
+    before = Missing("it has not run yet") if known is None else known.peak_memory_bytes
+    need = expect_need(lane.device, held, before, keeps=lane.settings.malloc == "keep")
+    if known is not None and not isinstance(before, Missing):
         need = replace(need, device_memory_bytes=known.device_memory_bytes)
     return why_no_room(need, held, available_memory_bytes())
