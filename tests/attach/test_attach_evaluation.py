@@ -10,6 +10,7 @@ from watcher import Watcher
 
 pytestmark = pytest.mark.framework
 SLOW_MS = 4
+ROUNDED = 1 + 1e-9  # sums of parts and wholes in floating point
 LOOP = (
     HEAD
     + f"""
@@ -64,7 +65,7 @@ def test_an_evaluation_is_no_forward_pass_of_the_training(tmp_path):
     steady = watch(tmp_path, STEP + ways)
     assert steady["no_grad_s"] * 1e3 >= SLOW_MS
     assert steady["forward_backward_s"] * 1e3 >= SLOW_MS
-    assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"]
+    assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"] * ROUNDED
 
 
 @pytest.mark.long
@@ -75,7 +76,7 @@ def test_evaluation_of_a_training_without_an_optimizer_is_seen(tmp_path):
     steady = watch(tmp_path, f"{inside}\n    model.eval(); model(x); model(x); model.train()")
     assert steady["no_grad_s"] * 1e3 >= 2 * SLOW_MS
     assert steady["forward_backward_s"] * 1e3 >= SLOW_MS
-    assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"]
+    assert steady["no_grad_s"] + steady["forward_backward_s"] <= steady["wall_s"] * ROUNDED
 
 
 @pytest.mark.long

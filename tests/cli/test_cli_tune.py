@@ -185,7 +185,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_calls_it_unconfirmed(house):
     """One single setting hangs, after the heats of the preset."""
     house.script(PLANTED + '["fake/cpu/compile"]\nfail = { how = "hang", phase = "build" }\n')
     process = house.start("tune", "cifar-mlp", "fake/cpu", "--budget", "60s")
-    house.read_until(process, "fake/cpu/compile")
+    house.read_until(process, "search, round 2")
     process.send_signal(signal.SIGINT)
     answer = house.finish(process)
     assert answer.code == 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 
 import pytest
 
@@ -147,7 +148,11 @@ def test_a_lane_that_trains_nothing_is_refused(house):
 def test_an_interrupt_keeps_what_is_finished(house):
     house.script(SLOW_LOADER + '["fake/cpu/input=cached"]\nfail = { how = "hang", phase = "timing" }\n')
     process = house.start("why", "cifar-cnn", "fake/cpu")
-    house.read_until(process, "fake/cpu/input=cached")
+    house.read_until(process, "round 1")
+    deadline = time.monotonic() + 30
+    while not (house.files() and house.kept()["lanes"] and house.kept()["lanes"][0]["heats"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     answer = house.finish(process)
     assert answer.code == 130

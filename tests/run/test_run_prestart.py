@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -24,7 +25,11 @@ def lanes_of(folder, *names, framework="fake"):
 
 
 def started_here():
-    return [each for each in psutil.Process().children() if "laptime.heat" in each.cmdline()]
+    found = []
+    for each in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # one of another test may end now
+            found += [each] if "laptime.heat" in each.cmdline() else []
+    return found
 
 
 def heat_of(lane, folder, started):
