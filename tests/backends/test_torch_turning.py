@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from laptime.backends.torch.devices import read_switches, set_precision, set_switches
 from laptime.backends.torch.inputs import BatchWarp, warp_images
 from laptime.pipelines.decode import draw_turns, matrix_of, warp_linear
 from laptime.pipelines.job import rng_of
@@ -21,6 +22,20 @@ def test_it_turns_as_the_authors_loader_turns(layout):
     found = turned(batch).permute(0, 2, 3, 1).numpy()  # batch 4
     for image, other, turn in zip(images, found, draw_turns(rng_of(5, 4), 6), strict=True):
         assert other == pytest.approx(warp_linear(image, matrix_of(turn)), abs=2e-5)
+
+
+@pytest.fixture
+def _products_in_bf16():
+    before = read_switches()
+    set_precision("bf16")
+    yield
+    set_switches(before)
+
+
+@pytest.mark.usefixtures("_products_in_bf16")
+def test_where_a_pixel_comes_from_is_exact_in_reduced_precision():
+    """The lane computes its products in bf16; the picture that it learns from is the same."""
+    test_pictures_need_not_be_square()
 
 
 def test_pictures_need_not_be_square():

@@ -428,9 +428,11 @@ class BatchWarp:
 def warp_images(images: Tensor, matrices: list[Matrix]) -> Tensor:
     """Map each image by its own matrix, from the output's (row, column) to the input's."""
     height, width = images.shape[2:]
-    # The sampler's coordinates go from -1 to 1 on both axes, column first.
-    rows = [[[d, c * height / width, 0.0], [b * width / height, a, 0.0]] for (a, b), (c, d) in matrices]
-    maps = torch.tensor(rows, dtype=images.dtype).to(images.device, non_blocking=True)
-    grid = nn.functional.affine_grid(maps, list(images.shape), align_corners=False)
+    # The sampler's coordinates go from -1 to 1 on both axes, column first. A product of matrices would compute them in
+    # the precision of the lane, and so move pixels.
+    rows = [[[d, c * height / width], [b * width / height, a]] for (a, b), (c, d) in matrices]
+    maps = torch.tensor(rows).to(images.device, non_blocking=True)[..., None, None]
+    down, across = ((2 * torch.arange(size, device=images.device) + 1) / size - 1 for size in (height, width))
+    grid = (maps[:, :, 0] * across + maps[:, :, 1] * down[:, None]).movedim(1, -1).to(images.dtype)
     turned: Tensor = nn.functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
     return turned
