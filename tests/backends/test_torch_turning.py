@@ -25,20 +25,18 @@ def test_it_turns_as_the_authors_loader_turns(layout):
 
 
 @pytest.fixture
-def _products_in_bf16():
+def precision(request):
+    """Set what products are computed in, and put back what was set."""
     before = read_switches()
-    set_precision("bf16")
+    set_precision(request.param)
     yield
     set_switches(before)
 
 
-@pytest.mark.usefixtures("_products_in_bf16")
-def test_where_a_pixel_comes_from_is_exact_in_reduced_precision():
-    """The lane computes its products in bf16; the picture that it learns from is the same."""
-    test_pictures_need_not_be_square()
-
-
-def test_pictures_need_not_be_square():
+@pytest.mark.usefixtures("precision")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"], indirect=True)
+def test_pictures_need_not_be_square_and_are_the_same_in_any_precision():
+    """Where a pixel comes from is exact, also in a lane that computes its products in bf16."""
     images = np.random.default_rng(0).random((2, 20, 44, 3)).astype(np.float32)
     matrices = [matrix_of(turn) for turn in draw_turns(np.random.default_rng(1), 2)]
     found = warp_images(torch.from_numpy(images).permute(0, 3, 1, 2), matrices).permute(0, 2, 3, 1).numpy()
