@@ -17,6 +17,7 @@ from laptime.model.ask import Ask
 from laptime.model.plan import Place, find_launcher
 from laptime.questions.job import check_cluster, place_asked
 from laptime.run.launchers import Wanted, open_cluster
+from laptime.run.on_slurm import interrupts_wait
 from laptime.store import decode
 
 TWO = ("cifar-cnn", "fake/cpu", "fake/cpu/best")
@@ -69,6 +70,28 @@ def test_a_race_in_jobs_that_is_ended_leaves_nothing(house, sent, code):
     race.send_signal(sent)
     assert house.finish(race).code == code
     assert house.is_empty_within(10)
+
+
+def test_an_interrupt_while_a_job_is_submitted_comes_after_it():
+    """It is not lost, and does not reach what was started meanwhile. A shell may have let this process ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    ends, started = [], None
+    sleeps = "import signal, time; print(signal.SIGINT in signal.pthread_sigmask(0, []), flush=True); time.sleep(60)"
+    try:
+        with interrupts_wait():
+            started = subprocess.Popen([sys.executable, "-c", sleeps], stdout=subprocess.PIPE, text=True)
+            assert started.stdout.readline() == "True\n"
+            signal.raise_signal(signal.SIGINT)
+            started.send_signal(signal.SIGINT)
+            ends.append("submitted")
+    except KeyboardInterrupt:
+        ends.append("interrupted")
+    finally:
+        assert started.poll() is None
+        started.kill()
+        started.communicate()
+        signal.signal(signal.SIGINT, before)
+    assert ends == ["submitted", "interrupted"]
 
 
 @pytest.fixture(scope="module")

@@ -191,6 +191,7 @@ def paths_in(message: wire.FromParent) -> list[str]:
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a Ctrl-C at its terminal, the parent ends it in order
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # as a job it was started with it blocked
     host, port, ticket = sys.argv[1:]
     secret = os.environ.pop(SECRET, "")
     fill_closed_streams()

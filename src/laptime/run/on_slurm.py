@@ -65,7 +65,7 @@ class SlurmCluster:
             name="laptime", timeout_min=self._minutes, cpus_per_task=place.cpus, gpus_per_node=place.gpus
         )
         try:
-            with _in_environment(SECRET, secret), _without_interrupts():
+            with _in_environment(SECRET, secret), interrupts_wait():
                 job = executor.submit(make_starter(), words, None)
         except Exception as error:  # noqa: BLE001  whatever it raises becomes the lane's result
             return NotSubmitted(f"Slurm did not take it: {words_of(error)}")
@@ -120,13 +120,23 @@ def _in_environment(name: str, value: str) -> Iterator[None]:
 
 
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Let what is started meanwhile ignore Ctrl-C at the terminal: the parent ends it in order."""
-    if threading.current_thread() is not threading.main_thread():
+def interrupts_wait() -> Iterator[None]:
+    """Let a Ctrl-C wait until the end, and what is started meanwhile be deaf to it: the parent ends it in order.
+
+    What is started inherits which signals are blocked (and not what handles them). Another thread of this process may
+    take a signal that the main thread blocks, and Python then calls the handler here: so it only notes it.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    heard: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: heard.append(number))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # one that waited is noted here
         signal.signal(signal.SIGINT, before)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
