@@ -52,8 +52,8 @@ def test_keras_answers_as_pytorch_does(answered):
     assert list(lanes[0]["framework"])[:2] == ["keras", "torch"]
     written, best = answered["answer"]["lanes"][1:]
     assert written["wait"]["first_call_s"] > 0
-    assert best["p50_ms"]["median"] < written["p50_ms"]["median"]
     for lane in (written, best):
+        assert 0 < lane["p50_ms"]["median"] <= lane["p95_ms"]["median"] <= lane["p99_ms"]["median"]
         assert lane["batches"][0]["items_per_s"]["median"] > 0
         # On a slow processor the largest batches do not fit into five seconds, and are said not to.
         assert all(each["reason"] or each["items_per_s"]["median"] > 0 for each in lane["batches"])
