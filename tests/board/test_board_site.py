@@ -18,7 +18,7 @@ from laptime.board import site
 from laptime.board.add import board_rows
 from laptime.board.entries import ANOTHER, ONCE, SAME_KIND, TIERS, fastest_of_each, tier_of
 from laptime.board.evidence import strip
-from laptime.board.row import encode_row
+from laptime.board.row import LONGEST_SLUG, encode_row, slug
 from laptime.errors import RecordError
 from laptime.workloads import CATALOGUE
 
@@ -147,6 +147,31 @@ def test_a_table_is_on_several_pages(tmp_path):
     device = words_of(min((tmp_path / "site" / "device").glob("processor-0-*.html")))
     assert device.count(TIERS[SAME_KIND]) == 2
     assert "All 130 devices" in words_of(tmp_path / "site" / "index.html")
+
+
+def test_what_left_the_board_leaves_the_site(tmp_path):
+    """And what others put next to the pages stays."""
+    folder = tmp_path / "site"
+    site.build(board_of(rows_like(260), tmp_path / "board"), folder)
+    (folder / "records" / "r-2026-11-27-0000.json.gz").write_bytes(b"x")
+    mine = [folder / "own.html", folder / "device" / "own.data.js", folder / "CNAME", folder / "records" / "own.txt"]
+    for place in mine:
+        place.write_text("mine")
+    before = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
+    site.build(board_of(rows_like(2), tmp_path / "smaller"), folder)
+    after = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
+    assert {each.relative_to(folder).as_posix() for each in mine} < after
+    assert {"cifar-cnn-page-2.html", "devices.html", "records/r-2026-11-27-0000.json.gz"} <= before - after
+    assert len([each for each in after if each.startswith("device/processor")]) == 2 * len(
+        {row.device_slug for row in rows_like(2)}
+    )
+
+
+def test_long_names_that_differ_at_their_ends_are_two_files():
+    first, second = (slug(f"torch/cpu/best+{'threads=1+' * 12}workers={number}") for number in (1, 2))
+    assert first != second
+    assert (len(first), len(second)) == (LONGEST_SLUG, LONGEST_SLUG)
+    assert slug("torch/cpu/best") == "torch-cpu-best"
 
 
 def test_a_link_is_not_copied_into_the_site(tmp_path):

@@ -20,6 +20,7 @@ ROWS, RECORDS, PREDICTED = "rows", "records", "predicted"
 ROW_MOST_BYTES = 64 << 10
 NOT_IN_SLUGS = re.compile(r"[^a-z0-9]+")
 LONGEST_SLUG = 80
+DIGEST_DIGITS = 8
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 HINT_ADD = "A row is never edited by hand: write it from its record, by `laptime board add ID -o board/`."
 
@@ -137,7 +138,11 @@ class BoardRow:
 
 def slug(text: str) -> str:
     """Return a text as a part of a file's name: small letters, digits and hyphens only."""
-    return NOT_IN_SLUGS.sub("-", text.lower()).strip("-")[:LONGEST_SLUG].strip("-") or "unknown"
+    whole = NOT_IN_SLUGS.sub("-", text.lower()).strip("-") or "unknown"
+    if len(whole) <= LONGEST_SLUG:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:DIGEST_DIGITS]  # two long texts may differ at their ends only
+    return f"{whole[: LONGEST_SLUG - DIGEST_DIGITS - 1].strip('-')}-{digest}"
 
 
 def record_name(identity: str) -> str:

@@ -42,8 +42,11 @@ POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'none
 HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer">
+<meta name="generator" content="laptime board build">
 <title>{title}</title><link rel="stylesheet" href="{root}board.css"></head><body><main class="board">
 """
+MARK = b'name="generator" content="laptime board build"'
+HEAD_BYTES = 1000  # in which a page says what made it
 TICKS_S = (
     (1e-3, "1 ms"),
     (1e-2, "10 ms"),
@@ -85,6 +88,7 @@ def build(board: Path, site: Path) -> BuiltSite:
         by_training[row.training].append(row)
         by_device.setdefault(row.device_slug, []).append(row)
     try:
+        _remove_earlier(site)
         pages = sum(
             _write_training(board, site, CATALOGUE[name], of, by_device.keys()) for name, of in by_training.items()
         )
@@ -97,6 +101,24 @@ def build(board: Path, site: Path) -> BuiltSite:
         says = f"{error.filename or site} could not be written: {error.strerror or error}"
         raise StoreError(says, "Make room there, or name another folder with -o.") from error
     return BuiltSite(str(site / "index.html"), pages, len(rows), len(by_device))
+
+
+def _remove_earlier(site: Path) -> None:
+    """Remove the pages of an earlier build and what they link to: what left the board leaves the site.
+
+    A page says what made it, so no other file of the folder is touched.
+    """
+    ours = []
+    for page in [*site.glob("*.html"), *site.glob("device/*.html")]:
+        with page.open("rb") as file:
+            if MARK in file.read(HEAD_BYTES):
+                ours.append(page)
+    for page in ours:
+        page.unlink()
+        page.with_suffix(".data.js").unlink(missing_ok=True)
+    if ours:
+        for record in site.glob(str(record_place("r-*"))):
+            record.unlink()
 
 
 @cache
