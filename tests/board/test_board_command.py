@@ -55,6 +55,26 @@ def test_from_a_record_to_the_pages(raced, tmp_path):
     assert "laptime race cifar-cnn" in page
 
 
+def test_what_others_sent_stays(raced, tmp_path):
+    """A change that deletes or edits a row or a record of the board before it is refused, file by file."""
+    before, now = tmp_path / "before", tmp_path / "now"
+    write(files_of(strip(kept())), before)
+    write(files_of(strip(kept())) | files_of(strip(kept("scenes-cnn-h100"))), now)
+    assert raced.done("board", "check", str(now), "--against", str(before), "--json").json["faults"] == []
+    lost = raced.done("board", "check", str(before), "--against", str(now), "--json", code=1).json["faults"]
+    assert len(lost) == len(files_of(strip(kept("scenes-cnn-h100"))))
+    assert {(each["check"], each["says"]) for each in lost} == {("kept", "it was on the board, and is gone")}
+    edited = now / board_records.row_names(files_of(strip(kept())))[0]
+    edited.write_bytes(edited.read_bytes() + b" ")
+    said = raced.done("board", "check", str(now), "--against", str(before), code=1).out
+    assert f"{edited.relative_to(now)}: it was on the board, and was changed" in said
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for words in ([str(empty)], [str(now), "--against", str(empty)]):
+        refused = raced.run("board", "check", *words)
+        assert (refused.code, f"{empty} has nothing of a board" in refused.err) == (2, True)
+
+
 def test_rows_are_made_again_from_their_records(raced, tmp_path):
     """As after a change of the table of devices: the row is in the folder of another device."""
     files = files_of(strip(kept()))

@@ -49,6 +49,7 @@ OTHER_FILES = {PurePosixPath("README.md")}
 HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add latest."
 HINT_REMAKE = "Write it again from its record: laptime board remake."
 HINT_FILE = "Remove it: the board's folder has rows/, records/ and predicted/ and nothing else."
+HINT_KEEP = "Put it back as it was. Who keeps the board removes and remakes rows in a change of their own."
 SAME_DIGITS, ALL_DIGITS = 6, 17  # of the step of each round, by which a copy is known
 
 
@@ -93,11 +94,16 @@ class Evidence:
 # The files: each is read on its own, then rows are held against their records and each other.
 
 
-def check(board: Path) -> BoardCheck:
-    """Check all rows and records of a board's folder."""
-    if not board.is_dir():
-        raise UsageError(f"{board} is no folder", "Name the board's folder: laptime board check board/.")
-    faults: list[BoardFault] = []
+def check(board: Path, before: Path | None = None) -> BoardCheck:
+    """Check all rows and records of a board's folder. Of the board `before`, each file has to be there unchanged."""
+    for folder in (board, *([before] if before else [])):
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no folder", "Name the board's folder: laptime board check board/.")
+        if not any(path.is_file() for name in (ROWS, RECORDS, PREDICTED) for path in folder.glob(f"{name}/**/*")):
+            raise UsageError(
+                f"{folder} has nothing of a board", "Name the board's folder, or add one: laptime board add latest."
+            )
+    faults: list[BoardFault] = [] if before is None else [*_find_lost(board, before)]
     notes: list[BoardNote] = []
     places = list(_files_of(board, faults))
     evidence = {
@@ -140,6 +146,16 @@ def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
                 yield place
             elif place not in OTHER_FILES:
                 faults.append(_fault(place, "files", "no row, record or prediction has such a name", HINT_FILE))
+
+
+def _find_lost(board: Path, before: Path) -> Iterator[BoardFault]:
+    """Yield the files of an earlier board that are gone or are others: who sends rows leaves those of others alone."""
+    for place in _files_of(before, []):
+        now = board / place
+        if not now.is_file():
+            yield _fault(place, "kept", "it was on the board, and is gone", HINT_KEEP)
+        elif now.read_bytes() != (before / place).read_bytes():
+            yield _fault(place, "kept", "it was on the board, and was changed", HINT_KEEP)
 
 
 def is_record_place(place: PurePosixPath) -> bool:

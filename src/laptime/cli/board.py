@@ -84,9 +84,10 @@ def remake(*, folder: str, as_json: bool) -> None:
 
 @board.command("check", cls=Command, help=CHECK_HELP, examples=("laptime board check board/",), page="docs/board.md")
 @click.argument("folder", default="board", type=click.Path())
+@click.option("--against", metavar="BOARD", type=click.Path(), help="An earlier board, whose files all stay.")
 @AS_JSON
-def check(*, folder: str, as_json: bool) -> int:
-    found = checking.check(Path(folder))
+def check(*, folder: str, against: str | None, as_json: bool) -> int:
+    found = checking.check(Path(folder), None if against is None else Path(against))
     if as_json:
         emit_json(showing.to_json(found))
     else:
