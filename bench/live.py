@@ -1,99 +1,106 @@
-"""What the display costs: the same race with it, on a real pseudo-terminal, and without it, in turns.
+"""What the display costs timed steps: one race, drawn on a real pseudo-terminal before half of its turns.
 
-    python bench/live.py                a race of 3 rounds, 6 times with and without (some 6 minutes)
-    python bench/live.py --rounds 1     a short try
+    python bench/live.py                20 rounds (some 2 minutes)
+    python bench/live.py --rounds 4     a short try
 
-A drawing comes between two turns, while all heats are stopped: what it costs timed steps is that the window after it
-begins with colder caches. In each turn one lane is the first after the drawing, A B and then B A, so a turn compares a
-window after a drawing with one that is not, in the same second. The figure is that ratio with the display over that
-ratio without it; half of what it is above 1 is the cost of all timed steps. What a step takes in whole races with the
-display over others without it is for information: it has the noise of races minutes apart.
+A drawing comes between two turns, while all heats are stopped: what it costs timed steps is that those after it begin
+with colder caches. So turns after a drawing are compared with turns of the same round that have none, two and two, as
+the lane that is first in a turn alternates. The next round draws before the others: what turns differ in by their place
+cancels in two rounds, which are one pair of the interval. A against A: nothing else differs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
-from math import exp, log, prod
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import exp, log
 from pathlib import Path
+from statistics import fmean
 
-from common import Figure, WorkerError, figure_of, finish, fresh_home, parser_for, side_by_side
-from laptime import api, showing
+from common import Figure, figure_of, finish, fresh_home, parser_for
+from laptime import api
+from laptime.cli.output import Display
+from laptime.library.asking import make_ask
 from laptime.model.progress import Progress
-from laptime.model.record import Record
-from laptime.stats import median, paired_ratio
+from laptime.model.record import LaneResult, Record
+from laptime.stats import log_mean_interval, median
 
-RACE = ("race", "cifar-mlp", "torch/cpu", "torch/cpu/threads=1", "--heats", "3", "--budget", "60s")
-LAPTIME = str(Path(sys.executable).parent / "laptime")
-MOST = 1.004  # of the window after a drawing: 0.2 % of all
+WHAT, LANES = "cifar-mlp", ("torch/cpu", "torch/cpu/threads=1")
+MOST = 1.002
 ALPHA = 0.05
-EXIT_UNTRUSTED = 4
-DRAWING = re.compile(rb"\x1b\[\d+A\r\x1b\[K")  # over the last one
-TRIES = 200
+TURN = re.compile(r"turn (\d+)")
+ROUND = re.compile(r"round (\d+)")
 
 
-def racer(seen: list[tuple[Record, int]], *words: str) -> Callable[[], tuple[float, float]]:
-    """Return a function that runs the race and gives the milliseconds of a step, and the ratio of first windows."""
-
-    def race() -> tuple[float, float]:
-        ours, theirs = os.openpty()
-        on = {**os.environ, "TERM": "xterm-256color"}
-        shown: list[bytes] = []
-        reader = threading.Thread(target=_read, args=(ours, shown))
-        reader.start()
-        ended = subprocess.run([LAPTIME, *RACE, *words], check=False, stdout=subprocess.DEVNULL, stderr=theirs, env=on)
-        os.close(theirs)
-        reader.join()
-        os.close(ours)
-        if ended.returncode not in {0, EXIT_UNTRUSTED}:  # that is of a busy machine, and the pairs show how busy
-            raise WorkerError(f"{' '.join(RACE)} ended with {ended.returncode}: {b''.join(shown).decode()[-500:]}")
-        record = api.load("latest")
-        seen.append((record, len(DRAWING.findall(b"".join(shown)))))
-        steps = [lane.step_ms.median for lane in record.lanes if lane.step_ms is not None]
-        return prod(steps) ** (1 / len(steps)), first_windows(record)
-
-    return race
+def is_drawn(round_: int, turn: int) -> bool:
+    """Whether the display is drawn before this turn of this round; both count from 0."""
+    return (turn // 2 + round_) % 2 == 0
 
 
-def _read(terminal: int, shown: list[bytes]) -> None:
-    while True:
-        try:
-            data = os.read(terminal, 65_536)
-        except OSError:  # no process has the other end any more
+class HalfShown(Display):
+    """The display of a race, before half of the turns; what else there is to show, always."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=False)
+        self.took_ms: list[float] = []
+
+    def show(self, record: Record | None, progress: Progress) -> None:
+        turns = [int(found[1]) for each in progress.lanes.values() if (found := TURN.match(each))]
+        round_ = ROUND.match(progress.doing)
+        if turns and round_ and not is_drawn(int(round_[1]) - 1, max(turns) - 1):
             return
-        shown.append(data)
-
-
-def drawing_ms(record: Record) -> float:
-    """Return how long it takes to make the lines of one drawing."""
-    now = Progress("round 3 of 3", 24.0, 36.0, lanes=dict.fromkeys((lane.name for lane in record.lanes), "turn 3 of 4"))
-    took = []
-    for _ in range(TRIES):
         began_ns = time.perf_counter_ns()
-        showing.live_lines(record, now, showing.View(100, color=True))
-        took.append((time.perf_counter_ns() - began_ns) / 1e6)
-    return median(took)
+        super().show(record, progress)
+        if turns:
+            self.took_ms.append((time.perf_counter_ns() - began_ns) / 1e6)
 
 
-def first_windows(record: Record) -> float:
-    """Return how much longer a step of a turn's first window takes than one of its second, whichever lane is first."""
-    logs: dict[str, list[float]] = {lane.name: [] for lane in record.lanes}
-    heats = [(lane.name, heat.round, heat) for lane in record.lanes for heat in lane.heats]
-    by_turn: dict[tuple[int, int | None], list[tuple[int, str, float]]] = {}
-    for name, round_, heat in heats:
+@contextlib.contextmanager
+def on_a_terminal(kept: Path) -> Iterator[None]:
+    """Let stderr be a pseudo-terminal, which another process reads, as a terminal's does."""
+    ours, theirs = os.openpty()
+    before, term = sys.stderr, os.environ.get("TERM")
+    with kept.open("wb") as file:
+        reader = subprocess.Popen(["cat"], stdin=ours, stdout=file, stderr=subprocess.DEVNULL)
+    os.close(ours)
+    try:
+        with os.fdopen(theirs, "w", encoding="utf-8") as sys.stderr:
+            os.environ["TERM"] = "xterm-256color"
+            yield
+    finally:
+        sys.stderr = before
+        os.environ.pop("TERM") if term is None else os.environ.update(TERM=term)
+        reader.wait(timeout=20)
+
+
+def rounds_of(lane: LaneResult) -> dict[int, float]:
+    """Return, by round, the logarithm of a step after a drawing over one without; the first turn finds its length."""
+    found = {}
+    for heat in lane.heats:
+        logs: dict[bool, list[float]] = {True: [], False: []}
         for each in heat.windows:
-            step_ns = (each.end_ns - each.start_ns) / each.steps
-            by_turn.setdefault((round_, each.turn), []).append((each.start_ns, name, step_ns))
-    for pair in by_turn.values():
-        if len(pair) == 2:
-            (_, name, first_ns), (_, _, second_ns) = sorted(pair)
-            logs[name].append(log(first_ns / second_ns))
-    return exp(sum(median(each) for each in logs.values()) / len(logs))  # which lane is faster cancels
+            if each.turn:
+                step_ns = (each.end_ns - each.start_ns) / each.steps
+                logs[is_drawn(heat.round, each.turn)].append(log(step_ns))
+        if logs[True] and logs[False]:
+            found[heat.round] = fmean(logs[True]) - fmean(logs[False])
+    return found
+
+
+def ratios(lanes: Sequence[LaneResult]) -> list[float]:
+    """Return a ratio for each lane and two rounds that follow each other, of which each is in one pair."""
+    found = []
+    for lane in lanes:
+        by_round = rounds_of(lane)
+        pairs = [(one, two) for one, two in pairwise(sorted(by_round)) if one % 2 == 0 and two == one + 1]
+        found += [exp((by_round[one] + by_round[two]) / 2) for one, two in pairs]
+    return found
 
 
 def timed_s(record: Record) -> float:
@@ -104,24 +111,24 @@ def timed_s(record: Record) -> float:
 
 def main() -> int:
     parser = parser_for(__doc__)
-    parser.add_argument("--rounds", type=int, default=6, metavar="N")
+    parser.add_argument("--rounds", type=int, default=20, metavar="N")
     given = parser.parse_args()
-    shown: list[tuple[Record, int]] = []
-    with fresh_home():
-        with_it, without = side_by_side(given.rounds, racer(shown), racer([], "--quiet"))
-    record, drawings = shown[-1]
-    each_ms = drawing_ms(record)
-    steps, steps_without = ([ms for ms, _ in each] for each in (with_it, without))
-    firsts, firsts_without = ([ratio for _, ratio in each] for each in (with_it, without))
+    began_s = time.monotonic()
+    with fresh_home() as home:
+        kept = home / "drawn"
+        with on_a_terminal(kept), HalfShown() as display:
+            record = api.race(make_ask(WHAT, LANES, heats=given.rounds), show=display.show)
+        drawn_bytes = kept.stat().st_size
+    found, each_ms = ratios(record.lanes), median(display.took_ms)
     figures = [
-        figure_of("a window after a drawing, over one without", paired_ratio(firsts_without, firsts, ALPHA), most=MOST),
-        figure_of("a step of a race with the display, over one without", paired_ratio(steps_without, steps, ALPHA)),
-        Figure("drawings of a race", float(drawings)),
-        Figure("a drawing, to make its lines", each_ms, "ms"),
-        Figure("all drawings of a race, of its timed steps", 0.1 * drawings * each_ms / timed_s(record), "%"),
+        figure_of("a step after a drawing, over one without", log_mean_interval(found, ALPHA), most=MOST),
+        Figure("a drawing, with its write, while all heats are stopped", each_ms, "ms"),
+        Figure("drawings before turns", float(len(display.took_ms))),
+        Figure("what was drawn", drawn_bytes / 1000, "kB"),
+        Figure("all of them, of the timed steps", 0.1 * sum(display.took_ms) / timed_s(record), "%"),
+        Figure("this benchmark", time.monotonic() - began_s, "s", most=180.0),
     ]
-    details = {"ms with": steps, "ms without": steps_without, "first with": firsts, "first without": firsts_without}
-    return finish("live", figures, given.out, details=details)
+    return finish("live", figures, given.out, details={"ratios": found, "drawings ms": display.took_ms})
 
 
 if __name__ == "__main__":

@@ -239,9 +239,15 @@ def doctor(
     return examine(machine, references.load_peaks, tell, patience_s)
 
 
-def make_data(what: str, items: int | None, tell: Callable[[str], None]) -> MadeSet:
+def make_data(what: str, items: int | None, show: Show) -> MadeSet:
     """Make a workload's data if it does not exist: as many items as ten seconds allow, or `items` (0: all)."""
-    return describe_set(Path(make_source(find_workload(what), items, tell).folder))
+    source = make_source(
+        find_workload(what),
+        items,
+        tell=lambda doing: show(None, Progress(doing)),
+        notify=lambda notice: show(None, Progress(notice, stays=True)),
+    )
+    return describe_set(Path(source.folder))
 
 
 def compare(first: str, second: str | None = None, fail_above: float | None = None) -> Compared:

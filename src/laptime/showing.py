@@ -90,8 +90,11 @@ def training_page(record: Record, view: View) -> str:
 
 
 @in_words
-def report_of(record: Record) -> Report:
-    """Return all that a report shows of a record. A question without figures of its own shows its page."""
+def report_of(record: Record, *, holds_record: bool = True) -> Report:
+    """Return all that a report shows of a record. A question without figures of its own shows its page.
+
+    Only an HTML page `holds_record`: the whole of it as JSON, and the page with all details, which are long to make.
+    """
     question, view = find_question(record.question), View(100)
     shown_as = find_page(record.question, is_concluded=record.answer.is_concluded)
     page = shown_as.part("parts")(record, view) if shown_as.parts else PageParts((), (), (), "")
@@ -110,9 +113,9 @@ def report_of(record: Record) -> Report:
         notes=tuple(filter(None, page.notes)),
         done=page.done,
         figures=thin(figures),
-        text=as_text(record, replace(view, details=True)),
+        text=as_text(record, replace(view, details=True)) if holds_record else "",
         command=repeat_words(record),
-        record=schema.encode(record).decode(),
+        record=schema.encode(record).decode() if holds_record else "",
     )
 
 
@@ -133,14 +136,14 @@ def made_report(
 @in_words
 def as_notebook(record: Record) -> str:
     """Return the answer and its first chart for a notebook, without scripts, and the page folded."""
-    report = report_of(record)
+    report = report_of(record, holds_record=False)
     return draw_for_notebook(report, as_text(record, View(100)))
 
 
 @in_words
 def as_picture(record: Record, kind: PictureKind, output: str | None = None, *, dark: bool = False) -> Made:
     """Return the answer of a record as a picture to share, a card of 1200 x 630 or a badge: SVG, or PNG by its name."""
-    made = make_picture(report_of(record), kind, DARK if dark else LIGHT)
+    made = make_picture(report_of(record, holds_record=False), kind, DARK if dark else LIGHT)
     ending = "" if output in {None, "-"} else PurePath(output or "").suffix.lower()
     if ending not in {"", ".svg", ".png"}:
         raise UsageError(f"'{output}' ends with {ending}, and a {kind} is a picture", "Name a .svg or a .png file.")
@@ -160,7 +163,7 @@ def as_files(records: Sequence[Record], form: str) -> Made:
         raise UsageError(f"'{form}' is no format of a report", f"formats: {', '.join(FORMATS)}")
     if form == AS_JSON:
         return one_file(f"{plain_name(records[0].id)}.{form}", records_as_json(records).encode())
-    return make_files([report_of(each) for each in records], form)
+    return make_files([report_of(each, holds_record=DRAWN[form].holds_record) for each in records], form)
 
 
 def only_text(made: Made) -> str:
@@ -174,7 +177,7 @@ def only_text(made: Made) -> str:
 @in_words
 def as_charts(record: Record, width: int, *, blocks: bool) -> str:
     """Return all that a report draws, for a terminal."""
-    return draw_charts(report_of(record), width, blocks=blocks)
+    return draw_charts(report_of(record, holds_record=False), width, blocks=blocks)
 
 
 @in_words

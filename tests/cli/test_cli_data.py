@@ -8,6 +8,7 @@ import signal
 import time
 
 import pytest
+from terminal import OnTerminal
 
 
 def make(house, *words):
@@ -102,6 +103,17 @@ def test_a_damaged_set_is_listed_as_such_and_made_anew(house):
     assert "it is damaged, one file of " in answer.err
     assert "; it is made again" in answer.err
     assert "made in" in answer.out
+
+
+def test_a_notice_stays_on_a_terminal(house):
+    """Above what is drawn in its place: why a set is made again can still be read at the end."""
+    make(house)
+    next((house.cache / "data").glob("*/train/cats/*")).unlink()
+    on = OnTerminal(house, "data", "make", "pets-densenet", "--items", "6", columns=400)
+    assert on.finish() == 0
+    notice, made = on.shown()[0].all_rows
+    assert notice.endswith("; it is made again")
+    assert made.startswith("pets-densenet-6: 6 train and 2 test items, ")
 
 
 def full_disk():

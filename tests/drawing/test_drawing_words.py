@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from dataclasses import replace
 from functools import cache
 from math import log
@@ -12,11 +13,13 @@ from math import log
 import drawn_records
 import pytest
 
+from laptime import showing
 from laptime.cli.printing import printable
 from laptime.drawing.words import as_charts, as_csv, as_markdown
 from laptime.figures.steps import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
 from laptime.model.figure import Axis, Bar, Bars, Curve, Factors, Figure, Plane, ShownFactor
 from laptime.showing import report_of
+from laptime.store import schema
 from laptime.visible import cells_wide
 from long_cases import cases
 
@@ -129,3 +132,23 @@ def test_bars_in_words_are_as_long_as_their_scale_says():
     lengths = [line.count("█") for line in as_charts(report, 120, blocks=True).splitlines()[1:]]
     assert lengths[2] == 40
     assert [each / 40 for each in lengths] == pytest.approx([log(3) / log(3000), log(30) / log(3000), 1], abs=0.02)
+
+
+def test_only_a_page_of_html_holds_the_whole_record():
+    """It is encoded once for the format that has it, and never for another: a long record takes long."""
+    record, encoded = drawn_records.SHOWN["race"](), []
+
+    def count(frame, event, _given):
+        if event == "call" and frame.f_code is schema.encode.__code__:
+            encoded.append(frame)
+
+    sys.setprofile(count)
+    try:
+        found = {form: (showing.as_files([record], form), len(encoded)) for form in ("md", "csv", "svg")}
+        showing.as_notebook(record), showing.as_picture(record, "card"), showing.as_charts(record, 80, blocks=True)
+        before = len(encoded)
+        showing.as_html(record)
+    finally:
+        sys.setprofile(None)
+    assert [count for _, count in found.values()] == [0, 0, 0]
+    assert (before, len(encoded)) == (0, 1)

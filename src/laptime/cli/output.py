@@ -153,7 +153,10 @@ class Display:
 
     def show(self, record: Record | None, progress: Progress) -> None:
         live = self._live
-        if live is not None:
+        if live is not None and progress.stays:
+            live.erase()
+            say(showing.progress_line(progress))
+        elif live is not None:
             self._draw(live, lambda: showing.live_lines(record, progress, live.view()))
         elif not self._quiet and progress.is_news and progress.doing != self._last:
             self._last = progress.doing

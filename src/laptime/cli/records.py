@@ -21,7 +21,6 @@ from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
 from laptime.errors import UsageError
 from laptime.model.option_kinds import ITEMS, parse_items
-from laptime.model.progress import Progress
 from laptime.model.quantities import parse_duration
 from laptime.model.record import Selection
 
@@ -287,7 +286,7 @@ def make(*, what: str, items: int | None, as_json: bool) -> None:
     there = {each.name for each in api.made_data() if each.state == "whole"}
     began = time.monotonic()
     with Display(quiet=False) as display:
-        made = api.make_data(what, items, lambda doing: display.show(None, Progress(doing)))
+        made = api.make_data(what, items, display.show)
     seconds = time.monotonic() - began
     was_there = made.name in there
     if as_json:

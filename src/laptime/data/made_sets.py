@@ -134,12 +134,13 @@ def _workload_of(name: str) -> str:
     return next((each for each in CATALOGUE if each in name), "")
 
 
-def make_source(workload: Workload, items: int | None, tell: Tell) -> DataSource:
+def make_source(workload: Workload, items: int | None, tell: Tell, notify: Tell | None = None) -> DataSource:
     """Return made data, and make it if it is not there: as many items as ten seconds allow, or `items` (0: all).
 
-    An item depends neither on a race's seed nor on the number of items. `tell` is called with messages about what
-    takes long, what is large, and what is damaged.
+    An item depends neither on a race's seed nor on the number of items. `tell` is called with how far it is,
+    and `notify`, by default the same, with what is large and what is damaged.
     """
+    notify = notify or tell
     _check_items(workload, items)
     folder = place_of(workload, items)
     with _turn:
@@ -148,8 +149,8 @@ def make_source(workload: Workload, items: int | None, tell: Tell) -> DataSource
         if there is None and os.path.lexists(folder):
             check_ours(folder)
             reason = check_set(folder).reason or "it is of another workload"
-            tell(f"the made data in {folder} cannot be used: {reason}; it is made again")
-        return _source_of(workload, folder, there or _make_folder(workload, items, folder, tell))
+            notify(f"the made data in {folder} cannot be used: {reason}; it is made again")
+        return _source_of(workload, folder, there or _make_folder(workload, items, folder, tell, notify))
 
 
 def describe_made(workload: Workload, items: int | None) -> str:
@@ -182,13 +183,13 @@ def _check_items(workload: Workload, items: int | None) -> None:
         choose_counts(workload, items, 0.0)
 
 
-def _make_folder(workload: Workload, items: int | None, folder: Path, tell: Tell) -> Manifest:
+def _make_folder(workload: Workload, items: int | None, folder: Path, tell: Tell, notify: Tell) -> Manifest:
     from laptime.data.makers import open_maker  # noqa: PLC0415  it imports numpy, and other commands need not wait
 
     part = name_part(folder)
     try:
         open_part(part)
-        manifest = make_set(workload, items, part, folder, tell, open_maker=open_maker)
+        manifest = make_set(workload, items, part, folder, tell, notify=notify, open_maker=open_maker)
         return _put_in_place(workload, part, folder, manifest)
     except OSError as error:
         says = f"the made data for {workload.name} could not be written to {folder.parent}: {reason_of(error)}"

@@ -85,14 +85,14 @@ class MakingRate:
 
 
 def make_set(
-    workload: Workload, items: int | None, folder: Path, place: Path, tell: Tell, *, open_maker: OpenMaker
+    workload: Workload, items: int | None, folder: Path, place: Path, tell: Tell, *, notify: Tell, open_maker: OpenMaker
 ) -> Manifest:
     """Make a set in `folder`, which the caller renames to `place`. The manifest is written last."""
     with ThreadPoolExecutor(usable_cores()) as pool:
         rate = _try_out(pool, open_maker(workload, folder / ".trial"), TRIAL_S if items is None else 0.0)
         counts = choose_counts(workload, items, rate.items_per_s)
         shutil.rmtree(folder / ".trial")
-        announce(workload, counts, rate, place, tell)
+        announce(workload, counts, rate, place, notify)
         _make_all(pool, open_maker(workload, folder), counts, _Progress(workload, counts, tell))
     sizes = list_data_files(workload.data_layout, folder)
     manifest = Manifest(workload.name, counts.train, counts.test, sum(sizes.values()), str(digest_files(sizes)))
@@ -120,12 +120,12 @@ def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> 
     return ItemCounts(items, max(least, round(items * share)))
 
 
-def announce(workload: Workload, counts: ItemCounts, rate: MakingRate, place: Path, tell: Tell) -> None:
+def announce(workload: Workload, counts: ItemCounts, rate: MakingRate, place: Path, notify: Tell) -> None:
     """Announce a large size before much is written, and refuse a set that does not fit on the disk."""
     size = (counts.train + counts.test) * rate.bytes_per_item
     if size > SHOWN_FROM_BYTES:
         what = count_words(workload, counts.train, counts.test)
-        tell(f"made data for {workload.name}: {what}, about {size_words(size)}, will be written to {place}")
+        notify(f"made data for {workload.name}: {what}, about {size_words(size)}, will be written to {place}")
     free = shutil.disk_usage(place.parent).free
     if size > free:
         says = f"the made data for {workload.name} needs about {size_words(size)}"

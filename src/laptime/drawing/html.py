@@ -276,11 +276,15 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class FormatRow:
-    """One format: how its files end, and what makes them of reports. A format of pictures fills a folder."""
+    """One format: how its files end, and what makes them of reports. A format of pictures fills a folder.
+
+    A file that `holds_record` has all of it, to be read again by programs.
+    """
 
     name: str
     make: Callable[[Sequence[Report]], bytes | dict[str, bytes]]
     endings: tuple[str, ...]
+    holds_record: bool = False
 
 
 def _pictures(reports: Sequence[Report]) -> dict[str, str]:
@@ -320,7 +324,7 @@ def pixels(picture: str, zoom: int) -> bytes:
 FORMATS: dict[str, FormatRow] = {
     row.name: row
     for row in (
-        FormatRow("html", lambda reports: as_html(reports).encode(), (".html", ".htm")),
+        FormatRow("html", lambda reports: as_html(reports).encode(), (".html", ".htm"), holds_record=True),
         FormatRow("md", lambda reports: as_markdown(reports).encode(), (".md",)),
         FormatRow("csv", lambda reports: as_csv(reports).encode(), (".csv",)),
         FormatRow("svg", _as_svg, ()),

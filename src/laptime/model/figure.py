@@ -289,7 +289,7 @@ class Report:
     """One record as it is shown to people: the answer, what a reader must know, figures, and how to repeat it.
 
     `distrust` says why it is not reliable, if so. Without a `glance`, the answer is its sentences alone. The `lanes`
-    have the same colours in all figures. `record` is the record itself, as JSON.
+    have the same colours in all figures. An HTML page alone has `text`, its page in all details, and `record`, as JSON.
     """
 
     id: str

@@ -11,7 +11,8 @@ class Progress:
     """What is being done now, and how much of the time is gone.
 
     `lanes` holds what each lane does now, by its name. `left_s` is what is still to come, the most of it where it
-    `is_most`, and None where it is not known. Where there is no terminal, it has a line only if it `is_news`.
+    `is_most`, and None where it is not known. Where there is no terminal, it has a line only if it `is_news`. What
+    `stays` is a notice: a terminal keeps its line above what is drawn next.
     """
 
     doing: str
@@ -21,6 +22,7 @@ class Progress:
     lanes: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     is_news: bool = True
+    stays: bool = False
 
     @property
     def share(self) -> float | None:

@@ -149,11 +149,15 @@ class Job:
 
     def supply_data(self, announce: Callable[[str], None]) -> None:
         """Add the data that the lanes read from disk to the plan; make it if needed."""
-        self.plan = supply(self.plan, announce)
+        self.plan = supply(self.plan, announce, self.notify)
 
     def announce(self, doing: str) -> None:
         """Show what is done outside of heats."""
         self.show(Progress(doing, self.elapsed_s))
+
+    def notify(self, notice: str) -> None:
+        """Show what has to be read: it stays on a terminal."""
+        self.show(Progress(notice, self.elapsed_s, stays=True))
 
     def show(self, progress: Progress) -> None:
         """Show how far the question is, with the figures of the record that was saved last: none is computed here."""

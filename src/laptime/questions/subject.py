@@ -10,6 +10,7 @@ import ast
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -306,11 +307,12 @@ def find_given(ask: Ask, workload: Workload | None) -> DataSource | None:
     return read_source(workload, expand_home(ask.data, "--data"), ask.seed)
 
 
-def supply(plan: Plan, tell: Callable[[str], None]) -> Plan:
+def supply(plan: Plan, tell: Callable[[str], None], notify: Callable[[str], None]) -> Plan:
     """Return the plan with its data, which is made only if a lane reads it."""
-    sets = {count: make_source(find_workload(plan.subject.name), count, tell) for count in _counts_named(plan)}
+    make = partial(make_source, tell=tell, notify=notify)
+    sets = {count: make(find_workload(plan.subject.name), count) for count in _counts_named(plan)}
     if plan.data is None and needs_files(plan):
-        plan = replace(plan, data=make_source(find_workload(plan.subject.name), plan.ask.items, tell))
+        plan = replace(plan, data=make(find_workload(plan.subject.name), plan.ask.items))
     return replace(plan, sets=sets)
 
 

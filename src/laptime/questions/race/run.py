@@ -135,7 +135,7 @@ class Race:
         setup_s, timed_s = SET_UP * job.elapsed_s, pace.heats_min * len(job.plan.lanes) * pace.measure_s
         has_waited = job.launcher.is_elsewhere  # for its place, which says nothing of what comes
         if job.plan.ask.heats is None and not has_waited and setup_s + timed_s > (1 + OVERRUN) * budget_s:
-            job.announce(
+            job.notify(
                 f"a budget of {brief(budget_s)} s is short: to start takes about {ceil(setup_s)} s, and the "
                 f"{pace.heats_min} rounds that an interval needs are timed for {ceil(timed_s)} s; with fewer there is "
                 f"no interval. Try --budget {ceil(setup_s + 2 * timed_s)}s"
