@@ -28,6 +28,7 @@ DRAWN = (
     ("why", "plates-cnn-why-h100", "What it would gain, as measured"),
     ("step", "plates-cnn-why-h100", "Where the time of a step goes"),
     ("watch", "plain-loop-watch", "Where the time of an iteration goes"),
+    ("iteration", "plain-loop-watch", "What waits for what: one iteration"),
 )
 
 

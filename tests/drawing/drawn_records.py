@@ -18,6 +18,7 @@ import sweep_records
 import tune_records
 import watch_records
 import why_records
+from test_pages_profile import page_of
 
 from laptime.errors import RecordError
 from laptime.model.record import NOT_RELIABLE, Finding, Record
@@ -177,5 +178,9 @@ SHOWN: dict[str, Callable[[], Record]] = {
     "keras": watch_records.keras,
     "published-training": published_training,
     "twenty": lambda: many_lanes(20),
+    "profile": page_of,
+    "default-race": lambda: kept("cifar-cnn-default"),
+    "race-on-a-card": lambda: kept("scenes-cnn-h100"),
+    "watched-loop": lambda: kept("plain-loop-watch"),
     "million": lambda: long_race(1_000_000),
 }

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import drawn_records
 import pytest
 from browser import is_here, open_browser
 
 from laptime.drawing.html import as_html
+from laptime.drawing.svg import places
+from laptime.model.figure import Bars, Factors, Plane, Stack, Turns
 from laptime.showing import report_of
 from laptime.store import schema
 from long_cases import cases
 
 pytestmark = pytest.mark.skipif(not is_here(), reason="Chromium and its driver are not installed")
 LARGEST_BYTES = 300_000
+NUMBER = re.compile(r"-?[\d.]+(?:e[+-]?\d+)?")
 FIRST_SEEN = [
     "race",
     "turns",
@@ -27,6 +31,10 @@ FIRST_SEEN = [
     "tune",
     "sweep",
     "watch",
+    "profile",
+    "default-race",
+    "race-on-a-card",
+    "watched-loop",
 ]
 CONTRAST_LEAST = 4.5
 CONTRASTS = """
@@ -36,14 +44,33 @@ const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= .03928 ? 
 const below = element => { for (let e = element; e; e = e.parentElement) {
   const found = rgb(getComputedStyle(e).backgroundColor); if (found.length < 4 || found[3] > 0) return found; }
   return [255, 255, 255]; };
+const over = (top, [r, g, b], alpha) => top.slice(0, 3).map((v, i) => v * alpha + [r, g, b][i] * (1 - alpha));
+const behind = element => {  // the colours of the shapes of a chart on which a word is, each over what is below it
+  const svg = element.closest("svg"), found = [below(svg)], its = element.getBoundingClientRect();
+  if (getComputedStyle(element).stroke !== "none") return found;  // it has the page's colour around its letters
+  for (const shape of svg.querySelectorAll("rect,circle")) {
+    if (!(shape.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_FOLLOWING)) break;
+    const box = shape.getBoundingClientRect(), style = getComputedStyle(shape);
+    const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+    const down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+    if (style.fill === "none" || across < 1 || down < 3) continue;
+    const fill = rgb(style.fill);
+    const alpha = (fill[3] ?? 1) * Number(style.opacity) * Number(style.fillOpacity);
+    found.push(over(fill, found.at(-1), alpha));
+  }
+  return found;
+};
 const least = {};
 const words = "h1,h2,p,span,small,b,a,li,td,th,figcaption,summary,code,pre,button,svg.plane text,svg.rows text";
 for (const element of document.querySelectorAll(words)) {
   if (!element.textContent.trim()) continue;
   const style = getComputedStyle(element), ink = rgb(element.closest("svg") ? style.fill : style.color);
-  const [a, b] = [light(ink), light(below(element))].sort((x, y) => y - x);
-  const name = element.tagName + "." + element.className;
-  least[name] = Math.min(least[name] ?? 99, (a + .05) / (b + .05));
+  const grounds = element.closest("svg") ? behind(element) : [below(element)];
+  const name = element.tagName + "." + (element.className.baseVal ?? element.className);
+  for (const ground of grounds) {
+    const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x);
+    least[name] = Math.min(least[name] ?? 99, (a + .05) / (b + .05));
+  }
 }
 return least;
 """
@@ -55,6 +82,14 @@ return [...document.querySelectorAll("main, main *")].map(element => {
   const shown = [style.display, style.visibility, style.opacity, style.color, style.fill, style.stroke].join(" ");
   return [element.tagName, own, element.getAttribute("d") || "", shown, x, y, width, height];
 });
+"""
+DRAWN = """
+return [...document.querySelectorAll("figure")].map(figure => [
+  [...figure.querySelectorAll("svg.wide [data-value]")].map(each =>
+    [each.dataset.value, each.dataset.low ?? null, each.dataset.high ?? null].map(v => v === null ? v : Number(v))),
+  [...figure.querySelectorAll(".curve")].map(each => each.getAttribute("d")),
+  [...figure.querySelectorAll(".curve-ends,.ends[data-key]")].map(each => each.getAttribute("d")),
+]);
 """
 LIVE = "return [...document.querySelectorAll('.keys button')].filter(each => !each.disabled).length"
 
@@ -94,6 +129,46 @@ def test_a_report_opens_alone_and_fits(browser, opened, name):
     assert browser.run("return document.documentElement.scrollWidth") <= 360
     browser.show_as()
     assert browser.run("return document.querySelectorAll('h2').length") > 3
+
+
+@pytest.mark.parametrize("name", cases(*(each for each in drawn_records.SHOWN if each != "million"), long=["million"]))
+def test_every_number_and_every_interval_of_every_chart_is_drawn(browser, opened, name):
+    """What is drawn is what the figures hold, which are compared with their records in test_drawing_figures.py."""
+    opened(name)
+    figures = report_of(drawn_records.SHOWN[name](), holds_record=False).figures
+    ordered = [*(each for each in figures if not each.more), *(each for each in figures if each.more)]
+    drawn = browser.run(DRAWN)
+    assert len(drawn) == len(ordered)
+    for figure, (values, curves, ends) in zip(ordered, drawn, strict=True):
+        if not isinstance(figure.chart, Plane):
+            assert Counter(map(tuple, values)) == Counter(map(tuple, numbers_held(figure.chart))), figure.title
+            continue
+        held = [places(each.points, figure.chart) for each in figure.chart.curves]
+        shown = [[float(each) for each in NUMBER.findall(path)] for path in curves]
+        assert len(shown) == sum(map(bool, held)), figure.title
+        for points, numbers, curve in zip(filter(None, held), shown, figure.chart.curves, strict=False):
+            if curve.kind == "line" and len(points) > 1:
+                flat = [value for point in points for value in point]
+                assert numbers == pytest.approx(flat, rel=1e-6, abs=1e-6), figure.title
+        assert len(ends) == sum(any(each.ends) for each in figure.chart.curves), figure.title
+
+
+def numbers_held(chart):
+    """Return each number of a chart of rows with both ends of its interval."""
+    match chart:
+        case Bars():
+            told = [(each.value, each.low, each.high) for each in chart.bars if each.value is not None]
+            return [list(each) for each in told] + [[each.value, None, None] for each in chart.reported if each.value]
+        case Factors():
+            told = [[each.value, each.low, each.high] for each in chart.factors]
+            return told + [[ratio, None, None] for each in chart.factors for ratio in each.rounds if ratio > 0]
+        case Turns():
+            turns = [turn.ms for each in chart.rounds for turn in each.turns]
+            dots = [ratio for each in chart.rounds for _, ratio in each.factors if ratio > 0]
+            return [[each, None, None] for each in (*turns, *dots)]
+        case Stack():
+            return [[part.share, None, None] for _, parts in chart.rows for part in parts]
+    return []
 
 
 def numbers_of(browser, picked, name="value"):
@@ -212,7 +287,18 @@ def test_a_curve_is_named_by_the_pointer_and_the_keyboard_and_can_be_switched_of
 def test_every_word_can_be_read(browser, opened, dark):
     browser.show_as(dark=dark)
     least = {}
-    for name in ("failures", "why", "training", "tune", "sweep", "watch"):
+    for name in (
+        "failures",
+        "why",
+        "training",
+        "tune",
+        "sweep",
+        "watch",
+        "scale",
+        "inference",
+        "default-race",
+        "turns",
+    ):
         opened(name)
         browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
         for kind, contrast in browser.run(CONTRASTS).items():

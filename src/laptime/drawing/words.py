@@ -273,6 +273,7 @@ def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
     """Return a line a row: blocks where it was done, on one clock."""
     names = min(max((cells_wide(clean(row.label)) for row in chart.rows), default=0), width // 3)
     room, mark = max(width - names - 30, 8), BAR if blocks else PLAIN_BAR
+    words_most = min(24, max(width - names - room - 8, 8))
     lines = []
     for row in chart.rows:
         cells = [" "] * room
@@ -280,7 +281,7 @@ def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
             first = min(int(room * each.start / chart.length), room - 1)
             last = max(round(room * each.end / chart.length), first + 1)
             cells[first:last] = mark * (min(last, room) - first)
-        head, *rest = wrap(clean(row.words), 24) or [""]
+        head, *rest = wrap(clean(row.words), words_most) or [""]
         drawn = [f"{''.join(cells)}  {head}", *(" " * (room + 2) + each for each in rest)]
         lines += _named(clean(row.label), names, drawn, width)
     return lines

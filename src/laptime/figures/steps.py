@@ -100,7 +100,7 @@ def _distribution(lanes: Sequence[LaneResult]) -> list[Figure]:
     edges = _edges(low, high, is_log=is_log)
     curves = tuple(Curve(name, _histogram(found, edges), "steps") for name, found in steps.items())
     count = sum(map(len, steps.values()))
-    says = f"{count:,} steps of the windows that count; the outermost {2 * OUTERMOST:.1%} are not shown."
+    says = f"{count:,} steps of the windows that count; the outermost {200 * OUTERMOST:.1f} % are not shown."
     across = Axis("ms a step", is_log=is_log)
     return [Figure("How long steps take", Plane(across, Axis("% of the steps", from_zero=True), curves), says)]
 

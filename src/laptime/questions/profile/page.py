@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from laptime.figures.readings import fact_figures, roofline_figures
-from laptime.model.figure import Bar, Bars, Figure, folded
+from laptime.model.figure import Bar, Bars, Figure, Glance, GlanceFact, folded
 from laptime.model.limits import COPY, NOT_MEASURED, Roofline
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
@@ -184,10 +184,32 @@ def page_parts(record: Record, view: View) -> PageParts:
         notes=[*footnotes.failure_sentences(record), *_absent(record), *footnotes.doubts(record)],
         done=_closing(record),
         details=_details(record, view),
+        glance=glance_of(record),
     )
 
 
 render = rendered(page_parts)
+
+
+def glance_of(record: Record) -> Glance | None:
+    """Return the share of the slowest operator on the first lane that was profiled, and of the others as facts."""
+    slowest = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
+               if lane.profile is not None and lane.profile.operators]  # fmt: skip
+    if not slowest:
+        return None
+    shares = [percent(over(most.own_ms, profile.profiled_ms)) for _, profile, most in slowest]
+    names = [cut_middle(plain_name(clean(most.name)), LONGEST_NAME) for *_, most in slowest]
+    (lane, profile, _), *others = slowest
+    facts = [
+        GlanceFact(f"{step(profile.plain_ms)} a step", "without the profiler"),
+        GlanceFact(f"{factor(profile.cost)} times as long", f"under the profiler, in {profile.steps} steps"),
+    ]
+    facts += [
+        GlanceFact(f"{share} on {short_name(other.name)}", name)
+        for (other, *_), share, name in zip(others, shares[1:], names[1:], strict=True)
+    ]
+    says = f"{names[0]} takes the most of a step on {short_name(lane.name)}."
+    return Glance(shares[0], "of a step", says, tuple(facts[:4]))
 
 
 def _answer(record: Record) -> str:
@@ -288,9 +310,13 @@ def figures(record: Record) -> list[Figure]:
 def _of(lane: LaneResult, profile: Profile) -> list[Figure]:
     shown = profile.operators[:OPERATORS_MOST]
     bars = tuple(
-        Bar(each.name, each.own_ms, words=f"{number(each.own_ms)} ms, {number(each.calls)} calls, {each.where}")
+        Bar(
+            plain_name(each.name),
+            each.own_ms,
+            words=f"{number(each.own_ms)} ms, {number(each.calls)} calls, {each.where}",
+        )
         for each in shown
     )
-    busy = "" if isinstance(profile.device_busy, Missing) else f" The device was busy {profile.device_busy:.0%}."
+    busy = "" if isinstance(profile.device_busy, Missing) else f" The device was busy {percent(profile.device_busy)}."
     says = f"Own time a step in {profile.steps} steps under {profile.by}, {profile.cost:.2f} times a plain step.{busy}"
     return [Figure(f"Operators of {short_name(lane.name)}", Bars("ms a step", bars), says)] if bars else []

@@ -175,7 +175,7 @@ def _beyond_words(curve: ScaleCurve, record: Record) -> str:
     told = ", ".join(f"{each.devices:,}: {times_words(each.speedup)}" for each in shown)
     held, check = curve.held_out, ""
     if held is not None:
-        check = f" It predicts the measured {held.devices} within {abs(held.error):.0%}."
+        check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
     return f"Predicted for more {count_words(2, kind_of(record)).split()[1]} on such links: {told}.{check}"
 
 
@@ -290,7 +290,7 @@ def _held_out_words(curve: ScaleCurve) -> str:
         return f"The prediction was not checked: {curve.why_not('held_out')}."
     return (
         f"Checked: without {held.devices} devices, it predicts {times(held.predicted)} for them; "
-        f"measured were {times(held.measured)} ({held.error:+.0%})."
+        f"measured were {times(held.measured)} ({held.error * 100:+.0f} %)."
     )
 
 
