@@ -142,3 +142,12 @@ COPY = (
 )
 def test_a_kernel_is_named_by_what_it_computes(name, expected):
     assert plain_name(name) == expected
+
+
+def test_a_report_begins_with_the_slowest_operator():
+    """Its share of a step on the first lane; the others' are facts. Without a profile there is no number."""
+    glance = profile.glance_of(page_of())
+    assert (glance.number, glance.ends) == ("49 %", "of a step")
+    assert glance.sentence == "aten::convolution_backward takes the most of a step on torch/cpu."
+    assert glance.facts[-1].title == "40 % on torch/cuda:0/best"
+    assert profile.glance_of(record((without_figures(NAMES[0], "ok", None),), question="profile")) is None
