@@ -36,6 +36,14 @@ def test_a_card_of_a_tuning_shows_the_end_of_its_search():
     assert not any("channels_last" in each for each in said)
 
 
+@pytest.mark.parametrize(("name", "words"), [("watched-loop", "waiting for data 87 %"), ("profile", "88.2 ms")])
+def test_a_card_without_factors_shows_parts_or_bars(name, words):
+    """The first of the report, as many rows as there is room for."""
+    said = " ".join(each.text or "" for each in ET.fromstring(card(report_of(drawn_records.SHOWN[name]()))).iter())
+    assert words in said
+    assert "small_00" not in said
+
+
 def test_a_card_that_is_not_reliable_says_it():
     report = report_of(drawn_records.SHOWN["disturbed"]())
     assert "NOT RELIABLE" in card(report)

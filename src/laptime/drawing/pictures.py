@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from laptime.drawing.rows import draw
 from laptime.drawing.svg import COLOURS, HEIGHT, LEFT, WIDTH, in_pixels, labels_of, numbers_of, plane_inside, text
 from laptime.errors import UsageError
-from laptime.model.figure import Chart, Factors, Plane, Report, Table
+from laptime.model.figure import Bars, Chart, Factors, Plane, Report, Stack, Table
 from laptime.pages.layout import clean, wrap
 from laptime.visible import cells_wide
 
@@ -16,6 +16,7 @@ WIDE, NARROW = 820, 360  # of charts of rows on a page
 CARD_WIDTH, CARD_HEIGHT = 1200, 630
 WHOLE = "laptime report shows all of it."
 BIG_WIDE = {".": 52, " ": 50, "m": 152, "i": 50, "%": 150}  # pixels of a letter of the number on a card; others 100
+CHART_HIGH = 204  # pixels for the chart on a card
 SIDE = 70  # what is left free on each side of a card
 BIG = "font-size:150px;font-weight:750;letter-spacing:-4px"
 FONT = "system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"
@@ -121,16 +122,32 @@ def card(report: Report, theme: Theme = LIGHT) -> str:
     inside += [_said(left, 178 + 44 * number, each, 34) for number, each in enumerate(lines)]
     if report.distrust:
         inside.append(_said(SIDE, 128, _fit(report.distrust[0], CARD_WIDTH - 2 * SIDE, 13), 24, bad=theme.bad))
-    chart = next((each.chart for each in report.figures if isinstance(each.chart, Factors)), None)
-    if chart is not None:
-        kept = [each for each in chart.factors if each.kind in {"kept", "confirmed"}]  # of a search, its end
-        few = Factors(chart.reference, tuple(kept[-3:]) or chart.factors[:3])
-        picture = draw(few, WIDE, numbers_by_lane(report))
-        scale = (CARD_WIDTH - 2 * SIDE) / picture.width
+    scale = (CARD_WIDTH - 2 * SIDE) / WIDE
+    drawn = (draw(each, WIDE, numbers_by_lane(report)) for each in _few_rows(report))
+    picture = next((each for each in drawn if each.height * scale <= CHART_HIGH), None)
+    if picture is not None:
         inside.append(f'<g transform="translate({SIDE} 366) scale({scale:.3f})">{picture.inside}</g>')
     foot = f"{report.machine}, {report.started[:10]}, {report.id}"
     inside.append(_said(SIDE, CARD_HEIGHT - 36, _fit(foot, CARD_WIDTH - 2 * SIDE, 12.5), 24, soft=True))
     return _svg(CARD_WIDTH, CARD_HEIGHT, f"{glance.number}: {glance.sentence}", "".join(inside), theme)
+
+
+def _few_rows(report: Report) -> Iterator[Factors | Bars | Stack]:
+    """Yield the first factors of a report, else its first bars or parts, with ever fewer rows."""
+    first = [each.chart for each in report.figures if not each.more]
+    for kind in (Factors, Stack, Bars):
+        for chart in first:
+            if not isinstance(chart, kind):
+                continue
+            for rows in (3, 2, 1):
+                match chart:
+                    case Factors():
+                        kept = [each for each in chart.factors if each.kind in {"kept", "confirmed"}]  # a search's end
+                        yield Factors(chart.reference, tuple(kept[-rows:]) or chart.factors[:rows])
+                    case Stack():
+                        yield Stack(chart.rows[:rows])
+                    case Bars():
+                        yield replace(chart, bars=chart.bars[:rows], reported=())
 
 
 def _said(x: float, y: float, said: str, size: int, *, soft: bool = False, bad: str = "") -> str:
