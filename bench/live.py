@@ -1,6 +1,6 @@
 """What the display costs timed steps: one race, drawn on a real pseudo-terminal before half of its turns.
 
-    python bench/live.py                20 rounds (some 2 minutes)
+    python bench/live.py                12 rounds (some 2 minutes)
     python bench/live.py --rounds 4     a short try
 
 A drawing comes between two turns, while all heats are stopped: what it costs timed steps is that those after it begin
@@ -111,7 +111,7 @@ def timed_s(record: Record) -> float:
 
 def main() -> int:
     parser = parser_for(__doc__)
-    parser.add_argument("--rounds", type=int, default=20, metavar="N")
+    parser.add_argument("--rounds", type=int, default=12, metavar="N")
     given = parser.parse_args()
     began_s = time.monotonic()
     with fresh_home() as home:
