@@ -50,7 +50,7 @@ def test_lanes_that_name_a_number_of_items_read_a_set_of_that_size(tmp_path, mon
     )
     plan = Plan(Ask(), subject, lanes, workload.proof, Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.2))
     assert describe_supply(plan).count("will be written to") == 2
-    made = supply(plan, lambda _note: None)
+    made = supply(plan, lambda _doing: None, lambda _notice: None)
     assert {count: each.train_items for count, each in made.sets.items()} == {8: 8, 16: 16}
     assert made.data is None
     assert [order_heat(made, lane, made.pace, 0).data for lane in lanes] == [made.sets[8], made.sets[16], None, None]
