@@ -62,13 +62,14 @@ def test_denormal_numbers_are_named_with_what_they_cost(torch_house):
 def test_why_names_denormal_numbers_first(torch_house):
     """And proves them on a processor that they slow down, once it had time for three pairs.
 
-    Next to other tests a step may vary so much that it concludes nothing, and its exit code is that of such a record.
+    Next to other tests a step may vary so much that it concludes nothing, and its exit code is that of such a record
+    (or 0 where the house pardons it, because other processes were busy).
     """
     words = ("--budget", "20s", "--sensors", "none", "--json")
     answer = torch_house.run("why", MEMORISED, "torch/cpu/threads=1", *words)
     record = answer.json
     why = record["answer"]["why"]
-    assert answer.code == (0 if why["trusted"] else EXIT_UNTRUSTED)
+    assert answer.code in ({0} if why["trusted"] else {0, EXIT_UNTRUSTED})
     oddity = next(each for each in why["causes"] if each["cause"] == "processor oddities")
     assert oddity["evidence"]["denormal numbers"]["share"] > 0.001
     if is_intel() and why["trusted"]:
