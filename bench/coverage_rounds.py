@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.analysis.heats import QUIET_LEAST
-from laptime.analysis.rounds import ALIKE, CLEARLY, DEVIATIONS, LEAST_SLOW, NORMAL, SLOW
+from laptime.analysis.rounds import ALIKE, CLEARLY, DEVIATIONS, LEAST_SLOW, NORMAL, SLOW, TURNS_LEAST
 from laptime.stats.interval import BETWEEN_OVER_TURNS
 
 Array = NDArray[np.float64]
@@ -141,7 +140,7 @@ def simulate(stratum: Stratum, races: int, random: np.random.Generator) -> Races
     if stratum.add is not None:
         times = stratum.add(times, random)
     counts = ~find_slow(times)
-    counts |= counts.sum(axis=2, keepdims=True) < QUIET_LEAST
+    counts |= counts.sum(axis=2, keepdims=True) < TURNS_LEAST
     number = counts.sum(axis=2)
     logs = np.log((np.exp(times) * counts[..., None]).sum(axis=2) / number[..., None])
     ratios = times[..., 1] - times[..., 0]

@@ -17,6 +17,8 @@ from laptime.stats import find_steady, median
 # Times as long as the same steps in the other rounds: a turn is slow from here on. Where turns are alike it takes less,
 # as much as three standard deviations of a turn, but never less than the last figure.
 SLOW, DEVIATIONS, LEAST_SLOW = 1.25, 3.0, 1.1
+# Quiet turns of a round: from two on a disturbed one, of up to ten times as long, tells less than it spoils.
+TURNS_LEAST = 2
 ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
 ROUNDS_KNOWN = 5  # to know how much turns differ
 NORMAL = 1.4826  # a standard deviation over the median distance, of a normal distribution
@@ -104,17 +106,18 @@ def _places_within(heat: Heat, steps: range) -> tuple[int, ...]:
 def _turns_that_count(heats: Sequence[Heat], begins: int) -> frozenset[int]:
     """Return the turns of a round that were quiet in all its lanes, from `begins` on.
 
-    Where too few are left, all turns count but those in which a heat was halted, whose time means nothing.
+    Where fewer than two are left, all turns count but those in which a heat was halted, whose time means nothing: then
+    it is so in the other rounds, too, and none of them would be left.
     """
     windows = [_by_turn(heat) for heat in heats]
     common = frozenset.intersection(*(frozenset(each) for each in windows))
     halted = {turn for turn in common for each in windows if _is_halted(each[turn])}
     loud = {turn for turn in common for each in windows if each[turn].flag is not None}
     later = frozenset(turn for turn in common if turn >= begins)
-    for turns in (later - loud, common - loud, later - halted, common - halted):
-        if len(turns) >= QUIET_LEAST:
-            return turns
-    return common - halted or common
+    quiet = later - loud, common - loud
+    enough = (each for least in (QUIET_LEAST, TURNS_LEAST) for each in quiet if len(each) >= least)
+    ran = later - halted if len(later - halted) >= QUIET_LEAST else common - halted
+    return next(enough, ran) or common
 
 
 def _begin_of(heats: Sequence[Heat]) -> int:

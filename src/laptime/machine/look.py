@@ -10,6 +10,7 @@ import platform
 import pwd
 import shutil
 import stat
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -301,6 +302,7 @@ def _times(count: int) -> str:
 # How many cores do other processes fill while laptime prepares a question? It scouts for some seconds anyway.
 
 LEAST_S = 0.5  # the kernel counts in ticks of 10 ms, and what ran for a moment is no neighbour
+STAYS_S = 6.0  # a process that fills a core now and then is no reason to leave it that core for the whole question
 NEARLY = 0.7  # of a core: the rest of it is of no use to a thread that the others wait for
 
 
@@ -323,6 +325,18 @@ class CoresTaken:
         self._reader.close()
 
     def count(self) -> int:
+        """Return how many cores others fill for six seconds; 0 where that cannot be read.
+
+        Where nobody fills one so far, or there is only one to compute on, that is the answer. Else it is watched until
+        the six seconds are over.
+        """
+        taken = self._count_so_far()
+        if not taken or cgroup.usable_cores() == 1:
+            return taken
+        time.sleep(max(0.0, STAYS_S - (time.monotonic_ns() - self._began.at_ns) / 1e9))
+        return self._count_so_far()
+
+    def _count_so_far(self) -> int:
         """Return how many cores were filled; 0 where that cannot be read, or was read for less than half a second."""
         if not self._is_known:
             return 0

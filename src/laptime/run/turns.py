@@ -33,6 +33,7 @@ from laptime.run.runner import HeatRunner, Started
 from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
 
 PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
+BUSY_FACTOR = 4  # and this many times, where others computed in most of its turns but not in all
 REACH_FACTOR = 4  # and this many times, to reach the step at which something was seen
 TURNS_LEAST = 3
 ENOUGH = 0.9  # of the time to measure: turns are whole steps, so four of them may be a little short
@@ -253,7 +254,9 @@ def _play_one(
 def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
     repeated = turns - quiet
     if spent_s >= PATIENCE_FACTOR * pace.measure_s:
-        return turns >= TURNS_LEAST
+        # Where others compute now and then, a few more turns meet a quiet moment.
+        may_become_quiet = 0 < quiet < TURNS_LEAST and spent_s < BUSY_FACTOR * pace.measure_s
+        return turns >= TURNS_LEAST and not may_become_quiet
     counted_s = spent_s * (turns - min(repeated, pace.reruns_max)) / turns
     return counted_s >= ENOUGH * pace.measure_s and turns - min(repeated, pace.reruns_max) >= pace.windows_min
 
