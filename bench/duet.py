@@ -14,12 +14,13 @@ are settled; a lane against itself is not called different.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,16 @@ def race(*words: str) -> Told | None:
     return {**found[0], "half": half, "took_s": took_s, "timed_s": timed_s, "steps": steps}
 
 
+@contextlib.contextmanager
+def neighbour() -> Iterator[None]:
+    """Let another process take a core, 2 s in every 5, and end it however this ends."""
+    with subprocess.Popen([sys.executable, "-c", BURN]) as busy:
+        try:
+            yield
+        finally:
+            busy.kill()
+
+
 def compare_ways(name: str, words: Sequence[str], repeats: int, budget: str) -> tuple[list[Figure], Told]:
     """Race both ways in turn, and compare the widths of their intervals and their ratios."""
     told: dict[str, list[Told]] = {way: [] for way in WAYS}
@@ -128,9 +139,8 @@ def beside_a_neighbour(repeats: int) -> tuple[list[Figure], Told]:
     busy: list[Told] = []
     for _ in range(repeats):
         quiet += [found] if (found := race(*NEIGHBOUR)) else []
-        with subprocess.Popen([sys.executable, "-c", BURN]) as neighbour:
+        with neighbour():
             busy += [found] if (found := race(*NEIGHBOUR)) else []
-            neighbour.kill()
     ratios = [median([each["ratio"] for each in told]) for told in (quiet, busy)]
     moved = Figure("a neighbour moves the ratio by", 100 * abs(ratios[1] / ratios[0] - 1), "%", most=3.0)
     return [moved], {"quiet": quiet, "busy": busy}
@@ -141,9 +151,8 @@ def settle(repeats: int) -> tuple[list[Figure], Told]:
     told: dict[str, list[Told]] = {"quiet": [], "busy": [], "flushed": []}
     for number in range(repeats):
         told["quiet"] += [found] if (found := race()) else []
-        with subprocess.Popen([sys.executable, "-c", BURN]) as neighbour:
+        with neighbour():
             told["busy"] += [found] if (found := race()) else []
-            neighbour.kill()
         if number % 3 == 0:
             told["flushed"] += [found] if (found := race(*FLUSHED)) else []
     middle = {kind: median([each["ratio"] for each in races]) for kind, races in told.items()}

@@ -35,6 +35,8 @@ PAGES = {
 UNBROKEN = ("    ", "  trace:")  # code and names of files, to be copied
 ANSI = re.compile(r"\x1b\[\d+m")
 MOST_LINES = 40
+ONE_OF_EACH = tuple({name.split("-")[0]: name for name in reversed(PAGES)}.values())
+HOW = {"colour": {"color": True}, "ascii": {"blocks": False}}
 
 
 def page(name: str, width: int = 100, **how: bool) -> str:
@@ -47,6 +49,13 @@ def page(name: str, width: int = 100, **how: bool) -> str:
 def test_a_short_page_is_as_it_was_agreed(name, width):
     """A page changes only on purpose."""
     assert_agreed(f"short-{name}", width, page(name, width))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_a_page_in_colour_and_in_ascii_is_as_it_was_agreed(name, how, width):
+    assert_agreed(f"short-{name}-{how}", width, page(name, width, **HOW[how]))
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -83,12 +83,12 @@ class Stepper:
             return self._step_by_closure(batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._compute(batch)
-        told = loss if self.weigh is None else self.weigh(loss)
+        weighed = loss if self.weigh is None else self.weigh(loss)
         if self.scaler is None:
-            told.backward()  # type: ignore[no-untyped-call]
+            weighed.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
         else:
-            self.scaler.scale(told).backward()  # type: ignore[no-untyped-call]
+            self.scaler.scale(weighed).backward()  # type: ignore[no-untyped-call]
             self.scaler.step(self.optimizer)
             self.scaler.update()
         return loss
@@ -106,9 +106,9 @@ class Stepper:
             self.optimizer.zero_grad(set_to_none=True)
             loss = self._compute(batch, is_shown=not losses)
             losses.append(loss.detach())
-            told = loss if self.weigh is None else self.weigh(loss)
-            told.backward()  # type: ignore[no-untyped-call]
-            return told
+            weighed = loss if self.weigh is None else self.weigh(loss)
+            weighed.backward()  # type: ignore[no-untyped-call]
+            return weighed
 
         self.optimizer.step(compute_again)  # type: ignore[arg-type]  # PyTorch's own take tensors
         return losses[0]
