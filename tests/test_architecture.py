@@ -94,6 +94,9 @@ OF_ANOTHER_QUESTION = {
     ("tune", "why.causes"): "the search tries first what limits the lane",
     ("tune", "why.experiments"): "the same",
     ("tune", "why.nouns"): "the same",
+    ("verdict", "race.page"): "a verdict is shown above the lanes of its race",
+    ("verdict", "race.run"): "a candidate races its base",
+    ("verdict", "race.timed_work"): "what its timed steps do is part of the verdict",
     ("why", "doctor.checkup"): "each answer names a card that is there and was not used",
     ("why", "forecast.page"): "without a card it says what cards would bring",
 }
@@ -381,6 +384,7 @@ MAY_LIST_QUESTIONS = {
     "library/saved.py": "what a type checker reads, compared below",
     "model/options.py": "which questions take an option",
     "planner/settings.py": "why a setting is refused, question by question",
+    "questions/why/page.py": "the columns of a table: what the verdict on a cause is, and why",
 }
 
 

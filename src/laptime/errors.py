@@ -5,6 +5,7 @@ LaptimeError
 ├── RecordError     2  a saved record is not there or cannot be read
 ├── StoreError      3  a result could not be saved
 ├── TrainingError   3  a user's own function raised or returned the wrong thing
+│   └── CandidateError  1  that of the candidate of a verdict, which is discarded
 ├── LaneError       3  a back end could not do what a lane asks
 ├── SensorError     5  an instrument that was asked for is not there, or was lost
 └── WireError       3  parent and child did not understand each other
@@ -72,7 +73,17 @@ class StoreError(LaptimeError):
 
 
 class TrainingError(LaptimeError):
-    """The user's own training function raised, or returned something that is not a training."""
+    """The user's own training function raised, or returned something that is not a training: of this name, if known."""
+
+    def __init__(self, says: str, hint: str = "", training: str = "") -> None:
+        super().__init__(says, hint)
+        self.training = training
+
+
+class CandidateError(TrainingError):
+    """The candidate of a verdict does not train. Its base does."""
+
+    exit_code = 1
 
 
 class LaneError(LaptimeError):

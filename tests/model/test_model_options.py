@@ -32,7 +32,15 @@ def test_a_question_has_an_option_once(question):
 def test_the_defaults_of_a_race_are_those_of_an_ask():
     assert make_ask("race", {}) == Ask()
     budgets = {name: find_option(name, "budget").default_of(name) for name in options.TIMED}
-    assert budgets == {"race": "60s", "infer": "60s", "why": "2m", "scale": "2m", "tune": "5m", "sweep": "5m"}
+    assert budgets == {
+        "race": "60s",
+        "infer": "60s",
+        "why": "2m",
+        "scale": "2m",
+        "tune": "5m",
+        "sweep": "5m",
+        "verdict": "90s",
+    }
     assert all(make_ask(name, {}).budget_s == parse_duration(text) for name, text in budgets.items())
 
 

@@ -12,6 +12,7 @@ from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.train.options import FullAsk
 from laptime.questions.tune.options import AIMS, Aim, LanePrices, TuneAsk
+from laptime.questions.verdict.options import VerdictAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
 LABEL = re.compile(r"\w[\w./+:,=@#%-]*")
@@ -79,6 +80,7 @@ class Ask:
     prices: tuple[TypePrice, ...] = ()
     tune: TuneAsk | None = None  # the best settings of each lane
     sweep: SweepAsk | None = None  # each lane over batches, or over another axis
+    verdict: VerdictAsk | None = None  # a candidate, the other training, against its base
 
     @property
     def question(self) -> str:

@@ -365,12 +365,15 @@ WINDOWS_A_PART = 10
 TURNS_A_PART = 4
 
 
-def choose_pace(ask: Ask, lanes: int, *, takes_turns: bool = False, forks: bool = False) -> Pace:
+def choose_pace(
+    ask: Ask, lanes: int, *, takes_turns: bool = False, forks: bool = False, most: int = HEATS_MOST
+) -> Pace:
     """Return the pace of a race: each heat gets an equal share of the budget, within limits."""
     if takes_turns:
         if forks:
-            return _choose_turns(ask, lanes, FORK_OVERHEAD_S, max(ask.budget_s - TEMPLATES_S, 0.0), FORK_TURNS)
-        return _choose_turns(ask, lanes, TURNS_OVERHEAD_S, ask.budget_s, TURNS_LEAST)
+            asked = replace(ask, budget_s=max(ask.budget_s - TEMPLATES_S, 0.0))
+            return _choose_turns(asked, lanes, FORK_OVERHEAD_S, FORK_TURNS, most)
+        return _choose_turns(ask, lanes, TURNS_OVERHEAD_S, TURNS_LEAST, most)
     share_s = ask.budget_s / max(lanes, 1) / (ask.heats or HEATS_USUAL)
     measure_s = min(max(share_s - OVERHEAD_S, MEASURE_LEAST_S), MEASURE_MOST_S)
     most = ask.heats or (HEATS_USUAL if lanes > 1 else HEATS_LEAST)
@@ -385,15 +388,15 @@ def choose_pace(ask: Ask, lanes: int, *, takes_turns: bool = False, forks: bool 
     )
 
 
-def _choose_turns(ask: Ask, lanes: int, overhead_s: float, budget_s: float, turns: int) -> Pace:
+def _choose_turns(ask: Ask, lanes: int, overhead_s: float, turns: int, heats_most: int) -> Pace:
     """Return the pace of heats that take turns: as many rounds as fit, then as many turns.
 
     Two processes of the same lane differ by more than two turns of the same process.
     """
     least_s = turns * TURN_S
-    fitting = int(budget_s / lanes / (overhead_s + least_s))
-    most = ask.heats or min(max(fitting, HEATS_USUAL), HEATS_MOST)
-    spare_s = budget_s / lanes / most - overhead_s if ask.heats or most == HEATS_MOST else 0.0
+    fitting = int(ask.budget_s / lanes / (overhead_s + least_s))
+    most = ask.heats or min(max(fitting, HEATS_USUAL), heats_most)
+    spare_s = ask.budget_s / lanes / most - overhead_s if ask.heats or most == heats_most else 0.0
     measure_s = min(max(spare_s, least_s), MEASURE_MOST_S)
     return Pace(
         heats_min=min(HEATS_LEAST, most),

@@ -55,6 +55,7 @@ __all__ = [
     "names_a_file",
     "names_a_lane",
     "prepare",
+    "prepare_pair",
     "prepare_trainings",
     "scout_machine",
     "with_lane",
@@ -117,6 +118,18 @@ def prepare_trainings(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) ->
     check_ask(ask)
     with CoresTaken() as taken:
         return _plan(ask, machine, _find_trained(ask, machine, launcher), taken, launcher)
+
+
+def prepare_pair(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
+    """Prepare a race of two trainings on one lane; with the name of a `twin`, the first one races itself, too."""
+    check_ask(ask)
+    with CoresTaken() as taken:
+        trained = _find_trained(ask, machine)
+        ask = with_lane(ask, machine, trained[0].subject)
+        if twin is not None:
+            trained.append(replace(trained[0], subject=replace(trained[0].subject, name=twin)))
+            ask = replace(ask, others=(*ask.others, ask.what))
+        return _plan(ask, machine, trained, taken, LOCAL)
 
 
 def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> list[Trained]:

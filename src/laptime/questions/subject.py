@@ -35,6 +35,7 @@ from laptime.planner.lanes import default_framework, parse_lane
 from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
 from laptime.planner.settings import cuts_batches
+from laptime.questions.sources import name_source, place_of
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training
@@ -76,7 +77,9 @@ def find_subjects(whats: Sequence[str]) -> list[tuple[Subject, Workload | None]]
     if built_in is not None:
         says = f"{built_in} is built in, and several trainings in one race have to be your own"
         raise UsageError(says, "race it on its own, or write file.py:function for each")
-    names = _names_apart([subject for subject, _ in found])
+    names = [name_source(what, subject.name) for what, (subject, _) in zip(whats, found, strict=True)]
+    if len(set(names)) < len(names):
+        names = _names_apart([subject for subject, _ in found])
     return [(replace(subject, name=name), None) for (subject, _), name in zip(found, names, strict=True)]
 
 
@@ -106,7 +109,8 @@ def _describe(workload: Workload) -> Subject:
     )
 
 
-def _own_subject(what: str) -> Subject:
+def _own_subject(word: str) -> Subject:
+    what = place_of(word)
     place, _, function = (what, "", "") if what.endswith(".py") else what.rpartition(":")
     if not (place and function.isidentifier()) and place != what:
         raise UsageError(
@@ -410,7 +414,7 @@ class OwnCode:
 def say_failure(name: str, failure: Failure) -> TrainingError:
     """Return an error that names the training, or the place in its file."""
     is_named = failure.kind in IN_PLACE or failure.source or failure.reason.startswith(name.partition(":")[0])
-    return TrainingError(failure.reason if is_named else f"{name}: {failure.reason}", failure.source)
+    return TrainingError(failure.reason if is_named else f"{name}: {failure.reason}", failure.source, name)
 
 
 def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Launcher = LOCAL) -> Inspection:

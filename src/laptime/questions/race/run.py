@@ -221,19 +221,20 @@ class Race:
         racing = [lane for lane in lanes if lane.status == "ok" and lane.step_ms is not None]
         if len(racing) < 2:
             return ()
-        plan, rounds = self._job.plan, max(self._rounds.rounds, 1)
-        early = rounds < FIRST_LOOK
-        alpha = alpha_for_look(
-            min(rounds, plan.pace.heats_max),
-            planned=plan.pace.heats_max,
-            final=final or early,
-            adaptive=plan.pace.adaptive,
-        )
+        plan, alpha = self._job.plan, self._alpha(max(self._rounds.rounds, 1), final=final)
         planned = {lane.name: lane for lane in plan.lanes}
         return tuple(
             self._judge_trainings(found, planned[found.lane], planned[found.reference], (lane, racing[0]))
             for lane in racing[1:]
             if (found := compare_lanes(lane, racing[0], plan.ask.margin, alpha)) is not None
+        )
+
+    def _alpha(self, rounds: int, *, final: bool) -> float:
+        """Return the error rate of the intervals of this look."""
+        pace = self._job.plan.pace
+        early = rounds < FIRST_LOOK
+        return alpha_for_look(
+            min(rounds, pace.heats_max), planned=pace.heats_max, final=final or early, adaptive=pace.adaptive
         )
 
     def _judge_trainings(

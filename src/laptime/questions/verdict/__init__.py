@@ -1,0 +1,1 @@
+"""`laptime verdict`: is a change faster, and is it still the same training?"""

@@ -1,0 +1,73 @@
+"""`laptime verdict`: one word on a change, for people and for programs that edit trainings."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import click
+
+from laptime import api
+from laptime.cli.asking import options_for, takes
+from laptime.cli.main import EXIT_INTERRUPTED, Command
+from laptime.cli.printing import emit_json
+from laptime.cli.questions import DETAILS, QUIET, conclude, emit_record, with_progress
+from laptime.model import options
+from laptime.questions.verdict.nouns import verdict_fields, verdict_of
+
+EXIT_OF = {"KEEP": 0, "DISCARD": 1, "UNDECIDED": 3}
+VERDICT_HELP = """Is CANDIDATE faster than BASE, and is it still the same training?
+
+Each is a training of your own: file.py:function, git:REV:file.py:function,
+or, as CANDIDATE, a patch: change.patch. Where one of them is a commit alone
+(git:HEAD), it has the file of the other. Both race on LANE, in turns. The
+first word of the answer is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1
+or 3.
+"""
+VERDICT_MORE = """\
+KEEP: the whole interval is above 1, it is nearer to --gain than to no gain, and the work is proven to be the same.
+DISCARD: slower, or gaining less than --gain for certain, or other work, or it did not finish. UNDECIDED: what would
+decide is named. Rounds follow until the word is known, or the budget is used up. With --gate the question is whether
+the candidate is slower: what is not is kept, and the base races itself beside it, so that a machine that changes from
+round to round decides nothing. Commits and patches are copied to laptime's cache folder; nothing is changed in yours,
+and data that git ignores is not in the copy. By default the lane is the card if there is one, else the processor.
+"""
+
+
+@click.command(
+    "verdict",
+    cls=Command,
+    help=VERDICT_HELP,
+    examples=(
+        "laptime verdict old.py:training new.py:training cpu",
+        "laptime verdict git:main:train.py:training git:HEAD --gate",
+        "laptime verdict train.py:training change.patch --json",
+    ),
+    page="docs/verdict.md",
+    more=VERDICT_MORE,
+)
+@takes(
+    click.argument("base"),
+    click.argument("candidate"),
+    click.argument("lane", required=False),
+    *options_for("verdict"),
+    DETAILS,
+    click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (docs/verdict.schema.json)."),
+    QUIET,
+)
+def verdict(
+    *, base: str, candidate: str, lane: str | None, as_json: bool, quiet: bool, details: bool, **given: Any
+) -> int:
+    lanes = () if lane is None else (lane,)
+    ask = options.make_ask("verdict", given, what=base, others=(candidate,), lanes=lanes)
+    answer = with_progress(partial(api.answer, "verdict", ask), quiet=quiet)
+    record = answer.record
+    if as_json and record.answer.is_concluded:
+        emit_json(json.dumps(verdict_fields(record), indent=2))
+    else:
+        emit_record(record, kept=not answer.unsaved, details=details)
+    code = conclude(answer)
+    if code == EXIT_INTERRUPTED or not record.answer.is_concluded:
+        return code
+    return EXIT_OF[verdict_of(record).word]

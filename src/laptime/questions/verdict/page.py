@@ -1,0 +1,65 @@
+"""The page of a verdict: its word first, why, and its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from laptime.model.figure import Figure, Glance
+from laptime.model.interval import Factor
+from laptime.model.quantities import percent
+from laptime.model.record import Record
+from laptime.pages import footnotes
+from laptime.pages.lanes import proof_sentence
+from laptime.pages.layout import Style
+from laptime.pages.page import PageParts, Said, View, rendered
+from laptime.questions.race import page as race
+from laptime.questions.verdict.nouns import ERRORS, ChangeVerdict, VerdictAnswer, Word, verdict_of
+from laptime.questions.verdict.options import VerdictAsk
+
+STYLES: dict[Word, Style] = {"KEEP": "good", "DISCARD": "bad", "UNDECIDED": "strong"}
+
+
+def page_parts(record: Record, view: View) -> PageParts:
+    """Return what the page says: the word and its reason, the lanes, and how sure it is."""
+    verdict, parts = verdict_of(record), race.page_parts(record, view)
+    needs = [Said(f"What would decide: {verdict.needs}.", "")] if verdict.needs else []
+    twin = f"The base against itself: {_ends(verdict.twin)}." if verdict.twin is not None else ""
+    gain = (record.ask.verdict or VerdictAsk()).gain
+    how = f"{footnotes.runs_words(record)}; the gain that counts: {percent(gain)}."
+    sure = f"At most one KEEP in {1 / (ERRORS / 2):.0f} is of a change that makes nothing faster."
+    return replace(
+        parts,
+        answer=[Said(f"{verdict.word}: {verdict.says}", STYLES[verdict.word]), *needs],
+        notes=[*filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]), sure],
+        done=" ".join(filter(None, [proof_sentence(record), how])),
+        then=[],
+        glance=None if parts.glance is None else _glance(parts.glance, verdict),
+    )
+
+
+def _glance(found: Glance, verdict: ChangeVerdict) -> Glance:
+    """Return what a report shows first."""
+    ends = found.ends if verdict.factor is None else _ends(verdict.factor)
+    return replace(found, number=verdict.word, ends=ends, sentence=verdict.says)
+
+
+def _ends(factor: Factor) -> str:
+    if factor.ends is None:
+        return f"{factor.ratio:.3f}x"
+    low, high = factor.ends
+    return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f} at {percent(1 - ERRORS)})"
+
+
+render = rendered(page_parts)
+
+
+def figures(record: Record) -> list[Figure]:
+    """Return what a report draws: the same as of a race."""
+    return race.figures(record)
+
+
+def summary(record: Record) -> list[str]:
+    """Return the few words in a list."""
+    answer = record.answer
+    has_one = isinstance(answer, VerdictAnswer) and answer.verdict is not None
+    return [f"{verdict_of(record).word}, {verdict_of(record).cause}"] if has_one else ["no verdict"]

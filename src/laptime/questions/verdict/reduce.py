@@ -1,0 +1,140 @@
+"""A candidate's rounds against the base -> KEEP, DISCARD or UNDECIDED.
+
+The intervals of all looks together are wrong in at most 2 % of verdicts, half of it at either end: so a change that
+makes nothing faster is kept once in a hundred. A change is kept where its whole interval is above 1 and it is nearer to
+the wanted gain than to none; it is discarded where its whole interval is below that gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, exp, log
+
+from laptime.model.interval import Factor
+from laptime.model.missing import Missing
+from laptime.model.quantities import percent
+from laptime.model.record import Comparison
+from laptime.questions.verdict.nouns import ERRORS, Cause, ChangeVerdict, Word
+from laptime.stats import FIRST_LOOK
+
+NEARER = 0.5  # of the gain: from here on a change is nearer to it than to no gain
+EARLY = 0.5  # of the errors, shared out among the looks before the last
+LATER = 1.4  # times the rounds of a look, until the next one
+MORE_AT_LEAST = 1.5  # times the budget: less is not worth another command
+Work = bool | Missing | str
+"""Whether two trainings do the same work; a sentence where they do not."""
+
+
+def looks(planned: int) -> tuple[int, ...]:
+    """Return after how many rounds the verdict may be known early: ever more apart, as most decide soon or not at all.
+
+    Fewer than four rounds would need an interval of ten times their spread.
+    """
+    rounds = [FIRST_LOOK + 1]
+    while (after := ceil(rounds[-1] * LATER)) < planned:
+        rounds.append(after)
+    return tuple(each for each in rounds if each < planned)
+
+
+def alpha_at(rounds: int, planned: int, *, final: bool) -> float:
+    """Return the error rate of a look; the last one gets what the earlier ones left."""
+    early = looks(planned)
+    share = EARLY * ERRORS / max(len(early), 1)
+    return share if rounds in early and not final else ERRORS - share * sum(each < rounds for each in early)
+
+
+def judge_change(found: Comparison | None, twin: Comparison | None, gain: float, *, gate: bool) -> ChangeVerdict:
+    """Return the verdict on a candidate whose work is the base's."""
+    if found is None or found.ends is None or (gate and (twin is None or twin.ends is None)):
+        needs = "more time: an interval needs three rounds"
+        return ChangeVerdict("UNDECIDED", "early", "there are too few rounds for an interval.", needs)
+    factor, beside = _widened(found, twin), None if twin is None else Factor(twin.ratio, twin.low, twin.high)
+    if beside is not None and (beside.is_above(1) or beside.is_below(1)):
+        says = f"the base differs from itself by {beside.ratio:.3f}x: the machine changes from round to round."
+        return ChangeVerdict("UNDECIDED", "busy", says, "a quieter machine", factor, beside)
+    word, cause, says = (_judge_gate if gate else _judge_gain)(factor, gain)
+    needs = _needs(factor, gain, gate=gate) if word == "UNDECIDED" else ""
+    return ChangeVerdict(word, cause, says, needs, factor, beside)
+
+
+def _widened(found: Comparison, twin: Comparison | None) -> Factor:
+    """Return the candidate's factor, with an interval that is no narrower than that of the base against itself."""
+    if twin is None:
+        return Factor(found.ratio, found.low, found.high)
+    half = max(_half(found), _half(twin))
+    return Factor(found.ratio, found.ratio * exp(-half), found.ratio * exp(half))
+
+
+def _half(found: Comparison | Factor) -> float:
+    """Return half an interval, as a logarithm."""
+    if found.ends is None:
+        return float("inf")
+    low, high = found.ends
+    return log(high / low) / 2 if low > 0 else float("inf")
+
+
+def _judge_gain(factor: Factor, gain: float) -> tuple[Word, Cause, str]:
+    low, high = _ends(factor)
+    if low > 1 and factor.ratio >= 1 + NEARER * gain and high >= 1 + gain:
+        return "KEEP", "faster", f"it is {_times(factor)} as fast, and does the same work."
+    if high < 1:
+        return "DISCARD", "slower", f"it is slower: {_times(factor)} as fast."
+    if high < 1 + gain:
+        return "DISCARD", "no gain", f"it gains less than {percent(gain)}: {_times(factor)} as fast."
+    return "UNDECIDED", "wide", f"it is {_times(factor)} as fast, which may be a gain of {percent(gain)} or none."
+
+
+def _judge_gate(factor: Factor, gain: float) -> tuple[Word, Cause, str]:
+    low, high = _ends(factor)
+    if high < 1 and factor.ratio <= 1 / (1 + NEARER * gain):
+        return "DISCARD", "slower", f"it is slower: {_times(factor)} as fast."
+    if low > 1 / (1 + gain):
+        return "KEEP", "not slower", f"it is not slower by {percent(gain)}: {_times(factor)} as fast."
+    return "UNDECIDED", "wide", f"it is {_times(factor)} as fast, which may be slower by {percent(gain)} or not at all."
+
+
+def _needs(factor: Factor, gain: float, *, gate: bool) -> str:
+    """Return what would decide: as many rounds as make the interval so narrow that a bound is out of it."""
+    off = log(factor.ratio)
+    bounds = (0.0, -log(1 + gain)) if gate else (0.0, log(1 + gain))
+    wanted = max(abs(off - bound) for bound in bounds)
+    times = max((_half(factor) / wanted) ** 2, MORE_AT_LEAST)
+    return f"about {times:.1f} times the budget, or a quieter machine"
+
+
+def _ends(factor: Factor) -> tuple[float, float]:
+    assert factor.ends is not None
+    return factor.ends
+
+
+def _times(factor: Factor) -> str:
+    low, high = _ends(factor)
+    return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f})"
+
+
+def refuse_change(
+    lanes: Sequence[tuple[str, str | None]], same_work: Work, distrust: str | None
+) -> ChangeVerdict | None:
+    """Return the verdict that needs no factor: a lane that failed, other work, work that is not proven, a busy machine.
+
+    `lanes` are the base's and the candidate's name, each with why it did not finish.
+    """
+    (base, base_failed), (candidate, failed) = lanes
+    if base_failed is not None:
+        return ChangeVerdict(
+            "UNDECIDED", "failed", f"the base {base} did not finish: {base_failed}", "a base that trains"
+        )
+    if failed is not None:
+        return ChangeVerdict("DISCARD", "failed", f"{candidate} did not finish: {failed}")
+    if isinstance(same_work, str):
+        return ChangeVerdict("DISCARD", "other work", f"it does other work: {same_work}.")
+    if same_work is False:
+        return ChangeVerdict(
+            "DISCARD", "other work", "it does other work than the float64 reference of its own training."
+        )
+    if isinstance(same_work, Missing):
+        says = f"equal work is not proven: {same_work.missing}."
+        return ChangeVerdict("UNDECIDED", "unproven", says, "a training whose work can be proven (docs/proof.md)")
+    if distrust is not None:
+        return ChangeVerdict("UNDECIDED", "busy", f"the figures are not reliable: {distrust}", "a quieter machine")
+    return None

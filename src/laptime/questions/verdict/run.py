@@ -1,0 +1,148 @@
+"""Race a candidate against its base on one lane, until the verdict is known or the budget is used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from laptime.errors import CandidateError, TrainingError, UsageError
+from laptime.model.ask import Ask
+from laptime.model.machine import Machine
+from laptime.model.missing import Missing
+from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult
+from laptime.planner.groups import choose_pace
+from laptime.questions.asking import Prepared, names_a_file, prepare_pair
+from laptime.questions.job import Outcome, RecordStatus
+from laptime.questions.race.run import Race
+from laptime.questions.race.timed_work import find_other_timed
+from laptime.questions.sources import GIT, PATCH, split_revision
+from laptime.questions.subject import find_subjects
+from laptime.questions.verdict.nouns import ChangeVerdict, VerdictAnswer
+from laptime.questions.verdict.options import VerdictAsk
+from laptime.questions.verdict.reduce import Work, alpha_at, judge_change, looks, refuse_change
+
+TWIN = "base again"
+PATCHES = (".patch", ".diff")
+ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
+
+
+def pair_of(base: str, candidate: str) -> tuple[str, str]:
+    """Return two trainings in full: a commit without a file has the file of the other, a patch applies to the base."""
+    if candidate.endswith(PATCHES):
+        candidate = f"{PATCH}{candidate}:{base}"
+    ends = {word: split_revision(word)[1] if word.startswith(GIT) else word for word in (base, candidate)}
+    if not any(ends.values()):
+        says = f"{base} and {candidate} name two commits and no training"
+        raise UsageError(says, f"laptime verdict {base}:train.py:training {candidate}")
+    base, candidate = (
+        word if ends[word] else f"{word}:{_file_of(ends[other])}"
+        for word, other in ((base, candidate), (candidate, base))
+    )
+    for word in (base, candidate):
+        if not names_a_file(word):
+            says = f"'{word}' is no training of your own, and a verdict is on a change of one"
+            raise UsageError(says, "name a function: file.py:function, git:main:file.py:function or change.patch")
+    return base, candidate
+
+
+def _file_of(word: str) -> str:
+    """Return the file and function of a training, as they are here."""
+    return word.removeprefix(PATCH).partition(":")[2] if word.startswith(PATCH) else word
+
+
+def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
+    """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
+    candidates = [each for each in ask.others if each != ask.what]  # a record of a gate has the twin, too
+    if len(candidates) != 1 or len(ask.lanes) > 1:
+        raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
+    base, candidate = pair_of(ask.what, candidates[0])
+    asked = _asked(ask)
+    ask = replace(ask, what=base, others=(candidate,))
+    with _names_the_candidate(find_subjects((base, candidate))[1][0].name):
+        prepared = prepare_pair(ask, machine, twin=TWIN if asked.gate else None)
+    plan = prepared.plan
+    if plan.alone is not None:
+        return prepared
+    # As many short rounds as fit: rounds differ by more than turns do.
+    forks = all(each.may_fork for each in plan.lanes)
+    pace = choose_pace(ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
+    return replace(prepared, plan=replace(plan, pace=pace))
+
+
+@contextmanager
+def _names_the_candidate(name: str) -> Iterator[None]:
+    """Turn an error of the candidate's own code into one that discards it."""
+    try:
+        yield
+    except TrainingError as error:
+        if error.training != name:
+            raise
+        raise CandidateError(f"DISCARD: it does not train: {error.says}", error.hint, name) from error
+
+
+def _asked(ask: Ask) -> VerdictAsk:
+    return ask.verdict or VerdictAsk()
+
+
+class VerdictRace(Race):
+    """A race that ends when its verdict is known."""
+
+    def run(self) -> None:
+        with _names_the_candidate(self._job.plan.others[0].name):
+            super().run()
+
+    def reduce(self, status: RecordStatus) -> Outcome:
+        """Return the race's outcome, with the verdict that its rounds allow."""
+        raced = super().reduce(status)
+        answer = raced.answer
+        verdict = self._judge(raced.lanes, answer.comparisons, raced) if status != "running" else None
+        return replace(raced, answer=VerdictAnswer(verdict, answer.comparisons, answer.alone))
+
+    def _is_settled(self) -> bool:
+        """Whether the rounds so far decide, at the part of the errors that this look spends."""
+        plan, asked = self._job.plan, _asked(self._job.plan.ask)
+        if isinstance(self._rounds.proof.find_difference(plan.others[0], plan.subject), str):
+            return True  # it does other work, and no round changes that
+        if self._rounds.rounds not in looks(plan.pace.heats_max):
+            return False
+        found, twin = self._split(self._compare(self._rounds.results(), final=False))
+        return judge_change(found, twin, asked.gain, gate=asked.gate).word != "UNDECIDED"
+
+    def _alpha(self, rounds: int, *, final: bool) -> float:
+        return alpha_at(rounds, self._job.plan.pace.heats_max, final=final)
+
+    def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> ChangeVerdict:
+        plan, asked = self._job.plan, _asked(self._job.plan.ask)
+        base, candidate = (
+            next(each for each in lanes if each.training == subject.name) for subject in (plan.subject, plan.others[0])
+        )
+        distrust = next((each.says for each in raced.findings if each.rule == NOT_RELIABLE), None)
+        found, twin = self._split(compared)
+        work = self._same_work(base, candidate, raced)
+        failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
+        return refuse_change(failed, work, distrust) or judge_change(found, twin, asked.gain, gate=asked.gate)
+
+    def _same_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> Work:
+        """Return whether both do the same work: in their references, in their proofs, and in the timed steps."""
+        if "differs" in {base.parity.status, candidate.parity.status}:
+            return False
+        other = raced.others[0].differs if raced.others else None
+        if isinstance(other, str):
+            return other
+        timed = find_other_timed(candidate, base)
+        if timed is not None:
+            return timed.missing
+        unproven = [each.parity for each in (base, candidate) if each.parity.status != "same"]
+        reasons = dict.fromkeys(each.reason or "no proof was taken" for each in unproven)
+        return other or (Missing("; ".join(reasons)) if reasons else True)
+
+    def _split(self, compared: tuple[Comparison, ...]) -> tuple[Comparison | None, Comparison | None]:
+        """Return the comparison of the candidate, and that of the base's twin, each with the base."""
+        others = [each.name for each in self._job.plan.others]
+        found = [next((each for each in compared if each.lane.endswith(f" {name}")), None) for name in others]
+        return found[0], found[1] if len(found) > 1 else None
+
+
+def _why_failed(lane: LaneResult) -> str | None:
+    return None if lane.status == "ok" else lane.reason or "it has no result"
