@@ -14,6 +14,8 @@ from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.train.options import FullAsk
 from laptime.questions.tune.call import TuneResult
 from laptime.questions.tune.options import AimWord, TuneAsk
+from laptime.questions.verdict.call import VerdictResult
+from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.watch.call import WatchResult
 from laptime.questions.why.call import WhyResult
 
@@ -27,6 +29,8 @@ __all__ = [
     "SweepResult",
     "TuneAsk",
     "TuneResult",
+    "VerdictAsk",
+    "VerdictResult",
     "WatchResult",
     "WhyResult",
     "infer",
@@ -36,6 +40,7 @@ __all__ = [
     "sweep",
     "train",
     "tune",
+    "verdict",
     "watch",
     "why",
 ]
@@ -232,6 +237,25 @@ def scale(
 
     Each device has the batch as written (`weak`, the default), or all share it out (`strong`), or `both` are raced.
     `.verdict` is a sentence, `.curves` has the figures. For the other arguments see `race`.
+    """
+
+def verdict(
+    base: OneTraining,
+    candidate: OneTraining,
+    lane: str = "",
+    *,
+    gain: ShareLike | None = None,
+    gate: bool = False,
+    budget: DurationLike | None = None,
+    alone: bool = False,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    watchdog: DurationLike | None = None,
+) -> VerdictResult:
+    """Say whether `candidate` is faster than `base` by `gain`, and still the same training: `.word`, `.why`, `.needs`.
+
+    Both are functions, or named as on the command line: "git:main:train.py:training". With `gate`, the question is
+    whether it is slower. With no lane it is the card if there is one, else the processor. For the others see `race`.
     """
 
 def train(

@@ -22,6 +22,7 @@ from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFactor, Record
 from laptime.model.sample import Window
 from laptime.questions.scale.nouns import LinkCost
+from laptime.questions.verdict.nouns import VerdictFields
 from laptime.visible import encodable
 
 # Upgrades of older records to the current schema: one function per schema, on plain JSON.
@@ -284,6 +285,14 @@ def record_schema() -> Tree:
 def schema_text() -> str:
     """Return the schema as it is in docs/record.schema.json."""
     return json.dumps(record_schema(), indent=1) + "\n"
+
+
+def verdict_schema_text() -> str:
+    """Return the schema of `laptime verdict --json`, as it is in docs/verdict.schema.json."""
+    made = msgspec.json.schema(VerdictFields)
+    whole = {"$schema": DIALECT, **made["$defs"][VerdictFields.__name__], "title": "laptime verdict --json"}
+    whole["description"] = " ".join(whole["description"].split())
+    return json.dumps(whole, indent=1) + "\n"
 
 
 def _hook(kind: type) -> Tree:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -64,7 +65,7 @@ def verdict(
     answer = with_progress(partial(api.answer, "verdict", ask), quiet=quiet)
     record = answer.record
     if as_json and record.answer.is_concluded:
-        emit_json(json.dumps(verdict_fields(record), indent=2))
+        emit_json(json.dumps(asdict(verdict_fields(record)), indent=2))
     else:
         emit_record(record, kept=not answer.unsaved, details=details)
     code = conclude(answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from laptime.model.interval import Factor
 from laptime.model.process import OF_TRAINING
@@ -53,7 +53,7 @@ class VerdictAnswer(Answer):
 
 # The verdict as a program reads it.
 
-FORMAT = 1  # of the fields: a new one may be added, and none of these changes its meaning
+FORMAT = 1
 
 
 def verdict_of(record: Record) -> ChangeVerdict:
@@ -64,28 +64,53 @@ def verdict_of(record: Record) -> ChangeVerdict:
     return answer.verdict
 
 
-def verdict_fields(record: Record) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class VerdictFields:
+    """The verdict on a change, for programs. The ratio is the candidate's speed over the base's, from `low` to `high`.
+
+    These are null where there is no interval. A new field may be added; none changes its meaning.
+    """
+
+    format: int
+    verdict: Word
+    cause: Cause
+    reason: str
+    needs: str
+    base: str
+    candidate: str
+    lane: str
+    gain_wanted: float
+    ratio: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    rounds: int
+    seconds: float
+    record: str
+    laptime: str
+
+
+def verdict_fields(record: Record) -> VerdictFields:
     """Return the verdict as a program reads it (docs/verdict.schema.json)."""
-    verdict, (base, candidate) = verdict_of(record), (record.workload, record.others[0].subject)
-    low, high = (None, None) if verdict.factor is None else verdict.factor.ends or (None, None)
-    pairs = [each.pairs for each in record.answer.comparisons]
-    return {
-        "format": FORMAT,
-        "verdict": verdict.word,
-        "cause": verdict.cause,
-        "reason": verdict.says,
-        "needs": verdict.needs,
-        "base": record.ask.what,
-        "candidate": record.others[0].what,
-        "lane": next((lane.name.partition(OF_TRAINING)[0] for lane in record.lanes), ""),
-        "gain_wanted": (record.ask.verdict or VerdictAsk()).gain,
-        "ratio": None if verdict.factor is None else verdict.factor.ratio,
-        "low": low,
-        "high": high,
-        "confidence": 1 - ERRORS,
-        "rounds": min(pairs, default=0),
-        "seconds": round(record.elapsed_s, 1),
-        "record": record.id,
-        "trainings": [base.name, candidate.name],
-        "laptime": record.tool["version"],
-    }
+    verdict = verdict_of(record)
+    ratio, ends = (None, None) if verdict.factor is None else (verdict.factor.ratio, verdict.factor.ends)
+    low, high = ends or (None, None)
+    return VerdictFields(
+        format=FORMAT,
+        verdict=verdict.word,
+        cause=verdict.cause,
+        reason=verdict.says,
+        needs=verdict.needs,
+        base=record.ask.what,
+        candidate=record.others[0].what,
+        lane=next((lane.name.partition(OF_TRAINING)[0] for lane in record.lanes), ""),
+        gain_wanted=(record.ask.verdict or VerdictAsk()).gain,
+        ratio=ratio,
+        low=low,
+        high=high,
+        confidence=1 - ERRORS,
+        rounds=min((each.pairs for each in record.answer.comparisons), default=0),
+        seconds=round(record.elapsed_s, 1),
+        record=record.id,
+        laptime=record.tool["version"],
+    )

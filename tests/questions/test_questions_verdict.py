@@ -1,0 +1,120 @@
+"""KEEP, DISCARD or UNDECIDED: by the interval of a candidate's rounds, the wanted gain, and the same work."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from laptime.errors import UsageError
+from laptime.model.missing import Missing
+from laptime.model.record import Comparison
+from laptime.questions.verdict.nouns import ERRORS
+from laptime.questions.verdict.reduce import alpha_at, judge_change, looks, refuse_change
+from laptime.questions.verdict.run import pair_of
+
+FINE = (("old.py:f", None), ("new.py:f", None))
+
+
+def comparison(ratio, half):
+    """A factor whose interval reaches by `half` to both sides."""
+    return Comparison(
+        "new", "base", ratio, ratio / (1 + half), ratio * (1 + half), "faster", settled=True, pairs=9, same_work=True,
+        alpha=0.02,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ratio", "half", "word", "cause"),
+    [
+        (1.05, 0.03, "KEEP", "faster"),
+        (1.02, 0.015, "KEEP", "faster"),
+        (1.012, 0.01, "KEEP", "faster"),  # nearer to the gain than to none, and may be all of it
+        (1.008, 0.006, "DISCARD", "no gain"),
+        (1.0, 0.01, "DISCARD", "no gain"),
+        (0.95, 0.03, "DISCARD", "slower"),
+        (1.0, 0.03, "UNDECIDED", "wide"),
+        (1.05, 0.06, "UNDECIDED", "wide"),
+        (0.99, 0.05, "UNDECIDED", "wide"),
+    ],
+)
+def test_a_gain_of_two_per_cent(ratio, half, word, cause):
+    found = judge_change(comparison(ratio, half), None, 0.02, gate=False)
+    assert (found.word, found.cause) == (word, cause)
+    assert f"{ratio:.3f}x" in found.says
+    assert bool(found.needs) == (word == "UNDECIDED")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "half", "word", "cause"),
+    [
+        (1.0, 0.01, "KEEP", "not slower"),
+        (1.3, 0.1, "KEEP", "not slower"),
+        (0.95, 0.03, "DISCARD", "slower"),
+        (0.995, 0.002, "KEEP", "not slower"),  # slower for certain, and by too little to matter
+        (0.97, 0.05, "UNDECIDED", "wide"),
+    ],
+)
+def test_a_gate_keeps_what_is_not_slower(ratio, half, word, cause):
+    found = judge_change(comparison(ratio, half), comparison(1.0, half / 2), 0.02, gate=True)
+    assert (found.word, found.cause) == (word, cause)
+
+
+def test_the_base_against_itself_widens_a_gate():
+    """A machine that changes from round to round decides nothing."""
+    alone = judge_change(comparison(0.95, 0.03), comparison(1.0, 0.03), 0.02, gate=True)
+    beside = judge_change(comparison(0.95, 0.03), comparison(1.0, 0.08), 0.02, gate=True)
+    assert (alone.word, beside.word) == ("DISCARD", "UNDECIDED")
+    assert math.isclose(beside.factor.high / beside.factor.ratio, 1.08)
+    moved = judge_change(comparison(0.95, 0.03), comparison(1.06, 0.03), 0.02, gate=True)
+    assert (moved.word, moved.cause) == ("UNDECIDED", "busy")
+
+
+def test_too_few_rounds_decide_nothing():
+    missing = Missing("one pair")
+    bare = Comparison("new", "base", 2.0, missing, missing, "faster", settled=False, pairs=1, same_work=True, alpha=1)
+    for found in (None, bare):
+        verdict = judge_change(found, None, 0.02, gate=False)
+        assert (verdict.word, verdict.cause) == ("UNDECIDED", "early")
+
+
+def test_what_needs_no_factor_comes_first():
+    assert refuse_change(FINE, True, None) is None
+    assert refuse_change(FINE, "their batch is 32 and 64", None).says == "it does other work: their batch is 32 and 64."
+    assert refuse_change(FINE, False, None).word == "DISCARD"
+    assert refuse_change(FINE, Missing("no proof was taken"), None).cause == "unproven"
+    assert refuse_change(FINE, True, "others took 1.0 cores").cause == "busy"
+    assert refuse_change((FINE[0], ("new.py:f", "out of memory")), True, None).word == "DISCARD"
+    assert refuse_change((("old.py:f", "out of memory"), FINE[1]), True, None).word == "UNDECIDED"
+
+
+@pytest.mark.parametrize("planned", [3, 4, 5, 20, 101, 200])
+def test_all_looks_together_spend_the_errors(planned):
+    """Whenever it ends: at an early look, or at the last."""
+    early = looks(planned)
+    assert all(each < planned for each in early)
+    spent = [alpha_at(each, planned, final=False) for each in early]
+    for end in range(1, planned + 1):
+        before = sum(alpha for each, alpha in zip(early, spent, strict=True) if each < end)
+        assert before + alpha_at(end, planned, final=True) == pytest.approx(ERRORS)
+
+
+@pytest.mark.parametrize(
+    ("given", "pair"),
+    [
+        (("a.py:f", "b.py:f"), ("a.py:f", "b.py:f")),
+        (("git:main", "b.py:f"), ("git:main:b.py:f", "b.py:f")),
+        (("git:main:a.py:f", "git:HEAD"), ("git:main:a.py:f", "git:HEAD:a.py:f")),
+        (("a.py:f", "git:HEAD"), ("a.py:f", "git:HEAD:a.py:f")),
+        (("a.py:f", "it.patch"), ("a.py:f", "patch:it.patch:a.py:f")),
+    ],
+)
+def test_a_commit_alone_has_the_file_of_the_other(given, pair):
+    assert pair_of(*given) == pair
+
+
+@pytest.mark.parametrize("given", [("git:main", "git:HEAD"), ("cifar-mlp", "b.py:f"), ("cifar-mlp", "git:HEAD")])
+def test_what_is_no_pair_of_trainings_is_refused(given):
+    with pytest.raises(UsageError) as refused:
+        pair_of(*given)
+    assert refused.value.hint
