@@ -37,7 +37,7 @@ def test_a_candidate_at_another_rate_is_other_work_after_one_round(torch_house):
     page = torch_house.done("show", fields["record"]).out
     assert page.startswith("DISCARD: it does other work: its loss differs by")
     assert "DISCARD, other work" in torch_house.done("list", "--question", "verdict").out
-    assert "DISCARD" in torch_house.done("report", fields["record"], "--format", "markdown").out
+    assert "DISCARD" in torch_house.done("report", fields["record"], "--format", "md", "-o", "-").out
 
 
 def test_a_candidate_that_does_not_train_is_discarded_in_words(torch_house):
