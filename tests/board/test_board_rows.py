@@ -11,6 +11,7 @@ import board_records
 import jsonschema
 import pytest
 from board_records import kept
+from measured import with_heat
 
 from laptime.analysis.heats import scaled
 from laptime.board.add import add, remake
@@ -108,19 +109,19 @@ def test_nothing_private_is_on_a_board(tmp_path):
     for lane in record.lanes:
         details = {**lane.device.details, "uuid": f"GPU-{SECRET}", "bus": SECRET}
         heats = tuple(
-            replace(
-                heat,
+            with_heat(
+                result,
                 process=replace(
-                    heat.process,
+                    result.heat.process,
                     notes=(f"/home/{SECRET}",),
                     node=SECRET,
-                    versions={**heat.process.versions, f"/{SECRET}": "1"},
+                    versions={**result.heat.process.versions, f"/{SECRET}": "1"},
                 ),
-                windows=tuple(replace(each, flag=f"{SECRET} took 2 cores") for each in heat.windows[:1])
-                + heat.windows[1:],
-                proofs=tuple(replace(run, own_way=SECRET, batches=SECRET) for run in heat.proofs),
+                windows=tuple(replace(each, flag=f"{SECRET} took 2 cores") for each in result.heat.windows[:1])
+                + result.heat.windows[1:],
+                proofs=tuple(replace(run, own_way=SECRET, batches=SECRET) for run in result.heat.proofs),
             )
-            for heat in lane.heats
+            for result in lane.heats
         )
         lanes.append(
             replace(

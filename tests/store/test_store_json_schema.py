@@ -68,7 +68,7 @@ def test_an_answer_of_a_question_that_a_package_added_is_any_object(faults):
         ("$.status", ("status",), "won"),
         ("$.answer.comparisons", ("answer", "comparisons"), 3),
         ("$.lanes[0].step_ms", ("lanes", 0, "step_ms"), "92"),
-        ("$.lanes[0].heats[0].windows[0].steps", ("lanes", 0, "heats", 0, "windows", 0, "steps"), 0),
+        ("$.lanes[0].heats[0].heat.windows[0].steps", ("lanes", 0, "heats", 0, "heat", "windows", 0, "steps"), 0),
         ("$.elapsed_s", ("elapsed_s",), -1),
         ("$.elapsed_s", ("elapsed_s",), {"missing": "I forgot"}),
     ],

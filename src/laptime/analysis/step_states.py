@@ -13,8 +13,8 @@ from itertools import groupby
 from math import ceil, sqrt
 
 from laptime.model.protocol import LapResult
-from laptime.model.record import HeatResult, LaneResult
-from laptime.model.sample import MACHINE_SLOW, Window
+from laptime.model.record import LaneResult
+from laptime.model.sample import MACHINE_SLOW, Heat, Window
 from laptime.model.script import TrainingLoop
 from laptime.stats import median
 
@@ -60,19 +60,19 @@ def find_lane_state(lane: LaneResult) -> StateChange | None:
     heats = [result for result in lane.heats if result.heat.process.status == "ok"]
     if any(result.heat.burst is not None for result in heats):
         return None  # single steps take what a loader's workers make of them
-    return find_state([times_of(heat) for heat in heats])
+    return find_state([times_of(result.heat) for result in heats])
 
 
-def times_of(result: HeatResult) -> dict[int, float]:
+def times_of(heat: Heat) -> dict[int, float]:
     """Return the time of each step in milliseconds, by its number; of one that was not timed alone, its window's mean.
 
     Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps.
     Those that only were slow are not left out: that is what is looked for.
     """
     # The very first step compiles and allocates.
-    times = {number: ns / 1e6 for number, ns in enumerate(result.heat.early_ns, 1) if number > 1}
-    quiet = [window for window in result.heat.windows if not _is_disturbed(window)]
-    for window in quiet if 2 * len(quiet) > len(result.heat.windows) else result.heat.windows:
+    times = {number: ns / 1e6 for number, ns in enumerate(heat.early_ns, 1) if number > 1}
+    quiet = [window for window in heat.windows if not _is_disturbed(window)]
+    for window in quiet if 2 * len(quiet) > len(heat.windows) else heat.windows:
         if window.first_step is not None and not (window.noise is not None and window.noise.halted):
             mean_ms = (window.end_ns - window.start_ns) / window.steps / 1e6
             single = [ns / 1e6 for ns in window.step_ns[: window.steps]]
@@ -163,9 +163,10 @@ def ratio_within(change: StateChange, heats: Sequence[Series], others: Sequence[
 
 def ratios_within(change: StateChange, lane: LaneResult, other: LaneResult) -> list[float]:
     """Return the same for each round in which both lanes timed steps of the state."""
-    theirs = {result.heat.round: result for result in other.heats if result.heat.process.status == "ok"}
-    mine = [result for result in lane.heats if result.heat.process.status == "ok" and result.heat.round in theirs]
-    told = (ratio_within(change, [times_of(result)], [times_of(theirs[result.heat.round])]) for result in mine)
+    theirs = {each.heat.round: each.heat for each in other.heats if each.heat.process.status == "ok"}
+    ours = (each.heat for each in lane.heats)
+    mine = [heat for heat in ours if heat.process.status == "ok" and heat.round in theirs]
+    told = (ratio_within(change, [times_of(heat)], [times_of(theirs[heat.round])]) for heat in mine)
     return [each for each in told if each is not None]
 
 
