@@ -18,7 +18,7 @@ from laptime.store.schema import record_schema, schema_text
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[2]
-KEPT = sorted((ROOT / "tests" / "recordings" / "schema-1").glob("*.json.gz"))
+KEPT = sorted((ROOT / "tests" / "recordings").glob("schema-*/*.json.gz"))
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,31 @@ def test_nothing_of_a_record_of_an_older_schema_is_lost():
         assert leaves(old) - leaves(new) <= gone, place.name
 
 
+SECOND = KEPT[-1].parent / "race.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("expected", "first_step_ms"), [(300.0, 300.0), (None, None), (None, {"missing": "not a finite number: nan"})]
+)
+def test_a_first_step_of_schema_2_is_the_same_in_ns(expected, first_step_ms):
+    assert decode(with_first_step(first_step_ms), "a.json").lanes[0].heats[0].first_step_ms == expected
+
+
+@pytest.mark.parametrize("first_step_ms", [1e300, "300", {"missing": "I forgot"}, [300.0]])
+def test_a_first_step_of_schema_2_that_no_laptime_wrote_is_refused(first_step_ms):
+    """An upgrade meets what hands have changed, and ends in no traceback."""
+    with pytest.raises(RecordError, match="not of the shape of schema 2"):
+        decode(with_first_step(first_step_ms), "a.json")
+
+
+def with_first_step(first_step_ms):
+    """Return a file of schema 2 with another first step in its first heat."""
+    tree = json.loads(gzip.decompress(SECOND.read_bytes()))
+    assert tree["schema"] == 2
+    tree["lanes"][0]["heats"][0]["first_step_ms"] = first_step_ms
+    return json.dumps(tree).encode()
+
+
 def leaves(tree, name=""):
     """Return each value of a JSON tree with the name of its field."""
     if isinstance(tree, dict):

@@ -543,7 +543,7 @@ def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateCha
     twin = next((each for each in lanes if _is_it_flushed(lane, each)), None)
     if twin is None or twin.step_ms is None or lane.step_ms is None:
         return None
-    mine, theirs = finished(lane), finished(twin)
+    mine, theirs = ([each.heat for each in finished(one)] for one in (lane, twin))
     if min(len(mine), len(theirs)) < HEATS_LEAST:
         return None
     if state is not None:
