@@ -130,7 +130,7 @@ def read(path: Path) -> dict[str, Any]:
     lanes = [estimate_again(lane, record) for lane in record.lanes]
     comparison = compare(lanes)
     moments.append(time.perf_counter())
-    text = showing.as_text(record, WIDTH)
+    text = showing.as_text(record, showing.View(WIDTH))
     moments.append(time.perf_counter())
     same = tuple(lanes) == record.lanes and (comparison,) == record.answer.comparisons
     parts = dict(zip(("read_s", "estimate_s", "render_s"), np.diff(moments).tolist(), strict=True))
