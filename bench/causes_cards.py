@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from fake_sensor import FakeSensor, SensorScript, make_script
 from laptime import api
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask
 from laptime.model.interval import Factor
@@ -107,8 +108,10 @@ def _lane(step_ms: float, state: State, training: str) -> LaneResult:
     planned = PlannedLane("torch/cuda:0/as-written", "torch", DEVICE, Settings())
     subject = Subject(training, "", None, 100, None, None, "items")
     pace = Pace(HEATS, HEATS, adaptive=False, measure_s=2.0, window_s=0.2)
-    heats = tuple(_heat(step_ms * (1 + 0.002 * number), number, state) for number in range(HEATS))
-    return summarise_lane(Plan(Ask(), subject, (planned,), ProofPlan(), pace), planned, heats, None)
+    heats = (_heat(step_ms * (1 + 0.002 * number), number, state) for number in range(HEATS))
+    return summarise_lane(
+        Plan(Ask(), subject, (planned,), ProofPlan(), pace), planned, tuple(map(summarise_heat, heats)), None
+    )
 
 
 def _heat(step_ms: float, number: int, state: State) -> Heat:

@@ -81,8 +81,10 @@ class Bench:
         took_s = time.monotonic() - began_s
         record = self._record(home)
         assert record is not None
-        orders = sorted(heat.order for lane in record.lanes for heat in lane.heats if heat.process.status == "ok")
-        rounds = [[heat.round for heat in lane.heats] for lane in record.lanes]
+        orders = sorted(
+            result.heat.order for lane in record.lanes for result in lane.heats if result.heat.process.status == "ok"
+        )
+        rounds = [[result.heat.round for result in lane.heats] for lane in record.lanes]
         details[f"queue on {on}"] = {"orders": orders, "rounds": rounds, "seconds": took_s}
         print(f"{on}: {len(orders)} heats in {took_s:.0f} s", flush=True)
         in_order = sum(each == list(range(len(each))) for each in rounds)
@@ -170,7 +172,7 @@ class Bench:
     def _finished(self, home: Path) -> int:
         record = self._record(home)
         lanes = () if record is None else record.lanes
-        return sum(heat.process.status == "ok" for lane in lanes for heat in lane.heats)
+        return sum(result.heat.process.status == "ok" for lane in lanes for result in lane.heats)
 
     def _unreadable(self, place: Path) -> bool:
         try:

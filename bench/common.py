@@ -176,7 +176,7 @@ def side_by_side(rounds: int, first: Callable[[], T], second: Callable[[], T]) -
 
 def others_work(heats: Iterable[HeatResult]) -> float | None:
     """Return the cores that other processes took in the middle one of some heats' windows: so quiet the result is."""
-    noises = [window.noise for heat in heats for window in heat.windows if window.noise is not None]
+    noises = [window.noise for result in heats for window in result.heat.windows if window.noise is not None]
     seen = [noise.other_cores for noise in noises if isinstance(noise.other_cores, float)]
     return median(seen) if seen else None
 

@@ -68,8 +68,8 @@ def race(*words: str) -> Told | None:
         sum(
             window["end_ns"] - window["start_ns"]
             for lane in told["lanes"]
-            for heat in lane["heats"]
-            for window in heat["windows"]
+            for result in lane["heats"]
+            for window in result["heat"]["windows"]
         )
         / 1e9
     )

@@ -27,7 +27,8 @@ from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import OF_TRAINING, ProcessRun, Settings
-from laptime.model.record import Estimate, HeatResult, LaneResult, OtherTraining, Parity, Record
+from laptime.model.record import SCHEMA, Estimate, HeatResult, LaneResult, OtherTraining, Parity, Record
+from laptime.model.sample import Heat
 from laptime.questions.compare.reduce import compare_trainings
 
 GATES = 200
@@ -125,7 +126,7 @@ def race_of(base_ms: list[float], head_ms: list[float]) -> Record:
     )
     processor = Processor("simulated", "", 2, 2, NOWHERE)
     return Record(
-        2, {}, "r-2026-11-23-0000", "2026-11-23T00:00:00+00:00", "race", "finished", Ask(BASE, others=(HEAD,)),
+        SCHEMA, {}, "r-2026-11-23-0000", "2026-11-23T00:00:00+00:00", "race", "finished", Ask(BASE, others=(HEAD,)),
         Machine(processor, 1, NOWHERE, "", "", None), base, None,
         (lane_of(BASE, base_ms), lane_of(HEAD, head_ms)), RaceAnswer(), others=(OtherTraining(HEAD, head, None, None),),
     )  # fmt: skip
@@ -134,7 +135,7 @@ def race_of(base_ms: list[float], head_ms: list[float]) -> Record:
 def lane_of(training: str, steps_ms: list[float]) -> LaneResult:
     name = f"{PLACE}{OF_TRAINING}{training}"
     heats = tuple(
-        HeatResult(ProcessRun(name, "ok"), number, number, "flat", 0, step_ms, 1.0, (), (), ())
+        HeatResult(Heat(ProcessRun(name, "ok"), number, number), "flat", 0, step_ms)
         for number, step_ms in enumerate(steps_ms)
     )
     middle = statistics.median(steps_ms)

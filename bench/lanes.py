@@ -74,8 +74,9 @@ def kept_of(lane: dict[str, Any]) -> dict[str, Any]:
     """Leave out the samples of single steps."""
     left_out = {"heats", "device"}
     heats = [
-        {"steady": heat["steady"], "phases_s": heat["process"]["phases_s"], "windows": len(heat["windows"])}
-        for heat in lane["heats"]
+        {"steady": result["steady"], "phases_s": heat["process"]["phases_s"], "windows": len(heat["windows"])}
+        for result in lane["heats"]
+        for heat in [result["heat"]]
     ]
     return {**{key: value for key, value in lane.items() if key not in left_out}, "heats": heats}
 

@@ -82,14 +82,14 @@ def on_a_terminal(kept: Path) -> Iterator[None]:
 def rounds_of(lane: LaneResult) -> dict[int, float]:
     """Return, by round, the logarithm of a step after a drawing over one without; the first turn finds its length."""
     found = {}
-    for heat in lane.heats:
+    for result in lane.heats:
         logs: dict[bool, list[float]] = {True: [], False: []}
-        for each in heat.windows:
+        for each in result.heat.windows:
             if each.turn:
                 step_ns = (each.end_ns - each.start_ns) / each.steps
-                logs[is_drawn(heat.round, each.turn)].append(log(step_ns))
+                logs[is_drawn(result.heat.round, each.turn)].append(log(step_ns))
         if logs[True] and logs[False]:
-            found[heat.round] = fmean(logs[True]) - fmean(logs[False])
+            found[result.heat.round] = fmean(logs[True]) - fmean(logs[False])
     return found
 
 
@@ -105,7 +105,7 @@ def ratios(lanes: Sequence[LaneResult]) -> list[float]:
 
 def timed_s(record: Record) -> float:
     """Return how long steps were timed."""
-    windows = [window for lane in record.lanes for heat in lane.heats for window in heat.windows]
+    windows = [window for lane in record.lanes for result in lane.heats for window in result.heat.windows]
     return sum(window.end_ns - window.start_ns for window in windows) / 1e9
 
 

@@ -69,11 +69,11 @@ def over_turns(folder: Path) -> Iterator[float]:
     for path in sorted(folder.glob("*.json")):
         lanes = read(path).lanes
         for lane in lanes[1:]:
-            pairs = [pair for pair in pairs_of_heats(lane, lanes[0]) if took_turns(*pair)]
+            pairs = [pair for pair in pairs_of_heats(lane.heats, lanes[0].heats) if took_turns(*pair)]
             noises = [noise for pair in pairs if (noise := noise_of_ratio(*pair)) > 0]
             compared = [math.log(step_ratio(*pair)) for pair in pairs]
             if len(noises) >= LEAST_ROUNDS:
-                turns = sum(len(each.windows) - 1 for each, _ in pairs)
+                turns = sum(len(each.heat.windows) - 1 for each, _ in pairs)
                 yield unbiased_log(variance(compared), len(compared) - 1) - unbiased_log(fmean(noises), turns)
 
 

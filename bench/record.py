@@ -23,6 +23,7 @@ import numpy as np
 
 from common import Figure, finish, fresh_home, parser_for, run_json
 from laptime import showing
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.heat.__main__ import peak_memory_bytes
 from laptime.machine import look_at_machine
@@ -33,7 +34,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
 from laptime.model.process import ProcessRun, Settings
-from laptime.model.record import SCHEMA, HeatResult, LaneResult, Record
+from laptime.model.record import SCHEMA, LaneResult, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 from laptime.stats import median
@@ -58,8 +59,8 @@ def make_record(steps_a_heat: int) -> Record:
     reference = Reference("made-up", RUN, RUN, depth=4, weights=1_000_000)
     lanes = []
     for lane, step_ms in zip(planned, LANES.values(), strict=True):
-        heats = tuple(make_heat(lane.name, order, step_ms, steps_a_heat, random) for order in range(HEATS))
-        lanes.append(summarise_lane(plan, lane, heats, reference))
+        heats = (make_heat(lane.name, order, step_ms, steps_a_heat, random) for order in range(HEATS))
+        lanes.append(summarise_lane(plan, lane, tuple(map(summarise_heat, heats)), reference))
     compared = tuple(filter(None, [compare(lanes)]))
     return Record(
         schema=SCHEMA,
@@ -114,24 +115,10 @@ def make_heat(lane: str, order: int, step_ms: float, steps: int, random: np.rand
     )
 
 
-def samples_of(heat: HeatResult, record: Record) -> Heat:
-    """Return a kept heat without its conclusions."""
-    return Heat(
-        heat.process,
-        order=heat.order,
-        round=heat.round,
-        steps_per_lap=record.workload.steps_per_lap,
-        first_step_ns=None if heat.first_step_ms is None else round(heat.first_step_ms * 1e6),
-        proofs=heat.proofs,
-        windows=heat.windows,
-        losses=heat.losses,
-    )
-
-
 def estimate_again(lane: LaneResult, record: Record) -> LaneResult:
     planned = PlannedLane(lane.name, "torch", lane.device, lane.settings)
     plan = Plan(record.ask, record.workload, (planned,), ProofPlan(), Pace(5, 5, True, 60.0, 1.0))
-    heats = tuple(samples_of(heat, record) for heat in lane.heats)
+    heats = tuple(summarise_heat(result.heat) for result in lane.heats)
     return summarise_lane(plan, planned, heats, record.reference)
 
 
@@ -143,7 +130,7 @@ def read(path: Path) -> dict[str, Any]:
     lanes = [estimate_again(lane, record) for lane in record.lanes]
     comparison = compare(lanes)
     moments.append(time.perf_counter())
-    text = showing.as_text(record, WIDTH)
+    text = showing.as_text(record, showing.View(WIDTH))
     moments.append(time.perf_counter())
     same = tuple(lanes) == record.lanes and (comparison,) == record.answer.comparisons
     parts = dict(zip(("read_s", "estimate_s", "render_s"), np.diff(moments).tolist(), strict=True))
@@ -171,7 +158,7 @@ def main() -> int:
         subprocess.run([LAPTIME, "show", record.id], check=True, stdout=subprocess.DEVNULL)
         show_s = time.perf_counter() - began
         told = [run_json([sys.executable, __file__, "--worker", str(path)]) for _ in range(given.readers)]
-    steps = sum(window.steps for lane in record.lanes for heat in lane.heats for window in heat.windows)
+    steps = sum(window.steps for lane in record.lanes for result in lane.heats for window in result.heat.windows)
     print(told[0]["text"])
     parts = [Figure(f"{part[:-2]}, median", median([each[part] for each in told]), "s")
              for part in ("read_s", "estimate_s", "render_s")]  # fmt: skip

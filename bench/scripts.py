@@ -126,9 +126,9 @@ def check_truth(name: str, source: str, place: Path, details: dict[str, Any]) ->
     clock.unlink(missing_ok=True)
     record = run("race", source, place, "cpu", "--heats", "1", "--budget", "10s", "--sensors", "none", clock=clock)
     ends = sorted(map(int, clock.read_text().split()))
-    (heat,) = record["lanes"][0]["heats"]
+    (result,) = record["lanes"][0]["heats"]
     ratios = []
-    for window in heat["windows"]:
+    for window in result["heat"]["windows"]:
         inside = [each for each in ends if window["start_ns"] <= each <= window["end_ns"]]
         if len(inside) > 2:
             own_ns = (inside[-1] - inside[0]) / (len(inside) - 1)

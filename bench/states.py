@@ -57,7 +57,7 @@ def findings_of(record: Record) -> list[str]:
 def factors_by_step(record: Record) -> dict[str, float]:
     """Return the ratio of the two lanes' step times, of the steps before the slow ones and of the slow ones."""
     sides: dict[str, list[float]] = {"before": [], "from it on": []}
-    one, other = ([_by_step(heat) for heat in lane["heats"]] for lane in record["lanes"][:2])
+    one, other = ([_by_step(result["heat"]) for result in lane["heats"]] for lane in record["lanes"][:2])
     for mine, theirs in zip(one, other, strict=False):
         for step in mine.keys() & theirs.keys():
             sides["before" if step < SLOW_FROM else "from it on"].append(log(mine[step] / theirs[step]))

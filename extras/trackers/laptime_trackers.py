@@ -300,10 +300,10 @@ def _over(rows: list[Row], step: str, names: tuple[str, ...]) -> tuple[Metric, .
 
 def _heat_metrics(lane: LaneResult) -> Iterator[Metric]:
     """Yield the windows' mean steps, on and on through all heats, and the losses of the first heat."""
-    windows = [window for heat in lane.heats for window in heat.windows]
+    windows = [window for result in lane.heats for window in result.heat.windows]
     for number, window in enumerate(windows):
         yield Metric("window_step_ms", number, (window.end_ns - window.start_ns) / window.steps / NS_PER_MS)
-    for step, loss in enumerate(lane.heats[0].losses if lane.heats else ()):
+    for step, loss in enumerate(lane.heats[0].heat.losses if lane.heats else ()):
         if _is_figure(loss):
             yield Metric("loss", step, loss)
 

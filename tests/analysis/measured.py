@@ -81,3 +81,8 @@ def proof(precision: str = "fp32", loss: float = 0.0, move: float = 0.0, **chang
 def reference(**changes: object) -> Reference:
     given = {"key": "", "exact": proof("fp64"), "twin": proof(loss=5e-8), "depth": 4, "weights": 1_337_002}
     return Reference(**{**given, **changes})
+
+
+def with_heat(result, **changes):
+    """Return a result whose heat returned something else."""
+    return replace(result, heat=replace(result.heat, **changes))

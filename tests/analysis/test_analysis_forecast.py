@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from measured import heat_of, plan_of, planned
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import DataSource
 from laptime.model.missing import Missing
@@ -20,7 +21,8 @@ LAP_S = 500 * 0.010
 
 def forecast(protocol, *heats, **settings):
     lane = planned(**settings)
-    return summarise_lane(plan_of(lane), lane, heats or (heat_of(10.0, examination=LOOKED),), None, protocol).whole
+    results = tuple(map(summarise_heat, heats or (heat_of(10.0, examination=LOOKED),)))
+    return summarise_lane(plan_of(lane), lane, results, None, protocol).whole
 
 
 def test_laps_alone_are_their_steps_and_the_way_to_the_first():
@@ -72,7 +74,7 @@ def test_while_items_are_new_a_step_takes_longer(fresh_ms, first_lap_s):
     """1,000 items in steps of 100 are ten steps in which each is decoded; then all are held."""
     lane = planned()
     data = DataSource("d", "plates", True, 1_000, 100, (), "")
-    heats = (heat_of(10.0, fresh=FreshSteps(5, round(5 * fresh_ms * 1e6))),)
+    heats = (summarise_heat(heat_of(10.0, fresh=FreshSteps(5, round(5 * fresh_ms * 1e6)))),)
     plan = replace(plan_of(lane), data=data)
     found = summarise_lane(plan, lane, heats, None, Protocol(laps=2, steps_per_lap=500)).whole
     assert found.train_s.median == pytest.approx(first_lap_s)

@@ -33,7 +33,7 @@ def test_the_step_of_a_loader_that_works_in_bursts_is_a_mean():
     """How many waits fall into a window is chance; all together they are the loader's pace."""
     windows = windows_of(10.0, 20.0, 10.0, 10.0, 20.0)
     found = summarise_heat(heat_of(1.0, windows=windows, burst=12))
-    assert (found.step_ms, found.burst) == (pytest.approx(14.0), 12)
+    assert (found.step_ms, found.heat.burst) == (pytest.approx(14.0), 12)
 
 
 def test_the_step_of_a_window_is_its_mean_from_fence_to_fence():
@@ -46,7 +46,7 @@ def test_a_disturbed_window_does_not_count_where_enough_quiet_ones_are_left():
     windows = windows_of(50.0, 10.0, 10.0, 99.0, 10.0, flags={0: "noise", 3: "noise"})
     found = summarise_heat(heat_of(1.0, windows=windows))
     assert (found.step_ms, found.steady, found.steady_from) == (pytest.approx(10.0), "flat", 1)
-    assert found.windows == windows
+    assert found.heat.windows == windows
     assert steady_windows(found) == (windows[1], windows[2], windows[4])
 
 
@@ -60,20 +60,20 @@ def test_a_heat_that_did_not_finish_has_no_step():
     """What it measured is kept, but counts for nothing."""
     broken = heat_of(10.0, status="dnf", dnf=failed().process.dnf)
     found = summarise_heat(broken)
-    assert (found.step_ms, found.process.status, found.process.dnf.phase) == (None, "dnf", "build")
-    assert len(found.windows) == 5
+    assert (found.step_ms, found.heat.process.status, found.heat.process.dnf.phase) == (None, "dnf", "build")
+    assert len(found.heat.windows) == 5
 
 
 def test_what_a_heat_tells_of_its_steps_goes_with_it():
     """It is a signature, and judged elsewhere."""
     signs = StepSymptoms(9, wait_ns=1, reads=Missing("not looked"))
-    assert summarise_heat(heat_of(1.0, signs=signs)).signs == signs
+    assert summarise_heat(heat_of(1.0, signs=signs)).heat.signs == signs
 
 
 def test_a_heat_without_any_window_is_no_error():
     """One that failed in its build has none."""
     found = summarise_heat(failed())
-    assert (found.steady, found.steady_from, found.step_ms, found.windows) == ("unsteady", 0, None, ())
+    assert (found.steady, found.steady_from, found.step_ms, found.heat.windows) == ("unsteady", 0, None, ())
 
 
 def test_the_first_step_stands_apart():
@@ -85,7 +85,7 @@ def test_the_first_step_stands_apart():
 def test_memory_is_a_reading_or_an_absence_with_its_reason():
     """Never a zero that nobody read."""
     held = heat_of(1.0, peak_memory_bytes=1 << 30, device_memory_bytes=Missing("none"))
-    process = summarise_heat(held).process
+    process = summarise_heat(held).heat.process
     assert (process.peak_memory_bytes, process.device_memory_bytes) == (1_073_741_824, Missing("none"))
 
 

@@ -8,6 +8,7 @@ from math import exp, sqrt
 import pytest
 from measured import SUBJECT, failed, heat_of, plan_of, planned, proof, reference, windows_of
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.missing import Missing
 
@@ -17,7 +18,9 @@ ONE_HEAT = Missing("one heat alone gives no interval")
 
 def lane_of(*heats, lane=None, subject=SUBJECT, held=None):
     lane = lane or planned()
-    return summarise_lane(plan_of(lane, subject=subject), lane, heats, reference() if held is None else held)
+    return summarise_lane(
+        plan_of(lane, subject=subject), lane, tuple(map(summarise_heat, heats)), reference() if held is None else held
+    )
 
 
 def test_three_heats_give_a_step_with_its_interval():

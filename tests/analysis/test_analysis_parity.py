@@ -7,6 +7,7 @@ from math import nan
 import pytest
 from measured import heat_of, plan_of, planned, proof, reference
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.analysis.parity import compare_references, judge_parity, may_be_chance, tell_chance
 from laptime.model.missing import Missing
@@ -256,7 +257,7 @@ def test_a_batch_that_becomes_smaller_after_the_proof_is_not_proven(items, step,
     """The last batch of a lap may be smaller, and a lap has 500 steps here."""
     census = DenormalCensus({"weights": 0.0}, step=step, items=items)
     lane = planned()
-    found = summarise_lane(plan_of(lane), lane, (heat_of(10.0, census=census),), reference()).parity
+    found = summarise_lane(plan_of(lane), lane, (summarise_heat(heat_of(10.0, census=census)),), reference()).parity
     assert found.status == status
     if status == "unproven":
         assert found.reason == "the batch of step 40 has 25 items, and those of the proof 100"
@@ -266,7 +267,8 @@ def test_laps_of_other_numbers_of_items_are_another_training():
     """A sampler may draw from half of the data alone."""
     lane = planned()
     whole, half = (
-        summarise_lane(plan_of(lane), lane, (heat_of(10.0, steps_per_lap=steps),), reference()) for steps in (500, 250)
+        summarise_lane(plan_of(lane), lane, (summarise_heat(heat_of(10.0, steps_per_lap=steps)),), reference())
+        for steps in (500, 250)
     )
     assert find_other_laps(whole, whole) is None
     name = lane.name

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from measured import STEPS, changed, heat_of, plan_of, planned, reference, windows_of
 
-from laptime.analysis.heats import steps_of, summarise_heat
+from laptime.analysis.heats import steps_of
 from laptime.analysis.lanes import compare_lanes, scales, summarise_lane
 from laptime.analysis.rounds import judge_rounds
 from laptime.model.sample import SLOW_SPELL
@@ -32,7 +32,7 @@ def counted(heats):
 
 
 def times(heats):
-    return [summarise_heat(heat).step_ms for heat in heats]
+    return [result.step_ms for result in heats]
 
 
 def test_a_turn_that_was_disturbed_in_one_lane_counts_in_none():
@@ -74,7 +74,7 @@ def test_steps_that_are_slow_in_every_round_are_the_lanes_own():
     judged = judge_rounds(
         {"a": rounds, "b": [in_turns([60.0] * 4 + [300.0] * 4, number, flags) for number in range(3)]}
     )
-    assert {window.flag for heat in (*judged["a"], *judged["b"]) for window in heat.windows} == {None}
+    assert {window.flag for result in (*judged["a"], *judged["b"]) for window in result.heat.windows} == {None}
     assert times(judged["a"]) == pytest.approx([LATE] * 3)
     assert times(judged["b"]) == pytest.approx([300.0] * 3)
 
@@ -92,7 +92,7 @@ def test_what_slows_single_turns_of_all_lanes_alike_is_the_machine():
     a = [in_turns([10.0] * 4 + [16.0 if number == 1 else 10.0] + [10.0], number) for number in range(4)]
     b = [in_turns([20.0] * 2 + [40.0 if number == 2 else 20.0] + [20.0] * 3, number) for number in range(4)]
     judged = judge_rounds({"a": a, "b": b})
-    flags = [window.flag for heat in judged["a"] for window in heat.windows if window.flag]
+    flags = [window.flag for result in judged["a"] for window in result.heat.windows if window.flag]
     assert flags == ["the machine was slow: these steps were 1.6 times as fast in other rounds"]
     assert counted(judged["a"])[1] == counted(judged["b"])[1] == (0, 1, 2, 3, 5)
     assert times(judged["a"]) == pytest.approx([10.0] * 4)
@@ -103,7 +103,7 @@ def test_slow_turns_of_one_lane_alone_are_its_own():
     slow = {0: 1, 1: 3, 2: 4, 3: 2}
     a = [in_turns([50.0 if turn == slow[number] else 10.0 for turn in range(6)], number) for number in range(4)]
     judged = judge_rounds({"a": a, "b": [in_turns([20.0] * 6, number) for number in range(4)]})
-    assert {window.flag for heat in judged["a"] for window in heat.windows} == {None}
+    assert {window.flag for result in judged["a"] for window in result.heat.windows} == {None}
     assert times(judged["a"]) == pytest.approx([(5 * 10 + 50) / 6] * 4, rel=0.3)
 
 
@@ -113,7 +113,7 @@ def test_heats_that_ran_alone_count_the_steps_that_both_timed():
     judged = judge_rounds({"fast": [fast], "slow": [apart([2 * EARLY] * 10, 1)]})
     assert times(judged["fast"]) == pytest.approx([EARLY])
     assert times(judged["slow"]) == pytest.approx([2 * EARLY])
-    steps = [steps_of(judged["fast"][0].windows[place]).start for place in judged["fast"][0].counted]
+    steps = [steps_of(judged["fast"][0].heat.windows[place]).start for place in judged["fast"][0].counted]
     assert steps == list(range(3, 13))
 
 
@@ -128,7 +128,7 @@ def test_a_step_is_the_first_lanes_step_over_the_factor_where_rounds_are_missing
     a = [in_turns([ms] * 4, number) for number, ms in enumerate((200.0, 100.0, 100.0))]
     b = [in_turns([50.0] * 4, number) for number in (1, 2)]
     judged = judge_rounds({"a": a, "b": b})
-    found = scales({name: [*map(summarise_heat, each)] for name, each in judged.items()})
+    found = scales(judged)
     lane = planned("a")
     ours, theirs = (
         summarise_lane(plan_of(lane), lane, judged[name], reference(), scale=found[name]) for name in ("b", "a")
@@ -155,9 +155,12 @@ def slowed(heats, number, turn, times):
     return [in_turns(changed_ms, number) if place == number else heat for place, heat in enumerate(heats)]
 
 
-def flagged(heats):
+def flagged(results):
     return [
-        (number, place) for number, heat in enumerate(heats) for place, each in enumerate(heat.windows) if each.flag
+        (number, place)
+        for number, result in enumerate(results)
+        for place, each in enumerate(result.heat.windows)
+        if each.flag
     ]
 
 

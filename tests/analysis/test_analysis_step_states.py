@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from measured import changed, heat_of, plan_of, planned, reference
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.analysis.step_states import find_slow_laps, find_state, ratio_within, ratios_within, times_of
 from laptime.model.protocol import LapResult, Score
@@ -195,7 +196,7 @@ def test_steps_before_the_windows_show_how_fast_a_training_was():
 
 def test_ratios_of_a_state_are_taken_round_by_round():
     slow, fast = lane_of_rounds(400.0), lane_of_rounds(100.0)
-    found = find_state([times_of(heat) for heat in slow.heats])
+    found = find_state([times_of(result.heat) for result in slow.heats])
     assert found is not None
     assert ratios_within(found, slow, fast) == pytest.approx([4.0] * 3)
 
@@ -206,4 +207,4 @@ def lane_of_rounds(late_ms):
     windows = (Window(0, sum(ns), len(ns), ns, first_step=1),)
     lane = planned()
     made = tuple(heat_of(late_ms, number, windows=windows) for number in range(3))
-    return summarise_lane(plan_of(lane), lane, made, reference())
+    return summarise_lane(plan_of(lane), lane, tuple(map(summarise_heat, made)), reference())

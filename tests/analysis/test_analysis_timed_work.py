@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.missing import Missing
 from laptime.model.sample import LateStep
@@ -22,7 +23,9 @@ def lane_of(name, updates=(1.0, 1.0, 1.0), rates=(1.0, 1.0, 1.0), late=PLAIN, fi
         for place, window in enumerate(windows_of(10.0, 10.0, 10.0))
     )
     lane = planned(name)
-    return summarise_lane(plan_of(lane), lane, (heat_of(10.0, windows=windows, late_step=late),), reference())
+    return summarise_lane(
+        plan_of(lane), lane, (summarise_heat(heat_of(10.0, windows=windows, late_step=late)),), reference()
+    )
 
 
 HONEST = lane_of("torch/cpu/as-written")

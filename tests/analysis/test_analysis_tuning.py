@@ -8,6 +8,7 @@ import pytest
 from measured import CPU, changed, heat_of, plan_of, planned, windows_of
 from timelines import channel, timeline
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.missing import Missing
@@ -29,7 +30,7 @@ def lane_of(name, step_ms, watts):
         for number, power in enumerate(watts)
     )
     lane = planned(name)
-    return summarise_lane(plan_of(lane), lane, heats, "no reference")
+    return summarise_lane(plan_of(lane), lane, tuple(map(summarise_heat, heats)), "no reference")
 
 
 def objective(aim, **asked):
@@ -72,7 +73,9 @@ def test_a_lane_of_which_nobody_knows_what_it_takes_has_no_rating():
 def in_turns(name, *steps_ms):
     windows = tuple(replace(each, turn=turn) for turn, each in enumerate(windows_of(*steps_ms)))
     lane = planned(name)
-    return summarise_lane(plan_of(lane), lane, (heat_of(steps_ms[0], lane=name, windows=windows),), "no reference")
+    return summarise_lane(
+        plan_of(lane), lane, (summarise_heat(heat_of(steps_ms[0], lane=name, windows=windows)),), "no reference"
+    )
 
 
 def test_a_pair_of_heats_is_known_as_well_as_its_turns_agree():

@@ -236,11 +236,13 @@ def test_memory_is_the_larger_of_the_process_and_of_all_processes(own, seen_gb, 
     """The process has seen what fell between two readings, and the readings the processes of its loader."""
     line = timeline({RESIDENT: lambda _: seen_gb * 1e9})
     lane = planned()
-    found = summarise_lane(plan_of(lane), lane, (heat_of(100.0, timeline=line, peak_memory_bytes=own),), None)
+    found = summarise_lane(
+        plan_of(lane), lane, (summarise_heat(heat_of(100.0, timeline=line, peak_memory_bytes=own)),), None
+    )
     assert found.peak_memory_bytes == pytest.approx(peak * 1e9, rel=1e-3)
 
 
 def test_without_instruments_the_process_alone_tells_its_memory():
     lane = planned()
-    found = summarise_lane(plan_of(lane), lane, (heat_of(100.0, peak_memory_bytes=7),), None)
+    found = summarise_lane(plan_of(lane), lane, (summarise_heat(heat_of(100.0, peak_memory_bytes=7)),), None)
     assert found.peak_memory_bytes == 7

@@ -87,7 +87,8 @@ def saved(house):
     for place in house.files():
         record = decode(place.read_bytes(), place.name)
         answer = record.answer
-        heats = [(lane.name, heat.order) for lane in record.lanes for heat in lane.heats if heat.process.status == "ok"]
+        results = ((lane.name, result.heat) for lane in record.lanes for result in lane.heats)
+        heats = [(name, heat.order) for name, heat in results if heat.process.status == "ok"]
         runs = answer.runs if isinstance(answer, TrainingAnswer) else ()
         laps = [(run.process.lane, run.seed, lap.number) for run in runs for lap in run.laps]
         lanes = answer.lanes if isinstance(answer, InferAnswer) else ()

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from measured import with_heat
+
 from laptime.analysis.heats import estimate, mean_step_ms, scaled, steady_windows, step_ms
 from laptime.analysis.lanes import compare_lanes
 from laptime.board.add import board_rows, step_of
@@ -61,12 +63,12 @@ def with_times(record: Record, factor: float) -> Record:
 
 def _slower(lane: LaneResult, factor: float) -> LaneResult:
     heats = []
-    for heat in lane.heats:
+    for result in lane.heats:
         windows = tuple(
             replace(each, end_ns=each.start_ns + max(1, round(factor * (each.end_ns - each.start_ns))))
-            for each in heat.windows
+            for each in result.heat.windows
         )
-        slow = replace(heat, windows=windows)
+        slow = with_heat(result, windows=windows)
         heats.append(replace(slow, step_ms=mean_step_ms(steady_windows(slow))))
     step = estimate([heat.step_ms for heat in heats])
     assert step is not None
@@ -399,7 +401,10 @@ def _forge_losses(drawn: random.Random, record: Record) -> Record:
         return replace(run, losses=tuple(each * off for each in run.losses))
 
     lanes = tuple(
-        replace(lane, heats=tuple(replace(heat, proofs=tuple(map(shifted, heat.proofs))) for heat in lane.heats))
+        replace(
+            lane,
+            heats=tuple(with_heat(result, proofs=tuple(map(shifted, result.heat.proofs))) for result in lane.heats),
+        )
         for lane in record.lanes
     )
     moved = replace(reference, exact=shifted(reference.exact), twin=shifted(reference.twin))
@@ -412,8 +417,11 @@ def _forge_proof(drawn: random.Random, record: Record) -> Record:
 
     def change(lane: LaneResult) -> LaneResult:
         heats = tuple(
-            replace(heat, proofs=tuple(replace(run, losses=tuple(x * off for x in run.losses)) for run in heat.proofs))
-            for heat in lane.heats
+            with_heat(
+                result,
+                proofs=tuple(replace(run, losses=tuple(x * off for x in run.losses)) for run in result.heat.proofs),
+            )
+            for result in lane.heats
         )
         return replace(lane, heats=heats)
 
@@ -440,9 +448,9 @@ def _forge_choice(drawn: random.Random, record: Record) -> Record:
 
     def change(lane: LaneResult) -> LaneResult:
         heats = []
-        for heat in lane.heats:
-            best = min(range(len(heat.windows)), key=lambda at: step_ms(heat.windows[at]))
-            heats.append(replace(heat, counted=(best,), steady_from=best, step_ms=step_ms(heat.windows[best])))
+        for result in lane.heats:
+            best = min(range(len(result.heat.windows)), key=lambda at: step_ms(result.heat.windows[at]))
+            heats.append(replace(result, counted=(best,), steady_from=best, step_ms=step_ms(result.heat.windows[best])))
         step = estimate([heat.step_ms for heat in heats])
         return replace(lane, heats=tuple(heats), step_ms=step, lap_s=scaled(step, steps_of(lane) / 1e3))
 
@@ -499,8 +507,8 @@ def _forge_quiet(_drawn: random.Random, record: Record) -> Record:
         replace(
             lane,
             heats=tuple(
-                replace(heat, windows=tuple(replace(each, flag="disturbed") for each in heat.windows))
-                for heat in lane.heats
+                with_heat(result, windows=tuple(replace(each, flag="disturbed") for each in result.heat.windows))
+                for result in lane.heats
             ),
         )
         for lane in record.lanes

@@ -33,9 +33,9 @@ def test_windows_that_laptime_would_not_choose_are_noted(tmp_path):
     """Only the last window of each round counts: all before it are called the warm-up."""
     lanes = []
     for lane in strip(kept()).lanes:
-        ends = [(each, len(each.windows) - 1) for each in lane.heats]
+        ends = [(each, len(each.heat.windows) - 1) for each in lane.heats]
         heats = tuple(
-            replace(each, counted=(end,), steady_from=end, step_ms=mean_step_ms(each.windows[end:]))
+            replace(each, counted=(end,), steady_from=end, step_ms=mean_step_ms(each.heat.windows[end:]))
             for each, end in ends
         )
         step = estimate([each.step_ms for each in heats])

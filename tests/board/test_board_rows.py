@@ -11,17 +11,18 @@ import board_records
 import jsonschema
 import pytest
 from board_records import kept
+from measured import with_heat
 
 from laptime.analysis.heats import scaled
 from laptime.board.add import add, remake
 from laptime.board.claims import find_faults
-from laptime.board.evidence import canonical, read_evidence, strip
+from laptime.board.evidence import canonical, compress, read_evidence, strip
 from laptime.board.row import decode_row, encode_row, row_schema, row_schema_text
 from laptime.errors import RecordError, UsageError
 from laptime.model.ask import DataSource
 from laptime.model.machine import Card, HostEnvironment, card_with
 from laptime.model.missing import Missing
-from laptime.model.record import NOT_RELIABLE, Finding, Parity, Writer
+from laptime.model.record import NOT_RELIABLE, SCHEMA, Finding, Parity, Writer
 from laptime.questions.why.nouns import WhyAnswer
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +102,53 @@ def test_the_same_record_gives_the_same_bytes(board, tmp_path):
     assert decode_row(encode_row(row), "it") == row
 
 
+OLDER = ROOT / "tests" / "recordings" / "stripped-schema-2.json.gz"
+
+
+def test_a_stripped_record_of_an_older_schema_is_as_good_and_stays_as_it_is():
+    """Its digest, which is in rows, is that of the bytes that were once written."""
+    record, data = read_evidence(OLDER.read_bytes(), "it")
+    assert data == gzip.decompress(OLDER.read_bytes())
+    assert (json.loads(data)["schema"], record.schema) == (2, SCHEMA)
+    assert all(result.heat.windows for lane in record.lanes for result in lane.heats)
+
+
+def first_heat(tree):
+    return tree["lanes"][0]["heats"][0]
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda tree: tree.update(note=SECRET),
+        lambda tree: first_heat(tree).update(note=SECRET),
+        lambda tree: first_heat(tree).update(heat={"note": SECRET}),
+        lambda tree: first_heat(tree).update(steps_per_lap=SECRET),
+        lambda tree: first_heat(tree).update(steps_per_lap=3),
+        lambda tree: first_heat(tree).update(first_step_ns=SECRET),
+        lambda tree: first_heat(tree).update(first_step_ms=SECRET),
+        lambda tree: first_heat(tree).update(first_step_ms={"missing": SECRET}),
+        lambda tree: first_heat(tree)["process"].update(node=SECRET),
+        lambda tree: tree.update(schema=1),
+    ],
+)
+def test_nothing_hides_in_a_stripped_record_of_an_older_schema(hide):
+    """An upgrade must not drop what the check would have found."""
+    tree = json.loads(gzip.decompress(OLDER.read_bytes()))
+    hide(tree)
+    written = json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(RecordError):
+        read_evidence(compress(written), "it")
+
+
+def test_a_stripped_record_of_an_older_schema_in_another_order_is_refused():
+    """Two keys of one name, of which a reader sees one, are another order, too."""
+    data = gzip.decompress(OLDER.read_bytes())
+    for changed in (data.replace(b":", b": ", 1), b'{"answer":"%s",' % SECRET.encode() + data[1:]):
+        with pytest.raises(RecordError, match="is not stripped"):
+            read_evidence(compress(changed), "it")
+
+
 def test_nothing_private_is_on_a_board(tmp_path):
     """Names of hosts and users, paths, labels and serial numbers, wherever a record may have them."""
     record = kept()
@@ -108,19 +156,19 @@ def test_nothing_private_is_on_a_board(tmp_path):
     for lane in record.lanes:
         details = {**lane.device.details, "uuid": f"GPU-{SECRET}", "bus": SECRET}
         heats = tuple(
-            replace(
-                heat,
+            with_heat(
+                result,
                 process=replace(
-                    heat.process,
+                    result.heat.process,
                     notes=(f"/home/{SECRET}",),
                     node=SECRET,
-                    versions={**heat.process.versions, f"/{SECRET}": "1"},
+                    versions={**result.heat.process.versions, f"/{SECRET}": "1"},
                 ),
-                windows=tuple(replace(each, flag=f"{SECRET} took 2 cores") for each in heat.windows[:1])
-                + heat.windows[1:],
-                proofs=tuple(replace(run, own_way=SECRET, batches=SECRET) for run in heat.proofs),
+                windows=tuple(replace(each, flag=f"{SECRET} took 2 cores") for each in result.heat.windows[:1])
+                + result.heat.windows[1:],
+                proofs=tuple(replace(run, own_way=SECRET, batches=SECRET) for run in result.heat.proofs),
             )
-            for heat in lane.heats
+            for result in lane.heats
         )
         lanes.append(
             replace(

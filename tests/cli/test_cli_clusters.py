@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib import util
 
 import pytest
+from measured import with_heat
 
 from laptime import showing
 from laptime.errors import UsageError
@@ -37,10 +38,14 @@ def check_raced(house, on):
     assert (record.ask.on, record.status) == (on, "finished")
     assert [lane.status for lane in record.lanes] == ["ok", "ok"]
     assert [lane.parity.status for lane in record.lanes] == ["same", "same"]
-    assert all(heat.process.node and "python" in heat.process.versions for lane in record.lanes for heat in lane.heats)
+    assert all(
+        result.heat.process.node and "python" in result.heat.process.versions
+        for lane in record.lanes
+        for result in lane.heats
+    )
     assert "several nodes" not in showing.as_text(record, showing.View())
     first, *others = record.lanes
-    moved = tuple(replace(heat, process=replace(heat.process, node="gpu07")) for heat in first.heats)
+    moved = tuple(with_heat(result, process=replace(result.heat.process, node="gpu07")) for result in first.heats)
     page = showing.as_text(replace(record, lanes=(replace(first, heats=moved), *others)), showing.View(500))
     assert "The heats ran on several nodes, which may differ: fake/cpu on gpu07 and fake/cpu/best on" in page
     assert house.is_empty_within(10)

@@ -46,7 +46,7 @@ def test_a_lane_that_fails_has_its_row_and_the_other_its_figures(house, how, sai
     answer = house.race("cifar-cnn", "fake/cpu", *failing.values(), "--heats", "2")
     assert answer.code == 3
     lanes = lanes_of(house.kept())
-    assert [heat["process"]["status"] for heat in lanes[GOOD]["heats"]] == ["ok", "ok"]
+    assert [result["heat"]["process"]["status"] for result in lanes[GOOD]["heats"]] == ["ok", "ok"]
     assert lanes[GOOD]["step_ms"]["median"] == pytest.approx(100.0)
     for phase, lane in failing.items():
         assert f"{lane} DNF in {phase} " in words_of(answer)
@@ -54,9 +54,9 @@ def test_a_lane_that_fails_has_its_row_and_the_other_its_figures(house, how, sai
         assert found
         assert last in told.partition(" did not finish, in ")[0]
         assert (lanes[lane]["status"], lanes[lane]["step_ms"]) == ("dnf", None)
-        (heat,) = lanes[lane]["heats"]
-        assert heat["process"]["dnf"]["phase"] == phase
-        assert heat["process"]["dnf"]["signal"] == ("SIGKILL" if how == "kill" else None)
+        (result,) = lanes[lane]["heats"]
+        assert result["heat"]["process"]["dnf"]["phase"] == phase
+        assert result["heat"]["process"]["dnf"]["signal"] == ("SIGKILL" if how == "kill" else None)
     assert house.kept()["status"] == "finished"
 
 
@@ -101,7 +101,7 @@ def test_heats_that_were_finished_before_a_failure_are_kept(house):
     answer = house.race("cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "3")
     lane = lanes_of(house.kept())[BAD]
     assert answer.code == 3
-    assert [heat["process"]["status"] for heat in lane["heats"]] == ["ok", "dnf"]
+    assert [result["heat"]["process"]["status"] for result in lane["heats"]] == ["ok", "dnf"]
     assert lane["step_ms"]["median"] == pytest.approx(50.0)
     assert len(lanes_of(house.kept())[GOOD]["heats"]) == 3
     assert "fake/cpu/best: 1 of 2 heats did not finish, in timing" in words_of(answer)

@@ -36,9 +36,11 @@ def test_image_files_are_raced_across_frameworks(plates):
     assert [lane["name"] for lane in across] == ["torch/cpu/batch=16", "keras-torch/cpu/input=fast+batch=16"]
     assert list(across[1]["framework"])[:2] == ["keras", "torch"]
     assert [(lane["parity"]["status"], lane["status"]) for lane in across] == [("same", "ok")] * 2
-    assert all(heat["first_step_ms"] > 0 and heat["windows"][0]["step_ns"] for heat in across[1]["heats"])
+    assert all(
+        result["heat"]["first_step_ns"] > 0 and result["heat"]["windows"][0]["step_ns"] for result in across[1]["heats"]
+    )
     assert all("batches at once" in note for lane in across for note in lane["notes"])
-    assert [heat["fresh"] is None for lane in across for heat in lane["heats"]] == [True, False]
+    assert [result["heat"]["fresh"] is None for lane in across for result in lane["heats"]] == [True, False]
 
 
 @pytest.mark.long

@@ -76,7 +76,7 @@ def test_a_lane_that_no_node_has_room_for_is_on_several(house, fleet):
     assert answer.code == 0, answer.err
     one, two = answer.json["lanes"]
     assert (one["notes"], two["notes"]) == ([], ["its devices are on 2 nodes: 1 + 1"])
-    assert [[rank["rank"] for rank in heat["ranks"]] for heat in two["heats"]] == [[0, 1]] * 2
+    assert [[rank["rank"] for rank in result["heat"]["ranks"]] for result in two["heats"]] == [[0, 1]] * 2
     assert house.is_empty_within(10)
 
 
@@ -159,8 +159,8 @@ def test_a_node_that_vanishes_costs_one_heat(house, fleet):
     (place,) = house.files()
     record = decode(place.read_bytes(), place.name)
     assert [lane.status for lane in record.lanes] == ["ok", "ok"]
-    assert [heat.process.status for heat in record.lanes[1].heats] == ["dnf", "ok"]
-    assert record.lanes[1].heats[0].process.dnf.reason.startswith("its node is gone")
+    assert [result.heat.process.status for result in record.lanes[1].heats] == ["dnf", "ok"]
+    assert record.lanes[1].heats[0].heat.process.dnf.reason.startswith("its node is gone")
     assert "raylet" not in answer.out
     assert "fake/cpu on machine=small: 1 of 2 heats did not finish: its node is gone." in " ".join(answer.out.split())
     assert house.is_empty_within(10)

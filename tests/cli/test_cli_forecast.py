@@ -39,7 +39,7 @@ def test_the_sum_is_what_one_would_wait(race, whole):
 
 
 def test_a_lane_looks_at_test_items_in_its_first_heat_only(race):
-    looked = [heat["examination"] is not None for heat in race["lanes"][0]["heats"]]
+    looked = [result["heat"]["examination"] is not None for result in race["lanes"][0]["heats"]]
     assert looked == [True] + [False] * (len(looked) - 1)
 
 
@@ -57,15 +57,17 @@ def test_a_loader_that_holds_its_items_is_timed_on_held_ones(house):
     assert "Until every one of the images was decoded once, a step takes longer: fake/cpu/best 1.25 times." in said
     plain, held = house.kept()["lanes"]
     assert (plain["step_ms"]["median"], held["step_ms"]["median"]) == pytest.approx((100.0, 40.0))
-    assert [heat["fresh"]["ns"] / heat["fresh"]["steps"] for heat in held["heats"]] == pytest.approx([50e6] * 2)
+    assert [
+        result["heat"]["fresh"]["ns"] / result["heat"]["fresh"]["steps"] for result in held["heats"]
+    ] == pytest.approx([50e6] * 2)
     assert held["whole"]["fresh_factor"] == pytest.approx(1.25)
-    assert plain["heats"][0]["fresh"] is None
+    assert plain["heats"][0]["heat"]["fresh"] is None
 
 
 def test_a_lane_that_trains_nothing_has_no_forecast(house):
     record = house.raced("cifar-cnn", "fake/cpu/input=only", "--heats", "1")
     assert record["lanes"][0]["whole"] is None
-    assert record["lanes"][0]["heats"][0]["examination"] is None
+    assert record["lanes"][0]["heats"][0]["heat"]["examination"] is None
 
 
 def test_a_test_set_that_cannot_be_looked_at_costs_the_forecast_only(house):

@@ -55,7 +55,7 @@ def test_honest_lanes_are_proven_once_and_forked(race):
     record = race(is_planted=False)
     assert [lane["parity"]["status"] for lane in record["lanes"]] == ["same"] * 2
     for lane in record["lanes"]:
-        heats = lane["heats"]
+        heats = [result["heat"] for result in lane["heats"]]
         assert [bool(heat["proofs"]) for heat in heats] == [True, False, False]
         assert [heat["first_losses"] for heat in heats] == [heats[0]["first_losses"]] * 3
         assert len({heat["process"]["template"]["number"] for heat in heats}) == 2
@@ -68,6 +68,6 @@ def test_a_later_heat_that_trains_something_else_is_refused(race):
     first, planted = record["lanes"]
     assert first["parity"]["status"] == "same"
     assert planted["parity"]["status"] == "differs"
-    assert [bool(heat["proofs"]) for heat in planted["heats"]] == [True] * 3
+    assert [bool(result["heat"]["proofs"]) for result in planted["heats"]] == [True] * 3
     assert any("its first losses are not those of the heat that was proven" in note for note in planted["notes"])
     assert record["answer"]["comparisons"][0]["same_work"] is False

@@ -43,11 +43,11 @@ def told(torch_house):
 
 def test_every_heat_has_a_time_line(told):
     """Readings of the machine and of the heat's processes, on the clock of its windows."""
-    (heat,) = told["lanes"][0]["heats"]
-    host, *seldom = [track for track in heat["process"]["timeline"]["tracks"] if track["sensor"] == "host"]
-    assert heat["process"]["timeline"]["clock"] is None
+    (result,) = told["lanes"][0]["heats"]
+    host, *seldom = [track for track in result["heat"]["process"]["timeline"]["tracks"] if track["sensor"] == "host"]
+    assert result["heat"]["process"]["timeline"]["clock"] is None
     readings = list(accumulate((1000 * each for each in host["apart_us"]), initial=host["first_ns"]))
-    timed = range(heat["windows"][0]["start_ns"], heat["windows"][-1]["end_ns"])
+    timed = range(result["heat"]["windows"][0]["start_ns"], result["heat"]["windows"][-1]["end_ns"])
     assert sum(each in timed for each in readings) >= 3  # of a dozen; a busy machine may miss some
     names = {(series["channel"]["device"], series["channel"]["name"]) for series in host["series"]}
     assert {("heat", "busy_s"), ("heat", "resident_bytes"), ("host", "busy_s"), ("heat", "minor_faults")} <= names
@@ -98,4 +98,4 @@ def test_what_cannot_be_asked_for_is_refused(house, words, says):
 def test_a_fake_lane_is_not_watched(house):
     """Its clock is its own."""
     record = json.loads(house.done("race", "cifar-cnn", "fake/cpu", "--heats", "1", "--json", "--quiet").out)
-    assert record["lanes"][0]["heats"][0]["process"]["timeline"] is None
+    assert record["lanes"][0]["heats"][0]["heat"]["process"]["timeline"] is None

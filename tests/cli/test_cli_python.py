@@ -38,7 +38,7 @@ def test_an_example_is_raced_and_proven(torch_house, example, lanes, versions):
     assert {(lane["status"], lane["parity"]["status"]) for lane in record["lanes"]} == {("ok", "same")}
     assert {lane["items_per_step"] for lane in record["lanes"]} == {128}
     assert list(record["lanes"][0]["framework"]) == versions
-    window = record["lanes"][0]["heats"][0]["windows"][0]
+    window = record["lanes"][0]["heats"][0]["heat"]["windows"][0]
     assert len(window["step_ns"]) == window["steps"]
 
 
@@ -64,7 +64,7 @@ def test_data_that_fail_are_that_lanes_failure(torch_house, function, phase, rea
     record = torch_house.raced(f"{FAULTS}:{function}", *lanes, *SHORT, "--patience", "3s")
     faulty, *others = record["lanes"]
     assert (record["exit code"], faulty["status"]) == (3, "dnf")
-    assert faulty["heats"][0]["process"]["dnf"]["phase"] == phase
+    assert faulty["heats"][0]["heat"]["process"]["dnf"]["phase"] == phase
     assert reason in faulty["reason"]
     assert [(sound["status"], sound["parity"]["status"]) for sound in others] == [("ok", "same")] * len(sound_lanes)
 

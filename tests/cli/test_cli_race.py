@@ -18,10 +18,10 @@ LANE_KEYS = {
     *("items_per_step", "heats", "notes", "whole", "appeal", "usage", "profile", "roofline", "absent", "training"),
     *("devices", "where"),
 }
+RESULT_KEYS = {"heat", "steady", "steady_from", "step_ms", "counted"}
 HEAT_KEYS = {
-    *("process", "order", "round", "steady", "steady_from", "step_ms", "first_step_ms", "windows", "losses", "proofs"),
-    *("examination", "fresh", "burst", "signs", "ranks", "exchanges", "counted", "first_losses", "census"),
-    *("late_step", "early_ns"),
+    *("process", "order", "round", "steps_per_lap", "first_step_ns", "windows", "losses", "proofs", "examination"),
+    *("fresh", "burst", "signs", "ranks", "exchanges", "first_losses", "census", "late_step", "early_ns"),
 }
 PROCESS_KEYS = {
     *("lane", "status", "versions", "parameters", "items_per_step", "phases_s", "notes", "dnf"),
@@ -69,8 +69,14 @@ def test_ratios_are_exact(record):
 
 def test_heats_turn_about(record):
     """A B C, C B A, A B C: the order of every heat is in the record, and when each turn was."""
-    assert [[heat["order"] for heat in each["heats"]] for each in record["lanes"]] == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
-    turns = [[window["turn"] for window in heat["windows"]] for each in record["lanes"] for heat in each["heats"]]
+    assert [[result["heat"]["order"] for result in each["heats"]] for each in record["lanes"]] == [
+        [0, 3, 6],
+        [1, 4, 7],
+        [2, 5, 8],
+    ]
+    turns = [
+        [window["turn"] for window in result["heat"]["windows"]] for each in record["lanes"] for result in each["heats"]
+    ]
     assert all(each == list(range(len(each))) and len(each) >= 3 for each in turns)
 
 
@@ -78,18 +84,20 @@ def test_the_first_step_stands_apart(record):
     """300 ms of it are in no window, no step and no lap."""
     for each in record["lanes"]:
         assert each["first_step_ms"] == 300.0
-        assert {300.0} == {heat["first_step_ms"] for heat in each["heats"]}
-    windows = [window for heat in lane(record, "fake/cpu/as-written")["heats"] for window in heat["windows"]]
+        assert {300_000_000} == {result["heat"]["first_step_ns"] for result in each["heats"]}
+    windows = [
+        window for result in lane(record, "fake/cpu/as-written")["heats"] for window in result["heat"]["windows"]
+    ]
     assert {100_000_000} == {step_ns for window in windows for step_ns in window["step_ns"]}
 
 
 def test_start_up_has_its_phases(record):
     """Building takes 200 ms and the first proof ten steps on the virtual clock; start-up leaves the proof out."""
     found = lane(record, "fake/cpu/as-written")
-    assert found["heats"][0]["process"]["phases_s"]["proof"] == pytest.approx(1.0)
+    assert found["heats"][0]["heat"]["process"]["phases_s"]["proof"] == pytest.approx(1.0)
     for heat in found["heats"]:
-        assert heat["process"]["phases_s"]["build"] == pytest.approx(0.2)
-        assert heat["process"]["phases_s"]["first step"] == pytest.approx(0.3)
+        assert heat["heat"]["process"]["phases_s"]["build"] == pytest.approx(0.2)
+        assert heat["heat"]["process"]["phases_s"]["first step"] == pytest.approx(0.3)
     assert 0.2 < found["startup_s"] < 60.0
 
 
@@ -106,10 +114,11 @@ def test_the_record_has_the_shape_that_others_rely_on(record):
     """Every key of the record, its lanes and their heats."""
     assert record.keys() == {"exit code"} | TOP_KEYS
     assert [each.keys() for each in record["lanes"]] == [LANE_KEYS] * 3
-    heats = [heat for each in record["lanes"] for heat in each["heats"]]
-    assert all(heat.keys() == HEAT_KEYS and heat["process"].keys() == PROCESS_KEYS for heat in heats)
+    results = [result for each in record["lanes"] for result in each["heats"]]
+    assert all(result.keys() == RESULT_KEYS and result["heat"].keys() == HEAT_KEYS for result in results)
+    assert all(result["heat"]["process"].keys() == PROCESS_KEYS for result in results)
     assert record["answer"].keys() == {"comparisons", "alone", "nodes"}
-    assert (record["schema"], record["question"], record["status"]) == (2, "race", "finished")
+    assert (record["schema"], record["question"], record["status"]) == (3, "race", "finished")
     assert record["tool"]["name"] == "laptime"
     assert record["workload"]["parameters"] == 1_337_002
     assert {"parent_processor_s", "journal_s"} <= record["overhead"].keys()

@@ -38,12 +38,12 @@ def test_several_processes_do_the_work_of_one_and_each_loads_its_own_items(torch
     for name, steps in (("2xcpu/as-written", 8), ("2xcpu/weak", 4)):
         lap_ms = found[name]["lap_s"]["median"] * 1e3
         assert steps / 2 < lap_ms / found[name]["step_ms"]["median"] < 1.5 * steps
-    heat = found["2xcpu/weak"]["heats"][0]
-    assert [each["rank"] for each in heat["ranks"]] == [0, 1]
-    assert len(heat["exchanges"]) == 2
-    assert all(len(window["ranks"]["rank_ns"]) == 2 for window in heat["windows"])
-    assert all(window["ranks"]["slowest_ns"] >= max(window["ranks"]["rank_ns"]) for window in heat["windows"])
-    memory = [each["peak_memory_bytes"] for each in heat["ranks"]]
+    result = found["2xcpu/weak"]["heats"][0]
+    assert [each["rank"] for each in result["heat"]["ranks"]] == [0, 1]
+    assert len(result["heat"]["exchanges"]) == 2
+    assert all(len(window["ranks"]["rank_ns"]) == 2 for window in result["heat"]["windows"])
+    assert all(window["ranks"]["slowest_ns"] >= max(window["ranks"]["rank_ns"]) for window in result["heat"]["windows"])
+    memory = [each["peak_memory_bytes"] for each in result["heat"]["ranks"]]
     assert found["2xcpu/weak"]["peak_memory_bytes"] >= sum(memory)
 
 
@@ -56,12 +56,12 @@ def test_a_scale_profiles_the_exchange_and_batch_norm_has_a_reference_of_its_own
     assert [each["parity"]["status"] for each in (one, two)] == ["same", "same"]
     assert "sees each of 2 parts of a batch alone" in two["notes"][-1]
     assert not any("parts of a batch" in note for note in one["notes"])
-    first, second = two["heats"][0]["ranks"]
+    first, second = two["heats"][0]["heat"]["ranks"]
     seen = first["collectives"]
     assert seen["by"].startswith("torch.profiler of PyTorch")
     assert 0 < seen["exposed_ns"] <= seen["in_progress_ns"] <= seen["step_ns"]
     assert second["collectives"] is None
-    assert alone["heats"][0]["ranks"][0]["collectives"] is None
+    assert alone["heats"][0]["heat"]["ranks"][0]["collectives"] is None
     (curve,) = record["answer"]["scaling"]["curves"]
     assert curve["profiled"]["exposed"]["value"] == pytest.approx(seen["exposed_ns"] / seen["step_ns"])
     assert set(curve["absent"]) == {"held_out"}

@@ -95,7 +95,7 @@ def test_csv_has_every_number_that_is_drawn(reported):
     laps = {row["name"]: float(row["y"]) for row in rows if row["figure"] == "A lap on each lane" and row["low"]}
     assert laps == {lane["name"].removesuffix("/as-written"): lane["lap_s"]["median"] for lane in record["lanes"]}
     steps = [float(row["y"]) for row in rows if row["figure"] == "Steps of fake/cpu"]
-    windows = [window for heat in record["lanes"][0]["heats"] for window in heat["windows"]]
+    windows = [window for result in record["lanes"][0]["heats"] for window in result["heat"]["windows"]]
     assert steps == [ns / 1e6 for window in windows for ns in window["step_ns"]]
 
 

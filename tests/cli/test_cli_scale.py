@@ -75,7 +75,7 @@ def test_a_planted_exchange_is_named_first_and_more_cards_are_predicted(house):
     assert curve["profiled"]["by"] == "the fake profiler"
     assert curve["profiled"]["exposed"]["value"] == pytest.approx(30.2 / 81.2, rel=0.02)
     assert curve["profiled"]["in_progress"]["value"] == pytest.approx(36.2 / 81.2, rel=0.02)
-    reports = {lane["name"]: lane["heats"][0]["ranks"] for lane in record["lanes"]}
+    reports = {lane["name"]: lane["heats"][0]["heat"]["ranks"] for lane in record["lanes"]}
     assert [each["collectives"] is not None for each in reports["fake/4xcuda/weak"]] == [True, False, False, False]
     unseen = reports["fake/4xcuda/weak+sync=none"][0]["absent"]["collectives"]["missing"]
     assert unseen.startswith("only laptime scale profiles it, in the first rank of lanes that exchange")

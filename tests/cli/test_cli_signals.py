@@ -35,7 +35,7 @@ def start(house):
 
 
 def heats_of(record):
-    return {lane["name"]: [heat["order"] for heat in lane["heats"]] for lane in record["lanes"]}
+    return {lane["name"]: [result["heat"]["order"] for result in lane["heats"]] for lane in record["lanes"]}
 
 
 KEPT = {"fake/cpu/as-written": [0], "fake/cpu/best": [1]}  # the duet before

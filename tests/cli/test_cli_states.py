@@ -46,7 +46,7 @@ def test_denormal_numbers_are_named_with_what_they_cost(torch_house):
     """The census finds them on any processor; a lane that takes them as 0 shows what they cost on this one."""
     lanes = ("torch/cpu/threads=1", "torch/cpu/threads=1+denormals=flush")
     record = torch_house.raced(MEMORISED, *lanes, "--heats", "2", "--budget", "2s", "--sensors", "none")
-    plain, flushed = (lane["heats"][0]["census"] for lane in record["lanes"])
+    plain, flushed = (lane["heats"][0]["heat"]["census"] for lane in record["lanes"])
     assert max(plain["shares"][each] for each in FLOWS_BACK) > 0.001
     assert (plain["flushed"], plain["types"], flushed["flushed"]) == (False, ["float32"], True)
     assert not any(flushed["shares"].values())

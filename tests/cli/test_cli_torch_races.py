@@ -24,9 +24,9 @@ def test_a_real_race_proves_the_same_work_and_gives_a_factor(torch_house):
         assert len(lane["heats"]) == 1
         assert lane["lap_s"]["median"] == pytest.approx(lane["step_ms"]["median"] * 500 / 1000, rel=0.3)
         assert lane["items_per_s"]["median"] == pytest.approx(100_000 / lane["step_ms"]["median"])
-        assert lane["startup_s"] > lane["heats"][0]["process"]["phases_s"]["import"] > 0.2
-        assert all(len(heat["windows"]) >= 3 for heat in lane["heats"])
-        assert all(heat["losses"][-1] < 2.4 for heat in lane["heats"])
+        assert lane["startup_s"] > lane["heats"][0]["heat"]["process"]["phases_s"]["import"] > 0.2
+        assert all(len(result["heat"]["windows"]) >= 3 for result in lane["heats"])
+        assert all(result["heat"]["losses"][-1] < 2.4 for result in lane["heats"])
     settings = record["lanes"][1]["settings"]
     assert (settings["layout"], settings["optimizer"], settings["malloc"]) == ("channels_last", "fused", "keep")
     machine = record["machine"]
@@ -74,7 +74,7 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     assert [(lane["name"], lane["status"]) for lane in record["lanes"]] == [(lane, "ok") for lane in lanes]
     assert {lane["parity"]["status"] for lane in record["lanes"]} == {"same"}
     assert record["lanes"][0]["parity"]["strays"] > record["lanes"][0]["parity"]["worst"]
-    assert {heat["process"]["timeline"] for lane in record["lanes"] for heat in lane["heats"]} == {None}
+    assert {result["heat"]["process"]["timeline"] for lane in record["lanes"] for result in lane["heats"]} == {None}
     assert {lane["usage"] for lane in record["lanes"]} == {None}
     page = torch_house.done("show", record["id"], "--details").out
     assert "54,277 parameters" in page

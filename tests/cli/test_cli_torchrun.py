@@ -58,8 +58,8 @@ def test_a_lane_on_two_nodes_of_torchrun(house):
     record = decode(place.read_bytes(), place.name)
     assert [lane.parity.status for lane in record.lanes] == ["same", "same"]
     assert [(each.name, each.ranks) for each in record.machine.nodes] == [(HERE, 2), (HERE, 2)]
-    (heat,) = record.lanes[1].heats
-    assert [each.rank for each in heat.ranks] == [0, 1, 2, 3]
+    (result,) = record.lanes[1].heats
+    assert [each.rank for each in result.heat.ranks] == [0, 1, 2, 3]
     assert "its devices are on 2 nodes: 2 + 2" in showing.as_text(record, showing.View(500, details=True))
     assert house.is_empty_within(10)
 

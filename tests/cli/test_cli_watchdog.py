@@ -56,10 +56,10 @@ def test_the_watchdog_ends_a_heat_and_its_whole_group(tidy_house):
     assert answer.code == 3
     assert time.monotonic() - began_s < 40
     (lane,) = house.kept()["lanes"]
-    (heat,) = lane["heats"]
-    assert (heat["process"]["dnf"]["phase"], heat["process"]["dnf"]["signal"]) == ("timing", None)
-    assert heat["process"]["dnf"]["reason"].startswith("no message for ")
-    assert heat["windows"]
+    (result,) = lane["heats"]
+    assert (result["heat"]["process"]["dnf"]["phase"], result["heat"]["process"]["dnf"]["signal"]) == ("timing", None)
+    assert result["heat"]["process"]["dnf"]["reason"].startswith("no message for ")
+    assert result["heat"]["windows"]
     assert "python/cpu did not finish, in timing: no message for " in " ".join(answer.out.split())
     assert house.processes() == []
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import timeline
 
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.interval import Factor
 from laptime.model.limits import DevicePeaks, Peak, Roofline, StepWork
@@ -34,7 +35,9 @@ def lane_of(step_ms, *, device=CPU, shown=None, signs=None, windows=None, burst=
     heats = tuple(
         _heat(step_ms * (1 + off), number, windows, shown, signs=signs, burst=burst) for number, off in enumerate(APART)
     )
-    return summarise_lane(plan_of(lane), lane, heats, None, cores=MACHINE.processor.cores_usable)
+    return summarise_lane(
+        plan_of(lane), lane, tuple(map(summarise_heat, heats)), None, cores=MACHINE.processor.cores_usable
+    )
 
 
 def _heat(step_ms, number, windows, shown, **told):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from cases import case_of, lane_of, signs_of, steps_windows, trial
+from measured import with_heat
 
 from laptime.model.missing import Missing
 from laptime.model.symptoms import DenormalCensus, Site
@@ -23,7 +24,7 @@ def wide(kind="float64"):
     """Return a lane whose weights have this type."""
     lane = lane_of(100.0)
     census = DenormalCensus({"weights": 0.0}, (kind,))
-    return replace(lane, heats=tuple(replace(heat, census=census) for heat in lane.heats))
+    return replace(lane, heats=tuple(with_heat(heat, census=census) for heat in lane.heats))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_denormal_numbers_are_judged_by_the_steps_where_they_are():
     """What it gains in all follows from the share of these steps."""
     lane = slowing()
     census = DenormalCensus({"gradients of its weights": 0.1}, ("float32",), step=36)
-    lane = replace(lane, heats=tuple(replace(heat, census=census) for heat in lane.heats))
+    lane = replace(lane, heats=tuple(with_heat(heat, census=census) for heat in lane.heats))
     flushed = replace(trial("flush", 5.0), since=16)
     answer = explain(case_of(lane, flushed, stages=STAGES))
     assert answer.first[0] == "processor oddities"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from cases import case_of, lane_of, signs_of, trial
+from measured import with_heat
 
 from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, DenormalCensus, TimedPlace
 from laptime.questions.why.answer import explain
@@ -58,7 +59,7 @@ def test_weights_of_float64_are_a_cause_where_no_denormal_number_was_counted():
     told = signs_of(steps=100, places=(), wall_ns=1000 * MS, notes={MADE_DOUBLE: "train.py:7"})
     lane = lane_of(10.0, signs=told)
     census = DenormalCensus(types=("float64",), unseen="no float32")
-    heats = tuple(replace(heat, census=census) for heat in lane.heats)
+    heats = tuple(with_heat(heat, census=census) for heat in lane.heats)
     case = case_of(replace(lane, heats=heats))
     found = verdicts_of(case)
     assert "it computes in float64, since train.py:7 (likely)" in explain(case).says

@@ -10,6 +10,7 @@ from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import CARD, channel, timeline
 
 import laptime
+from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.diagnosis.findings import find_findings
 from laptime.model.machine import Device, Machine, Processor
@@ -27,7 +28,7 @@ def judge(shown, device=CPU, machine=MACHINE, **settings):
     """Judge a lane of one heat of five seconds, with steps of 100 ms."""
     heat = heat_of(100.0, windows=windows_of(*[100.0] * 5), timeline=timeline(shown))
     lane = replace(planned(**settings), device=device)
-    return find_findings([summarise_lane(plan_of(lane), lane, (heat,), None, cores=4)], machine)
+    return find_findings([summarise_lane(plan_of(lane), lane, (summarise_heat(heat),), None, cores=4)], machine)
 
 
 def counter(device, name, unit=""):
@@ -154,7 +155,7 @@ def test_nothing_is_judged_where_clocks_differ():
     line = replace(timeline(shown), clock=Missing("a virtual clock"))
     heat = heat_of(100.0, windows=windows_of(*[100.0] * 5), timeline=line)
     lane = planned()
-    assert find_findings([summarise_lane(plan_of(lane), lane, (heat,), None, cores=4)], MACHINE) == ()
+    assert find_findings([summarise_lane(plan_of(lane), lane, (summarise_heat(heat),), None, cores=4)], MACHINE) == ()
 
 
 def test_pages_have_the_size_of_the_machine_that_was_recorded():

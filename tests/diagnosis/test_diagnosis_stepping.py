@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from cases import CUDA, MACHINE, lane_of, signs_of, steps_windows
+from measured import with_heat
 
 from laptime.diagnosis.findings import find_findings
 from laptime.diagnosis.lane_readings import find_pauses, long_share, slow_starts
@@ -130,7 +131,9 @@ def test_chance_and_a_loaders_beat_are_no_pauses():
 def with_census(lane, *censuses):
     """Return a lane of which each heat has a census, the last one for all that are left."""
     told = [*censuses, *[censuses[-1]] * len(lane.heats)]
-    return replace(lane, heats=tuple(replace(heat, census=each) for heat, each in zip(lane.heats, told, strict=False)))
+    return replace(
+        lane, heats=tuple(with_heat(heat, census=each) for heat, each in zip(lane.heats, told, strict=False))
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import sweep_records
 import tune_records
 import watch_records
 import why_records
+from measured import with_heat
 from test_pages_profile import page_of
 
 from laptime.errors import RecordError
@@ -59,7 +60,7 @@ def long_race(steps: int) -> Record:
         )
         for number in range(each // 5_000)
     )
-    heat = replace(records.FIRST.heats[0], windows=windows)
+    heat = with_heat(records.FIRST.heats[0], windows=windows)
     return records.record(
         (replace(records.FIRST, heats=(heat,)), replace(records.BEST, heats=(heat,))), (records.FASTER,)
     )
@@ -78,7 +79,7 @@ def in_turns() -> Record:
             end_ns = start_ns + round(took[place] * 2e6)
             windows[place].append(Window(start_ns, end_ns, 2, (), None, flag, turn // 2))
         for place, first in enumerate((records.FIRST, records.BEST)):
-            heat = replace(first.heats[0], order=2 * number + place, round=number, windows=tuple(windows[place]))
+            heat = with_heat(first.heats[0], order=2 * number + place, round=number, windows=tuple(windows[place]))
             lanes[place].append(heat)
     made = [
         replace(first, heats=tuple(heats)) for first, heats in zip((records.FIRST, records.BEST), lanes, strict=True)

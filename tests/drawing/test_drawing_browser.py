@@ -207,8 +207,8 @@ def test_bars_and_curves_are_the_records_numbers(browser, opened):
         "return [...document.querySelectorAll('h2')].find(e => e.textContent.startsWith('Steps of'))"
         ".nextElementSibling.querySelector('.curve').getAttribute('d')"
     )
-    heat = record.lanes[0].heats[0]
-    steps_ms = [ns / 1e6 for window in heat.windows for ns in window.step_ns]
+    result = record.lanes[0].heats[0]
+    steps_ms = [ns / 1e6 for window in result.heat.windows for ns in window.step_ns]
     assert [float(each) for each in re.findall(r"[\d.e+-]+ ([\d.e+-]+)", steps)] == pytest.approx(steps_ms, rel=1e-5)
 
 
@@ -222,8 +222,8 @@ def test_factors_and_turns_are_the_records_numbers(browser, opened):
     assert numbers_of(browser, ".of-factors circle.round") == list(found.ratios)
     assert numbers_of(browser, ".of-turns circle") == list(found.ratios)
     windows = sorted(
-        (heat.round, window.start_ns, (window.end_ns - window.start_ns) / 1e6 / window.steps, bool(window.flag))
-        for lane in record.lanes for heat in lane.heats for window in heat.windows
+        (result.heat.round, window.start_ns, (window.end_ns - window.start_ns) / 1e6 / window.steps, bool(window.flag))
+        for lane in record.lanes for result in lane.heats for window in result.heat.windows
     )  # fmt: skip
     assert numbers_of(browser, ".of-turns rect[data-value]") == pytest.approx([each[2] for each in windows])
     assert len(widths_of(browser, ".of-turns rect.disturbed-turn")) == sum(each[3] for each in windows) == 1

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import watch_records
+from measured import with_heat
 
 from laptime import api
 from laptime.cli import records
@@ -136,7 +137,7 @@ def test_a_hostile_name_is_no_formula_and_no_new_line():
 
 def test_a_loss_that_is_not_finite_is_strict_json():
     record = kept("race")
-    heat = replace(record.lanes[0].heats[0], losses=(nan,))
+    heat = with_heat(record.lanes[0].heats[0], losses=(nan,))
     record = replace(record, lanes=(replace(record.lanes[0], heats=(heat,)),))
     (row,) = json.loads(api.export_bytes(record, "json"))["rows"]
     assert row["last_loss"] == {"missing": "not a finite number: nan"}
@@ -185,7 +186,7 @@ def test_tensorboard_reads_each_lane_as_a_run(name):
     assert wanted[name] <= tags
     if name == "race":
         heats = record.lanes[0].heats
-        assert len(read[0].Scalars("window_step_ms")) == sum(len(heat.windows) for heat in heats)
+        assert len(read[0].Scalars("window_step_ms")) == sum(len(result.heat.windows) for result in heats)
     with pytest.raises(UsageError, match="exists already"):
         api.export(record, "tensorboard")
 

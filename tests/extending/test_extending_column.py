@@ -11,7 +11,7 @@ from laptime.pages.page import RecordColumn
 
 
 def count_windows(lane, _record):
-    return str(sum(len(heat.windows) for heat in lane.heats))
+    return str(sum(len(result.heat.windows) for result in lane.heats))
 
 
 @pytest.fixture(autouse=True)

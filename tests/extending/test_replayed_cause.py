@@ -16,6 +16,7 @@ import json
 from dataclasses import replace
 
 from cases import MACHINE, case_of, lane_of, trial
+from measured import with_heat
 
 from laptime.model.symptoms import DenormalCensus
 from laptime.planner.lanes import parse_lane
@@ -28,7 +29,7 @@ from planner_machines import CPU, machine_with
 
 lane, stages = lane_of(100.0), {"loader": 1.0, "compute": 99.0}
 census = DenormalCensus({"weights": 0.0}, ("float64",))
-lane = replace(lane, heats=tuple(replace(heat, census=census) for heat in lane.heats))
+lane = replace(lane, heats=tuple(with_heat(heat, census=census) for heat in lane.heats))
 machine = machine_with(CPU)
 planned = plan_lane(parse_lane("torch/cpu"), machine, SubjectFacts(None))
 made = {each.name: each for each in list_experiments(AskedTraining(planned, machine, None))}

@@ -10,8 +10,8 @@ from laptime.model.machine import Device, Machine, Processor
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun, Settings
-from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity, Record
-from laptime.model.sample import Noise, Window
+from laptime.model.record import SCHEMA, Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity, Record
+from laptime.model.sample import Heat, Noise, Window
 from laptime.model.workload import Published, PublishedResult
 
 ONE_HEAT = Missing("one heat has no interval")
@@ -52,11 +52,12 @@ def heat(step_ms: float, order: int = 0, steady: str = "flat", flags: tuple[str 
         for place, flag in enumerate(flags or (None, None))
     )
     process = ProcessRun("torch/cpu", "ok", phases_s={"build": 0.4})
-    return HeatResult(process, order, order, steady, 0, step_ms, 310.0, windows, (2.3, 2.2), ())
+    ran = Heat(process, order, order, first_step_ns=310_000_000, windows=windows, losses=(2.3, 2.2))
+    return HeatResult(ran, steady, 0, step_ms)
 
 
 def unfinished(dnf: Dnf, order: int = 0) -> HeatResult:
-    return HeatResult(ProcessRun("torch/cpu", "dnf", dnf=dnf), order, order, "", 0, None, None, (), (), ())
+    return HeatResult(Heat(ProcessRun("torch/cpu", "dnf", dnf=dnf), order, order), "", 0, None)
 
 
 def figure(median: float, half: float | None) -> Estimate:
@@ -111,7 +112,7 @@ def comparison(name: str, ratio: float, low: float | Missing, high: float | Miss
 def record(lanes: tuple[LaneResult, ...], comparisons: tuple[Comparison, ...] = (), **changes: object) -> Record:
     """Return a finished race of these lanes."""
     made = Record(
-        schema=2,
+        schema=SCHEMA,
         tool={"laptime": "0.1.0"},
         id="r-2026-11-20-a1b2",
         started="2026-11-20T10:00:00+00:00",

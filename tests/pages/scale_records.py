@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import records
+from measured import with_heat
 
 from laptime.model.ask import Ask
 from laptime.model.interval import Bounded
@@ -112,7 +113,7 @@ def of_heats() -> Record:
     report = RankReport(
         1, "cuda:1", "node-1", 310_000_000, 2 << 30, Missing("not told"), 0.4, 2.0, Collectives(BY, 8, 3e7, 1.2e7, 1e7)
     )
-    heats = tuple(replace(each, ranks=(report,), exchanges=(Exchange(4, 24e3),)) for each in made.lanes[2].heats)
+    heats = tuple(with_heat(each, ranks=(report,), exchanges=(Exchange(4, 24e3),)) for each in made.lanes[2].heats)
     return replace(made, lanes=(*made.lanes[:2], replace(made.lanes[2], heats=heats)))
 
 

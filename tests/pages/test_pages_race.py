@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measured import with_heat
 from records import (
     BEST,
     FASTER,
@@ -326,7 +327,7 @@ def test_the_details_say_how_the_heats_were_started_and_which_were_proven():
     """Heats of a race may be fresh processes or forks; a record of an older laptime has no such line."""
     first = heat(80.0)
     forks = [
-        replace(first, process=replace(first.process, template=Template(number, 0.1, 2.0)), first_losses=(2.3,))
+        with_heat(first, process=replace(first.heat.process, template=Template(number, 0.1, 2.0)), first_losses=(2.3,))
         for number in (1, 2, 1)
     ]
     page = " ".join(render(record((replace(FIRST, heats=(first, *forks)),))).split())

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured import with_heat
 from shown import in_details
 from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted, nothing_found
 
@@ -68,7 +69,7 @@ def test_a_failed_remedy_is_a_row_with_its_reason():
 def test_a_page_says_why_what_keeps_items_is_not_recommended():
     """Where an item differed as it was fetched again in a heat of the lane itself."""
     record = loader_bound()
-    heat = replace(record.lanes[0].heats[0], signs=StepSymptoms(3, redrawn=True))
+    heat = with_heat(record.lanes[0].heats[0], signs=StepSymptoms(3, redrawn=True))
     drawn = replace(record, lanes=(replace(record.lanes[0], heats=(heat,)), *record.lanes[1:]))
     says = "An item of the data set differs when it is fetched again, so to keep items changes the learning."
     for view in (View(100), View(100, details=True)):

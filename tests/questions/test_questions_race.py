@@ -94,7 +94,7 @@ def world(known):
 
 
 def orders(record):
-    return [[heat.order for heat in lane.heats] for lane in record.lanes]
+    return [[result.heat.order for result in lane.heats] for lane in record.lanes]
 
 
 def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
@@ -105,7 +105,7 @@ def test_rounds_turn_about_and_each_heat_is_told_and_kept(world):
     """
     record = world.race("fake/cpu", "fake/cpu/best", heats=4, budget_s=9.0)
     assert orders(record) == [[0, 2, 4, 6], [1, 3, 5, 7]]
-    assert [[heat.round for heat in lane.heats] for lane in record.lanes] == [[0, 1, 2, 3]] * 2
+    assert [[result.heat.round for result in lane.heats] for lane in record.lanes] == [[0, 1, 2, 3]] * 2
     assert [sum(len(lane.heats) for lane in each.lanes) for each in world.journal] == [*range(1, 9), 8]
     assert [each.status for each in world.journal] == ["running"] * 8 + ["finished"]
     assert world.journal[-1] == record
@@ -149,10 +149,10 @@ def test_a_lane_is_proven_once_and_its_later_heats_repeat_its_first_losses(world
     """Which is proof enough: they begin with the same weights, batches and random numbers."""
     record = world.race("fake/cpu", "fake/cpu/best", heats=3)
     for lane in record.lanes:
-        assert [len(heat.proofs) for heat in lane.heats] == [len(lane.heats[0].proofs), 0, 0]
-        assert len({heat.first_losses for heat in lane.heats}) == 1
-        assert lane.heats[0].first_losses
-        assert ["proof" in heat.process.phases_s for heat in lane.heats] == [True, False, False]
+        assert [len(result.heat.proofs) for result in lane.heats] == [len(lane.heats[0].heat.proofs), 0, 0]
+        assert len({result.heat.first_losses for result in lane.heats}) == 1
+        assert lane.heats[0].heat.first_losses
+        assert ["proof" in result.heat.process.phases_s for result in lane.heats] == [True, False, False]
         assert lane.parity.status == "same"
 
 
@@ -179,7 +179,7 @@ def test_heats_run_one_after_another_where_that_is_asked_for(world):
     """Every other round in reverse order, and with windows that belong to no turn."""
     record = world.race("fake/cpu", "fake/cpu/best", heats=4, budget_s=9.0, alone=True)
     assert orders(record) == [[0, 3, 4, 7], [1, 2, 5, 6]]
-    assert {window.turn for lane in record.lanes for heat in lane.heats for window in heat.windows} == {None}
+    assert {window.turn for lane in record.lanes for result in lane.heats for window in result.heat.windows} == {None}
 
 
 def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkeypatch):
@@ -192,9 +192,9 @@ def test_lanes_that_do_not_fit_into_memory_together_race_in_groups(world, monkey
     assert [len(lane.heats) for lane in record.lanes] == [3, 2, 2]
     assert [each.pairs for each in record.answer.comparisons] == [2, 2]
     assert [each.ratio for each in record.answer.comparisons] == pytest.approx([2.0, 10.0])
-    turns = {lane.name: [heat.windows[0].turn for heat in lane.heats] for lane in record.lanes}
+    turns = {lane.name: [result.heat.windows[0].turn for result in lane.heats] for lane in record.lanes}
     assert turns == {"fake/cpu/as-written": [0, 0, 0], "fake/cpu/best": [0, None], "fake/cuda:0/as-written": [0, None]}
-    assert {each.round for lane in others for each in lane.heats} <= {each.round for each in first.heats}
+    assert {each.heat.round for lane in others for each in lane.heats} <= {each.heat.round for each in first.heats}
 
 
 @pytest.mark.long

@@ -131,17 +131,17 @@ def test_a_card_that_is_hidden_is_told_first_and_experiments_are_paired_with_the
     assert "NVIDIA H100" in record.answer.why.says
     assert next(each for each in record.answer.why.causes if each.cause == "input pipeline").standing == "proven"
     base, *others = record.lanes
-    rounds = {heat.round for heat in base.heats}
-    assert all(heat.round in rounds for lane in others for heat in lane.heats)
+    rounds = {result.heat.round for result in base.heats}
+    assert all(result.heat.round in rounds for lane in others for result in lane.heats)
     decoded = next(lane for lane in others if lane.name == "fake/cpu/input=cached")
     assert len(decoded.heats) >= 3
-    turns = [{window.turn for window in heat.windows} for heat in base.heats]
+    turns = [{window.turn for window in result.heat.windows} for result in base.heats]
     assert turns[0] == {None}
     assert all({0, 1, 2} <= each for each in turns[1:])
-    assert [heat.signs is not None for heat in record.lanes[0].heats] == [True] + [False] * (
+    assert [result.heat.signs is not None for result in record.lanes[0].heats] == [True] + [False] * (
         len(record.lanes[0].heats) - 1
     )
-    assert all(heat.signs is None for lane in record.lanes[1:] for heat in lane.heats)
+    assert all(result.heat.signs is None for lane in record.lanes[1:] for result in lane.heats)
 
 
 @pytest.mark.long

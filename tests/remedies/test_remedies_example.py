@@ -22,5 +22,5 @@ def test_the_cached_training_is_faster_and_does_the_same(torch_house):
     assert [(lane["status"], lane["parity"]["status"]) for lane in (plain, cached)] == [("ok", "same")] * 2
     assert plain["items_per_step"] == cached["items_per_step"] == 16
     assert plain["step_ms"]["median"] > LEAST * cached["step_ms"]["median"]
-    first, second = (lane["heats"][0]["proofs"][0]["losses"] for lane in (plain, cached))
+    first, second = (lane["heats"][0]["heat"]["proofs"][0]["losses"] for lane in (plain, cached))
     assert first == pytest.approx(second, rel=1e-5)

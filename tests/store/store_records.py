@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, get_type_hints
 
 from hypothesis import strategies as st
+from measured import with_heat
 
 from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
@@ -25,7 +26,7 @@ from laptime.model.record import (
     Parity,
     Record,
 )
-from laptime.model.sample import Noise, ProofRun, Reference, Window
+from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.store.schema import figure_fields as sound_figures
 
 ID = r"r-2[0-9]{3}-[01][0-9]-[0-3][0-9]-[0-9a-f]{4,16}"
@@ -76,7 +77,7 @@ def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00
     window = Window(0, 200, 2, (100, 100), Noise(0.1, 0.5, Missing("no container")), None)
     proof = ProofRun("fp32", (2.3, 2.2), 1.0, 0.1, (0.1, 0.2))
     process = ProcessRun("torch/cpu/best", "ok", phases_s={"build": 0.4})
-    heat = HeatResult(process, 0, 0, "flat", 0, 0.1, 0.3, (window,), (2.3, 2.2), (proof,))
+    heat = Heat(process, 0, 0, first_step_ns=300_000, proofs=(proof,), windows=(window,), losses=(2.3, 2.2))
     figure = Estimate(0.1, 0.09, 0.11)
     lane = LaneResult(
         name="torch/cpu/best",
@@ -94,7 +95,7 @@ def record(identity: str = "r-2026-11-20-a1b2", started: str = "2026-11-20T10:00
         device_memory_bytes=Missing("none"),
         energy_j_per_lap=Missing("no sensor"),
         parity=Parity("same", 10, 3e-6, 2e-5, 0.1),
-        heats=(heat,),
+        heats=(HeatResult(heat, "flat", 0, 0.1),),
     )
     faster = Comparison("torch/cpu/best", "torch/cpu/as-written", 1.49, 1.38, 1.61, "faster", True, 5, True, 0.05)
     return Record(
@@ -125,4 +126,4 @@ def with_losses(*losses: float) -> Record:
     """Return a record whose one heat had these losses."""
     made = record()
     lane = made.lanes[0]
-    return replace(made, lanes=(replace(lane, heats=(replace(lane.heats[0], losses=losses),)),))
+    return replace(made, lanes=(replace(lane, heats=(with_heat(lane.heats[0], losses=losses),)),))

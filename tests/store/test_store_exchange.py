@@ -61,11 +61,11 @@ def test_a_file_of_an_older_schema_is_valid_and_names_it(tmp_path):
 def test_what_is_wrong_has_its_place(tmp_path):
     """The place is a JSON path, as other validators write it."""
     tree = json.loads(encode(record()))
-    tree["lanes"][0]["heats"][0]["windows"][0]["steps"] = 0
+    tree["lanes"][0]["heats"][0]["heat"]["windows"][0]["steps"] = 0
     place = tmp_path / "a.json"
     place.write_text(json.dumps(tree))
     (only,) = validate([str(place)])
-    assert (only.valid, only.path) == (False, "$.lanes[0].heats[0].windows[0].steps")
+    assert (only.valid, only.path) == (False, "$.lanes[0].heats[0].heat.windows[0].steps")
     assert only.why.endswith("windows[0].steps: expected a number above 0, got 0")
 
 

@@ -278,7 +278,7 @@ except StoreError as error:
     assert f"could not be saved in {home / 'records'}: the file would be larger" in told
     assert "set LAPTIME_HOME to a folder that can be written. 3" in told
     assert temporary_files() == []
-    assert load("latest").lanes[0].heats[0].losses == (2.3, 2.2)
+    assert load("latest").lanes[0].heats[0].heat.losses == (2.3, 2.2)
 
 
 def test_a_home_that_cannot_be_made_is_a_store_error(tmp_path, monkeypatch):
@@ -320,7 +320,7 @@ while True:
         time.sleep(0.05 + dice.random() / 10)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
-        losses = load("latest").lanes[0].heats[0].losses
+        losses = load("latest").lanes[0].heats[0].heat.losses
         assert {losses[0]} == set(losses)
     assert len(list_records()) == 1
 

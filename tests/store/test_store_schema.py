@@ -66,17 +66,17 @@ def test_the_shape_is_the_one_that_is_promised():
     assert {"median", "low", "high", "p95"} == lane["step_ms"].keys()
 
 
-KEPT = sorted((Path(__file__).parents[1] / "recordings" / "schema-1").glob("*.json.gz"))
+KEPT = sorted((Path(__file__).parents[1] / "recordings").glob("schema-*/*.json.gz"))
 
 
-@pytest.mark.parametrize("place", KEPT, ids=[place.name.split(".")[0] for place in KEPT])
-def test_a_record_of_schema_1_is_shown_as_it_was_agreed(place):
+@pytest.mark.parametrize("place", KEPT, ids=[f"{place.parent.name}-{place.name.split('.')[0]}" for place in KEPT])
+def test_a_record_of_an_older_schema_is_shown_as_it_was_agreed(place):
     """With all details, but for what laptime itself took, which schema 1 never showed.
 
     Written again it is of this schema and holds the same. LAPTIME_REGOLD=1 writes the page again.
     """
     old = gzip.decompress(place.read_bytes())
-    assert json.loads(old)["schema"] == 1
+    assert f"schema-{json.loads(old)['schema']}" == place.parent.name
     made = decode(old, place.name)
     page = place.with_name(place.name.replace(".json.gz", ".txt"))
     told = as_text(made, View(details=True)).splitlines()
@@ -88,12 +88,38 @@ def test_a_record_of_schema_1_is_shown_as_it_was_agreed(place):
     assert json.loads(encode(made))["schema"] == SCHEMA
 
 
-def test_nothing_of_a_record_of_schema_1_is_lost():
+def test_nothing_of_a_record_of_an_older_schema_is_lost():
     """Every figure and text of the old file is in the new one; a heat's process knows what its lane alone did."""
     for place in KEPT:
         old = json.loads(gzip.decompress(place.read_bytes()))
         new = json.loads(encode(decode(gzip.decompress(place.read_bytes()), place.name)))
-        assert leaves(old) - leaves(new) <= {("schema", 1), ("full", None), ("infer", None), ("why", None)}, place.name
+        gone = {("schema", old["schema"]), ("full", None), ("infer", None), ("why", None)}
+        assert leaves(old) - leaves(new) <= gone, place.name
+
+
+SECOND = KEPT[-1].parent / "race.json.gz"
+
+
+@pytest.mark.parametrize(
+    ("expected", "first_step_ms"), [(300.0, 300.0), (None, None), (None, {"missing": "not a finite number: nan"})]
+)
+def test_a_first_step_of_schema_2_is_the_same_in_ns(expected, first_step_ms):
+    assert decode(with_first_step(first_step_ms), "a.json").lanes[0].heats[0].first_step_ms == expected
+
+
+@pytest.mark.parametrize("first_step_ms", [1e300, "300", {"missing": "I forgot"}, [300.0]])
+def test_a_first_step_of_schema_2_that_no_laptime_wrote_is_refused(first_step_ms):
+    """An upgrade meets what hands have changed, and ends in no traceback."""
+    with pytest.raises(RecordError, match="not of the shape of schema 2"):
+        decode(with_first_step(first_step_ms), "a.json")
+
+
+def with_first_step(first_step_ms):
+    """Return a file of schema 2 with another first step in its first heat."""
+    tree = json.loads(gzip.decompress(SECOND.read_bytes()))
+    assert tree["schema"] == 2
+    tree["lanes"][0]["heats"][0]["first_step_ms"] = first_step_ms
+    return json.dumps(tree).encode()
 
 
 def leaves(tree, name=""):
@@ -102,25 +128,27 @@ def leaves(tree, name=""):
         return {leaf for key, part in tree.items() for leaf in leaves(part, "steady" if key == "class" else key)}
     if isinstance(tree, list):
         return {leaf for part in tree for leaf in leaves(part, name)}
+    if name == "first_step_ns" and tree is not None:
+        return {("first_step_ms", tree / 1e6)}
     return {(name, tree)}
 
 
 def test_a_heat_holds_its_process():
-    heat = tree()["lanes"][0]["heats"][0]
-    assert (heat["steady"], heat["process"]["status"]) == ("flat", "ok")
+    result = tree()["lanes"][0]["heats"][0]
+    assert (result["steady"], result["heat"]["process"]["status"]) == ("flat", "ok")
 
 
 @pytest.mark.parametrize("lost", [nan, inf, -inf])
 def test_a_loss_that_is_no_number_comes_back(lost):
     """A lane that diverged cannot win, but its record must be readable."""
-    kept = decode(encode(with_losses(2.3, lost)), "a.json").lanes[0].heats[0].losses
+    kept = decode(encode(with_losses(2.3, lost)), "a.json").lanes[0].heats[0].heat.losses
     assert kept[0] == 2.3
     assert lost == kept[1] or (isnan(lost) and isnan(kept[1]))
 
 
 def test_a_loss_that_is_no_number_says_so_in_json():
     """Absence has its reason in other people's programs too."""
-    losses = json.loads(encode(with_losses(2.3, nan)))["lanes"][0]["heats"][0]["losses"]
+    losses = json.loads(encode(with_losses(2.3, nan)))["lanes"][0]["heats"][0]["heat"]["losses"]
     assert losses == [2.3, {"missing": "not a finite number: nan"}]
 
 

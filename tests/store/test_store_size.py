@@ -12,6 +12,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from dataclasses import replace
+from measured import with_heat
 from store_records import record
 from laptime.store import decode, encode
 from laptime.model.sample import Noise, Window
@@ -20,7 +21,7 @@ noise = Noise(0.1, 0.5, 0.0)
 steps = [tuple(range(first, first + 50)) for first in range(10_000_000, 11_000_000, 50)]
 windows = tuple(Window(0, 1, 50, step_ns, noise) for step_ns in steps)
 lane = record().lanes[0]
-heat = replace(lane.heats[0], windows=windows, losses=tuple(n / 7 for n in range(100_000)))
+heat = with_heat(lane.heats[0], windows=windows, losses=tuple(n / 7 for n in range(100_000)))
 large = replace(record(), lanes=(replace(lane, heats=(heat,)),))
 same = decode(encode(large), "a.json") == large
 peak = [row.split()[1] for row in Path('/proc/self/status').read_text().splitlines() if row.startswith('VmHWM')]

@@ -11,7 +11,8 @@ from laptime.errors import RecordError
 from laptime.store import decode, encode
 from laptime.store.schema import DEEPEST
 
-HEAT = ("lanes", 0, "heats", 0)
+RESULT = ("lanes", 0, "heats", 0)
+WINDOW = (*RESULT, "heat", "windows", 0)
 
 
 def edited(value, *path):
@@ -27,14 +28,14 @@ def edited(value, *path):
 @pytest.mark.parametrize(
     ("expected", "value", "path"),
     [
-        ("$.lanes[0].heats[0].step_ms: expected a number from 0 on, got -1", -1, (*HEAT, "step_ms")),
-        ("$.lanes[0].heats[0].windows[0].steps: expected a number above 0, got 0", 0, (*HEAT, "windows", 0, "steps")),
+        ("$.lanes[0].heats[0].step_ms: expected a number from 0 on, got -1", -1, (*RESULT, "step_ms")),
+        ("$.lanes[0].heats[0].heat.windows[0].steps: expected a number above 0, got 0", 0, (*WINDOW, "steps")),
         ("$.lanes[0].step_ms.median: expected a number from 0 on, got -2.5", -2.5, ("lanes", 0, "step_ms", "median")),
         ("$.answer.comparisons[0].ratio: expected a number above 0, got 0", 0, ("answer", "comparisons", 0, "ratio")),
         ("$.elapsed_s: expected a number from 0 on, got -1", -1, ("elapsed_s",)),
         ("$.id: expected an id such as r-2026-11-20-a1b2", "../../x", ("id",)),
         ("a whole number has more than 64 bits", 10**30, ("lanes", 0, "items_per_step")),
-        ("a whole number has more than 64 bits", [0, 10**30], (*HEAT, "windows", 0, "step_ns")),
+        ("a whole number has more than 64 bits", [0, 10**30], (*WINDOW, "step_ns")),
     ],
 )
 def test_a_figure_that_no_laptime_writes_is_refused(expected, value, path):

@@ -17,32 +17,16 @@ DRIFTS = 0.05  # a lane's steps change with their number if the later half takes
 DUETS_LEAST = 2
 
 
-def summarise_heat(heat: Heat) -> HeatResult:
-    """Return a heat as it is saved, with the conclusions that its windows allow."""
-    counted = heat.counted if heat.counted is not None else _counted_alone(heat)
-    usable = [heat.windows[place] for place in counted]
+def summarise_heat(heat: Heat, counted: tuple[int, ...] | None = None) -> HeatResult:
+    """Return a heat with what its windows show. `counted` are those that count next to the heats of other lanes."""
+    counts = _counted_alone(heat) if counted is None else counted
+    usable = [heat.windows[place] for place in counts]
     return HeatResult(
-        process=heat.process,
-        order=heat.order,
-        round=heat.round,
+        heat,
         steady=find_steady([step_ms(window) for window in quiet_windows(heat.windows)]).kind,
-        steady_from=counted[0] if counted else 0,
+        steady_from=counts[0] if counts else 0,
         step_ms=mean_step_ms(usable) if usable and heat.process.status == "ok" else None,
-        first_step_ms=heat.first_step_ns / 1e6 if heat.first_step_ns is not None else None,
-        windows=heat.windows,
-        losses=heat.losses,
-        examination=heat.examination,
-        fresh=heat.fresh,
-        burst=heat.burst,
-        proofs=heat.proofs,
-        signs=heat.signs,
-        census=heat.census,
-        ranks=heat.ranks,
-        exchanges=heat.exchanges,
-        counted=counted,
-        first_losses=heat.first_losses,
-        late_step=heat.late_step,
-        early_ns=heat.early_ns,
+        counted=counts,
     )
 
 
@@ -64,12 +48,12 @@ def quiet_windows(windows: tuple[Window, ...]) -> tuple[Window, ...]:
     return tuple(window for window in windows if window.noise is None or window.noise.halted is None) or windows
 
 
-def steady_windows(heat: HeatResult) -> tuple[Window, ...]:
+def steady_windows(result: HeatResult) -> tuple[Window, ...]:
     """Return the windows that count. A record from before these were kept has the first of them."""
-    if heat.counted is not None:
-        return tuple(heat.windows[place] for place in heat.counted)
-    start_ns = heat.windows[heat.steady_from].start_ns if heat.windows else 0
-    return tuple(window for window in quiet_windows(heat.windows) if window.start_ns >= start_ns)
+    if result.counted is not None:
+        return tuple(result.heat.windows[place] for place in result.counted)
+    start_ns = result.heat.windows[result.steady_from].start_ns if result.heat.windows else 0
+    return tuple(window for window in quiet_windows(result.heat.windows) if window.start_ns >= start_ns)
 
 
 def step_ms(window: Window) -> float:
@@ -82,16 +66,16 @@ def pairs_of_heats(heats: Sequence[HeatResult], others: Sequence[HeatResult]) ->
 
     Two heats one after another differ by what the machine did meanwhile.
     """
-    theirs = {heat.round: heat for heat in others if heat.step_ms is not None}
-    ours = [heat for heat in heats if heat.step_ms is not None and heat.round in theirs]
-    pairs = [(heat, theirs[heat.round]) for heat in sorted(ours, key=lambda heat: heat.round)]
+    theirs = {result.heat.round: result for result in others if result.step_ms is not None}
+    ours = [result for result in heats if result.step_ms is not None and result.heat.round in theirs]
+    pairs = [(result, theirs[result.heat.round]) for result in sorted(ours, key=lambda each: each.heat.round)]
     duets = [pair for pair in pairs if took_turns(*pair)]
     return duets if len(duets) >= DUETS_LEAST else pairs
 
 
 def took_turns(heat: HeatResult, other: HeatResult) -> bool:
     """Whether two heats of a round were alive at once and took turns."""
-    return all(each.windows and each.windows[0].turn is not None for each in (heat, other))
+    return all(each.heat.windows and each.heat.windows[0].turn is not None for each in (heat, other))
 
 
 def step_ratio(heat: HeatResult, reference: HeatResult) -> float:

@@ -22,7 +22,6 @@ from laptime.analysis.heats import (
     startup_s,
     steady_windows,
     step_ratio,
-    summarise_heat,
     took_turns,
 )
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
@@ -35,7 +34,7 @@ from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import NO_TRAINING, Dnf
 from laptime.model.protocol import Protocol
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
-from laptime.model.sample import Appeal, FirstLosses, Heat, Reference, Usage
+from laptime.model.sample import Appeal, FirstLosses, Reference, Usage
 from laptime.stats import log_mean_interval, median, moderated_interval, quantile, verdict
 
 NO_HEAT = "no heat was run"
@@ -47,7 +46,7 @@ READY_PHASES = (*START_PHASES, "first step")
 def summarise_lane(
     plan: Plan,
     lane: PlannedLane,
-    heats: tuple[Heat, ...],
+    heats: tuple[HeatResult, ...],
     reference: Reference | FirstLosses | str | None,
     protocol: Protocol | None = None,
     *,
@@ -59,11 +58,12 @@ def summarise_lane(
 
     Its step is multiplied by `scale` (see `scales`).
     """
-    kept = tuple(summarise_heat(heat) for heat in heats)
-    finished = [heat for heat in kept if heat.step_ms is not None]
-    dnf = _why_not_finished(kept)
-    items = next((heat.process.items_per_step for heat in heats if heat.process.items_per_step is not None), None)
-    told = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap is not None), None)
+    finished = [heat for heat in heats if heat.step_ms is not None]
+    dnf = _why_not_finished(heats)
+    items = next(
+        (result.heat.process.items_per_step for result in heats if result.heat.process.items_per_step is not None), None
+    )
+    told = next((result.heat.steps_per_lap for result in heats if result.heat.steps_per_lap is not None), None)
     steps = steps_of_lap(plan, lane, told)
     trains_nothing = lane.settings.input in NO_TRAINING
     # One estimate: the lap, the rate, the whole training and every factor are computed from this step.
@@ -72,15 +72,15 @@ def summarise_lane(
     mean, untold = _sure(step), _why_no_lap(means, step, steps)
     lap, pace = _lap(mean, steps), rate(step, items)
     usage = summarise_usage(finished, lane.computes_on, cores, _middle_of(lap), _middle_of(pace))
-    proofs = [heat.proofs for heat in kept]
+    proofs = [result.heat.proofs for result in heats]
     if isinstance(reference, FirstLosses):
         parity = judge_losses(lane, [each for each in proofs if each], reference)
     else:
         parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
-        parity = _with_later_batches(parity, kept, items, steps)
+        parity = _with_later_batches(parity, heats, items, steps)
     return LaneResult(
         name=lane.name,
-        framework=next((heat.process.versions for heat in heats if heat.process.versions), {}),
+        framework=next((result.heat.process.versions for result in heats if result.heat.process.versions), {}),
         device=lane.device,
         settings=lane.settings,
         status="dnf" if dnf else "ok",
@@ -89,20 +89,25 @@ def summarise_lane(
         lap_s=lap,
         items_per_s=pace,
         first_step_ms=middle(heat.first_step_ms for heat in finished),
-        startup_s=min(filter(None, (startup_s(heat.process.phases_s) for heat in finished)), default=None),
+        startup_s=min(filter(None, (startup_s(result.heat.process.phases_s) for result in finished)), default=None),
         peak_memory_bytes=most_memory(_peak(heats), NOT_SEEN if usage is None else usage.memory_most_bytes),
-        device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT),
+        device_memory_bytes=largest((result.heat.process.device_memory_bytes for result in heats), NO_HEAT),
         energy_j_per_lap=_energy(usage),
         parity=parity,
         items_per_step=items,
-        heats=kept,
+        heats=heats,
         notes=tuple(
             dict.fromkeys(
-                chain(lane.notes, *(heat.process.notes for heat in heats), tell_chance(parity), _tell_cut(reference))
+                chain(
+                    lane.notes,
+                    *(result.heat.process.notes for result in heats),
+                    tell_chance(parity),
+                    _tell_cut(reference),
+                )
             )
         ),
         whole=forecast_whole(
-            kept, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan.data_of(lane), items)
+            heats, mean, None if trains_nothing else protocol, steps, _fresh_steps(plan.data_of(lane), items)
         ),
         appeal=appeal,
         usage=usage,
@@ -115,8 +120,8 @@ def summarise_lane(
 
 def _why_not_finished(heats: Sequence[HeatResult]) -> Dnf | None:
     """Return why a lane did not finish. One that lost a node and then finished a heat on another did."""
-    went_on = bool(heats) and heats[-1].process.status == "ok"
-    dnfs = (heat.process.dnf for heat in heats if heat.process.dnf is not None)
+    went_on = bool(heats) and heats[-1].heat.process.status == "ok"
+    dnfs = (result.heat.process.dnf for result in heats if result.heat.process.dnf is not None)
     return next((dnf for dnf in dnfs if not (went_on and dnf.lost_its_node)), None)
 
 
@@ -141,8 +146,8 @@ def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | Non
     return steps * subject.batch / batch
 
 
-def _peak(heats: tuple[Heat, ...]) -> int | Missing:
-    return largest((heat.process.peak_memory_bytes for heat in heats), NO_HEAT)
+def _peak(heats: tuple[HeatResult, ...]) -> int | Missing:
+    return largest((result.heat.process.peak_memory_bytes for result in heats), NO_HEAT)
 
 
 def _p95(heats: list[HeatResult]) -> float | Missing:
@@ -208,7 +213,7 @@ def _with_later_batches(parity: Parity, heats: Sequence[HeatResult], items: int 
 
     The last batch of a lap may be smaller.
     """
-    for census in (heat.census for heat in heats if heat.census is not None):
+    for census in (result.heat.census for result in heats if result.heat.census is not None):
         ends_lap = steps is not None and census.step % max(1, round(steps)) == 0
         if parity.status == "same" and items and census.items not in {None, items} and not ends_lap:
             says = f"the batch of step {census.step:,} has {census.items:,} items, and those of the proof {items:,}"
@@ -250,16 +255,16 @@ def forecast_whole(
 def fresh_factor(heats: tuple[HeatResult, ...]) -> float:
     """Return how many times as long a step takes while its items must be decoded; 1 where a loader keeps none."""
     found = [
-        heat.fresh.ns / heat.fresh.steps / 1e6 / heat.step_ms
-        for heat in heats
-        if heat.fresh is not None and heat.step_ms is not None
+        result.heat.fresh.ns / result.heat.fresh.steps / 1e6 / result.step_ms
+        for result in heats
+        if result.heat.fresh is not None and result.step_ms is not None
     ]
     return max(1.0, median(found)) if found else 1.0
 
 
-def _ready_s(heat: HeatResult) -> float:
+def _ready_s(result: HeatResult) -> float:
     """Return the time until the first step was done, without the proof before it, which a training does not have."""
-    return sum(heat.process.phases_s.get(name, 0.0) for name in READY_PHASES)
+    return sum(result.heat.process.phases_s.get(name, 0.0) for name in READY_PHASES)
 
 
 def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[float, float] | None:
@@ -267,7 +272,7 @@ def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[
     most = max(protocol.validation_items, protocol.evaluation_items)
     if not most:
         return 0.0, 0.0
-    found = next((heat.examination for heat in heats if heat.examination is not None), None)
+    found = next((result.heat.examination for result in heats if result.heat.examination is not None), None)
     if found is None:
         return None
     item_s = found.ns / found.items / 1e9

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import exp, log, sqrt
 
-from laptime.analysis.heats import QUIET_LEAST, step_ms, steps_of
+from laptime.analysis.heats import QUIET_LEAST, step_ms, steps_of, summarise_heat
+from laptime.model.record import HeatResult
 from laptime.model.sample import MACHINE_SLOW, SLOW_SPELL, Heat, Window
 from laptime.stats import find_steady, median
 
@@ -31,8 +32,8 @@ EVERY_STEP = range(0)
 Turns = dict[int, Window]
 
 
-def judge_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[Heat, ...]]:
-    """Return the heats of each lane, with the windows flagged that the machine slowed down, and those that count."""
+def judge_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[HeatResult, ...]]:
+    """Return the results of each lane, with the windows flagged that the machine slowed down, and those that count."""
     flagged = _flag_by_other_rounds(heats)
     begins = max((_begin_of(each) for each in flagged.values()), default=0)
     by_round: dict[int, list[Heat]] = {}
@@ -61,8 +62,8 @@ def _plays(heat: Heat) -> bool:
     return is_in_turns(heat) and heat.process.status == "ok"
 
 
-def _counting(heat: Heat, turns: frozenset[int]) -> Heat:
-    return replace(heat, counted=tuple(place for place, each in enumerate(heat.windows) if each.turn in turns))
+def _counting(heat: Heat, turns: frozenset[int]) -> HeatResult:
+    return summarise_heat(heat, tuple(place for place, each in enumerate(heat.windows) if each.turn in turns))
 
 
 def _steps_of_all(heats: Iterable[Heat]) -> dict[int, range]:
@@ -87,15 +88,15 @@ def _span_of(heat: Heat) -> tuple[int, int]:
     return steps_of(heat.windows[0]).start, steps_of(heat.windows[-1]).stop
 
 
-def _counting_steps(heat: Heat, steps: range) -> Heat:
-    """Return a heat of which only windows of these steps count, if it timed others as well."""
+def _counting_steps(heat: Heat, steps: range) -> HeatResult:
+    """Return the result of a heat of which only windows of these steps count, if it timed others as well."""
     within = _places_within(heat, steps) if steps != EVERY_STEP else ()
     if not within or len(within) == len(heat.windows):
-        return heat
+        return summarise_heat(heat)
     quiet = [place for place in within if heat.windows[place].flag is None]
     counted = quiet if len(quiet) >= QUIET_LEAST else within
     start = find_steady([step_ms(heat.windows[place]) for place in counted]).start
-    return replace(heat, counted=tuple(counted[start:]))
+    return summarise_heat(heat, tuple(counted[start:]))
 
 
 def _places_within(heat: Heat, steps: range) -> tuple[int, ...]:

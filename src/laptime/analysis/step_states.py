@@ -13,8 +13,8 @@ from itertools import groupby
 from math import ceil, sqrt
 
 from laptime.model.protocol import LapResult
-from laptime.model.record import HeatResult, LaneResult
-from laptime.model.sample import MACHINE_SLOW, Window
+from laptime.model.record import LaneResult
+from laptime.model.sample import MACHINE_SLOW, Heat, Window
 from laptime.model.script import TrainingLoop
 from laptime.stats import median
 
@@ -57,13 +57,13 @@ class StateChange:
 
 def find_lane_state(lane: LaneResult) -> StateChange | None:
     """Return the state of a lane that costs time, if its heats show one."""
-    heats = [heat for heat in lane.heats if heat.process.status == "ok"]
-    if any(heat.burst is not None for heat in heats):
+    heats = [result for result in lane.heats if result.heat.process.status == "ok"]
+    if any(result.heat.burst is not None for result in heats):
         return None  # single steps take what a loader's workers make of them
-    return find_state([times_of(heat) for heat in heats])
+    return find_state([times_of(result.heat) for result in heats])
 
 
-def times_of(heat: HeatResult) -> dict[int, float]:
+def times_of(heat: Heat) -> dict[int, float]:
     """Return the time of each step in milliseconds, by its number; of one that was not timed alone, its window's mean.
 
     Windows that something disturbed are left out if they are few: what disturbs all of a heat is in all its steps.
@@ -163,8 +163,9 @@ def ratio_within(change: StateChange, heats: Sequence[Series], others: Sequence[
 
 def ratios_within(change: StateChange, lane: LaneResult, other: LaneResult) -> list[float]:
     """Return the same for each round in which both lanes timed steps of the state."""
-    theirs = {heat.round: heat for heat in other.heats if heat.process.status == "ok"}
-    mine = [heat for heat in lane.heats if heat.process.status == "ok" and heat.round in theirs]
+    theirs = {each.heat.round: each.heat for each in other.heats if each.heat.process.status == "ok"}
+    ours = (each.heat for each in lane.heats)
+    mine = [heat for heat in ours if heat.process.status == "ok" and heat.round in theirs]
     told = (ratio_within(change, [times_of(heat)], [times_of(theirs[heat.round])]) for heat in mine)
     return [each for each in told if each is not None]
 

@@ -49,8 +49,10 @@ def summarise_usage(
     heats: Sequence[HeatResult], devices: Sequence[Device], cores: int, lap_s: float | None, items_per_s: float | None
 ) -> Usage | None:
     """Return the usage of the finished heats; None if no heat was watched."""
-    timed = [heat for heat in heats if heat.process.status == "ok" and heat.windows]
-    pairs = [(heat.process.timeline, span_of(heat)) for heat in timed if heat.process.timeline is not None]
+    timed = [result for result in heats if result.heat.process.status == "ok" and result.heat.windows]
+    pairs = [
+        (result.heat.process.timeline, span_of(result)) for result in timed if result.heat.process.timeline is not None
+    ]
     if not pairs:
         return None
     cards = [card for each in devices if (card := watched_card(each, pairs[0][0])) is not None]

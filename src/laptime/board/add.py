@@ -185,7 +185,7 @@ def _row(record: Record, lane: LaneResult, digest: str) -> BoardRow:
     workload = CATALOGUE[record.workload.name]
     framework, _, _ = lane.name.partition("/")
     batch = lane.settings.batch or workload.batch
-    windows = [window for heat in lane.heats for window in heat.windows]
+    windows = [window for result in lane.heats for window in result.heat.windows]
     parity = lane.parity
     return BoardRow(
         schema=ROW_SCHEMA,

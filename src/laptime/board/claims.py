@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from math import isfinite
 
-from laptime.analysis.heats import ALPHA, estimate, mean_step_ms, steady_windows, summarise_heat
+from laptime.analysis.heats import ALPHA, estimate, mean_step_ms, steady_windows
 from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
 from laptime.analysis.rounds import judge_rounds
@@ -25,7 +25,6 @@ from laptime.model.answers import TrainingAnswer
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
-from laptime.model.sample import Heat
 from laptime.planner.lanes import parse_lane
 from laptime.planner.settings import SETTINGS, resolve_batch
 from laptime.questions.train.reduce import find_factor
@@ -98,14 +97,14 @@ def _find_other_card(lane: LaneResult) -> Iterator[str]:
 def _follows_from_windows(record: Record) -> Iterator[str]:
     """Yield where a round's step is not that of its windows."""
     heats = [(lane, heat) for lane in record.lanes for heat in lane.heats if heat.step_ms is not None]
-    for lane, heat in heats:
-        if heat.counted is None or not heat.counted:
-            yield f"round {heat.round} of {lane.name} does not say which of its windows count"
-        elif not all(0 <= place < len(heat.windows) for place in heat.counted):
-            yield f"round {heat.round} of {lane.name} counts a window that it does not have"
-        elif heat.step_ms is not None and not _is_close(heat.step_ms, mean_step_ms(steady_windows(heat))):
-            yield f"the step of round {heat.round} of {lane.name} is not the mean of its windows"
-        elif any(each.end_ns <= each.start_ns for each in heat.windows):
+    for lane, result in heats:
+        if result.counted is None or not result.counted:
+            yield f"round {result.heat.round} of {lane.name} does not say which of its windows count"
+        elif not all(0 <= place < len(result.heat.windows) for place in result.counted):
+            yield f"round {result.heat.round} of {lane.name} counts a window that it does not have"
+        elif result.step_ms is not None and not _is_close(result.step_ms, mean_step_ms(steady_windows(result))):
+            yield f"the step of round {result.heat.round} of {lane.name} is not the mean of its windows"
+        elif any(each.end_ns <= each.start_ns for each in result.heat.windows):
             yield f"a window of {lane.name} ends before it begins"
 
 
@@ -113,22 +112,23 @@ def _nothing_is_left_out(record: Record) -> Iterator[str]:
     """Yield where a window does not count that was quiet in all lanes of its round, after the first that does."""
     heats = [(lane, heat) for lane in record.lanes for heat in lane.heats]
     by_round: dict[int, list[HeatResult]] = {}
-    for _, heat in heats:
-        if heat.process.status == "ok" and heat.windows:
-            by_round.setdefault(heat.round, []).append(heat)
-    for lane, heat in heats:
-        if not heat.counted:
+    for _, result in heats:
+        if result.heat.process.status == "ok" and result.heat.windows:
+            by_round.setdefault(result.heat.round, []).append(result)
+    for lane, result in heats:
+        if not result.counted:
             continue
-        others = [each for each in by_round.get(heat.round, ()) if _turns(each)]
+        others = [each for each in by_round.get(result.heat.round, ()) if _turns(each)]
         # Without turns, what the lanes of a round have not in common is at the ends.
-        stop = len(heat.windows) if _turns(heat) else max(heat.counted)
-        for place in set(range(min(heat.counted), stop)) - set(heat.counted):
-            turn = heat.windows[place].turn
-            meanwhile = [heat.windows[place]] if turn is None else [each for other in others for each in other.windows
-                                                                    if each.turn == turn]  # fmt: skip
+        stop = len(result.heat.windows) if _turns(result) else max(result.counted)
+        for place in set(range(min(result.counted), stop)) - set(result.counted):
+            turn = result.heat.windows[place].turn
+            theirs = (each for other in others for each in other.heat.windows if each.turn == turn)
+            meanwhile = [result.heat.windows[place]] if turn is None else list(theirs)
             is_common = turn is None or len(meanwhile) == len(others)
             if is_common and all(each.flag is None for each in meanwhile):
-                yield f"round {heat.round} of {lane.name} leaves out its window {place + 1}, which was not disturbed"
+                where = f"round {result.heat.round} of {lane.name}"
+                yield f"{where} leaves out its window {place + 1}, which was not disturbed"
 
 
 def _is_quiet(record: Record) -> Iterator[str]:
@@ -142,21 +142,15 @@ def find_chosen_windows(record: Record) -> Iterator[str]:
 
     It is worth a look and no fault: laptime leaves halted windows out too, and a stripped record does not name them.
     """
-    heats = {
-        lane.name: [
-            Heat(each.process, each.order, each.round, windows=each.windows, burst=each.burst) for each in lane.heats
-        ]
-        for lane in record.lanes
-    }
-    judged = judge_rounds(heats)
+    judged = judge_rounds({lane.name: [result.heat for result in lane.heats] for lane in record.lanes})
     for lane in record.lanes:
-        for heat, again in zip(lane.heats, judged[lane.name], strict=True):
-            if heat.counted and heat.counted != summarise_heat(again).counted:
-                yield f"round {heat.round} of {lane.name} counts other windows than laptime would choose"
+        for result, again in zip(lane.heats, judged[lane.name], strict=True):
+            if result.counted and result.counted != again.counted:
+                yield f"round {result.heat.round} of {lane.name} counts other windows than laptime would choose"
 
 
-def _turns(heat: HeatResult) -> bool:
-    return bool(heat.windows) and heat.windows[0].turn is not None
+def _turns(result: HeatResult) -> bool:
+    return bool(result.heat.windows) and result.heat.windows[0].turn is not None
 
 
 def _follows_from_rounds(record: Record) -> Iterator[str]:
@@ -230,7 +224,7 @@ def _proof_is_known(record: Record) -> Iterator[str]:
     losses = reference.exact.losses
     if len(losses) != len(known.losses) or not _are_close(losses, known.losses, KNOWN_CLOSE):
         yield f"its float64 reference is not that of {record.workload.name}: other losses than the training has"
-    runs = {lane.name: [heat.proofs for heat in lane.heats] for lane in record.lanes}
+    runs = {lane.name: [result.heat.proofs for result in lane.heats] for lane in record.lanes}
     if isinstance(record.answer, TrainingAnswer):
         runs = {name: [run.proofs for run in record.answer.runs if run.process.lane == name] for name in runs}
     for lane in record.lanes:

@@ -26,13 +26,14 @@ from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.record import SCHEMA, Comparison, Estimate, HeatResult, LaneResult, Parity, Record
-from laptime.model.sample import ProofRun, Reference, Window
+from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.planner.lanes import DEVICE, parse_lane
 from laptime.questions.train.options import FullAsk
-from laptime.store.schema import as_json_holds, decode
+from laptime.store.schema import as_json_holds, decode_as_found, upgrade
 from laptime.workloads import CATALOGUE
 
 RECORD_MOST_BYTES, INFLATED_MOST_BYTES = 1 << 20, 16 << 20
+OLDEST_SCHEMA = 2  # the first of which the board kept records
 T = TypeVar("T")
 NOT_KEPT = Missing("the board does not keep it")
 DISTURBED = "disturbed"
@@ -48,7 +49,10 @@ PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16")
 
 def canonical(record: Record) -> bytes:
     """Return the bytes of a stripped record, whose digest is in its rows: sorted keys, no spaces."""
-    tree = as_json_holds(msgspec.to_builtins(record))
+    return _canonical(as_json_holds(msgspec.to_builtins(record)))
+
+
+def _canonical(tree: dict[str, Any]) -> bytes:
     return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -75,11 +79,21 @@ def decompress(data: bytes, where: str) -> bytes:
 def read_evidence(data: bytes, where: str) -> tuple[Record, bytes]:
     """Return a stripped record and its canonical bytes, from its compressed file. One with anything else is refused."""
     found = decompress(data, where)
-    record = decode(found, where)
-    if canonical(strip(record)) != found:
+    schema, record = decode_as_found(found, where)
+    if canonical(strip(record)) != (found if schema == SCHEMA else _upgraded(found, where)):
         says = f"{where} is not stripped: it holds what the board does not keep, or is in another order"
         raise RecordError(says, "Write it from the record as laptime saved it: laptime board add ID.")
     return record, found
+
+
+def _upgraded(found: bytes, where: str) -> bytes:
+    """Return what a file of an older schema holds, in this one; nothing if it cannot be as a laptime wrote it.
+
+    An upgrade keeps every value but those of schema 1, which no stripped record has.
+    """
+    tree = json.loads(found)
+    is_known = tree["schema"] >= OLDEST_SCHEMA and _canonical(tree) == found
+    return _canonical(upgrade(tree, where)) if is_known else b""
 
 
 def strip(record: Record) -> Record:
@@ -194,7 +208,7 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
         peak_memory_bytes=_known(lane.peak_memory_bytes),
         device_memory_bytes=_known(lane.device_memory_bytes),
         energy_j_per_lap=_known(lane.energy_j_per_lap),
-        parity=_parity(lane, [heat.proofs for heat in heats] or trained, reference),
+        parity=_parity(lane, [result.heat.proofs for result in heats] or trained, reference),
         items_per_step=lane.items_per_step,
         heats=heats,
     )
@@ -207,21 +221,25 @@ def _parity(lane: LaneResult, proofs: Sequence[tuple[ProofRun, ...]], reference:
     return found if found.status == lane.parity.status == "same" else Parity("unproven")
 
 
-def _heat(heat: HeatResult, lane: str) -> HeatResult:
-    return HeatResult(
+def _heat(result: HeatResult, lane: str) -> HeatResult:
+    heat = result.heat
+    kept = Heat(
         process=_process(heat.process, lane),
         order=heat.order,
         round=heat.round,
-        steady=heat.steady if heat.steady in CLASSES else "unsteady",
-        steady_from=heat.steady_from,
-        step_ms=heat.step_ms,
-        first_step_ms=heat.first_step_ms,
+        first_step_ns=heat.first_step_ns,
+        proofs=tuple(map(_proof, heat.proofs)),
         windows=tuple(map(_window, heat.windows)),
         losses=heat.losses,
-        proofs=tuple(map(_proof, heat.proofs)),
         burst=heat.burst,
-        counted=heat.counted,
         first_losses=heat.first_losses,
+    )
+    return HeatResult(
+        kept,
+        steady=result.steady if result.steady in CLASSES else "unsteady",
+        steady_from=result.steady_from,
+        step_ms=result.step_ms,
+        counted=result.counted,
     )
 
 

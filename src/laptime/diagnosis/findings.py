@@ -283,7 +283,7 @@ def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
     Where enough windows were quiet, only these count, however many others were disturbed.
     """
     for lane in lanes:
-        finished = [heat for heat in lane.heats if heat.process.status == "ok"]
+        finished = [result for result in lane.heats if result.heat.process.status == "ok"]
         windows = [window for heat in finished for window in steady_windows(heat)]
         flags = [window.flag for window in windows if window.flag is not None]
         if found := judge_disturbances(lane.name, flags, len(windows)):
@@ -431,7 +431,7 @@ def find_states(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
 
 def denormals_of(lane: LaneResult) -> Denormals | None:
     """Return what the latest census of a lane found, or the steps that were taken apart later; None without both."""
-    census = next((heat.census for heat in reversed(lane.heats) if heat.census is not None), None)
+    census = next((result.heat.census for result in reversed(lane.heats) if result.heat.census is not None), None)
     symptoms, on_processor = first_symptoms(lane), lane.device.kind == "cpu"
     counted = None if symptoms is None or isinstance(symptoms.denormals, Missing) else symptoms.denormals
     if census is not None and census.shares and (counted is None or census.worst[0] >= counted or census.flushed):
@@ -543,7 +543,7 @@ def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateCha
     twin = next((each for each in lanes if _is_it_flushed(lane, each)), None)
     if twin is None or twin.step_ms is None or lane.step_ms is None:
         return None
-    mine, theirs = finished(lane), finished(twin)
+    mine, theirs = ([each.heat for each in finished(one)] for one in (lane, twin))
     if min(len(mine), len(theirs)) < HEATS_LEAST:
         return None
     if state is not None:

@@ -125,18 +125,18 @@ def read_lane(lane: LaneResult, machine: Machine) -> LaneReadings:
 
 def first_symptoms(lane: LaneResult) -> StepSymptoms | None:
     """Return the symptoms of the first heat that has some."""
-    return next((heat.signs for heat in lane.heats if heat.signs is not None), None)
+    return next((result.heat.signs for result in lane.heats if result.heat.signs is not None), None)
 
 
 def number_types(lane: LaneResult) -> tuple[str, ...]:
     """Return the types of the weights, as the newest census found them; none if none was taken."""
-    return next((heat.census.types for heat in reversed(lane.heats) if heat.census is not None), ())
+    return next((result.heat.census.types for result in reversed(lane.heats) if result.heat.census is not None), ())
 
 
-def _timed(heat: HeatResult) -> TimedHeat | None:
-    if heat.process.timeline is None or heat.process.timeline.clock is not None or heat.step_ms is None:
+def _timed(result: HeatResult) -> TimedHeat | None:
+    if result.heat.process.timeline is None or result.heat.process.timeline.clock is not None or result.step_ms is None:
         return None
-    return TimedHeat(heat.process.timeline, span_of(heat), heat.step_ms)
+    return TimedHeat(result.heat.process.timeline, span_of(result), result.step_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
         return None
     every = median(distances)
     alike = sum(abs(each - every) <= max(1.0, EVEN * every) for each in distances)
-    burst = max(heat.burst or 0 for heat in finished(lane))
+    burst = max(result.heat.burst or 0 for result in finished(lane))
     if every < APART_LEAST or every <= burst or alike < EVEN_SHARE * len(distances):
         return None
     beyond = sum(step - usual for steps in series for step in steps if step > least)
@@ -188,14 +188,14 @@ def steps_ns(heat: HeatResult) -> tuple[int, ...]:
     return tuple(chain.from_iterable(runs_ns(heat)))
 
 
-def runs_ns(heat: HeatResult) -> list[tuple[int, ...]]:
+def runs_ns(result: HeatResult) -> list[tuple[int, ...]]:
     """Return the same as runs without a gap: in a window of thousands of steps only the first ones are timed.
 
     Where heats take turns, there are other steps between two windows.
     """
     runs: list[tuple[int, ...]] = []
     joins = False
-    for window in heat.windows[heat.steady_from :]:
+    for window in result.heat.windows[result.steady_from :]:
         if joins:
             runs[-1] += window.step_ns
         elif window.step_ns:
@@ -210,13 +210,13 @@ def slow_starts(lane: LaneResult) -> list[float]:
     It compares the median steps of windows: a pause at the end of a lap is in the first window by chance.
     """
     heats = [heat for heat in finished(lane) if heat.step_ms]
-    told = [(_usual_ms(heat, heat.windows[:1]), _usual_ms(heat, steady_windows(heat))) for heat in heats]
+    told = [(_usual_ms(result, result.heat.windows[:1]), _usual_ms(result, steady_windows(result))) for result in heats]
     return [first / later for first, later in told if later > 0]
 
 
-def _usual_ms(heat: HeatResult, windows: tuple[Window, ...]) -> float:
+def _usual_ms(result: HeatResult, windows: tuple[Window, ...]) -> float:
     """Return the median step of the windows; with a loader that works in bursts, the median of their means."""
-    if heat.burst is not None:
+    if result.heat.burst is not None:
         return median([*map(step_ms, windows)])
     return median([median(window.step_ns) / 1e6 if window.step_ns else step_ms(window) for window in windows])
 
@@ -228,9 +228,9 @@ def disturbed_slowdowns(lane: LaneResult, is_disturbed: Callable[[Window], bool 
     that counts are used too, unless the heat was warming up there.
     """
     told = []
-    for heat in finished(lane):
+    for result in finished(lane):
         sides: dict[bool, list[float]] = {True: [], False: []}
-        for window in heat.windows[heat.steady_from if heat.steady == "warm-up" else 0 :]:
+        for window in result.heat.windows[result.steady_from if result.steady == "warm-up" else 0 :]:
             side = is_disturbed(window)
             if side is not None:
                 sides[side].append(step_ms(window))
@@ -254,7 +254,7 @@ def others_in(window: Window) -> float | None:
 
 
 def finished(lane: LaneResult) -> list[HeatResult]:
-    return [heat for heat in lane.heats if heat.process.status == "ok" and heat.windows]
+    return [result for result in lane.heats if result.heat.process.status == "ok" and result.heat.windows]
 
 
 def _places(steps: Sequence[int], least: float) -> list[int]:

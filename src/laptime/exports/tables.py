@@ -43,21 +43,21 @@ def table_of(record: Record, what: str | None) -> tuple[str, list[Row]]:
 
 
 def _heats(record: Record) -> Iterator[Row]:
-    for lane, heat in _all_heats(record):
-        per_s = lane.items_per_step * 1e3 / heat.step_ms if lane.items_per_step and heat.step_ms else None
+    for lane, result in _all_heats(record):
+        per_s = lane.items_per_step * 1e3 / result.step_ms if lane.items_per_step and result.step_ms else None
         yield {
             **_begin(record, lane),
-            "heat": heat.order,
-            "round": heat.round,
-            "status": heat.process.status,
-            "steady": heat.steady,
-            "step_ms": heat.step_ms,
+            "heat": result.heat.order,
+            "round": result.heat.round,
+            "status": result.heat.process.status,
+            "steady": result.steady,
+            "step_ms": result.step_ms,
             "items_per_s": per_s,
-            "first_step_ms": heat.first_step_ms,
-            "windows": len(heat.windows),
-            "last_loss": heat.losses[-1] if heat.losses else None,
-            "peak_memory_bytes": heat.process.peak_memory_bytes,
-            "device_memory_bytes": heat.process.device_memory_bytes,
+            "first_step_ms": result.first_step_ms,
+            "windows": len(result.heat.windows),
+            "last_loss": result.heat.losses[-1] if result.heat.losses else None,
+            "peak_memory_bytes": result.heat.process.peak_memory_bytes,
+            "device_memory_bytes": result.heat.process.device_memory_bytes,
             **_settings(lane),
         }
 
@@ -120,14 +120,14 @@ def _windows(record: Record) -> Iterator[Row]:
     """Yield the windows of heats; or, of a watched script, some iterations in a row of each process, with its parts."""
     if isinstance(record.answer, WatchAnswer):
         yield from _script_windows(record.id, record.answer)
-    for lane, heat in _all_heats(record):
-        of_old = range(heat.steady_from, len(heat.windows))  # a record from before the windows that count were kept
-        counted = of_old if heat.counted is None else heat.counted
-        for number, window in enumerate(heat.windows):
+    for lane, result in _all_heats(record):
+        of_old = range(result.steady_from, len(result.heat.windows))  # before the windows that count were kept
+        counted = of_old if result.counted is None else result.counted
+        for number, window in enumerate(result.heat.windows):
             yield {
                 "record": record.id,
                 "lane": lane.name,
-                "heat": heat.order,
+                "heat": result.heat.order,
                 "window": number,
                 "counts": number in counted,
                 "start_ns": window.start_ns,
@@ -162,13 +162,13 @@ def _script_windows(identity: str, answer: WatchAnswer) -> Iterator[Row]:
 
 def _steps(record: Record) -> Iterator[Row]:
     """Yield the single steps that windows kept; a window of thousands of steps keeps the first only."""
-    for lane, heat in _all_heats(record):
-        for number, window in enumerate(heat.windows):
+    for lane, result in _all_heats(record):
+        for number, window in enumerate(result.heat.windows):
             for step, taken_ns in enumerate(window.step_ns):
                 yield {
                     "record": record.id,
                     "lane": lane.name,
-                    "heat": heat.order,
+                    "heat": result.heat.order,
                     "window": number,
                     "step": step,
                     "step_ms": taken_ns / NS_PER_MS,
@@ -307,9 +307,9 @@ def as_parquet(record: Record, what: str | None) -> bytes:
 
 def as_pyperf(record: Record, _what: str | None) -> bytes:
     """Return a suite with a benchmark for each lane and a run for each heat; a value is a window's mean step in s."""
-    lanes = [lane for lane in record.lanes if any(heat.windows for heat in lane.heats)]
+    lanes = [lane for lane in record.lanes if any(result.heat.windows for result in lane.heats)]
     benchmarks = [
-        {"metadata": {"name": _line(lane.name)}, "runs": [_run(heat) for heat in lane.heats if heat.windows]}
+        {"metadata": {"name": _line(lane.name)}, "runs": [_run(result) for result in lane.heats if result.heat.windows]}
         for lane in lanes
     ]
     metadata = {
@@ -324,10 +324,10 @@ def as_pyperf(record: Record, _what: str | None) -> bytes:
     return (json.dumps(told, indent=1) + "\n").encode()
 
 
-def _run(heat: HeatResult) -> dict[str, Any]:
+def _run(result: HeatResult) -> dict[str, Any]:
     """Return a heat. Windows before the steady state are warm-ups."""
-    steps_s = [(each.end_ns - each.start_ns) / each.steps / NS_PER_MS / MS_PER_S for each in heat.windows]
-    start = heat.steady_from if heat.steady_from < len(steps_s) else 0
+    steps_s = [(each.end_ns - each.start_ns) / each.steps / NS_PER_MS / MS_PER_S for each in result.heat.windows]
+    start = result.steady_from if result.steady_from < len(steps_s) else 0
     return {
         "warmups": [[1, value] for value in steps_s[:start]],
         "values": [value for value in steps_s[start:] if value > 0],

@@ -60,7 +60,9 @@ def proof_figures(record: Record) -> list[Figure]:
         return []
     runs = {"float64 reference": record.reference.exact}
     for lane in record.lanes:
-        first = next((proof for heat in lane.heats for proof in heat.proofs if proof.precision == "fp32"), None)
+        first = next(
+            (proof for result in lane.heats for proof in result.heat.proofs if proof.precision == "fp32"), None
+        )
         if first is not None and lane.training in (None, record.workload.name):
             runs[short_name(lane.name)] = first
     curves = tuple(_losses(name, run) for name, run in runs.items())

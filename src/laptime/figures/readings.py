@@ -66,7 +66,7 @@ def _watched(record: Record) -> Iterator[tuple[str, Timeline]]:
     if isinstance(answer, WatchAnswer):
         yield from ((record.workload.name, each) for each in (answer.timeline,) if each is not None)
         return
-    processes = [heat.process for lane in record.lanes for heat in lane.heats]
+    processes = [result.heat.process for lane in record.lanes for result in lane.heats]
     if isinstance(answer, InferAnswer):
         processes = [heat.process for lane in answer.lanes for heat in lane.heats]
     yield from ((each.lane, each.timeline) for each in processes if each.timeline is not None)
@@ -171,7 +171,7 @@ def _lane_row(lane: LaneResult) -> Row:
     return (
         short_name(lane.name),
         f"{lane.status}: {lane.reason}" if lane.reason else lane.status,
-        str(sum(heat.process.status == "ok" for heat in lane.heats)),
+        str(sum(result.heat.process.status == "ok" for result in lane.heats)),
         _fact_figure(None if step is None else step.median),
         *map(_fact_figure, ends),
         _fact_figure(None if rate is None else rate.median),

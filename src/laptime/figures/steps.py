@@ -22,20 +22,20 @@ STEP = Axis("ms a step", from_zero=True)
 
 def step_figures(lanes: Sequence[LaneResult]) -> list[Figure]:
     """Return a figure for each lane that ran, and one of all their distributions."""
-    ran = [lane for lane in lanes if any(heat.windows for heat in lane.heats)]
+    ran = [lane for lane in lanes if any(result.heat.windows for result in lane.heats)]
     return [*(_over_time(lane) for lane in ran), *_distribution(ran)]
 
 
 def _over_time(lane: LaneResult) -> Figure:
-    heats = [heat for heat in lane.heats if heat.windows]
+    heats = [result for result in lane.heats if result.heat.windows]
     curves, bands = [], []
     at_s = 0.0
-    for heat in heats:
-        start_ns, end_ns = heat.windows[0].start_ns, heat.windows[-1].end_ns
-        for stretch in _stretches(heat):
+    for result in heats:
+        start_ns, end_ns = result.heat.windows[0].start_ns, result.heat.windows[-1].end_ns
+        for stretch in _stretches(result):
             points = tuple((at_s + seconds, ms) for seconds, ms in _points(stretch, start_ns))
-            curves.append(Curve(f"heat {heat.order + 1}", points))
-        bands += _bands(heat, at_s)
+            curves.append(Curve(f"heat {result.heat.order + 1}", points))
+        bands += _bands(result, at_s)
         at_s += (end_ns - start_ns) / 1e9
     said = [f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"]
     said += ["warm-up, which does not count, is marked"] if any(each.kind == "warm-up" for each in bands) else []
@@ -44,10 +44,10 @@ def _over_time(lane: LaneResult) -> Figure:
     return Figure(f"Steps of {short_name(lane.name)}", plane, f"{'; '.join(said)}.")
 
 
-def _stretches(heat: HeatResult) -> list[list[Window]]:
+def _stretches(result: HeatResult) -> list[list[Window]]:
     """Return the windows in stretches without a gap: between two of them another heat had its turn."""
-    stretches = [[heat.windows[0]]]
-    for before, after in pairwise(heat.windows):
+    stretches = [[result.heat.windows[0]]]
+    for before, after in pairwise(result.heat.windows):
         if after.start_ns - before.end_ns > GAP_NS:
             stretches.append([])
         stretches[-1].append(after)
@@ -72,17 +72,19 @@ def _mean_ms(window: Window) -> float:
     return (window.end_ns - window.start_ns) / 1e6 / max(window.steps, 1)
 
 
-def _bands(heat: HeatResult, at_s: float) -> list[Band]:
-    start_ns = heat.windows[0].start_ns
+def _bands(result: HeatResult, at_s: float) -> list[Band]:
+    start_ns = result.heat.windows[0].start_ns
 
     def place(ns: int) -> float:
         return at_s + (ns - start_ns) / 1e9
 
     found = [
-        Band(place(each.start_ns), place(each.end_ns), "disturbed", each.flag) for each in heat.windows if each.flag
+        Band(place(each.start_ns), place(each.end_ns), "disturbed", each.flag)
+        for each in result.heat.windows
+        if each.flag
     ]
-    if heat.steady_from:
-        found.append(Band(at_s, place(heat.windows[heat.steady_from - 1].end_ns), "warm-up", "warm-up"))
+    if result.steady_from:
+        found.append(Band(at_s, place(result.heat.windows[result.steady_from - 1].end_ns), "warm-up", "warm-up"))
     return found
 
 
@@ -106,7 +108,7 @@ def _distribution(lanes: Sequence[LaneResult]) -> list[Figure]:
 
 
 def _steady_steps(lane: LaneResult) -> list[float]:
-    heats = [heat for heat in lane.heats if heat.process.status == "ok"]
+    heats = [result for result in lane.heats if result.heat.process.status == "ok"]
     return [ns / 1e6 for heat in heats for window in steady_windows(heat) for ns in window.step_ns]
 
 

@@ -16,24 +16,13 @@ from laptime.model.limits import Roofline
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
-from laptime.model.process import AS_WRITTEN, Exchange, ProcessRun, RankReport, Settings, parts_of
+from laptime.model.process import AS_WRITTEN, Settings, parts_of
 from laptime.model.profile import Profile
 from laptime.model.protocol import InferHeat
-from laptime.model.sample import (
-    AnswerUsage,
-    Appeal,
-    Examination,
-    FreshSteps,
-    LateStep,
-    ProofRun,
-    Reference,
-    Usage,
-    Window,
-)
-from laptime.model.symptoms import DenormalCensus, StepSymptoms
+from laptime.model.sample import AnswerUsage, Appeal, Heat, Reference, Usage
 from laptime.model.workload import Published
 
-SCHEMA = 2
+SCHEMA = 3
 NOT_RELIABLE = "not reliable"  # the rule of the finding that the machine was disturbed nearly all along
 GONE = "its process is gone (killed or crashed)"  # the reason in a record that is "ended"
 
@@ -72,34 +61,21 @@ class Parity:
 
 @dataclass(frozen=True, slots=True)
 class HeatResult:
-    """One heat as it is kept in a record. `steady` is flat, warm-up, slowing or unsteady.
+    """One heat as it is kept in a record: what it returned, and what its windows show.
 
-    `steady_from` is the first window that counts, and `counted` are all that do: undisturbed in every lane of the
-    round, and of the same steps. `step_ms` is the mean step of these. The loader of a heat with a `burst` delivers so
-    many batches at once, and then makes steps wait.
+    `steady` is flat, warm-up, slowing or unsteady. `steady_from` is the first window that counts, and `counted` are all
+    that do: undisturbed in every lane of the round, and of the same steps. `step_ms` is the mean step of these.
     """
 
-    process: ProcessRun
-    order: int
-    round: int
+    heat: Heat
     steady: str
     steady_from: int
     step_ms: float | None
-    first_step_ms: float | None
-    windows: tuple[Window, ...]
-    losses: tuple[float, ...]
-    proofs: tuple[ProofRun, ...]
-    examination: Examination | None = None
-    fresh: FreshSteps | None = None
-    burst: int | None = None
-    signs: StepSymptoms | None = None
-    census: DenormalCensus | None = None
-    ranks: tuple[RankReport, ...] = ()
-    exchanges: tuple[Exchange, ...] = ()
     counted: tuple[int, ...] | None = None
-    first_losses: tuple[float, ...] = ()
-    late_step: LateStep | None = None
-    early_ns: tuple[int, ...] = ()
+
+    @property
+    def first_step_ms(self) -> float | None:
+        return None if self.heat.first_step_ns is None else self.heat.first_step_ns / 1e6
 
 
 @dataclass(frozen=True, slots=True)

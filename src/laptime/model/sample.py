@@ -194,7 +194,6 @@ class Heat:
 
     `burst` is how many batches its loader may deliver at once, if it was seen to do so and then to make steps wait.
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
-    `counted` are the windows that count, once the heats of all lanes were held against each other.
     `first_losses` are compared from heat to heat: one that repeats those of a proven heat has no `proofs` of its own.
     `late_step` is a step of the proof after the windows, by the training that was timed. `early_ns` are the times of
     the first steps, before any window.
@@ -215,7 +214,6 @@ class Heat:
     census: DenormalCensus | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
-    counted: tuple[int, ...] | None = None
     first_losses: tuple[float, ...] = ()
     late_step: LateStep | None = None
     early_ns: tuple[int, ...] = ()

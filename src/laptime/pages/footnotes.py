@@ -51,7 +51,7 @@ def failure_sentences(record: Record) -> list[str]:
     """Report in a sentence a lane how its last unfinished heat ended, with the last words of its process."""
     said = []
     for lane in record.lanes:
-        ended = [heat.process.dnf for heat in lane.heats if heat.process.dnf is not None]
+        ended = [result.heat.process.dnf for result in lane.heats if result.heat.process.dnf is not None]
         if ended and lane.status == "dnf":
             last = [line.strip() for line in ended[-1].stderr_tail.splitlines() if clean(line).strip()][-1:]
             words = f": {last[0]}" if last and last[0] not in ended[-1].reason else ""
@@ -94,7 +94,7 @@ def _other_steps(record: Record) -> list[str]:
 
 
 def _steps_words(lane: LaneResult) -> str:
-    counted = [heat.windows[place] for heat in _finished(lane) for place in heat.counted or ()]
+    counted = [result.heat.windows[place] for result in _finished(lane) for place in result.counted or ()]
     known = [(each.first_step, each.first_step + each.steps - 1) for each in counted if each.first_step is not None]
     return f"{min(first for first, _ in known):,} to {max(last for _, last in known):,}" if known else "-"
 
@@ -113,7 +113,7 @@ def failures(record: Record, width: int) -> list[str]:
     """Report where and why the last unfinished heat of each lane ended."""
     lines: list[str] = []
     for lane in record.lanes:
-        told = heat_failures(lane.name, [heat.process.dnf for heat in lane.heats], width)
+        told = heat_failures(lane.name, [result.heat.process.dnf for result in lane.heats], width)
         if not told and lane.status == "dnf" and lane.reason:
             told = wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
         lines += told
@@ -154,7 +154,10 @@ def _nodes(record: Record) -> str:
     """Return on which nodes of a cluster the heats of each lane ran, if there was more than one."""
     if any(lane.where is not None for lane in record.lanes):  # its name says where
         return ""
-    ran = {short_name(lane.name): sorted({heat.process.node or "" for heat in lane.heats}) for lane in record.lanes}
+    ran = {
+        short_name(lane.name): sorted({result.heat.process.node or "" for result in lane.heats})
+        for lane in record.lanes
+    }
     if len({node for nodes in ran.values() for node in nodes}) < 2:
         return ""
     told = joined([f"{lane} on {' and '.join(filter(None, nodes))}" for lane, nodes in ran.items() if any(nodes)])
@@ -176,8 +179,8 @@ def starts(record: Record, width: int) -> list[str]:
 def origins(record: Record, width: int) -> list[str]:
     """Return how the heats were started, and which of them were proven, where these differ from heat to heat."""
     heats = [heat for lane in record.lanes for heat in lane.heats]
-    forked = [heat.process.template.number for heat in heats if heat.process.template is not None]
-    repeat = sum(bool(heat.first_losses) and not heat.proofs for heat in heats)
+    forked = [result.heat.process.template.number for result in heats if result.heat.process.template is not None]
+    repeat = sum(bool(result.heat.first_losses) and not result.heat.proofs for result in heats)
     parts = []
     if forked:
         parts.append(f"{len(forked)} of {len(heats)} forked from {len(set(forked))} processes that only imported")
@@ -248,7 +251,7 @@ def _steadiness(record: Record) -> str:
 
 def _disturbance(record: Record) -> str:
     """Count the disturbed windows, and name the worst of each kind."""
-    return disturbed([window.flag for lane in record.lanes for heat in lane.heats for window in heat.windows])
+    return disturbed([window.flag for lane in record.lanes for result in lane.heats for window in result.heat.windows])
 
 
 def _freshness(record: Record) -> str:
@@ -292,7 +295,7 @@ def _about(value: float | None, per_second: float = 1) -> str:
 
 
 def _finished(lane: LaneResult) -> list[HeatResult]:
-    return [heat for heat in lane.heats if heat.process.status == "ok"]
+    return [result for result in lane.heats if result.heat.process.status == "ok"]
 
 
 def _extent(record: Record) -> str:

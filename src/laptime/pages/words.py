@@ -211,7 +211,7 @@ def failure_words(lane: LaneResult) -> str:
     if lane.status == "unusable":
         return f"unusable: {lane.reason}" if lane.reason else "unusable"
     if lane.status == "dnf":
-        phases = [heat.process.dnf.phase for heat in lane.heats if heat.process.dnf is not None]
+        phases = [result.heat.process.dnf.phase for result in lane.heats if result.heat.process.dnf is not None]
         return f"DNF in {phases[-1]}" if phases else "DNF"
     return ""
 

@@ -18,7 +18,7 @@ from laptime.model.process import NO_TRAINING, ProcessRun
 from laptime.model.profile import ProfileRun
 from laptime.model.progress import Progress
 from laptime.model.protocol import Protocol
-from laptime.model.record import LaneResult
+from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import FirstLosses, Heat, Reference, Window
 from laptime.model.workload import Workload
 from laptime.planner.groups import LINE_MAY_BE_OFF, SHAPES_MAY_BE_OFF, room_for, why_too_large, without_turns
@@ -158,7 +158,7 @@ class HeatRounds:
     def results(self, profiles: dict[str, ProfileRun] | None = None) -> tuple[LaneResult, ...]:
         """Return the result of each lane so far."""
         judged = judge_rounds(self.heats)
-        factors = scales({name: [*map(summarise_heat, each)] for name, each in judged.items()})
+        factors = scales(judged)
         lanes = tuple(self._result(lane, judged[lane.name], factors[lane.name]) for lane in self.job.plan.lanes)
         if profiles is not None:
             lanes = tuple(with_profile(lane, profiles.get(lane.name)) for lane in lanes)
@@ -271,9 +271,9 @@ class HeatRounds:
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
         """Return the result of a lane so far by its own heats alone, without its roofline."""
-        return self._result(lane, tuple(self.heats[lane.name]))
+        return self._result(lane, tuple(map(summarise_heat, self.heats[lane.name])))
 
-    def _result(self, lane: PlannedLane, heats: tuple[Heat, ...], scale: float = 1.0) -> LaneResult:
+    def _result(self, lane: PlannedLane, heats: tuple[HeatResult, ...], scale: float = 1.0) -> LaneResult:
         plan = self.job.plan
         return summarise_lane(
             plan,

@@ -79,7 +79,34 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) else value
 
 
-UPGRADES: tuple[Callable[[Tree], Tree], ...] = (to_schema_2,)
+CONCLUDED = ("steady", "steady_from", "step_ms", "counted")
+
+
+def to_schema_3(tree: Tree) -> Tree:
+    """Move what a heat returned into `heat`, next to what was concluded of it. Its laps were not kept."""
+    return {**tree, "lanes": [_lane_with_results(lane) for lane in tree["lanes"]]}
+
+
+def _lane_with_results(lane: Tree) -> Tree:
+    return {**lane, "heats": [_result(heat) for heat in lane["heats"]]} if "heats" in lane else lane
+
+
+def _result(kept: Tree) -> Tree:
+    heat = {name: value for name, value in kept.items() if name not in CONCLUDED}
+    first_step_ns = _in_ns(heat.pop("first_step_ms"))
+    concluded = {name: kept[name] for name in CONCLUDED if name in kept}
+    return {**concluded, "heat": {"steps_per_lap": None, "first_step_ns": first_step_ns, **heat}}
+
+
+def _in_ns(ms: float | None) -> int | None:
+    if ms is None or not isfinite(ms):
+        return None
+    if abs(ns := ms * 1e6) > LARGEST:
+        raise ValueError(f"first_step_ms is {ms:g}")
+    return round(ns)
+
+
+UPGRADES: tuple[Callable[[Tree], Tree], ...] = (to_schema_2, to_schema_3)
 """The function at index n turns schema n + 1 into schema n + 2."""
 
 

@@ -118,7 +118,7 @@ def training_lanes(record: Record) -> list[LaneResult]:
 def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
     """Return what is known of a lane, or why nothing can be predicted from it."""
     subject = lane.training or record.workload.name
-    if any(heat.census is not None and "float64" in heat.census.types for heat in lane.heats):
+    if any(result.heat.census is not None and "float64" in result.heat.census.types for result in lane.heats):
         return IN_FLOAT64
     if is_built_in(subject):
         return _measure_built_in(record, lane, subject)

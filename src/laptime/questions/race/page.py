@@ -350,7 +350,11 @@ def _facts_at_a_glance(record: Record, told: Comparison | None) -> Iterator[Glan
         title = "Same work" if told.same_work is True else "Work not proven"
         yield GlanceFact(title, why.removeprefix("Same work: "))
     turns = [
-        window for lane in record.lanes for heat in lane.heats for window in heat.windows if window.turn is not None
+        window
+        for lane in record.lanes
+        for result in lane.heats
+        for window in result.heat.windows
+        if window.turn is not None
     ]
     disturbed = sum(window.flag is not None for window in turns)
     said = f"{disturbed} of {len(turns)} turns disturbed" if turns else "heats one after another"
@@ -392,11 +396,11 @@ def turn_figures(record: Record) -> list[Figure]:
     factors = _factors(record)
     heats = [(short_name(lane.name), heat) for lane in record.lanes for heat in lane.heats]
     by_round: dict[int, list[tuple[str, HeatResult]]] = {}
-    for label, heat in heats:
-        if any(window.turn is not None for window in heat.windows):
-            by_round.setdefault(heat.round, []).append((label, heat))
+    for label, result in heats:
+        if any(window.turn is not None for window in result.heat.windows):
+            by_round.setdefault(result.heat.round, []).append((label, result))
     together = [each for _, each in sorted(by_round.items()) if len(each) > 1]
-    count = sum(len(heat.windows) for each in together for _, heat in each)
+    count = sum(len(result.heat.windows) for each in together for _, result in each)
     if factors is None or not together or count > TURNS_MOST:
         return []
     rounds = tuple(
@@ -408,7 +412,7 @@ def turn_figures(record: Record) -> list[Figure]:
 
 
 def _turns_of(heats: list[tuple[str, HeatResult]]) -> tuple[ShownTurn, ...]:
-    windows = [(label, window) for label, heat in heats for window in heat.windows if window.turn is not None]
+    windows = [(label, window) for label, result in heats for window in result.heat.windows if window.turn is not None]
     began_ns = min(window.start_ns for _, window in windows)
     return tuple(
         ShownTurn(

@@ -65,8 +65,8 @@ def _windows_of(lane: LaneResult) -> dict[Steps, Window]:
     """Return a window for each stretch of steps that a lane timed: its heats do the same at the same steps."""
     return {
         (window.first_step, window.steps): window
-        for heat in lane.heats
-        for window in heat.windows
+        for result in lane.heats
+        for window in result.heat.windows
         if window.first_step is not None
     }
 
@@ -113,4 +113,4 @@ def _names_of(lanes: Sequence[LaneResult]) -> tuple[str, str]:
 
 
 def _late_of(lane: LaneResult) -> LateStep | None:
-    return next((heat.late_step for heat in lane.heats if heat.late_step is not None), None)
+    return next((result.heat.late_step for result in lane.heats if result.heat.late_step is not None), None)

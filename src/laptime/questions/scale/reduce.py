@@ -158,7 +158,7 @@ def _first(parts: Sequence[LostPart]) -> LostTo | None:
 def profiled_exchange(heats: Sequence[HeatResult]) -> ProfiledExchange | Missing:
     """Return the mean over the heats of what the profiler saw in their first ranks."""
     done = [heat for heat in heats if heat.step_ms is not None]
-    first = [heat.ranks[0] for heat in done if heat.ranks]
+    first = [result.heat.ranks[0] for result in done if result.heat.ranks]
     seen = [each.collectives for each in first if each.collectives is not None]
     if not seen:
         absent = [each.absent.get("collectives", NOT_RANKED) for each in first]
@@ -175,7 +175,7 @@ def find_straggler(heats: Sequence[HeatResult]) -> Straggler | None:
     if len(slowest) != 1 or slower < SLOWER_LEAST:
         return None
     rank = slowest.pop()
-    reports = [heat.ranks for heat, _ in found if heat.ranks]
+    reports = [result.heat.ranks for result, _ in found if result.heat.ranks]
     if not reports:
         return Straggler(rank, "", "", slower, ONE_ROUND, ONE_ROUND)
     own = reports[-1][rank]
@@ -200,8 +200,8 @@ def _rank_rows(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> l
     names = dict.fromkeys(each.name for each in roles if each.role == "several" and each.devices == most)
     rows: list[RankRow] = []
     for name in names:
-        heat = next((heat for heat in reversed(lanes[name].heats) if heat.ranks), None)
-        for each in heat.ranks if heat is not None else ():
+        result = next((result for result in reversed(lanes[name].heats) if result.heat.ranks), None)
+        for each in result.heat.ranks if result is not None else ():
             first_ms, memory = each.first_step_ns / 1e6, each.peak_memory_bytes
             rows.append(RankRow(name, each.rank, each.device, each.host, first_ms, memory, each.device_memory_bytes))
     return rows
@@ -328,7 +328,7 @@ def ranks_alone(heat: HeatResult, times: float) -> AloneRanks | None:
 
 
 def _by_round(lane: LaneResult) -> dict[int, HeatResult]:
-    return {heat.round: heat for heat in lane.heats if heat.step_ms is not None}
+    return {result.heat.round: result for result in lane.heats if result.step_ms is not None}
 
 
 def _round(
@@ -355,7 +355,7 @@ def _round(
         taken(find("part", 1)),
         taken(find("one ready", 1)),
         _alone(ready, taken(ready)),
-        {count: heat.exchanges for count, heat in several.items() if heat.exchanges},
+        {count: result.heat.exchanges for count, result in several.items() if result.heat.exchanges},
     )
 
 

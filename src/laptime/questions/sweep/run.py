@@ -360,10 +360,10 @@ def _cell(
         return SweepCell(name, at, None, reason=reasons[place])
     lane = found[names[place]]
     if lane.step_ms is None or lane.items_per_s is None:
-        dnfs = [heat.process.dnf for heat in lane.heats if heat.process.dnf is not None]
+        dnfs = [result.heat.process.dnf for result in lane.heats if result.heat.process.dnf is not None]
         no_room = any(map(is_out_of_memory, dnfs))
         return SweepCell(name, at, lane.name, reason=lane.reason or "it was not raced", out_of_memory=no_room)
-    counted = (heat.process.parameters for heat in lane.heats)
+    counted = (result.heat.process.parameters for result in lane.heats)
     return SweepCell(
         name, at, lane.name, lane.step_ms.median, lane.items_per_s.median, memory_of(lane),
         parameters=next((each for each in counted if each is not None), None),

@@ -83,9 +83,9 @@ def rate_lanes(lanes: Sequence[LaneResult], base: str) -> dict[str, Rating]:
 def _links(lanes: Sequence[LaneResult], base: str) -> list[_Link]:
     rounds: dict[int, dict[str, HeatResult]] = {}
     for lane in lanes:
-        for heat in lane.heats:
-            if heat.step_ms is not None:
-                rounds.setdefault(heat.round, {})[lane.name] = heat
+        for result in lane.heats:
+            if result.step_ms is not None:
+                rounds.setdefault(result.heat.round, {})[lane.name] = result
     items = {lane.name: lane.items_per_step or 1 for lane in lanes}
     often = Counter(name for heats in rounds.values() for name in heats)
     links = []

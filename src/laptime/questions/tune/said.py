@@ -55,7 +55,9 @@ def describe_tuning(
 
 def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:
     """Return the lane with the heats of the confirming race alone."""
-    heats = () if confirmed_from is None else tuple(heat for heat in lane.heats if heat.round >= confirmed_from)
+    heats = (
+        () if confirmed_from is None else tuple(result for result in lane.heats if result.heat.round >= confirmed_from)
+    )
     return replace(lane, heats=heats)
 
 

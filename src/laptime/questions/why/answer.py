@@ -133,7 +133,9 @@ def _gains(row: Remedy, margin: float) -> bool:
 def find_distrust(facts: WhyFacts) -> str | None:
     """Return why the noise is too large for any conclusion, or None."""
     # A heat that ran alone may have gone further than those in turns, to steps that take longer.
-    together = [heat for heat in facts.lane.heats if heat.windows and heat.windows[0].turn is not None]
+    together = [
+        result for result in facts.lane.heats if result.heat.windows and result.heat.windows[0].turn is not None
+    ]
     heats = together if len(together) >= PAIRS_LEAST else facts.lane.heats
     step, steps = facts.lane.step_ms, [heat.step_ms for heat in heats if heat.step_ms]
     if step is None or not steps:

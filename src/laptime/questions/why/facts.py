@@ -79,7 +79,9 @@ class WhyFacts:
         share = self.readings().growth_per_s("host", "held back")
         if share is not None:
             return min(share, 1.0)
-        noises = [(each.noise, each.end_ns - each.start_ns) for heat in self.lane.heats for each in heat.windows]
+        noises = [
+            (each.noise, each.end_ns - each.start_ns) for result in self.lane.heats for each in result.heat.windows
+        ]
         told = [(noise.throttled_ms, lasted_ns / 1e6) for noise, lasted_ns in noises if noise is not None]
         known = [(held, lasted) for held, lasted in told if not isinstance(held, Missing)]
         return min(sum(held for held, _ in known) / sum(lasted for _, lasted in known), 1.0) if known else None

@@ -144,7 +144,9 @@ def _loader_words(record: Record, why: Why) -> list[str]:
 def _redrawn_words(record: Record, why: Why) -> list[str]:
     """Return why no remedy that keeps items is recommended, where the data set draws them again each time."""
     lane = _lane(record, why)
-    if lane is None or not any(heat.signs is not None and heat.signs.redrawn is True for heat in lane.heats):
+    if lane is None or not any(
+        result.heat.signs is not None and result.heat.signs.redrawn is True for result in lane.heats
+    ):
         return []
     return [REDRAWN]
 

@@ -165,7 +165,9 @@ class WhySearch:
 
     def _leave_out_input(self) -> None:
         """Leave out all experiments with the batches of a script, where its first heat saw no DataLoader."""
-        signs = [heat.signs for heat in self._rounds.result_of(self._base).heats if heat.signs is not None]
+        signs = [
+            result.heat.signs for result in self._rounds.result_of(self._base).heats if result.heat.signs is not None
+        ]
         why = next((each.notes[NO_INPUT] for each in signs if NO_INPUT in each.notes), None)
         if why is not None:
             self._inquiry = replace(
@@ -429,8 +431,10 @@ def find_reach(lane: LaneResult) -> int:
     begins = 0 if state is None else state.step
     if denormals is not None and denormals.cost:
         # They were there after the windows, at the latest in the last of the steps that were taken apart.
-        apart = sum(heat.signs.steps for heat in lane.heats if heat.signs is not None)
-        begins = max(((each.first_step or 0) + each.steps for heat in lane.heats for each in heat.windows), default=0)
+        apart = sum(result.heat.signs.steps for result in lane.heats if result.heat.signs is not None)
+        begins = max(
+            ((each.first_step or 0) + each.steps for result in lane.heats for each in result.heat.windows), default=0
+        )
         begins += apart
     return round(BEYOND * begins)
 
