@@ -85,8 +85,8 @@ WAYS_OUT = {
 
 
 def find_command(name: str) -> click.Command | None:
-    """Import a command's module and return the command. A question that a package adds needs no module."""
-    if name not in COMMANDS:
+    """Import a command's module and return the command. That of a question may be made from its row alone."""
+    if name not in COMMANDS or not COMMANDS[name][0]:
         added: click.Command | None = importlib.import_module("laptime.cli.questions").find_added(name)
         return added
     module, _, found = COMMANDS[name][0].partition(":")

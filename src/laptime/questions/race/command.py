@@ -12,15 +12,16 @@ from laptime import api, showing
 from laptime.cli.asking import BEHIND, DRY_RUN, FIELDS, LANES, WHAT, ScriptCommand, make_ask, options_for, takes
 from laptime.cli.main import EXIT_INTERRUPTED
 from laptime.cli.printing import complain, emit, say
-from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, show_plan, tell, with_progress
+from laptime.cli.questions import AS_JSON, DETAILS, QUIET, conclude, show_plan, tell, with_progress
 from laptime.errors import RecordError, UsageError
+from laptime.model.questions import WHAT_HELP
 from laptime.model.record import Record
 from laptime.questions.compare.command import emit_compared, gate_code
 from laptime.questions.compare.nouns import Compared
 
 RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
 
-{WORDS} By default every usable device races as written and at its best.
+{WHAT_HELP} By default every usable device races as written and at its best.
 Trainings race each other: a.py:f b.py:f. A script races unchanged, its
 arguments behind --.
 """
