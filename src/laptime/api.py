@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
 from laptime.errors import StoreError
-from laptime.exports import tables
-from laptime.exports.tables import TABLES
+from laptime.exports.tables import TABLES, compared_frame, history_frame, record_frame
 from laptime.exports.targets import all_exports, find_export
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask, MadeSet
@@ -302,9 +301,6 @@ compare_trainings = comparing.compare_trainings
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
-compared_frame = tables.compared_frame
-history_frame = tables.history_frame
-record_frame = tables.record_frame
 import_records = exchange.import_records
 peaks_of, stand_by = references.load_peaks, job.stand_by
 validate = exchange.validate

@@ -111,7 +111,7 @@ def _steady_steps(lane: LaneResult) -> list[float]:
 
 
 def _edges(low: float, high: float, *, is_log: bool) -> list[float]:
-    shares = [number / COLUMNS for number in range(COLUMNS + 1)]
+    shares = [column / COLUMNS for column in range(COLUMNS + 1)]
     if is_log:
         return [exp(log(low) + (log(high) - log(low)) * share) for share in shares]
     return [low + (high - low) * share for share in shares]
@@ -158,8 +158,8 @@ def thin_curve(curve: Curve, most: int) -> Curve:
         return curve
     stretches = max(most // 2, 1)
     kept: list[Point] = []
-    for number in range(stretches):
-        stretch = points[len(points) * number // stretches : len(points) * (number + 1) // stretches]
+    for place in range(stretches):
+        stretch = points[len(points) * place // stretches : len(points) * (place + 1) // stretches]
         lowest, highest = min(stretch, key=lambda point: point[1]), max(stretch, key=lambda point: point[1])
         kept += sorted({lowest, highest})
     return replace(curve, points=tuple(kept), of_points=max(curve.of_points, len(points)), ends=())

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it allocates 3/4 of the card at once
 
 import jax
 import jaxlib
