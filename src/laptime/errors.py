@@ -12,7 +12,7 @@ LaptimeError
 
 from __future__ import annotations
 
-LONGEST = 2_000  # characters: an error may quote a file, a command line or another program's message
+LONGEST_SENTENCE = 2_000  # characters: an error may quote a file, a command line or another program's message
 
 
 class LaptimeError(Exception):
@@ -40,10 +40,10 @@ class LaptimeError(Exception):
 
 def _bounded(sentence: str) -> str:
     """Shorten a sentence that is too long. Both ends stay, because what is wrong often comes last."""
-    left_out = len(sentence) - LONGEST
+    left_out = len(sentence) - LONGEST_SENTENCE
     if left_out <= 0:
         return sentence
-    half = LONGEST // 2
+    half = LONGEST_SENTENCE // 2
     return f"{sentence[:half]} ... ({left_out:,} characters left out) ... {sentence[-half:]}"
 
 

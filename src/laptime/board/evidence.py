@@ -27,7 +27,7 @@ from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.record import SCHEMA, Comparison, Estimate, HeatResult, LaneResult, Parity, Record
 from laptime.model.sample import ProofRun, Reference, Window
-from laptime.planner.lanes import DEVICE, parse_lane
+from laptime.planner.lanes import DEVICE_WORD, parse_lane
 from laptime.questions.train.options import FullAsk
 from laptime.store.schema import as_json_holds, decode
 from laptime.workloads import CATALOGUE
@@ -171,7 +171,7 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
     device = lane.device
     memory = device.memory_bytes
     kept = Device(
-        name=device.name if DEVICE.fullmatch(device.name) else device.kind,
+        name=device.name if DEVICE_WORD.fullmatch(device.name) else device.kind,
         kind=device.kind,
         label=_name(device.label),
         usable=device.usable,

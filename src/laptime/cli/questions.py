@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import DRY_RUN, LANES, WHAT, ScriptCommand, make_ask, options_for, takes
+from laptime.cli.asking import DRY_RUN, LANES_ARGUMENT, WHAT_ARGUMENT, ScriptCommand, make_ask, options_for, takes
 from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command
 from laptime.cli.output import Display, emit_page, page_view, page_width
 from laptime.cli.printing import complain, emit, emit_json
@@ -23,8 +23,8 @@ from laptime.model.record import Record
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
 
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
-DETAILS = click.option("--details", is_flag=True, help="Print all that the record holds.")
+RECORD_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
+SHOW_DETAILS = click.option("--details", is_flag=True, help="Print all that the record holds.")
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 
@@ -41,7 +41,15 @@ def make_command(question: Question) -> click.Command:
         page=question.docs,
         hidden=question.is_older,
     )
-    @takes(WHAT, LANES, *options_for(name), *([DRY_RUN] if question.plans else []), DETAILS, AS_JSON, QUIET)
+    @takes(
+        WHAT_ARGUMENT,
+        LANES_ARGUMENT,
+        *options_for(name),
+        *([DRY_RUN] if question.plans else []),
+        SHOW_DETAILS,
+        RECORD_AS_JSON,
+        QUIET,
+    )
     def command(*, as_json: bool, quiet: bool, details: bool, dry_run: bool = False, **given: Any) -> int:
         ask = make_ask(name, given)
         if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer

@@ -17,7 +17,7 @@ from laptime.stats import quantile
 GAP_NS = 50_000_000  # a longer one between two windows is not bridged
 COLUMNS = 40  # of the distribution
 OUTERMOST = 0.002  # share of the steps on each side that the distribution leaves out
-STEP = Axis("ms a step", from_zero=True)
+STEP_AXIS = Axis("ms a step", from_zero=True)
 
 
 def step_figures(lanes: Sequence[LaneResult]) -> list[Figure]:
@@ -40,7 +40,7 @@ def _over_time(lane: LaneResult) -> Figure:
     said = [f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"]
     said += ["warm-up, which does not count, is marked"] if any(each.kind == "warm-up" for each in bands) else []
     said += ["disturbed windows are marked"] if any(each.kind == "disturbed" for each in bands) else []
-    plane = Plane(Axis("seconds of the lane's heats"), STEP, tuple(curves), tuple(bands))
+    plane = Plane(Axis("seconds of the lane's heats"), STEP_AXIS, tuple(curves), tuple(bands))
     return Figure(f"Steps of {short_name(lane.name)}", plane, f"{'; '.join(said)}.")
 
 

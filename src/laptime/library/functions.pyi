@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from laptime.library.asking import DurationLike, Items, LaneNames, PathLike, ShareLike, Trainings, What
+from laptime.library.asking import DurationLike, ItemsAsked, LaneNames, PathLike, ShareLike, Trainings, What
 from laptime.library.results import PlanResult, RaceResult, Result
 from laptime.library.saved import Recorded
 from laptime.questions.forecast.call import ForecastResult
@@ -46,7 +46,7 @@ def race(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -105,7 +105,7 @@ def why(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -142,7 +142,7 @@ def tune(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -183,7 +183,7 @@ def sweep(
     batch: str | Sequence[int] | None = None,
     threads: str | Sequence[int] | None = None,
     workers: str | Sequence[int] | None = None,
-    items: Items | str | Sequence[int] | None = None,
+    items: ItemsAsked | str | Sequence[int] | None = None,
     lr: str | Sequence[float] | None = None,
     width: str | Sequence[float] | None = None,
     budget: DurationLike | None = None,
@@ -207,7 +207,7 @@ def scale(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -240,7 +240,7 @@ def train(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -270,7 +270,7 @@ def infer(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -293,7 +293,7 @@ def profile(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -308,7 +308,7 @@ def plan(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,

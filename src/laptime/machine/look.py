@@ -301,7 +301,7 @@ def _times(count: int) -> str:
 # How many cores do other processes fill while laptime prepares a question? It scouts for some seconds anyway.
 
 LEAST_S = 0.5  # the kernel counts in ticks of 10 ms, and what ran for a moment is no neighbour
-NEARLY = 0.7  # of a core: the rest of it is of no use to a thread that the others wait for
+CORE_NEARLY = 0.7  # of a core: the rest of it is of no use to a thread that the others wait for
 
 
 class CoresTaken:
@@ -333,4 +333,4 @@ class CoresTaken:
             return 0
         before, after, own_before, own_after = (0.0 if isinstance(each, Missing) else each for each in figures)
         others = ((after - before) - (own_after - own_before)) / passed_s
-        return max(0, int(others + 1 - NEARLY))
+        return max(0, int(others + 1 - CORE_NEARLY))

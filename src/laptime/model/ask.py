@@ -14,7 +14,7 @@ from laptime.questions.train.options import FullAsk
 from laptime.questions.tune.options import AIMS, Aim, LanePrices, TuneAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
-LABEL = re.compile(r"\w[\w./+:,=@#%-]*")
+LABEL_FORM = re.compile(r"\w[\w./+:,=@#%-]*")
 """What a label may be: as the names of branches mostly are, and of characters that no shell acts on."""
 
 
@@ -108,7 +108,7 @@ class Ask:
 
 DataLayout = Literal["archive", "folders", "plates"]
 SetState = Literal["whole", "half-written", "other version"]
-Part = Literal["train", "test"]
+DataPart = Literal["train", "test"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from laptime import api
 from laptime.cli.asking import takes
 from laptime.cli.completion import complete_record
 from laptime.cli.main import Command
-from laptime.cli.questions import AS_JSON, DETAILS, QUIET, conclude, tell, with_progress
+from laptime.cli.questions import QUIET, RECORD_AS_JSON, SHOW_DETAILS, conclude, tell, with_progress
 
 RESUME_HELP = """Go on with a training that was ended: by Ctrl-C, a kill, or a failure.
 
@@ -34,7 +34,7 @@ it imports from its own folder), and one whose checkpoint is gone, so that finis
 @click.option("--changed", is_flag=True, help="Go on although its sources changed; the record notes it.")
 @click.option("--again", is_flag=True, help="Train laps again whose checkpoint is gone or damaged.")
 @click.option("--trust", metavar="ID", help="Go on with this record, although it was not made here by you.")
-@takes(DETAILS, AS_JSON, QUIET)
+@takes(SHOW_DETAILS, RECORD_AS_JSON, QUIET)
 def resume(
     *, identity: str, changed: bool, again: bool, trust: str | None, as_json: bool, quiet: bool, details: bool
 ) -> int:
