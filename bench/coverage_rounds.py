@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.analysis.rounds import ALIKE, CLEARLY, DEVIATIONS, LEAST_SLOW, NORMAL, SLOW, TURNS_LEAST
+from laptime.analysis.rounds import (
+    NORMAL,
+    QUIET_TURNS_LEAST,
+    SLOW_TURN,
+    SLOW_TURN_DEVIATIONS,
+    SLOW_TURN_LEAST,
+    SLOW_TURNS_ERRORS,
+    SLOW_TURNS_RATIO,
+)
 from laptime.stats.interval import BETWEEN_OVER_TURNS
 
 Array = NDArray[np.float64]
@@ -140,7 +148,7 @@ def simulate(stratum: Stratum, races: int, random: np.random.Generator) -> Races
     if stratum.add is not None:
         times = stratum.add(times, random)
     counts = ~find_slow(times)
-    counts |= counts.sum(axis=2, keepdims=True) < TURNS_LEAST
+    counts |= counts.sum(axis=2, keepdims=True) < QUIET_TURNS_LEAST
     number = counts.sum(axis=2)
     logs = np.log((np.exp(times) * counts[..., None]).sum(axis=2) / number[..., None])
     ratios = times[..., 1] - times[..., 0]
@@ -158,11 +166,11 @@ def find_slow(times: Array) -> NDArray[np.bool_]:
     beyond -= np.median(beyond, axis=2, keepdims=True)
     fitted = ROUNDS * TURNS / ((ROUNDS - 1) * (TURNS - 1))
     spreads = NORMAL * math.sqrt(fitted) * np.median(np.abs(beyond), axis=(1, 2))
-    most = np.clip(np.exp(DEVIATIONS * spreads.max(axis=1)), LEAST_SLOW, SLOW)
+    most = np.clip(np.exp(SLOW_TURN_DEVIATIONS * spreads.max(axis=1)), SLOW_TURN_LEAST, SLOW_TURN)
     slow = beyond > np.log(most)[:, None, None, None]
     number = slow.sum(axis=(1, 2))
     less, more = number.min(axis=1), number.max(axis=1)
-    is_own = (more > 1 + ALIKE * less) & (more - less >= CLEARLY * np.sqrt(more + less))
+    is_own = (more > 1 + SLOW_TURNS_RATIO * less) & (more - less >= SLOW_TURNS_ERRORS * np.sqrt(more + less))
     found: NDArray[np.bool_] = slow.any(axis=3) & ~is_own[:, None, None]
     return found
 

@@ -13,13 +13,13 @@ import gzip
 import sys
 from pathlib import Path
 
-from laptime.drawing.pictures import DARK, LIGHT, Theme, card, numbers_by_lane, standalone
+from laptime.drawing.pictures import DARK, LIGHT_THEME, Theme, card, numbers_by_lane, standalone
 from laptime.model.figure import Report
 from laptime.showing import report_of
 from laptime.store import schema
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
-THEMES = {"light": LIGHT, "dark": DARK}
+THEMES = {"light": LIGHT_THEME, "dark": DARK}
 # What is drawn: the picture's name, the record, and the title of one of its figures; a card where there is none.
 DRAWN = (
     ("race", "scenes-cnn-h100", None),

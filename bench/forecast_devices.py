@@ -24,7 +24,7 @@ from scipy.optimize import least_squares
 
 from common import Figure, finish, parser_for
 from forecast_measured import Measured, all_measured
-from laptime.hardware import EFFICIENCIES
+from laptime.hardware import EFFICIENCIES_FILE
 from laptime.model.hardware import Efficiencies
 from laptime.model.missing import Missing
 from laptime.questions.forecast.reduce import IN_EIGHTY, SHARPNESS, architecture_of, forecast_step, regime_of
@@ -92,7 +92,7 @@ def main() -> int:
     check_same(table, fitted, known)
     show(table, seen, left_out)
     if given.write:
-        EFFICIENCIES.write_text(as_toml(known), encoding="utf-8")
+        EFFICIENCIES_FILE.write_text(as_toml(known), encoding="utf-8")
     details = {
         "steps": [
             {"source": each.source, "network": each.network, "device": each.device.short, "precision": each.precision,

@@ -16,7 +16,7 @@ from typing import Any
 from common import Figure, WorkerError, finish, fresh_home, parser_for
 from laptime import api
 from laptime.errors import StoreError
-from laptime.model.limits import COPY, DevicePeaks, key_of
+from laptime.model.limits import COPY_EXERCISE, DevicePeaks, key_of
 
 
 def measure_processor(frameworks: Sequence[str] | None = None) -> DevicePeaks:
@@ -47,9 +47,9 @@ def _print_error(error: StoreError) -> None:
 def figures_of(peaks: DevicePeaks) -> list[Figure]:
     return [
         Figure(
-            f"{peak.of}, read plus written" if limit == COPY else f"{limit}, {peak.of}",
+            f"{peak.of}, read plus written" if limit == COPY_EXERCISE else f"{limit}, {peak.of}",
             peak.best_per_s / 1e9,
-            "GB/s" if limit == COPY else "GFLOP/s",
+            "GB/s" if limit == COPY_EXERCISE else "GFLOP/s",
         )
         for limit, peak in peaks.peaks.items()
     ]

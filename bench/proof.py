@@ -21,7 +21,7 @@ import torch
 
 from laptime.analysis.parity import judge_parity, may_be_chance
 from laptime.backends.torch.proof import prove, refer
-from laptime.backends.torch.recipe import Batch, BuiltInRecipe
+from laptime.backends.torch.recipe import BuiltInRecipe, StepBatch
 from laptime.model.limits import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -39,7 +39,7 @@ BEST = replace(PLAIN, preset="best", layout="channels_last", optimizer="fused", 
 HONEST = {"as-written": PLAIN, "best": BEST, "fastest": replace(BEST, precision="bf16")}
 
 Change = Callable[[Workload], Workload]
-ChangeBatches = Callable[[list[Batch]], list[Batch]]
+ChangeBatches = Callable[[list[StepBatch]], list[StepBatch]]
 
 
 class Planted(BuiltInRecipe):
@@ -50,7 +50,7 @@ class Planted(BuiltInRecipe):
         self.workload = change(self.workload)
         self._batches = batches
 
-    def proof_batches(self) -> list[Batch]:
+    def proof_batches(self) -> list[StepBatch]:
         return self._batches(super().proof_batches())
 
 
@@ -89,7 +89,7 @@ def planted_for(workload: Workload) -> dict[str, tuple[Change, ChangeBatches]]:
     def same(value: Workload) -> Workload:
         return value
 
-    def keep(batches: list[Batch]) -> list[Batch]:
+    def keep(batches: list[StepBatch]) -> list[StepBatch]:
         return batches
 
     changes: dict[str, tuple[Change, ChangeBatches]] = {
@@ -156,7 +156,7 @@ def _other_padding(workload: Workload) -> Workload:
     return replace(workload, layers=tuple(layers))
 
 
-def _unscale_a_pixel(batches: list[Batch]) -> list[Batch]:
+def _unscale_a_pixel(batches: list[StepBatch]) -> list[StepBatch]:
     """Leave the middle pixel of each image in 0..255, as a reader that forgets it would."""
     changed = []
     for images, labels in batches:

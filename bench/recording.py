@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from laptime.model.missing import Missing
-from laptime.sensors.nvml.library import FAST, SLOW, CardQuestion
+from laptime.sensors.nvml.library import FAST, SLOW_QUESTIONS, CardQuestion
 from replay_sensor import FORM, Recording
 
 CARD = "GPU-00000000-0000-0000-0000-000000000000"
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     asked = parser.parse_args()
     told = json.loads(gzip.decompress(asked.source.read_bytes()))
-    for name, questions, every in (("nvml", FAST, 1), ("nvml-slow", SLOW, 10)):
+    for name, questions, every in (("nvml", FAST, 1), ("nvml-slow", SLOW_QUESTIONS, 10)):
         place = asked.folder / f"h200-{name}.json.gz"
         made = convert(told, name, questions, every)
         place.write_bytes(gzip.compress(msgspec.json.encode(made), mtime=0))

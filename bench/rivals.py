@@ -38,7 +38,7 @@ from common import (
 )
 from laptime import api
 from laptime.model.ask import Ask
-from laptime.model.limits import COPY
+from laptime.model.limits import COPY_EXERCISE
 from laptime.stats import median, paired_ratio
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import count_step
@@ -135,7 +135,7 @@ def _shares(name: str, told: Told, best_peaks: dict[str, float]) -> Iterator[Fig
         precision = ours[0][lane]["precision"]
         work = told["a step"][precision]
         of_product = work["flops"] / seconds / best_peaks[precision]
-        of_copy = work["bytes"] / seconds / best_peaks[COPY]
+        of_copy = work["bytes"] / seconds / best_peaks[COPY_EXERCISE]
         yield Figure(f"{name}: {lane}, of the {precision} product", 100 * of_product, "%")
         yield Figure(f"{name}: {lane}, of the copy rate", 100 * of_copy, "%")
 

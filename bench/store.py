@@ -28,7 +28,7 @@ from laptime.errors import RecordError
 from laptime.model.record import Record
 from laptime.stats import median
 from laptime.store import decode, encode, home_folder, list_records, load, records_folder, save
-from laptime.store.index import NAME
+from laptime.store.index import INDEX_NAME
 
 RECORDING = ROOT / "tests" / "recordings" / "schema-1" / "race-failed.json.gz"
 MOST_MS, SAVE_MOST_MS, LEAST_A_SECOND = 200.0, 50.0, 1000.0
@@ -157,7 +157,7 @@ def measure_scale(count: int) -> tuple[list[Figure], dict[str, Any]]:
             Figure("laptime list --json, the whole command", command_ms("list", "--json"), "ms"),
             Figure("laptime show ID, the whole command", command_ms("show", ids[-1]), "ms"),
             Figure("size of a record", float(size), "bytes"),
-            Figure("size of the index", float((home_folder() / NAME).stat().st_size), "bytes"),
+            Figure("size of the index", float((home_folder() / INDEX_NAME).stat().st_size), "bytes"),
         ]  # fmt: skip
         return figures, {"records": count, "index written again s": settled_s, "readers": told, "writers": saved}
 

@@ -102,7 +102,7 @@ def _become_the_command(request: dict[str, Any], outputs: list[int], kind: str) 
     if request["forks"]:
         forked_heats.fork_heats(kind)
     if request["forks"] and kind == "fake":
-        core_score.TRIES = BRIEF_TRIES
+        core_score.SCORE_TRIES = BRIEF_TRIES
 
 
 def serve(connection: socket.socket, kind: str) -> None:

@@ -89,7 +89,7 @@ def forked_heats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the fake heats forked that a test starts from its own process."""
     forking.prepare()
     monkeypatch.setattr(subprocess, "Popen", forking.ForkingPopen)
-    monkeypatch.setattr(core_score, "TRIES", BRIEF_TRIES)
+    monkeypatch.setattr(core_score, "SCORE_TRIES", BRIEF_TRIES)
 
 
 @pytest.fixture(scope="session")

@@ -100,11 +100,11 @@ OF_ANOTHER_QUESTION = {
     ("why", "doctor.checkup"): "each answer names a card that is there and was not used",
     ("why", "forecast.page"): "without a card it says what cards would bring",
 }
-# Public functions of one name in several modules. What is not listed has one home; a name that got one leaves the list.
+# Public names that several modules define. What is not listed has one home; a name that got one leaves the list.
 SAME_BEHIND_A_WALL = """
     as_csv as_json count count_items count_laps count_step decode describe device_memory drop_all find_device
     find_devices find_redrawn is_ours items_of judge_answers list_activities list_cards make_run open_room part path_of
-    place_batches read_hello sensors_of serve stand_by switch take_census take_late_step warm_up
+    place_batches read_hello sensors_of serve SET_PARENT_DEATH_SIGNAL stand_by switch take_census take_late_step warm_up
 """  # the same of other things, in processes or rooms that may not import each other
 OTHER_THINGS = """
     between choose count_kept count_words cut environment_of final_score labels_of later_laps lay_out name_of place_of
@@ -112,7 +112,8 @@ OTHER_THINGS = """
 """
 DOORS = {"api", "showing", "forecasts", "library", "cli", "__main__", "__init__"}  # the same thing, at another door
 OF_EACH_QUESTION = {"render", "page_parts", "figures", "glance_of", "live_lines", "summary"}  # its row names them
-OF_EACH_PROGRAM = {"main"}
+OF_EACH_PROGRAM = {"main", "T", "TYPE_CHECKING"}
+DEFINED = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+(?:, \w+)*)(?:: [^=\n]+)? = ", re.MULTILINE)
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {
     "backends/fake_script.py": {"print", "os._exit"},
@@ -176,22 +177,28 @@ def borrowed_by_questions(root: Path) -> set[tuple[str, str]]:
     }
 
 
-def functions_named_twice(root: Path) -> dict[str, set[str]]:
-    """Return the public functions that several modules have, with the rooms of these."""
+def names_taken_twice(root: Path) -> dict[str, set[str]]:
+    """Return the public names that several modules define, with the places of these."""
     places: dict[str, set[str]] = {}
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root).as_posix()
-        if room_of(place) in DOORS:
-            continue
-        for name in re.findall(r"^(?:async )?def ([a-z]\w*)\(", path.read_text(encoding="utf-8"), re.MULTILINE):
-            if name not in OF_EACH_PROGRAM and not (place.endswith("page.py") and name in OF_EACH_QUESTION):
-                places.setdefault(name, set()).add(_framework_or(place))
+        allowed = OF_EACH_PROGRAM | (OF_EACH_QUESTION if place.endswith("page.py") else set())
+        for name in _names_defined(path.read_text(encoding="utf-8")) - allowed:
+            if not (name[0].islower() and room_of(place) in DOORS):
+                places.setdefault(name, set()).add(_framework_or(place, name))
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
-def _framework_or(place: str) -> str:
-    """Return `backends/` for a framework's room: all of them have the functions of one protocol."""
-    return "backends/" if place.startswith("backends/") and place.count("/") > 1 else place
+def _names_defined(text: str) -> set[str]:
+    """Return the public functions, classes and constants of a file."""
+    found = (name for names in DEFINED.findall(text) for each in names for name in each.split(", "))
+    return {name for name in found if name and name[0] != "_"}
+
+
+def _framework_or(place: str, name: str) -> str:
+    """Return `backends/` for a function of a framework's room: all of them have the functions of one protocol."""
+    in_a_room = place.startswith("backends/") and place.count("/") > 1
+    return "backends/" if in_a_room and name[0].islower() else place
 
 
 def check_cycles(root: Path) -> list[str]:
@@ -348,18 +355,9 @@ def test_only_the_command_line_prints_and_exits():
     assert check_speech(HOUSE) == []
 
 
-def test_a_name_means_one_thing():
-    """No class of ours has the name of another."""
-    places: dict[str, list[str]] = {}
-    for path in sorted(HOUSE.rglob("*.py")):
-        for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
-            places.setdefault(name, []).append(path.relative_to(HOUSE).as_posix())
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
-
-
-def test_a_public_function_has_one_home():
+def test_a_public_name_has_one_home():
     """Or it is named above; and no file takes two of one name, for a reader to tell apart."""
-    twice = functions_named_twice(HOUSE)
+    twice = names_taken_twice(HOUSE)
     assert set(twice) == {*SAME_BEHIND_A_WALL.split(), *OTHER_THINGS.split()}
     taken: dict[tuple[str, str], set[str]] = {}
     takes_one = re.compile(rf"^(?:from \S+ import .*|    )\b(?:{'|'.join(twice)})\b(?:,|$)", re.MULTILINE)
@@ -374,8 +372,9 @@ def test_a_public_function_has_one_home():
 def test_every_part_that_a_question_names_is_there():
     """The table names its parts as text, so that a record is shown where no framework is."""
     for question in QUESTIONS:
-        for part in ("answer", "prepare", "run", "render", "live", "summary", "call", "result", "own_command"):
+        for part in ("answer", "prepare", "run", "render", "live", "summary", "call", "result"):
             assert callable(question.part(part)), f"{question.name}: {part}"
+        assert question.says or callable(question.part("own_command")), question.name
 
 
 # What lists several questions by their names, and why it may: all else asks the table.

@@ -22,7 +22,7 @@ from threading import Thread
 from typing import Any
 
 from laptime.errors import StoreError, UsageError
-from laptime.exports.tables import NS_PER_MS, Row, import_client, table_of, value_or_none
+from laptime.exports.tables import NS_PER_MS, ExportedRow, import_client, table_of, value_or_none
 from laptime.exports.targets import ExportRow
 from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
@@ -273,28 +273,28 @@ def runs_of(record: Record) -> list[TrackedRun]:
     return [_run(lane.name, lanes[lane.name], tuple(_heat_metrics(lane))) for lane in record.lanes]
 
 
-def _by_key(rows: list[Row]) -> dict[tuple[str, int], list[Row]]:
-    keyed: dict[tuple[str, int], list[Row]] = {}
+def _by_key(rows: list[ExportedRow]) -> dict[tuple[str, int], list[ExportedRow]]:
+    keyed: dict[tuple[str, int], list[ExportedRow]] = {}
     for row in rows:
         keyed.setdefault((row["lane"], row["seed"]), []).append(row)
     return keyed
 
 
-def _answers(lane: str, lanes: dict[str, Row], record: Record) -> TrackedRun:
+def _answers(lane: str, lanes: dict[str, ExportedRow], record: Record) -> TrackedRun:
     rows = [row for row in table_of(record, "answers")[1] if row["lane"] == lane]
     single = {name: value for name, value in rows[0].items() if name in {"p50_ms", "p95_ms", "p99_ms"}}
     batches = [row for row in rows if row["batch"] is not None]
     return _run(lane, {**lanes.get(lane, {}), **single}, _over(batches, "batch", ANSWER_METRICS), tuple(single))
 
 
-def _run(name: str, row: Row, metrics: tuple[Metric, ...], more: tuple[str, ...] = ()) -> TrackedRun:
+def _run(name: str, row: ExportedRow, metrics: tuple[Metric, ...], more: tuple[str, ...] = ()) -> TrackedRun:
     results = {key: float(row[key]) for key in (*RESULTS, *more) if _is_figure(row.get(key))}
     held = {key: value_or_none(value) for key, value in row.items() if key not in (*RESULTS, *more)}
     parameters = {key: visible(str(value)) for key, value in held.items() if value is not None}
     return TrackedRun(visible(name), parameters, metrics, results)
 
 
-def _over(rows: list[Row], step: str, names: tuple[str, ...]) -> tuple[Metric, ...]:
+def _over(rows: list[ExportedRow], step: str, names: tuple[str, ...]) -> tuple[Metric, ...]:
     return tuple(Metric(name, row[step], row[name]) for row in rows for name in names if _is_figure(row[name]))
 
 

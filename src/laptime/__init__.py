@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 # Where a name is that needs no more of laptime than its own module. The rows of questions say where theirs are, and all
 # others are in laptime.library.
-PLACES = {
+PUBLIC_PLACES = {
     "Ask": "model.ask",
     "Deferred": "remedies.deferred",
     "LaptimeError": "errors",
@@ -110,8 +110,8 @@ def load_ipython_extension(shell: Any) -> None:
 def __getattr__(name: str) -> Any:
     """Import a name on first use: `laptime --help` needs none of them, and most training scripts only `Training`."""
     name = OLD_NAMES.get(name, name)
-    if name in PLACES:
-        return find_part(f"laptime.{PLACES[name]}:{name}")
+    if name in PUBLIC_PLACES:
+        return find_part(f"laptime.{PUBLIC_PLACES[name]}:{name}")
     if (place := public_names().get(name)) is not None:
         return find_part(place)
     if name in __all__:

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
 from laptime.errors import StoreError
-from laptime.exports import tables
-from laptime.exports.tables import TABLES
+from laptime.exports.tables import TABLES, compared_frame, history_frame, record_frame
 from laptime.exports.targets import all_exports, find_export
 from laptime.machine import look_around, look_at_machine
 from laptime.model.ask import Ask, MadeSet
@@ -29,10 +28,10 @@ from laptime.planner.settings import PRESETS, SETTINGS, TUNED
 from laptime.questions import job, subject
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.compare import run as comparing
-from laptime.questions.compare.nouns import POINTS_MOST, Compared, History
+from laptime.questions.compare.nouns import HISTORY_POINTS, Compared, History
 from laptime.questions.compare.run import make_history
 from laptime.questions.doctor.nouns import Checkup
-from laptime.questions.doctor.run import Limits, PeakCache, add_limits, examine, known_limits, measure_limits
+from laptime.questions.doctor.run import DeviceLimits, PeakCache, add_limits, examine, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.train.run import Before, prepare_rest
@@ -43,7 +42,7 @@ from laptime.workloads import CATALOGUE, find_workload
 
 T = TypeVar("T")
 Show = Callable[[Record | None, Progress], None]
-Tell = Callable[[Moment], None]
+TellMoment = Callable[[Moment], None]
 Warn = Callable[[StoreError], None]
 
 
@@ -53,7 +52,7 @@ def answer(
     *,
     prepare: Callable[[Ask, Machine], Prepared] | None = None,
     show: Show | None = None,
-    tell: Tell | None = None,
+    tell: TellMoment | None = None,
     warn: Warn | None = None,
 ) -> Record:
     """Run a question, prepared as the table says or by `prepare`, and return its record, saved after every process.
@@ -76,7 +75,7 @@ def race(ask: Ask, *, show: Show | None = None, warn: Warn | None = None) -> Rec
     return answer("race", ask, show=show, warn=warn)
 
 
-def full(ask: Ask, *, tell: Tell | None = None, warn: Warn | None = None) -> Record:
+def full(ask: Ask, *, tell: TellMoment | None = None, warn: Warn | None = None) -> Record:
     """Train each requested lane whole, one after another. The record is saved after every lap."""
     return answer("full", ask, tell=tell, warn=warn)
 
@@ -109,7 +108,7 @@ def resume(
     again: bool = False,
     trust: str | None = None,
     show: Show | None = None,
-    tell: Tell | None = None,
+    tell: TellMoment | None = None,
     warn: Warn | None = None,
 ) -> Record:
     """Continue the whole trainings of a record from the checkpoints of their last laps.
@@ -139,7 +138,7 @@ def _prepared(question: Question, ask: Ask, *how: Any) -> AbstractContextManager
 
 
 def _open_services(
-    identity: str, started: str, *, show: Show | None = None, tell: Tell | None = None, warn: Warn | None = None
+    identity: str, started: str, *, show: Show | None = None, tell: TellMoment | None = None, warn: Warn | None = None
 ) -> Services:
     return Services(
         record_id=identity,
@@ -214,12 +213,14 @@ def devices(frameworks: Iterable[str] | None = None, *, patience_s: float = 120.
     return scout_machine(machine, installed_of(frameworks, machine), patience_s)
 
 
-def kept_peaks(machine: Machine) -> Limits:
+def kept_peaks(machine: Machine) -> DeviceLimits:
     """Return the saved peaks of each usable device, or why they are not known."""
     return known_limits(machine, references.load_peaks)
 
 
-def measure_peaks(machine: Machine, tell: Callable[[str], None], warn: Warn, *, patience_s: float = 120.0) -> Limits:
+def measure_peaks(
+    machine: Machine, tell: Callable[[str], None], warn: Warn, *, patience_s: float = 120.0
+) -> DeviceLimits:
     """Measure and save the peaks of each usable device. `warn` is called with what cannot be saved."""
     return measure_limits(
         machine, PeakCache(references.load_peaks, _journal(warn, references.save_peaks), tell), patience_s
@@ -254,8 +255,8 @@ def compare(first: str, second: str | None = None, fail_above: float | None = No
     """Compare the second record with the first, or the trainings of one race with its first training."""
     before = files.load(first)
     if second is None:
-        return comparing.compare_trainings(before, fail_above)
-    return comparing.compare_records(before, files.load(second), fail_above)
+        return comparing.compare_kept_trainings(before, fail_above)
+    return comparing.compare_kept_records(before, files.load(second), fail_above)
 
 
 def ask_again(record: Record, label: str | None = None, *, name: str | None = None, trust: str | None = None) -> Ask:
@@ -265,7 +266,7 @@ def ask_again(record: Record, label: str | None = None, *, name: str | None = No
     return ask
 
 
-def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = POINTS_MOST) -> History:
+def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = HISTORY_POINTS) -> History:
     """Return one lane of a training over time, from the newest records; by default the lane that most of them have."""
     return make_history(what, lane, question, rows=files.list_records(), load=files.load, limit=limit)
 
@@ -297,14 +298,11 @@ export_tables = tuple(TABLES)
 exports = all_exports
 load = files.load
 check_gate, check_store = comparing.check_gate, files.check_store
-compare_records = comparing.compare_records
-compare_trainings = comparing.compare_trainings
+compare_records = comparing.compare_kept_records
+compare_trainings = comparing.compare_kept_trainings
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
-compared_frame = tables.compared_frame
-history_frame = tables.history_frame
-record_frame = tables.record_frame
 import_records = exchange.import_records
 peaks_of, stand_by = references.load_peaks, job.stand_by
 validate = exchange.validate

@@ -29,9 +29,11 @@ import time
 
 from laptime.errors import WireError
 
+LOOPBACK = "127.0.0.1"
+
 READ_BYTES = 1 << 20
 GREETING = b"laptime 1 "  # the name and the version of what is said below
-REFUSED = b"no"
+REFUSED_ANSWER = b"no"
 CHALLENGE_BYTES = 32
 SIGNATURE_CHARACTERS = 64
 STRANGER_MOST_BYTES = 256  # a challenge and an answer are half of it
@@ -40,8 +42,8 @@ STRANGER_S = 10.0  # from the connection to the first signed line
 SEATS = 128  # connections at once that have not proven that they know the secret; but no more than this ...
 SEATS_SHARE = 4  # ... of the files that the process may open: it has work to do
 BACKLOG = 1024  # connections that wait to be accepted
-FULL = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-WAIT_S = 0.05
+NO_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+PROOF_WAIT_S = 0.05
 DROPPED_S = 0.2  # after this, an end that was dropped with the strangers tries again
 
 
@@ -187,7 +189,7 @@ class Stranger:
             own, answer = line[: 2 * CHALLENGE_BYTES], line[2 * CHALLENGE_BYTES :]
             challenges = self._challenge + own
             if not hmac.compare_digest(answer, _answer(self._secret, b"connects", challenges)):
-                self._lines.send(REFUSED)
+                self._lines.send(REFUSED_ANSWER)
                 raise EOFError
             self._lines.send(_answer(self._secret, b"accepts", challenges))
             self._proven = SignedLines(self._lines, self._secret, challenges, accepted=True)
@@ -250,10 +252,10 @@ class Admission:
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError as error:  # what the network did to one connection, or this process may open no more files
-            if error.errno in FULL and self._strangers:
+            if error.errno in NO_DESCRIPTORS and self._strangers:
                 self._drop(next(iter(self._strangers)))
             else:
-                time.sleep(WAIT_S)
+                time.sleep(PROOF_WAIT_S)
             return
         if len(self._strangers) >= self._seats:
             self._drop(next(iter(self._strangers)))

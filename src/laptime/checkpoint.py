@@ -22,14 +22,14 @@ from laptime.errors import LaneError, UsageError
 from laptime.model.installation import upgrade_command
 from laptime.model.protocol import LapResult
 
-VERSION = 1
+CHECKPOINT_VERSION = 1
 DAMAGES = (
     OSError, ValueError, LookupError, TypeError, EOFError, NotImplementedError, RuntimeError, zlib.error,
     zipfile.BadZipFile, msgspec.MsgspecError,
 )  # fmt: skip
 """What reading a damaged file raises. Some come from flags and compressed streams inside the archive."""
 Array = npt.NDArray[Any]
-HINT = "delete it; `laptime resume ID --again` then trains from lap 1"
+DELETE_HINT = "delete it; `laptime resume ID --again` then trains from lap 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Page(Versioned, frozen=True):
 def write_checkpoint(path: Path, held: Checkpoint) -> None:
     """Write the file whole or not at all."""
     arrays: list[Array] = []
-    page = Page(VERSION, held.identity, held.laps, _packed(held.state, arrays))
+    page = Page(CHECKPOINT_VERSION, held.identity, held.laps, _packed(held.state, arrays))
     written = np.frombuffer(msgspec.json.encode(page), np.uint8)
     with open_atomically(path) as file:
         np.savez(file, *[written, *arrays])
@@ -68,11 +68,13 @@ def read_checkpoint(path: Path, identity: dict[str, str | int]) -> Checkpoint:
         page = _read_page(arrays[0], path)
         state = _unpacked(page.state, arrays)
     except DAMAGES as error:
-        raise LaneError(f"the checkpoint {path} cannot be read: {error}", HINT) from error
+        raise LaneError(f"the checkpoint {path} cannot be read: {error}", DELETE_HINT) from error
     for key, wanted in identity.items():
         if page.identity.get(key) != wanted:
             found = page.identity.get(key)
-            raise LaneError(f"the checkpoint {path} is of another training: {key} {found}, expected {wanted}", HINT)
+            raise LaneError(
+                f"the checkpoint {path} is of another training: {key} {found}, expected {wanted}", DELETE_HINT
+            )
     return Checkpoint(page.identity, page.laps, state)
 
 
@@ -81,19 +83,19 @@ def count_laps(path: Path) -> int:
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as stored:
             if (damaged := stored.testzip()) is not None:
-                raise LaneError(f"the checkpoint {path} cannot be read: {damaged} is damaged", HINT)
+                raise LaneError(f"the checkpoint {path} cannot be read: {damaged} is damaged", DELETE_HINT)
             with stored.open("arr_0.npy") as page:
                 written = np.lib.format.read_array(page, allow_pickle=False)
         return len(_read_page(written, path).laps)
     except DAMAGES as error:
-        raise LaneError(f"the checkpoint {path} cannot be read: {error}", HINT) from error
+        raise LaneError(f"the checkpoint {path} cannot be read: {error}", DELETE_HINT) from error
 
 
 def _read_page(written: Array, path: Path) -> Page:
     """Return the page. Its version is checked before its other fields are read."""
     version = msgspec.json.decode(written.tobytes(), type=Versioned).version
-    if version != VERSION:
-        says = f"the checkpoint {path} has version {version}, this laptime reads {VERSION}"
+    if version != CHECKPOINT_VERSION:
+        says = f"the checkpoint {path} has version {version}, this laptime reads {CHECKPOINT_VERSION}"
         raise UsageError(says, f"upgrade: {upgrade_command()}; or resume it with the laptime that wrote it")
     return msgspec.json.decode(written.tobytes(), type=Page)
 

@@ -25,7 +25,7 @@ import platformdirs
 
 from laptime.errors import UsageError
 
-NAME = "laptime"
+OWN_FOLDER_NAME = "laptime"
 SPECIAL = "it is not a regular file"
 SUFFIX = ".laptime.tmp"
 TEMPORARY = re.compile(rf"\..+\.(?P<host>[A-Za-z0-9-]{{1,60}})\.(?P<pid>[0-9]{{1,10}}){re.escape(SUFFIX)}", re.DOTALL)
@@ -39,13 +39,13 @@ def cache_folder() -> Path:
     It is called `laptime` in both, so no other program and no user keeps files in it.
     """
     folder = own_folder("LAPTIME_CACHE", platformdirs.user_cache_dir).absolute()
-    return folder / NAME if os.environ.get("LAPTIME_CACHE") else folder
+    return folder / OWN_FOLDER_NAME if os.environ.get("LAPTIME_CACHE") else folder
 
 
 def own_folder(variable: str, usual: Callable[[str], str]) -> Path:
     """Return the folder that a variable names, else the platform's usual folder for laptime."""
     named = os.environ.get(variable)
-    folder = expand_home(named, variable) if named else Path(usual(NAME))
+    folder = expand_home(named, variable) if named else Path(usual(OWN_FOLDER_NAME))
     if not named and not folder.is_absolute():
         raise UsageError("no home folder is known for this user", f"Set {variable} to a folder that can be written.")
     name_in_utf8(folder, f"Set {variable} to another folder.")

@@ -5,7 +5,6 @@ LaptimeError
 ├── RecordError     2  a saved record is not there or cannot be read
 ├── StoreError      3  a result could not be saved
 ├── TrainingError   3  a user's own function raised or returned the wrong thing
-│   └── CandidateError  1  that of the candidate of a verdict, which is discarded
 ├── LaneError       3  a back end could not do what a lane asks
 ├── SensorError     5  an instrument that was asked for is not there, or was lost
 └── WireError       3  parent and child did not understand each other
@@ -13,7 +12,7 @@ LaptimeError
 
 from __future__ import annotations
 
-LONGEST = 2_000  # characters: an error may quote a file, a command line or another program's message
+LONGEST_SENTENCE = 2_000  # characters: an error may quote a file, a command line or another program's message
 
 
 class LaptimeError(Exception):
@@ -41,10 +40,10 @@ class LaptimeError(Exception):
 
 def _bounded(sentence: str) -> str:
     """Shorten a sentence that is too long. Both ends stay, because what is wrong often comes last."""
-    left_out = len(sentence) - LONGEST
+    left_out = len(sentence) - LONGEST_SENTENCE
     if left_out <= 0:
         return sentence
-    half = LONGEST // 2
+    half = LONGEST_SENTENCE // 2
     return f"{sentence[:half]} ... ({left_out:,} characters left out) ... {sentence[-half:]}"
 
 
@@ -78,12 +77,6 @@ class TrainingError(LaptimeError):
     def __init__(self, says: str, hint: str = "", training: str = "") -> None:
         super().__init__(says, hint)
         self.training = training
-
-
-class CandidateError(TrainingError):
-    """The candidate of a verdict does not train. Its base does."""
-
-    exit_code = 1
 
 
 class LaneError(LaptimeError):

@@ -14,7 +14,7 @@ from laptime.drawing.html import FORMATS as DRAWN
 from laptime.drawing.html import Made, PictureKind, as_pixels, format_of, make_files, make_picture, one_file, plain_name
 from laptime.drawing.html import as_html as draw_page
 from laptime.drawing.html import as_notebook as draw_for_notebook
-from laptime.drawing.pictures import DARK, LIGHT
+from laptime.drawing.pictures import DARK, LIGHT_THEME
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures.steps import thin
@@ -35,10 +35,10 @@ from laptime.pages.page import PageParts, View, render_fields
 from laptime.pages.words import chips_words, short_name, trained_words
 from laptime.questions.compare import page as compare_page
 from laptime.questions.compare.nouns import Compared, History
-from laptime.questions.compare.page import LINES_MOST, render_history
+from laptime.questions.compare.page import CHANGES_SHOWN, render_history
 from laptime.questions.doctor.nouns import Checkup
 from laptime.questions.doctor.page import card_behind, hardware_rows, peak_lines, render_checkup, render_devices
-from laptime.questions.doctor.run import Limits
+from laptime.questions.doctor.run import DeviceLimits
 from laptime.questions.train import page as full_page
 from laptime.questions.train import page as laps
 from laptime.questions.train.page import moment_words, step_words
@@ -46,26 +46,28 @@ from laptime.store import schema
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.catalogue import list_layers
 
-__all__ = ["FORMATS", "Made", "View", "format_of", "moment_words", "progress_line", "step_words"]
+WIDTH_OFF_TERMINAL = 100
+
+__all__ = ["REPORT_FORMATS", "Made", "View", "format_of", "moment_words", "progress_line", "step_words"]
 
 Parameters = ParamSpec("Parameters")
-Shown = TypeVar("Shown")
-AS_JSON = "json"
-FORMATS = (*DRAWN, AS_JSON)
-FAULTS = (
+Rendered = TypeVar("Rendered")
+JSON_FORMAT = "json"
+REPORT_FORMATS = (*DRAWN, JSON_FORMAT)
+SHOWING_FAULTS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError,
 )  # fmt: skip
 """What building a page may raise when a record holds figures that no laptime wrote."""
 
 
-def in_words(show: Callable[Parameters, Shown]) -> Callable[Parameters, Shown]:
+def in_words(show: Callable[Parameters, Rendered]) -> Callable[Parameters, Rendered]:
     """Decorate a function so that what it raises on a bad record becomes a RecordError with a message."""
 
     @wraps(show)
-    def shown(*given: Parameters.args, **named: Parameters.kwargs) -> Shown:
+    def shown(*given: Parameters.args, **named: Parameters.kwargs) -> Rendered:
         try:
             return show(*given, **named)
-        except FAULTS as error:
+        except SHOWING_FAULTS as error:
             says = f"this record cannot be shown: it holds what no page expects ({type(error).__name__}: {error})"
             raise RecordError(says, "`laptime show ID --json` prints what it holds.") from error
 
@@ -143,7 +145,7 @@ def as_notebook(record: Record) -> str:
 @in_words
 def as_picture(record: Record, kind: PictureKind, output: str | None = None, *, dark: bool = False) -> Made:
     """Return the answer of a record as a picture to share, a card of 1200 x 630 or a badge: SVG, or PNG by its name."""
-    made = make_picture(report_of(record, holds_record=False), kind, DARK if dark else LIGHT)
+    made = make_picture(report_of(record, holds_record=False), kind, DARK if dark else LIGHT_THEME)
     ending = "" if output in {None, "-"} else PurePath(output or "").suffix.lower()
     if ending not in {"", ".svg", ".png"}:
         raise UsageError(f"'{output}' ends with {ending}, and a {kind} is a picture", "Name a .svg or a .png file.")
@@ -159,9 +161,9 @@ def as_html(record: Record) -> str:
 @in_words
 def as_files(records: Sequence[Record], form: str) -> Made:
     """Return what a report in this format writes."""
-    if form not in FORMATS:
-        raise UsageError(f"'{form}' is no format of a report", f"formats: {', '.join(FORMATS)}")
-    if form == AS_JSON:
+    if form not in REPORT_FORMATS:
+        raise UsageError(f"'{form}' is no format of a report", f"formats: {', '.join(REPORT_FORMATS)}")
+    if form == JSON_FORMAT:
         return one_file(f"{plain_name(records[0].id)}.{form}", records_as_json(records).encode())
     return make_files([report_of(each, holds_record=DRAWN[form].holds_record) for each in records], form)
 
@@ -242,7 +244,7 @@ def device_rows(machine: Machine) -> list[dict[str, object]]:
     return rows + hardware_rows(machine)
 
 
-def peaks_as_text(limits: Limits, width: int) -> str:
+def peaks_as_text(limits: DeviceLimits, width: int) -> str:
     return "\n".join(peak_lines(limits, width))
 
 
@@ -272,7 +274,7 @@ def compared_as_markdown(found: Compared) -> str:
 @in_words
 def history_as_text(found: History, view: View, *, is_short: bool = True) -> str:
     """Return the page of a history, of at most 40 lines if it `is_short`."""
-    lines_most = LINES_MOST if is_short else None
+    lines_most = CHANGES_SHOWN if is_short else None
     return render_history(found, view, lines_most=lines_most).rstrip("\n")
 
 

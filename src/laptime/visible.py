@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-KEPT = "\n\t"
+COLOUR_ESCAPES = re.compile(r"\x1b\[[0-9;:]*m")
+KEPT_CHARACTERS = "\n\t"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet knows a formula
 BYTES_AS_TEXT = range(0xDC80, 0xDD00)  # how Python stores a byte of a file name that is not UTF-8
 SURROGATES = re.compile(r"[\ud800-\udfff]")
@@ -21,7 +21,9 @@ def visible(text: str) -> str:
     """Return the text without characters that a terminal would act on."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in KEPT else _shown(each) for each in COLOURS.sub("", text))
+    return "".join(
+        each if each.isprintable() or each in KEPT_CHARACTERS else _shown(each) for each in COLOUR_ESCAPES.sub("", text)
+    )
 
 
 def encodable(text: str) -> str:

@@ -27,7 +27,7 @@ from laptime.model.protocol import AnswerReference, AnswerRun, Evaluation, FullO
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
-VERSION = 22
+WIRE_VERSION = 22
 NOT_TOLD = Missing("not told")
 
 
@@ -379,8 +379,8 @@ def read_from_parent(line: bytes) -> FromParent:
 
 def check_version(hello: Hello) -> None:
     """Refuse a child of another laptime: its figures may mean something else."""
-    if hello.version != VERSION:
-        says = f"the child process speaks version {hello.version} of the wire, this laptime {VERSION}"
+    if hello.version != WIRE_VERSION:
+        says = f"the child process speaks version {hello.version} of the wire, this laptime {WIRE_VERSION}"
         raise WireError(says, "two laptimes are mixed in one environment; install it again")
 
 

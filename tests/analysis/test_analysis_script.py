@@ -59,7 +59,7 @@ def steps(count: int, start: float = 0.0, *, loader: int = 1) -> list[Event]:
 
 
 def test_the_parts_of_an_iteration_are_exact() -> None:
-    loop = loop_of([(kinds.OPEN, -1, 0, 1), *steps(20), (kinds.END, 200, 201, 1)])
+    loop = loop_of([(kinds.LOADER_OPEN, -1, 0, 1), *steps(20), (kinds.LOADER_END, 200, 201, 1)])
     steady = loop.steady
     assert (loop.iterations, loop.epochs, loop.items_per_iteration) == (20, 1, 8)
     assert steady.wall_s == pytest.approx(0.010)
@@ -82,7 +82,13 @@ def in_time(loop: TrainingLoop) -> list[tuple[str, float, float]]:
 
 def test_the_middle_iteration_is_kept_as_it_was() -> None:
     """Without a hole, in the order of its events; one of 10 ms, although others take 10 and 20 times as long."""
-    events = [(kinds.OPEN, -1, 0, 1), *steps(20), *steps(1, 200.0), *slower(3, 210.0), (kinds.END, 600, 601, 1)]
+    events = [
+        (kinds.LOADER_OPEN, -1, 0, 1),
+        *steps(20),
+        *steps(1, 200.0),
+        *slower(3, 210.0),
+        (kinds.LOADER_END, 600, 601, 1),
+    ]
     loop = loop_of(events)
     assert loop.typical is not None
     assert (loop.typical.wall_ns, 1 < loop.typical.number <= 24) == (10 * MS, True)
@@ -252,7 +258,12 @@ def test_a_model_that_evaluates_does_not_update_its_weights_then() -> None:
 
 
 def test_evaluation_between_epochs_that_uses_no_loader_is_validation() -> None:
-    events = [*steps(10), (kinds.END, 100, 101, 1), (kinds.NO_GRAD, 102, 110, 0), (kinds.OPEN, 116, 119, 1)]
+    events = [
+        *steps(10),
+        (kinds.LOADER_END, 100, 101, 1),
+        (kinds.NO_GRAD, 102, 110, 0),
+        (kinds.LOADER_OPEN, 116, 119, 1),
+    ]
     gaps = {each.kind: round(each.seconds * 1e3, 6) for each in loop_of([*events, *steps(10, 120)]).gaps}
     assert gaps == {"validation": 8.0, "loader start": 3.0, "between epochs": 9.0}
 
@@ -261,14 +272,14 @@ def test_a_final_evaluation_is_no_validation_between_iterations() -> None:
     """After the last iteration, only what was evaluated between others before is the validation of an epoch."""
 
     def evaluated(start: float, loader: int) -> list[Event]:
-        passed = [fetch(start + 2, start + 3, loader=loader), (kinds.END, start + 9, start + 10, loader)]
-        return [(kinds.OPEN, start, start + 1, loader), *passed]
+        passed = [fetch(start + 2, start + 3, loader=loader), (kinds.LOADER_END, start + 9, start + 10, loader)]
+        return [(kinds.LOADER_OPEN, start, start + 1, loader), *passed]
 
     def validations(events: list[Event]) -> list[int]:
         return [each.times for each in loop_of(events).gaps if each.kind == "validation"]
 
-    first = [*steps(10), (kinds.END, 100, 101, 1)]
-    second = [(kinds.OPEN, 116, 119, 1), *steps(10, 120), (kinds.END, 220, 221, 1)]
+    first = [*steps(10), (kinds.LOADER_END, 100, 101, 1)]
+    second = [(kinds.LOADER_OPEN, 116, 119, 1), *steps(10, 120), (kinds.LOADER_END, 220, 221, 1)]
     assert validations([*first, *evaluated(104, 2)]) == []
     assert validations([*first, *evaluated(104, 2), *second]) == [1]
     assert validations([*first, *evaluated(104, 2), *second, *evaluated(224, 3)]) == [1]
@@ -299,12 +310,18 @@ def test_the_first_iteration_is_no_part_of_what_a_step_waits_and_computes() -> N
 def test_gaps_between_epochs_are_named() -> None:
     """Validation, another start of the loader, and the rest; together with the iterations they are all the time."""
     validation = [
-        (kinds.OPEN, 104, 106, 2),
+        (kinds.LOADER_OPEN, 104, 106, 2),
         fetch(106, 107, loader=2),
         fetch(110, 111, loader=2),
-        (kinds.END, 114, 115, 2),
+        (kinds.LOADER_END, 114, 115, 2),
     ]
-    events = [*steps(10), (kinds.END, 100, 101, 1), *validation, (kinds.OPEN, 116, 119, 1), *steps(10, 120)]
+    events = [
+        *steps(10),
+        (kinds.LOADER_END, 100, 101, 1),
+        *validation,
+        (kinds.LOADER_OPEN, 116, 119, 1),
+        *steps(10, 120),
+    ]
     loop = loop_of(events)
     gaps = {each.kind: round(each.seconds * 1e3, 6) for each in loop.gaps}
     assert gaps == {"validation": 9.0, "loader start": 5.0, "between epochs": 6.0}
@@ -314,7 +331,7 @@ def test_gaps_between_epochs_are_named() -> None:
 
 def test_a_batch_that_was_fetched_ahead_is_worked_on_after_the_loaders_end() -> None:
     events = [fetch(0, 1), fetch(1, 2), (kinds.BACKWARD, 3, 4, 0), (kinds.STEP, 4, 5, 1)]
-    events += [(kinds.END, 5, 6, 1), (kinds.BACKWARD, 7, 8, 0), (kinds.STEP, 8, 9, 1)]
+    events += [(kinds.LOADER_END, 5, 6, 1), (kinds.BACKWARD, 7, 8, 0), (kinds.STEP, 8, 9, 1)]
     loop = loop_of(events)
     assert (loop.iterations, loop.gaps) == (2, ())
     assert loop.whole.data_wait_s == pytest.approx(0.003)
@@ -539,8 +556,8 @@ EVENTS = st.lists(
         st.sampled_from(
             [
                 kinds.FETCH,
-                kinds.END,
-                kinds.OPEN,
+                kinds.LOADER_END,
+                kinds.LOADER_OPEN,
                 kinds.BACKWARD,
                 kinds.STEP,
                 kinds.SKIP,

@@ -13,7 +13,16 @@ from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.missing import Missing
 from laptime.questions.tune.options import AIMS, LanePrices, TuneAsk
-from laptime.questions.tune.reduce import USUAL_SPREAD, WORTH, Gain, Rating, choose, find_gain, rate_lanes, weigh
+from laptime.questions.tune.reduce import (
+    USUAL_SPREAD,
+    WORTH_SETTING,
+    Gain,
+    Rating,
+    choose,
+    find_gain,
+    rate_lanes,
+    weigh,
+)
 from laptime.questions.tune.search import Objective, Search
 
 PACKAGE = channel("package-0", "energy_j", "J", "counter")
@@ -101,9 +110,9 @@ def test_each_setting_of_a_winner_is_worth_a_percent():
     keep, both, three = ("keep",), ("keep", "fused"), ("keep", "fused", "pinned")
     rated = {(): Rating(0.0, 0.0, 5), keep: Rating(0.40, 0.01, 5), both: Rating(0.405, 0.01, 5)}
     assert choose(rated) == keep
-    assert choose(rated | {both: Rating(0.40 + 1.5 * WORTH, 0.01, 5)}) == both
+    assert choose(rated | {both: Rating(0.40 + 1.5 * WORTH_SETTING, 0.01, 5)}) == both
     assert choose(rated | {three: Rating(0.44, 0.06, 1)}) == keep, "one lucky heat wins nothing"
-    assert choose({(): Rating(0.0, 0.0, 5), keep: Rating(WORTH, 0.001, 5)}) == ()
+    assert choose({(): Rating(0.0, 0.0, 5), keep: Rating(WORTH_SETTING, 0.001, 5)}) == ()
 
 
 def test_a_price_is_that_of_the_device_else_of_its_kind_else_of_the_machine():

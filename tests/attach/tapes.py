@@ -59,7 +59,7 @@ class Track:
         self._keep(kinds.EVENTS, body)
 
     def _keep(self, kind: bytes, body: bytes) -> None:
-        self.data += struct.pack(kinds.HEAD, kind, len(body)) + body
+        self.data += struct.pack(kinds.MESSAGE_HEAD, kind, len(body)) + body
 
 
 class Tape:

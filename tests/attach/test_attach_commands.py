@@ -175,7 +175,7 @@ def test_strangers_on_the_socket_disturb_nothing(watcher: Watcher) -> None:
     source = (
         "import os, socket, subprocess, sys\n"
         "import struct\ndeep, hello = b'[' * 100_000, b'{%s: 1, %s: Infinity}' % (b'\"pid\"', b'\"began_ns\"')\n"
-        f"facts = [struct.pack({kinds.HEAD!r}, b'J', len(each)) + each for each in (deep, hello)]\n"
+        f"facts = [struct.pack({kinds.MESSAGE_HEAD!r}, b'J', len(each)) + each for each in (deep, hello)]\n"
         "for junk in (b'x' * 100, b'J\\xff\\xff\\xff\\xff', b'E\\x03\\0\\0\\0abc', b'J\\x02\\0\\0\\0{}', *facts):\n"
         "    peer = socket.socket(socket.AF_UNIX)\n"
         f"    peer.connect(os.environ['{kinds.ADDRESS}'].replace('@', '\\0', 1)); peer.sendall(junk); peer.close()\n"

@@ -171,7 +171,7 @@ def test_very_many_processes_are_counted(watcher: Watcher) -> None:
         "    peer = socket.socket(socket.AF_UNIX)\n"
         f"    peer.connect(os.environ[{kinds.ADDRESS!r}].replace('@', '\\0', 1))\n"
         "    body = json.dumps({**hello, 'pid': pid}).encode()\n"
-        f"    peer.sendall(struct.pack({kinds.HEAD!r}, {kinds.FACTS!r}, len(body)) + body)\n"
+        f"    peer.sendall(struct.pack({kinds.MESSAGE_HEAD!r}, {kinds.FACTS!r}, len(body)) + body)\n"
         "    peer.close()\n"
         "subprocess.run(['sh', '-c', 'i=0; while [ $i -lt 300 ]; do (:); i=$((i+1)); done'])"
     )

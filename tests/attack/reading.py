@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from laptime.data import describe_set
-from laptime.data.archive import TRAIN
+from laptime.data.archive import TRAIN_FILES
 from laptime.data.scan import read_part
 from laptime.data.source import read_source
 from laptime.errors import LaptimeError
@@ -52,7 +52,7 @@ def read_archive(path: str) -> None:
         read_source(find_workload("cifar-cnn"), Path(path), 0)
     place = Path(path)
     if place.is_file():
-        read_part(place, TRAIN[:1], None)
+        read_part(place, TRAIN_FILES[:1], None)
 
 
 def read_module(path: str) -> None:

@@ -8,6 +8,7 @@ import records
 import scale_records
 import sweep_records
 import tune_records
+import verdict_records
 import watch_records
 import why_records
 from test_pages_profile import CARD, CPU
@@ -29,6 +30,7 @@ def literals() -> dict[str, bytes]:
         **{f"tune {name}": make() for name, make in tune_records.SHOWN.items()},
         **{f"sweep {name}": make() for name, make in sweep_records.SHOWN.items()},
         **{f"watch {name}": make() for name, make in watch_records.SHOWN.items()},
+        **{f"verdict {name}": make() for name, make in verdict_records.SHOWN.items()},
         "profile": profiled(),
         "race with profiles": records.record(profiled_lanes),
         "full watched": watched_training(),

@@ -21,7 +21,7 @@ from laptime.authentication import connect_to
 from laptime.errors import LaneError, WireError
 from laptime.heat.rank import Follower, link_on_node, number_in
 from laptime.run.launchers import Meeting
-from laptime.run.node import CONNECT_S, SECRET, connect_to_parent, hello_of, read_hello
+from laptime.run.node import NODE_CONNECT_S, SECRET, connect_to_parent, hello_of, read_hello
 from laptime.run.on_torchrun import MeetingPlace, place_in
 from laptime.run.starting import agent_words
 
@@ -148,7 +148,7 @@ def test_an_agent_obeys_nobody_but_its_parent(tmp_path, tally):
             agents[name] = impostor, opened.enter_context(agent)
         for name, (impostor, agent) in agents.items():
             said = agent.stderr.read()  # its standard input stays open: it ends on its own
-            fault = f"{name}: {agent.wait(CONNECT_S)} {said}"
+            fault = f"{name}: {agent.wait(NODE_CONNECT_S)} {said}"
             is_sound = agent.returncode == 3 and said.count("\n") == 1 and "cannot reach the parent at" in said
             tally.note(None if is_sound and RACE_SECRET.encode() not in impostor.heard else fault)
     assert not (folder / "it-ran").exists()

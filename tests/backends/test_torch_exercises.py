@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from laptime import wire
-from laptime.backends.base import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT
+from laptime.backends.base import CONVOLUTION, COPIED_ELSEWHERE, PRODUCT, TURNED_IN_PLACE
 from laptime.backends.torch.backend import open_room
 from laptime.backends.torch.devices import TorchExercises, read_switches, set_switches
 from laptime.heat.gauge import run_gauge
-from laptime.model.limits import COPY, PeakOrder
+from laptime.model.limits import COPY_EXERCISE, PeakOrder
 from laptime.model.machine import Device
 
 CPU = Device("cpu", "cpu", "processor", usable=True)
@@ -45,7 +45,7 @@ def test_a_real_processor_shows_its_rates():
     told = {message.limit: message for message in line.said if isinstance(message, wire.Rated)}
     assert [each.reason for each in told.values()] == [None, None]
     assert 1e8 < told["fp32"].peak.median_per_s <= told["fp32"].peak.best_per_s < 1e14
-    assert 1e8 < told[COPY].peak.best_per_s < 1e13
+    assert 1e8 < told[COPY_EXERCISE].peak.best_per_s < 1e13
     assert told["fp32"].peak.by == f"torch {torch.__version__}"
     assert "of 256 rows" in told["fp32"].peak.of
 
@@ -69,7 +69,7 @@ def test_both_ways_are_whole_products(precision, near):
 def test_a_copy_is_one():
     """All bytes arrive elsewhere, or are turned where they are; each counts twice."""
     exercises = TorchExercises(CPU)
-    copied, turned = (exercises.copy(way, 4096) for way in (ELSEWHERE, IN_PLACE))
+    copied, turned = (exercises.copy(way, 4096) for way in (COPIED_ELSEWHERE, TURNED_IN_PLACE))
     assert (copied.once().sum(), turned.once().sum(), turned.once().sum()) == (1024, -1024, 1024)
     assert copied.work == turned.work == 2 * 4096
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch.autograd import DeviceType  # noqa: E402
 
 from laptime.backends.torch.profiling import (  # noqa: E402  # noqa: E402
-    NOTHING_TOLD,
+    NO_KERNEL_TOLD,
     TorchProfiler,
     device_memory,
     list_activities,
@@ -131,5 +131,5 @@ def test_a_card_that_tells_of_no_kernel_is_said_to():
     seen = profiler.read()
     assert isinstance(seen.device, Missing)
     assert seen.notes == (seen.device.missing,)
-    assert seen.device.missing == NOTHING_TOLD or "cannot watch cuda" in seen.device.missing
+    assert seen.device.missing == NO_KERNEL_TOLD or "cannot watch cuda" in seen.device.missing
     assert "aten::mm" in {each.name for each in seen.operators if each.where == "processor"}

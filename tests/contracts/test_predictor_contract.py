@@ -11,7 +11,7 @@ from laptime.backends import open_backend
 from laptime.heat.inference import CALLS_LEAST, run_inference
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
-from laptime.model.protocol import BATCHES, InferOrder, InferPace
+from laptime.model.protocol import INFER_BATCHES, InferOrder, InferPace
 from laptime.model.workload import ProofPlan
 from laptime.questions.infer.reduce import answer_distance, judge_answers
 from laptime.workloads import find_workload
@@ -111,8 +111,8 @@ def test_calls_may_be_repeated_at_any_size(backend, order):
 def test_items_are_cut_as_is_wanted(backend, order):
     """A built-in workload takes every batch, and has no other way."""
     predictor = backend.predict(order)
-    predictor.read_items(max(BATCHES))
-    assert predictor.sizes(BATCHES) == BATCHES
+    predictor.read_items(max(INFER_BATCHES))
+    assert predictor.sizes(INFER_BATCHES) == INFER_BATCHES
     assert not predictor.keep_whole("it was refused")
 
 

@@ -47,7 +47,7 @@ def framework(request):
 def brief():
     """Warm up and time plain steps for a moment: how exact the figures are is the machine's affair."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(profiling, "WARM_S", 0.1)
+        patched.setattr(profiling, "PROFILE_WARM_S", 0.1)
         patched.setattr(profiling, "PLAIN_WINDOW_S", 0.02)
         yield
 

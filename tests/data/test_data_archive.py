@@ -65,7 +65,7 @@ def test_made_batches_are_read_as_arrays(made):
 
 def test_other_readers_can_read_made_batches(unpacked):
     """The keys and kinds are those of the real archive, as everybody reads it."""
-    for name in (*archive.TRAIN, *archive.TEST):
+    for name in (*archive.TRAIN_FILES, *archive.TEST_FILES):
         with warnings.catch_warnings(), (unpacked / name).open("rb") as file:
             warnings.simplefilter("ignore")  # numpy renamed the module that old pickles name
             batch = pickle.load(file, encoding="latin1")
@@ -79,7 +79,7 @@ def test_other_readers_can_read_made_batches(unpacked):
 def test_colours_are_planes_in_the_file_and_last_in_the_array(unpacked):
     """As in CIFAR-10: 1,024 bytes of red, then green, then blue."""
     batch = read_batch((unpacked / "test_batch").read_bytes())
-    image = scan.read_part(unpacked, archive.TEST, None).images[3]
+    image = scan.read_part(unpacked, archive.TEST_FILES, None).images[3]
     assert image[2, 5].tolist() == [batch["data"][3, plane * 1024 + 2 * 32 + 5] for plane in range(3)]
 
 
@@ -89,7 +89,7 @@ def test_packed_and_unpacked_are_the_same(packed, unpacked):
     archive.check_archive(unpacked, md5, "")
     archive.check_archive(packed, md5, "")
     archive.check_archive(packed, {}, hashlib.md5(packed.read_bytes()).hexdigest())
-    one, other = (scan.read_part(place, archive.TRAIN, md5) for place in (packed, unpacked))
+    one, other = (scan.read_part(place, archive.TRAIN_FILES, md5) for place in (packed, unpacked))
     assert (one.images == other.images).all()
     assert (one.labels == other.labels).all()
 
@@ -214,7 +214,7 @@ def test_bytes_that_python_3_wrote_for_python_2_are_read():
 def test_a_batch_without_pictures_and_labels_is_refused(tmp_path, table):
     (tmp_path / "test_batch").write_bytes(write_batch(table))
     with pytest.raises(UsageError, match="is no batch of CIFAR-10"):
-        scan.read_part(tmp_path, archive.TEST, None)
+        scan.read_part(tmp_path, archive.TEST_FILES, None)
 
 
 def test_arrays_survive_being_written_and_read():

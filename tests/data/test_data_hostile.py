@@ -94,7 +94,7 @@ ARCHIVES = {
 @pytest.fixture
 def _small(monkeypatch):
     """Bounds that are reached sooner than those of CIFAR-10."""
-    monkeypatch.setattr(archive, "MOST_BYTES", 8 * 1024**2)
+    monkeypatch.setattr(archive, "ARCHIVE_MOST_BYTES", 8 * 1024**2)
     monkeypatch.setattr(archive, "LARGEST_BATCH_BYTES", 2 * 1024**2)
 
 
@@ -129,7 +129,7 @@ def test_what_is_unpacked_stays_small(tmp_path):
 @pytest.mark.parametrize("target", [None, "/dev/zero", "gone", "itself", "pipe"])
 def test_a_batch_that_is_no_file_is_refused(tmp_path, name, target):
     """A pipe, a device, and links to them: reading them would never end."""
-    for each in (*archive.TRAIN, *archive.TEST):
+    for each in (*archive.TRAIN_FILES, *archive.TEST_FILES):
         (tmp_path / each).write_bytes(b"x")
     place = tmp_path / name
     place.unlink()

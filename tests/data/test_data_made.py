@@ -18,7 +18,7 @@ from PIL import Image
 
 from laptime.data import describe_made, list_items, made_sets, make_source, making, read_arrays, read_source, remove_set
 from laptime.data.archive import MAKER
-from laptime.data.making import MARK, MARKED, ItemCounts, MakingRate, announce, choose_counts, name_part
+from laptime.data.making import MADE_MARK, MARKED, ItemCounts, MakingRate, announce, choose_counts, name_part
 from laptime.disk import host
 from laptime.errors import StoreError, UsageError
 from laptime.model.installation import install_command
@@ -46,7 +46,7 @@ def contents(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in Path(folder).rglob("*")
-        if path.is_file() and path.name not in {"manifest.json", MARK}
+        if path.is_file() and path.name not in {"manifest.json", MADE_MARK}
     }
 
 
@@ -173,7 +173,7 @@ def test_what_dead_processes_left_is_removed(told, cache):
     )
     for name in (left, living, far):
         (cache / "data" / name / "train").mkdir(parents=True)
-        (cache / "data" / name / MARK).write_bytes(MARKED)
+        (cache / "data" / name / MADE_MARK).write_bytes(MARKED)
     (cache / "data" / empty).mkdir()
     assert {left, empty} == {each.name for each in made_sets()}
     os.utime(cache / "data" / far, (0, 0))

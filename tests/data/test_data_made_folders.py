@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from laptime.data import describe_made, made_sets, make_source, remove_set
-from laptime.data.making import MARK, MARKED, name_part, open_part, remove_stale_parts
+from laptime.data.making import MADE_MARK, MARKED, name_part, open_part, remove_stale_parts
 from laptime.disk import host
 from laptime.errors import StoreError, UsageError
 from laptime.workloads import CATALOGUE
@@ -84,7 +84,7 @@ def write_another_programs(place: Path) -> None:
 
 def write_a_mark_of_other_words(place: Path) -> None:
     write_folder(place)
-    (place / MARK).write_bytes(MARKED + b"but not this one")
+    (place / MADE_MARK).write_bytes(MARKED + b"but not this one")
 
 
 def link_to_a_folder(place: Path) -> None:
@@ -127,7 +127,7 @@ def test_what_has_a_parts_name_and_no_mark_is_left_alone(sets):
     for name in (unmarked, *others):
         write_folder(sets / name)
     for name in others[2:]:
-        (sets / name / MARK).write_bytes(MARKED)
+        (sets / name / MADE_MARK).write_bytes(MARKED)
     (sets / f".file.making.{host()}.part-{dead}").write_text("mine")
     before = digests(sets)
     make()
@@ -154,7 +154,7 @@ def test_a_set_that_lies_elsewhere_is_used_and_not_removed(sets, project):
 def test_a_set_of_an_older_laptime_is_still_ours(sets):
     """It has a manifest and no mark."""
     source, _ = make()
-    (Path(source.folder) / MARK).unlink()
+    (Path(source.folder) / MADE_MARK).unlink()
     assert make() == (source, [])
     remove_set("cifar-cnn-20")
     assert list(sets.iterdir()) == []
@@ -174,7 +174,7 @@ def test_a_part_whose_removal_was_cut_short_is_still_known(sets, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("shutil.rmtree", fail)
         remove_stale_parts(sets)
-    assert (part / MARK).read_bytes() == MARKED
+    assert (part / MADE_MARK).read_bytes() == MARKED
     remove_stale_parts(sets)
     assert list(sets.iterdir()) == []
     assert sets.parent.exists()
@@ -184,7 +184,7 @@ def test_a_pipe_in_a_manifests_place_is_not_waited_for(sets):
     """Neither is one in the mark's place."""
     write_folder(sets / "cifar-cnn-20")
     os.mkfifo(sets / "cifar-cnn-20" / "manifest.json")
-    os.mkfifo(sets / "cifar-cnn-20" / MARK)
+    os.mkfifo(sets / "cifar-cnn-20" / MADE_MARK)
     with pytest.raises(StoreError, match="laptime did not make the folder"):
         make()
 

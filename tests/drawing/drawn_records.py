@@ -16,6 +16,7 @@ import records
 import scale_records
 import sweep_records
 import tune_records
+import verdict_records
 import watch_records
 import why_records
 from measured import with_heat
@@ -175,6 +176,7 @@ SHOWN: dict[str, Callable[[], Record]] = {
     "sweep": sweep_records.crossed,
     "sweep-two-axes": sweep_records.two_axes,
     "watch": watch_records.waits,
+    "verdict": verdict_records.kept,
     "ranks": watch_records.ranks,
     "keras": watch_records.keras,
     "published-training": published_training,

@@ -48,7 +48,7 @@ def own_folder(tmp_path, monkeypatch):
 def test_the_command_knows_what_the_tables_have():
     """Its help is instant, so it does not import them."""
     assert all(name in records.TO_HELP for name in api.exports())
-    assert api.export_tables == records.TABLES
+    assert api.export_tables == records.TABLE_NAMES
 
 
 def test_trackers_are_found_by_their_entry_points_and_another_word_is_refused_with_the_targets():

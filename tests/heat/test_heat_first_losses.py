@@ -11,7 +11,7 @@ from test_heat_loop import Notebook, order_for
 from laptime import wire
 from laptime.backends.fake import FakeBackend
 from laptime.heat.loop import run_heat
-from laptime.heat.work import STEPS, find_distance, take_losses
+from laptime.heat.work import WORK_STEPS, find_distance, take_losses
 
 
 class Losing:
@@ -45,7 +45,7 @@ def test_the_first_heat_is_proven_and_reports_its_first_losses():
     """They are those of the step that was timed and of one more."""
     phases, first, proofs, _ = heard(replace(order_for(), first_losses=()))
     assert phases == ["build", "proof", "first step", "first losses", "timing", "late step", "end"]
-    assert (first.ns, len(first.losses), proofs) == (300_000_000, STEPS, 1)
+    assert (first.ns, len(first.losses), proofs) == (300_000_000, WORK_STEPS, 1)
 
 
 def test_a_heat_that_repeats_them_is_not_proven_again():

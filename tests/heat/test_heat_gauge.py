@@ -9,7 +9,7 @@ from laptime.backends.base import Exercise, copy_work, product_work
 from laptime.backends.fake import FakeBackend
 from laptime.backends.fake_script import FakeClock
 from laptime.heat.gauge import WINDOW_NS, WINDOWS, find_peak, measure_rates, run_gauge
-from laptime.model.limits import COPY, PeakOrder
+from laptime.model.limits import COPY_EXERCISE, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 
@@ -81,9 +81,9 @@ def test_a_device_shows_the_rates_that_it_has(script):
     line = Notebook()
     run_gauge(FakeBackend(), ORDER, line)
     best = {limit: rated.peak.best_per_s for limit, rated in line.rated.items()}
-    assert best == pytest.approx({"fp32": 2e11, "bf16": 9e11, "fp16": 2e12, COPY: 4e10}, rel=1e-6)
+    assert best == pytest.approx({"fp32": 2e11, "bf16": 9e11, "fp16": 2e12, COPY_EXERCISE: 4e10}, rel=1e-6)
     assert line.rated["fp32"].peak.of == "product of 2,048 rows"
-    assert line.rated[COPY].peak.of == "512 MB copied"
+    assert line.rated[COPY_EXERCISE].peak.of == "512 MB copied"
     assert line.said[-1] == wire.Gauged()
     assert [each.name for each in line.said if isinstance(each, wire.Phase)] == list(ORDER.limits)
 
@@ -95,7 +95,7 @@ def test_a_precision_that_fails_harms_no_other(script):
     run_gauge(FakeBackend(), ORDER, line)
     assert line.rated["bf16"] == wire.Rated("bf16", None, "RuntimeError: planted failure")
     assert line.rated["fp16"] == wire.Rated("fp16", None, "out of memory: planted: 64 GiB asked, 24 GiB there")
-    assert [limit for limit, rated in line.rated.items() if rated.peak] == ["fp32", COPY]
+    assert [limit for limit, rated in line.rated.items() if rated.peak] == ["fp32", COPY_EXERCISE]
 
 
 def test_windows_last_long_enough_and_open_when_the_device_is_warm():
@@ -138,9 +138,9 @@ def test_what_has_no_room_is_made_smaller():
     """A card of 300 MB takes matrices of 4,096 rows, and copies an eighth of what is free."""
     workshop = Workshop({"product": 1e13}, room=300_000_000)
     assert peak_of(workshop, order=PeakOrder("fake", CPU, ("fp32",), 8192, 1 << 30)).of.endswith("of 4,096 rows")
-    assert peak_of(workshop, COPY).of == "38 MB copied"
+    assert peak_of(workshop, COPY_EXERCISE).of == "38 MB copied"
     workshop.free_bytes = Missing("it does not tell")
-    assert peak_of(workshop, COPY).of == "128 MB copied"
+    assert peak_of(workshop, COPY_EXERCISE).of == "128 MB copied"
     assert workshop.asked_bytes[-3:] == [512_000_000, 256_000_000, 128_000_000]
 
 
@@ -149,4 +149,4 @@ def test_a_device_with_no_room_at_all_says_so():
     workshop = Workshop({"product": 1e13}, room=1_000_000)
     workshop.free_bytes = Missing("it does not tell")
     with pytest.raises(RuntimeError, match="out of memory"):
-        peak_of(workshop, COPY)
+        peak_of(workshop, COPY_EXERCISE)

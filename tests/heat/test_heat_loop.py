@@ -10,7 +10,7 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
 from laptime.errors import LaneError
-from laptime.heat.loop import Facts, measure, precisions_to_prove, run_heat, time_steps
+from laptime.heat.loop import PartFacts, measure, precisions_to_prove, run_heat, time_steps
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -227,11 +227,11 @@ def test_windows_are_whole_laps_where_these_are_short():
     """Each holds as many lap ends as the others; a lap that is long is none to wait for."""
     for lap, steps in ((16, 32), (7, 21), (60, 20)):
         clock, line = FakeClock(), Notebook()
-        measure(clock, Diary(clock, 10.0), PACE, line, Facts(lap))
+        measure(clock, Diary(clock, 10.0), PACE, line, PartFacts(lap))
         assert {each.window.steps for each in line.windows} == {steps}
     clock, line = FakeClock(), Notebook()
     ends = ([10.0] * 15 + [150.0]) * 100
-    measure(clock, Diary(clock, 10.0, opening_ms=tuple(ends)), PACE, line, Facts(16))
+    measure(clock, Diary(clock, 10.0, opening_ms=tuple(ends)), PACE, line, PartFacts(16))
     assert {(each.window.steps, each.window.end_ns - each.window.start_ns) for each in line.windows} == {
         (16, 300_000_000)
     }
@@ -271,14 +271,14 @@ def test_disturbed_windows_are_run_again_as_often_as_the_parent_says():
 def test_a_heat_that_takes_turns_runs_a_window_a_turn():
     """None is planned. A turn begins with steps that are not timed; where a step is long, cold caches do not show."""
     clock, line = FakeClock(), Notebook(wire.TakeTurn(), wire.TakeTurn(), wire.Enough())
-    measure(clock, Diary(clock, 10.0), IN_TURNS, line, Facts(warm_s=0.025, device_memory_bytes=lambda: 7))
+    measure(clock, Diary(clock, 10.0), IN_TURNS, line, PartFacts(warm_s=0.025, device_memory_bytes=lambda: 7))
     first, second = (each.window for each in line.windows)
     assert (first.steps, second.steps, second.start_ns - first.end_ns) == (50, 50, 30_000_000)
     ready = [message for message in line.said if isinstance(message, wire.Ready)]
     assert [each.device_memory_bytes for each in ready] == [7] * 3
     assert ready[-1].steps == second.first_step + second.steps - 1
     clock, line = FakeClock(), Notebook(wire.TakeTurn(), wire.TakeTurn(), wire.Enough())
-    measure(clock, Diary(clock, 700.0), IN_TURNS, line, Facts(warm_s=0.025))
+    measure(clock, Diary(clock, 700.0), IN_TURNS, line, PartFacts(warm_s=0.025))
     first, second = (each.window for each in line.windows)
     assert (first.steps, second.start_ns) == (1, first.end_ns)
 
@@ -286,14 +286,14 @@ def test_a_heat_that_takes_turns_runs_a_window_a_turn():
 def test_a_turn_begins_after_the_steps_that_its_order_says():
     """So all lanes time the same steps, however long theirs take."""
     clock, line = FakeClock(), Notebook(wire.TakeTurn(3, 40), wire.TakeTurn(3, 44), wire.Enough())
-    measure(clock, Diary(clock, 10.0), IN_TURNS, line, Facts(warm_s=0.025, taken=1))
+    measure(clock, Diary(clock, 10.0), IN_TURNS, line, PartFacts(warm_s=0.025, taken=1))
     assert [(each.window.first_step, each.window.steps) for each in line.windows] == [(41, 3), (45, 3)]
 
 
 def test_a_known_step_takes_no_steps_to_find_out():
     """The first window begins after the first step."""
     clock, line = FakeClock(), Notebook(wire.TakeTurn(), wire.Enough())
-    measure(clock, Diary(clock, 100.0), replace(IN_TURNS, known_step_ns=1e8), line, Facts(taken=1))
+    measure(clock, Diary(clock, 100.0), replace(IN_TURNS, known_step_ns=1e8), line, PartFacts(taken=1))
     assert [(each.window.first_step, each.window.steps) for each in line.windows] == [(2, 5)]
 
 

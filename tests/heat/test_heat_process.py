@@ -85,7 +85,7 @@ def child(tmp_path):
 
 def test_the_child_speaks_first(child):
     """It gives its version and its process number before it was asked anything."""
-    assert wire.Hello(wire.VERSION, child.process.pid) == child.hear()
+    assert wire.Hello(wire.WIRE_VERSION, child.process.pid) == child.hear()
 
 
 def test_a_scout_says_what_a_framework_sees(child):

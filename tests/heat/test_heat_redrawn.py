@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laptime.heat.work import ITEMS, NO_ITEMS, TIMES, find_redrawn
+from laptime.heat.work import LOOKED_ITEMS, LOOKED_TIMES, NO_ITEMS, find_redrawn
 from laptime.model.missing import Missing
 
 
@@ -47,7 +47,7 @@ def test_an_item_is_compared_by_its_numbers_and_words(make, told):
     items = Items(make)
     assert find_redrawn(SimpleNamespace(dataset=items), time.perf_counter_ns) is told
     if not told:
-        assert items.fetched == [number for number in range(ITEMS) for _ in range(TIMES)]
+        assert items.fetched == [number for number in range(LOOKED_ITEMS) for _ in range(LOOKED_TIMES)]
 
 
 def test_slow_items_are_fetched_for_a_second_and_twice_at_least():

@@ -368,7 +368,7 @@ torch.optim.optimizer.Optimizer.param_groups = ({"params": [Weight()]},)
 
 @pytest.mark.long
 def test_a_script_that_ignores_signals_is_killed(heat, monkeypatch):
-    monkeypatch.setattr(script, "GRACE_S", 0.2)
+    monkeypatch.setattr(script, "SIGNAL_GRACE_S", 0.2)
     began_s = time.monotonic()
     ignore = "import signal; [signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)]\n"
     assert len(heat(source=ignore + TRAIN, line=Line(1)).windows) == 1

@@ -14,7 +14,7 @@ from laptime.errors import LaptimeError
 
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"
 HEADING, BLOCK = "\n## An example of each\n", re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-FUNCTIONS = {name for name in laptime.__all__ if name[0].islower()} - laptime.PLACES.keys()
+FUNCTIONS = {name for name in laptime.__all__ if name[0].islower()} - laptime.PUBLIC_PLACES.keys()
 FASTER = {"torch": "fake", 'budget="2m"': 'budget="2s"'}
 OF_HOOKS = "laptime.watching("  # hooks stay in their process: test_library_watching.py runs this block in its own
 ENDS_IN_LAP_2 = '["fake/*"]\nfail = { how = "exit", phase = "lap 2", heat = 0 }\n'

@@ -15,7 +15,18 @@ from laptime.model.record import Estimate
 ALONE = Missing("one pair")
 # A leaf of floats, axes, what is drawn, rows of the board's files, where null is what is not known, and the public
 # class of the library, which is documented as it is.
-OF_OTHER_KIND = {"Interval", "Scale", "_Axis", "Bar", "Part", "ShownFactor", "RowFigure", "RowFactor", "Ratio"}
+OF_OTHER_KIND = {
+    "Interval",
+    "Scale",
+    "_Axis",
+    "Bar",
+    "Part",
+    "ShownFactor",
+    "RowFigure",
+    "RowFactor",
+    "Ratio",
+    "VerdictFields",
+}
 
 
 @pytest.mark.parametrize(

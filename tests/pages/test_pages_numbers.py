@@ -31,7 +31,7 @@ from laptime.questions.forecast.page import usd
 )
 def test_a_step_has_three_digits_and_the_unit_that_fits(expected, ms):
     """999.6 ms must not become 1,000 ms."""
-    assert expected == words.step(ms)
+    assert expected == quantities.step(ms)
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,20 @@ def test_a_spread_is_half_the_interval(expected, half):
 )
 def test_a_size_is_in_decimal_units(expected, count):
     """Memory is sold in them."""
-    assert expected == words.size(count)
+    assert expected == quantities.size(count)
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_what_is_no_number_says_so(value):
     """A damaged figure is shown as one, and never stops the page."""
-    told = [words.number(value), words.duration(value), quantities.percent(value), words.tiny(value)]
+    told = [quantities.number(value), words.duration(value), quantities.percent(value), words.tiny(value)]
     assert {"not a number"} == {*told, words.factor(value), words.about(value)}
 
 
 @given(st.floats(min_value=1e-9, max_value=1e12))
 def test_a_number_is_within_half_a_percent_of_what_it_stands_for(value):
     """Rounding for the reader must not change what is said."""
-    assert pytest.approx(value, rel=0.0051) == float(words.number(value).replace(",", ""))
+    assert pytest.approx(value, rel=0.0051) == float(quantities.number(value).replace(",", ""))
 
 
 @pytest.mark.parametrize(

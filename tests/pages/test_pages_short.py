@@ -8,6 +8,7 @@ import full_records
 import infer_records
 import pytest
 import records
+import verdict_records
 import watch_records
 import why_records
 from test_pages_profile import page_of
@@ -20,6 +21,7 @@ from laptime.questions.infer import page as infer
 from laptime.questions.profile import page as profile
 from laptime.questions.race import page as race
 from laptime.questions.train import page as full
+from laptime.questions.verdict import page as verdict
 from laptime.questions.watch import page as watch
 from laptime.questions.why import page as why
 from laptime.visible import cells_wide
@@ -30,6 +32,7 @@ PAGES = {
     **{f"infer-{name}": (infer, make) for name, make in infer_records.SHOWN.items()},
     **{f"why-{name}": (why, make) for name, make in why_records.SHOWN.items()},
     **{f"watch-{name}": (watch, make) for name, make in watch_records.SHOWN.items()},
+    **{f"verdict-{name}": (verdict, make) for name, make in verdict_records.SHOWN.items()},
     "profile": (profile, page_of),
 }
 UNBROKEN = ("    ", "  trace:")  # code and names of files, to be copied

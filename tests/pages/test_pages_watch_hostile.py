@@ -52,7 +52,7 @@ EVENTS = st.lists(
 
 
 def message(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(kinds.HEAD, kind, len(body)) + body
+    return struct.pack(kinds.MESSAGE_HEAD, kind, len(body)) + body
 
 
 def facts_message(facts: object) -> bytes:

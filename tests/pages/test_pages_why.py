@@ -19,7 +19,7 @@ from laptime.model.symptoms import StepSymptoms
 from laptime.pages.page import View
 from laptime.questions.why import page as why
 from laptime.questions.why.nouns import StepPart
-from laptime.questions.why.page import BLOCKS, LETTERS, bar_lines, measured_words
+from laptime.questions.why.page import PART_BLOCKS, PART_LETTERS, bar_lines, measured_words
 from laptime.store.index import row_of
 from laptime.visible import cells_wide
 
@@ -91,7 +91,7 @@ def test_colour_is_only_where_it_may_be():
 def test_letters_stand_for_blocks_where_there_are_none():
     page = render(loader_bound(), 100, blocks=False)
     assert "####" in page
-    assert not set(BLOCKS.values()) - {"·"} & set(page)
+    assert not set(PART_BLOCKS.values()) - {"·"} & set(page)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(20, 200))
@@ -99,7 +99,7 @@ def test_bar_and_percentages_add_up(weights, width):
     """To the whole width and to 100, whatever the shares are."""
     whole = sum(weights) or 1.0
     shares = [weight / whole for weight in weights] if sum(weights) else [1.0]
-    kinds = list(BLOCKS)[-len(shares) :]
+    kinds = list(PART_BLOCKS)[-len(shares) :]
     bar, *legend = bar_lines([StepPart(of, share) for of, share in zip(kinds, shares, strict=True)], width)
     assert len(bar) == width
     assert sum(int(each) for each in re.findall(r"(\d+) %", " ".join(legend))) == 100
@@ -108,7 +108,7 @@ def test_bar_and_percentages_add_up(weights, width):
 def test_a_bar_in_letters_is_as_long():
     (bar, *_), (letters, *_) = (bar_lines([StepPart("loader", 0.9), StepPart("unattributed", 0.1)], 40, blocks=each)
                                 for each in (True, False))  # fmt: skip
-    assert (bar.count("█"), letters.count(LETTERS["loader"])) == (36, 36)
+    assert (bar.count("█"), letters.count(PART_LETTERS["loader"])) == (36, 36)
 
 
 @pytest.mark.parametrize(

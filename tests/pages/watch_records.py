@@ -44,7 +44,7 @@ def epochs(wait: float, backward: float = 1.0, save: float = 0.0) -> list[Event]
     events: list[Event] = []
     at = 0.0
     for epoch in range(2):
-        events.append((kinds.OPEN, at, at + 0.5, 1))
+        events.append((kinds.LOADER_OPEN, at, at + 0.5, 1))
         at += 0.5
         for step in range(40):
             slower = 20 * wait if epoch == step == 0 else 0.0
@@ -57,8 +57,11 @@ def epochs(wait: float, backward: float = 1.0, save: float = 0.0) -> list[Event]
                 (kinds.STEP, done + 0.1, done + 0.5, 1),
             ]
             at = done + 0.6 + 0.001 * (step % 5)
-        events += [(kinds.END, at, at + 0.2, 1), (kinds.OPEN, at + 0.3, at + 0.4, 2)]
-        events += [(kinds.FETCH, at + 0.4, at + 2, 2 << kinds.ITEMS_SHIFT | 32), (kinds.END, at + 30, at + 31, 2)]
+        events += [(kinds.LOADER_END, at, at + 0.2, 1), (kinds.LOADER_OPEN, at + 0.3, at + 0.4, 2)]
+        events += [
+            (kinds.FETCH, at + 0.4, at + 2, 2 << kinds.ITEMS_SHIFT | 32),
+            (kinds.LOADER_END, at + 30, at + 31, 2),
+        ]
         if save:
             events.append((kinds.SAVE, at + 31, at + 31 + save, 0))
         at += 32 + save

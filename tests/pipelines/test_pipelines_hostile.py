@@ -17,7 +17,7 @@ from PIL import Image
 
 from laptime.disk import read_regular
 from laptime.pipelines.decode import (
-    KINDS,
+    FILE_SIGNATURES,
     MOST_PIXELS,
     DamagedImageError,
     check_file,
@@ -92,7 +92,7 @@ def test_other_kinds_than_ours_are_damaged_images(tmp_path, name):
         path.write_bytes(encoded(smooth(0), kind))
         with pytest.raises(DamagedImageError, match="cannot be decoded"):
             READERS[name](str(path))
-    for kind in KINDS:
+    for kind in FILE_SIGNATURES:
         path.write_bytes(encoded(smooth(0), kind))
         READERS[name](str(path))
 

@@ -14,7 +14,7 @@ from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.lanes import AskedLane, plan_experiment
-from laptime.questions.why.nouns import STAGES
+from laptime.questions.why.nouns import STEP_STAGES
 from laptime.questions.why.run import list_possible
 from laptime.workloads import find_workload
 
@@ -79,7 +79,7 @@ def test_on_a_processor_there_is_nothing_to_copy():
 
 def test_on_a_card_the_three_ceilings_are_three_lanes():
     base = base_of("torch/cuda", CARD)
-    inputs = [plan_experiment(base, named(base, name)).settings.input for name in STAGES]
+    inputs = [plan_experiment(base, named(base, name)).settings.input for name in STEP_STAGES]
     assert inputs == ["only", "copy", "resident"]
 
 

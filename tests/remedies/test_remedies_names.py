@@ -14,7 +14,7 @@ import laptime
 
 DOCS = Path(__file__).parents[2] / "docs" / "remedies.md"
 FRAMEWORKS = {"torch", "keras", "jax", "tensorflow"}
-REMEDIES = [name for name, place in laptime.PLACES.items() if place.startswith("remedies.")]
+REMEDIES = [name for name, place in laptime.PUBLIC_PLACES.items() if place.startswith("remedies.")]
 TELL = "import json, sys, laptime; laptime.{name}; print(json.dumps(sorted(sys.modules)))"
 
 

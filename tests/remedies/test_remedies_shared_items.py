@@ -85,7 +85,7 @@ def test_counts_of_processes_that_ended_stay_and_their_counter_is_used_again():
             os._exit(0)
         os.waitpid(child, 0)
     assert held.count().hits == 20
-    holders = [held._words[at] for at in range(8, shared_items.HEAD_BYTES // 8, 8)]
+    holders = [held._words[at] for at in range(8, shared_items.COUNTERS_BYTES // 8, 8)]
     assert sum(holder != 0 for holder in holders) <= 2
 
 
@@ -95,7 +95,7 @@ def test_memory_is_taken_as_things_come_and_given_back_at_the_end():
     held = shared_items.make_store(10, 1 << 30)
     held.put(0, [np.ones(SIZE, np.uint8)])
     status = os.fstat(held._descriptor)
-    assert SIZE <= status.st_blocks * 512 <= SIZE + 2 * shared_items.CHUNK_BYTES
+    assert SIZE <= status.st_blocks * 512 <= SIZE + 2 * shared_items.ALLOCATED_CHUNK_BYTES
     assert status.st_size == 1 << 30
     descriptor = held._descriptor
     del held

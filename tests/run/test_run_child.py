@@ -140,7 +140,7 @@ def test_bytes_without_a_line_end_make_no_time_longer(wired):
 
 def test_a_line_has_a_bound(wired, monkeypatch):
     """A message without end would fill the memory."""
-    monkeypatch.setattr("laptime.run.child.LINE_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("laptime.run.child.CHILD_LINE_MOST_BYTES", 1 << 20)
     child, write = wired
     threading.Thread(target=write, args=(b"x" * 65536, 0.0), daemon=True).start()
     with pytest.raises(WireError, match="a message of more than"):

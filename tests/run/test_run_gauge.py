@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heat_orders import environment_for
 
-from laptime.model.limits import COPY, Peak, PeakOrder
+from laptime.model.limits import COPY_EXERCISE, Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.run.scout import ask_peaks
@@ -22,7 +22,7 @@ def ask(folder, script: str = "", framework: str = "fake", patience_s: float = 6
 def test_a_child_tells_every_limit(tmp_path):
     """Best and middle of its windows, who reached them, and with what."""
     told = ask(tmp_path, '"cpu/fp32" = 2e11')
-    assert list(told) == ["fp32", "bf16", COPY]
+    assert list(told) == ["fp32", "bf16", COPY_EXERCISE]
     assert isinstance(told["fp32"], Peak)
     assert (told["fp32"].by, told["fp32"].of) == ("fake 1", "product of 2,048 rows")
     assert 1.999e11 < told["fp32"].median_per_s <= told["fp32"].best_per_s < 2.001e11
@@ -32,13 +32,13 @@ def test_what_a_child_told_before_it_died_stands(tmp_path):
     """The limit at which it died, and those that would have followed, have the end of its process for a reason."""
     told = ask(tmp_path, '"cpu/bf16" = "kill"')
     assert isinstance(told["fp32"], Peak)
-    assert told["bf16"] == told[COPY] == Missing("its process ended: SIGKILL")
+    assert told["bf16"] == told[COPY_EXERCISE] == Missing("its process ended: SIGKILL")
 
 
 def test_a_framework_that_cannot_measure_says_why(tmp_path):
     """Plain Python has no products of its own; a name that no room has is no room."""
     assert "a plain function has no products of its own" in ask(tmp_path, framework="python")["fp32"].missing
-    assert ask(tmp_path, framework="nonsense")[COPY].missing.startswith("no back end for 'nonsense'")
+    assert ask(tmp_path, framework="nonsense")[COPY_EXERCISE].missing.startswith("no back end for 'nonsense'")
 
 
 def test_a_child_that_does_not_answer_is_given_up(tmp_path, house):

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from laptime.run.child import GUARDIAN
-from laptime.run.guardian import GO_ON, GOES_ON, PAUSE, PAUSED, TAIL_BYTES, WENT_ON
+from laptime.run.guardian import CONTINUE_SIGNAL, GOES_ON, PAUSE_SIGNAL, PAUSED, TAIL_BYTES, WENT_ON
 
 PATIENCE_S = 20.0
 # A process of its own session and parent, with an empty environment, as daemons have it. Its number is printed.
@@ -136,13 +136,13 @@ def test_a_paused_heat_does_nothing_and_goes_on(guard):
     guarded = guard(f"(setsid sh -c '{busy}' &); ({busy}) & {busy}")
     wait_for(lambda: are_at_work(guarded.below(), 3))  # a shell that only starts another one is gone by then
     below = guarded.below()
-    guarded.process.send_signal(PAUSE)
+    guarded.process.send_signal(PAUSE_SIGNAL)
     assert guarded.process.stdout.read(1).encode() == PAUSED
     assert {each.status() for each in below} == {psutil.STATUS_STOPPED}
     before = work_of(below)
     time.sleep(0.2)
     assert work_of(below) == before
-    guarded.process.send_signal(GO_ON)
+    guarded.process.send_signal(CONTINUE_SIGNAL)
     assert guarded.process.stdout.read(1).encode() == GOES_ON
     wait_for(lambda: all(now > then for now, then in zip(work_of(below), before, strict=True)))
     below[0].suspend()
@@ -159,7 +159,7 @@ def test_a_paused_heat_ends_with_its_parent(guard):
     guarded = guard(f"{STRAY}; exec sleep 600")
     wait_for(lambda: len(guarded.below()) == 2)
     below = guarded.below()
-    guarded.process.send_signal(PAUSE)
+    guarded.process.send_signal(PAUSE_SIGNAL)
     assert guarded.process.stdout.read(1).encode() == PAUSED
     guarded.hang_up()
     guarded.finish()
@@ -171,11 +171,11 @@ def test_a_parent_that_is_gone_and_hears_no_report_ends_all_too(guard):
     guarded = guard(f"{STRAY}; sleep 600 & sleep 600")
     wait_for(lambda: len(guarded.below()) == 4)
     below = guarded.below()
-    for request, report in ((PAUSE, PAUSED), (GO_ON, GOES_ON)):
+    for request, report in ((PAUSE_SIGNAL, PAUSED), (CONTINUE_SIGNAL, GOES_ON)):
         guarded.process.send_signal(request)
         assert guarded.process.stdout.read(1).encode() == report
     guarded.process.stdout.close()
-    guarded.process.send_signal(PAUSE)
+    guarded.process.send_signal(PAUSE_SIGNAL)
     guarded.hang_up()
     guarded.process.wait(PATIENCE_S)
     wait_for(lambda: all(is_gone(each.pid) for each in below))

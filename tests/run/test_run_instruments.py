@@ -10,7 +10,7 @@ import pytest
 
 from laptime.model.missing import Missing
 from laptime.model.sample import Noise
-from laptime.run.instruments import STOPPED, Instruments
+from laptime.run.instruments import STOPPED_BY_SIGNAL, Instruments
 from laptime.sensors.host.sensor import NoiseReading
 
 SECOND_NS = 1_000_000_000
@@ -85,7 +85,7 @@ def test_a_stop_is_seen_where_nothing_can_be_read():
     stops = iter([False, True, False])
     instruments.open(1, lambda: next(stops))
     stopped, quiet = instruments.close_window(), instruments.close_window()
-    assert instruments.judge(stopped, SECOND_NS) == STOPPED
+    assert instruments.judge(stopped, SECOND_NS) == STOPPED_BY_SIGNAL
     assert instruments.judge(quiet, SECOND_NS) is None
 
 

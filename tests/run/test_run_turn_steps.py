@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime import wire
-from laptime.run.turns import FAR, Entrant, choose_steps, fit_steps
+from laptime.run.turns import FAR_SLOWER, Entrant, choose_steps, fit_steps
 
 WINDOW_S = 0.25
 
@@ -76,4 +76,4 @@ def test_every_turn_is_long_enough_and_nobody_goes_back(lanes):
     for heat, steps in zip(heats, choose_steps(heats, WINDOW_S), strict=True):
         assert steps.after >= heat.taken
         assert steps.steps % heat.needs.unit == 0
-        assert steps.steps * heat.needs.step_ns >= WINDOW_S * 1e9 / (2 * FAR)
+        assert steps.steps * heat.needs.step_ns >= WINDOW_S * 1e9 / (2 * FAR_SLOWER)

@@ -157,7 +157,7 @@ def test_a_heat_that_was_abandoned_leaves_nothing(pair, house):
 def test_a_heat_that_cannot_be_paused_is_over(pair, monkeypatch, house):
     """Its guardian does not answer. The other one goes on alone, and nothing is left."""
     monkeypatch.setattr("laptime.run.child.PAUSE_S", 0.2)
-    monkeypatch.setattr("laptime.run.child.SWEEP_S", 0.2)
+    monkeypatch.setattr("laptime.run.child.GUARDIAN_S", 0.2)
     stuck, other = pair
     os.kill(stuck.runner.child.pid, signal.SIGSTOP)
     play_turns(pair, IN_TURNS)

@@ -10,7 +10,7 @@ import pytest
 
 from laptime.errors import SensorError
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.nvml.library import FAST, SLOW
+from laptime.sensors.nvml.library import FAST, SLOW_QUESTIONS
 from replay_sensor import ReplaySensor
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -159,7 +159,7 @@ def test_who_reads_before_opening_is_told(small):
         ReplaySensor(small()).read()
 
 
-@pytest.mark.parametrize(("path", "questions"), [(H200, FAST), (H200_SLOW, SLOW)], ids=["fast", "slow"])
+@pytest.mark.parametrize(("path", "questions"), [(H200, FAST), (H200_SLOW, SLOW_QUESTIONS)], ids=["fast", "slow"])
 def test_the_h200_shows_what_the_sensors_ask_for(path, questions, clock):
     """A figure that is added to a sensor, or renamed, is missed here: make the recordings again."""
     opened = opened_of(open_on(path, clock))

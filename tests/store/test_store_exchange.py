@@ -18,7 +18,7 @@ from laptime.errors import RecordError, StoreError
 from laptime.model.record import SCHEMA, Writer
 from laptime.store import encode, home_folder, list_records, load, records_folder, save
 from laptime.store.exchange import import_records, validate
-from laptime.store.files import LARGEST_BYTES
+from laptime.store.files import RECORD_FILE_MOST_BYTES
 
 KEPT = sorted((Path(__file__).parents[1] / "recordings" / "schema-1").glob("*.json.gz"))
 ONE, OTHER = "r-2026-11-20-a1b2", "r-2026-11-21-c3d4"
@@ -104,8 +104,8 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
 
 def test_a_pipe_without_end_is_read_up_to_the_limit(tmp_path, monkeypatch):
     """Its size is not known before."""
-    monkeypatch.setattr("laptime.store.files.LARGEST_BYTES", 2**20)
-    assert LARGEST_BYTES > 2**20
+    monkeypatch.setattr("laptime.store.files.RECORD_FILE_MOST_BYTES", 2**20)
+    assert RECORD_FILE_MOST_BYTES > 2**20
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
     with subprocess.Popen(["/bin/sh", "-c", f"cat /dev/zero > {pipe}"], stderr=subprocess.DEVNULL):

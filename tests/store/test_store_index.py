@@ -14,7 +14,7 @@ from store_records import record
 
 from laptime.errors import RecordError
 from laptime.store import decode, encode, home_folder, list_records, records_folder, save
-from laptime.store.index import VERSION
+from laptime.store.index import INDEX_VERSION
 
 NAMES = ["r-2026-11-20-2222", "r-2026-11-19-1111"]
 
@@ -272,7 +272,7 @@ def test_what_another_laptime_could_not_read_is_read_again(index):
     why = damage()
     lines = index.read_bytes().partition(b"\n")[2].replace(b'"reader":"laptime ', b'"reader":"another ')
     assert b'"reader":"another ' in lines
-    index.write_bytes(hashlib.sha256(VERSION + lines).hexdigest().encode() + b"\n" + lines)
+    index.write_bytes(hashlib.sha256(INDEX_VERSION + lines).hexdigest().encode() + b"\n" + lines)
     spoil_quietly(DAMAGED)
     assert damage() != why
 

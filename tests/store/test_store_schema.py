@@ -20,6 +20,8 @@ from laptime.showing import View, as_text
 from laptime.store import decode, encode
 from laptime.store.schema import UPGRADES, upgrade
 
+KNOWN = "race, why, watch, tune, sweep, scale, verdict, full, infer, profile"
+
 
 def tree():
     return json.loads(encode(record()))
@@ -209,11 +211,11 @@ def with_value(value, *path):
         ("$.lanes[0].heats[0]: object missing required field `steady`", without_steady()),
         ("$.lanes[0].heats[0].steady: expected `str`, got `int`", with_value(3, "lanes", 0, "heats", 0, "steady")),
         (
-            "$.question: no question 'where'; known: race, why, watch, tune, sweep, scale, full, infer, profile",
+            f"$.question: no question 'where'; known: {KNOWN}",
             with_value("where", "question"),
         ),
         (
-            "$.question: no question '3'; known: race, why, watch, tune, sweep, scale, full, infer, profile",
+            f"$.question: no question '3'; known: {KNOWN}",
             with_value(3, "question"),
         ),
         ("$.answer: expected `object`, got `null`", with_value(None, "answer")),

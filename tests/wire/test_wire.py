@@ -73,7 +73,7 @@ ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
 FROM_CHILD = (
     wire.Warmed(),
     wire.RanksMeet(RankPlace(2, 4, "10.0.0.5:40001", None, "10.0.0.5:40002")),
-    wire.Hello(wire.VERSION, os.getpid()),
+    wire.Hello(wire.WIRE_VERSION, os.getpid()),
     wire.Phase("first step", 12_345_678_901_234),
     wire.Built(1_337_002, 100, None, {"torch": "2.13.0"}, ("a note",), {"ä/b.py": "0a"}),
     wire.Proved(RUN),
@@ -179,15 +179,17 @@ def test_a_child_cannot_speak_as_the_parent(message):
 
 def test_a_child_of_this_version_is_welcome():
     """The version of this wire is accepted."""
-    assert wire.check_version(wire.Hello(wire.VERSION, 1)) is None
+    assert wire.check_version(wire.Hello(wire.WIRE_VERSION, 1)) is None
 
 
-@pytest.mark.parametrize("version", [0, wire.VERSION + 1])
+@pytest.mark.parametrize("version", [0, wire.WIRE_VERSION + 1])
 def test_a_child_of_another_version_is_refused(version):
     """Its figures may mean something else."""
     with pytest.raises(WireError) as caught:
         wire.check_version(wire.Hello(version, 1))
-    assert caught.value.says == f"the child process speaks version {version} of the wire, this laptime {wire.VERSION}"
+    assert (
+        caught.value.says == f"the child process speaks version {version} of the wire, this laptime {wire.WIRE_VERSION}"
+    )
     assert caught.value.hint == "two laptimes are mixed in one environment; install it again"
 
 

@@ -12,7 +12,7 @@ from laptime.model.sample import Heat, Window
 from laptime.stats import Interval, find_steady, log_mean_interval, median
 
 QUIET_LEAST = 3
-CLEARLY = 3.0  # standard errors
+DRIFT_ERRORS = 3.0  # standard errors
 DRIFTS = 0.05  # a lane's steps change with their number if the later half takes this much longer, or less
 DUETS_LEAST = 2
 
@@ -111,7 +111,7 @@ def _drifts(logs: Sequence[float]) -> bool:
     """Whether the steps of a lane change with their number, by more than its heats differ by chance."""
     mean = sum(logs) / len(logs)
     error = (variance(logs) / len(logs)) ** 0.5 if len(logs) > 1 else DRIFTS
-    return abs(mean) > max(DRIFTS, CLEARLY * error)
+    return abs(mean) > max(DRIFTS, DRIFT_ERRORS * error)
 
 
 def _drift_of(heat: HeatResult) -> float:
@@ -147,13 +147,14 @@ def mean_step_ms(windows: Sequence[Window]) -> float:
 
 ALPHA = 0.05
 START_PHASES = ("start", "import", "build")
+ONE_ROUND = Missing("one round alone gives no interval")
 ONE_HEAT = Missing("one heat alone gives no interval")
 ONE_TRAINING = Missing("one training of each gives no interval")
-NOT_ASKED = Missing("not asked of this figure")
+NOT_ASKED_OF_FIGURE = Missing("not asked of this figure")
 
 
 def estimate(
-    values: Sequence[float], *, p95: float | Missing = NOT_ASKED, alone: Missing = ONE_HEAT
+    values: Sequence[float], *, p95: float | Missing = NOT_ASKED_OF_FIGURE, alone: Missing = ONE_HEAT
 ) -> Estimate | None:
     """Estimate a figure from one value per heat, since the steps of one heat are not independent; None if empty."""
     if not values:
@@ -212,7 +213,7 @@ def startup_s(phases_s: Mapping[str, float]) -> float | None:
 
 GROWS = 1.2  # times the memory at half of the batch or less: one that grows less says nothing of larger batches
 LARGEST_BATCH = 1_000_000
-Held = Callable[[int], int]
+HeldBefore = Callable[[int], int]
 """Returns what the shapes of a network hold at a batch."""
 
 
@@ -221,7 +222,7 @@ def memory_of(lane: LaneResult) -> int | Missing:
     return lane.peak_memory_bytes if lane.device.kind == "cpu" else lane.device_memory_bytes
 
 
-def estimate_memory(batch: int, peaks: Mapping[int, int], shapes: Held | Missing) -> int | Missing:
+def estimate_memory(batch: int, peaks: Mapping[int, int], shapes: HeldBefore | Missing) -> int | Missing:
     """Return what a lane would hold: the peak at the nearest batch that ran, and how much more the shapes hold.
 
     Where the shapes are not known, it is on the line through the peaks of the two largest batches.

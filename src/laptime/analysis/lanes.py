@@ -37,9 +37,9 @@ from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, Lan
 from laptime.model.sample import Appeal, FirstLosses, Reference, Usage
 from laptime.stats import log_mean_interval, median, moderated_interval, quantile, verdict
 
-NO_HEAT = "no heat was run"
-WIDEST = 10.0  # times the estimate, or a tenth of it: a wider interval means nothing, and no lap is reported
-NOT_SEEN = Missing("no instrument was read")
+NO_HEAT_RUN = "no heat was run"
+WIDEST_INTERVAL = 10.0  # times the estimate, or a tenth of it: a wider interval means nothing, and no lap is reported
+NO_INSTRUMENT_READ = Missing("no instrument was read")
 READY_PHASES = (*START_PHASES, "first step")
 
 
@@ -90,8 +90,8 @@ def summarise_lane(
         items_per_s=pace,
         first_step_ms=middle(heat.first_step_ms for heat in finished),
         startup_s=min(filter(None, (startup_s(result.heat.process.phases_s) for result in finished)), default=None),
-        peak_memory_bytes=most_memory(_peak(heats), NOT_SEEN if usage is None else usage.memory_most_bytes),
-        device_memory_bytes=largest((result.heat.process.device_memory_bytes for result in heats), NO_HEAT),
+        peak_memory_bytes=most_memory(_peak(heats), NO_INSTRUMENT_READ if usage is None else usage.memory_most_bytes),
+        device_memory_bytes=largest((result.heat.process.device_memory_bytes for result in heats), NO_HEAT_RUN),
         energy_j_per_lap=_energy(usage),
         parity=parity,
         items_per_step=items,
@@ -147,7 +147,7 @@ def steps_of_lap(plan: Plan, lane: PlannedLane, told: int | None) -> float | Non
 
 
 def _peak(heats: tuple[HeatResult, ...]) -> int | Missing:
-    return largest((result.heat.process.peak_memory_bytes for result in heats), NO_HEAT)
+    return largest((result.heat.process.peak_memory_bytes for result in heats), NO_HEAT_RUN)
 
 
 def _p95(heats: list[HeatResult]) -> float | Missing:
@@ -183,7 +183,9 @@ def _sure(step: Estimate | None) -> Estimate | None:
 
 def _is_too_wide(mean: Estimate) -> bool:
     """One heat has no interval, as its page reports. Two heats that differ by half have one of factors up to ten."""
-    return mean.ends is not None and (mean.ends[0] * WIDEST < mean.median or mean.ends[1] > WIDEST * mean.median)
+    return mean.ends is not None and (
+        mean.ends[0] * WIDEST_INTERVAL < mean.median or mean.ends[1] > WIDEST_INTERVAL * mean.median
+    )
 
 
 def _why_no_lap(means_ms: Sequence[float], step: Estimate | None, steps: float | None) -> Missing | None:
@@ -204,7 +206,7 @@ def _middle_of(figure: Estimate | None) -> float | None:
 
 def _energy(usage: Usage | None) -> float | Missing:
     if usage is None:
-        return NOT_SEEN
+        return NO_INSTRUMENT_READ
     return usage.energy.j_per_lap
 
 
@@ -222,7 +224,7 @@ def _with_later_batches(parity: Parity, heats: Sequence[HeatResult], items: int 
 
 
 def _no_heats() -> Parity:
-    return Parity("unproven", reason=NO_HEAT)
+    return Parity("unproven", reason=NO_HEAT_RUN)
 
 
 def forecast_whole(

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from laptime.model.limits import COPY, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
+from laptime.model.limits import COPY_EXERCISE, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.missing import Missing
 from laptime.model.sample import JOULES, WATTS, Energy, Meaning, meaning_of, meters_of, preference
 from laptime.model.timeline import Channel, Timeline
 
-Point = tuple[float, float]
+TimedValue = tuple[float, float]
 """Seconds on the parent's clock, and the value."""
 SLOPE_LEAST_S = 10  # sensors of cards show whole degrees: one more within 2 s looks like 30 a minute
 ENERGY_LEAST_S = 2.0
 ENERGY_LEAST_READINGS = 10
 COUNTER_READINGS = 3
-NO_METER = Missing("no instrument shows the processor's power or energy")
+NO_POWER_METER = Missing("no instrument shows the processor's power or energy")
 NO_POWER = Missing("no power is reported")
 
 
@@ -35,11 +35,11 @@ class Span:
         return self.end_s - self.start_s
 
 
-Pair = tuple[Timeline, Span]
+TimelineSpan = tuple[Timeline, Span]
 """All readings, and the part of the time that counts."""
 
 
-def points_of(timeline: Timeline, device: str, name: str) -> tuple[Point, ...] | Missing:
+def points_of(timeline: Timeline, device: str, name: str) -> tuple[TimedValue, ...] | Missing:
     """Return all readings of a channel, with their times."""
     if timeline.clock is not None:
         return timeline.clock
@@ -51,7 +51,7 @@ def points_of(timeline: Timeline, device: str, name: str) -> tuple[Point, ...] |
     return tuple((time_ns / 1e9, value) for time_ns, value in pairs if value is not None)
 
 
-def within(timeline: Timeline, device: str, name: str, span: Span) -> tuple[Point, ...] | Missing:
+def within(timeline: Timeline, device: str, name: str, span: Span) -> tuple[TimedValue, ...] | Missing:
     """Return a channel's readings in a span, or why there are none."""
     points = points_of(timeline, device, name)
     if isinstance(points, Missing):
@@ -79,16 +79,16 @@ def name_of(timeline: Timeline, device: str, means: Meaning) -> str:
     return "" if channel is None else channel.name
 
 
-def shown_within(timeline: Timeline, device: str, means: Meaning, span: Span) -> tuple[Point, ...] | Missing:
+def shown_within(timeline: Timeline, device: str, means: Meaning, span: Span) -> tuple[TimedValue, ...] | Missing:
     """Return the readings in a span of the channel that shows this of a device, or why there are none."""
     return within(timeline, device, name_of(timeline, device, means), span)
 
 
-def mean_of(points: tuple[Point, ...] | Missing) -> float | Missing:
+def mean_of(points: tuple[TimedValue, ...] | Missing) -> float | Missing:
     return points if isinstance(points, Missing) else sum(value for _, value in points) / len(points)
 
 
-def most_of(points: tuple[Point, ...] | Missing) -> float | Missing:
+def most_of(points: tuple[TimedValue, ...] | Missing) -> float | Missing:
     return points if isinstance(points, Missing) else max(value for _, value in points)
 
 
@@ -103,16 +103,16 @@ def shown_growth_per_s(timeline: Timeline, device: str, means: Meaning, span: Sp
     return growth_per_s(timeline, device, name_of(timeline, device, means), span)
 
 
-def split_at_pauses(timeline: Timeline, points: tuple[Point, ...]) -> list[tuple[Point, ...]]:
+def split_at_pauses(timeline: Timeline, points: tuple[TimedValue, ...]) -> list[tuple[TimedValue, ...]]:
     """Return the stretches between pauses: while another heat has its turn, nothing is read."""
     begins_s = [end_ns / 1e9 for _, end_ns in timeline.pauses_ns]
-    stretches: dict[int, list[Point]] = {}
+    stretches: dict[int, list[TimedValue]] = {}
     for point in points:
         stretches.setdefault(bisect(begins_s, point[0]), []).append(point)
     return [tuple(each) for each in stretches.values()]
 
 
-def pooled_growth_per_s(stretches: Sequence[tuple[Point, ...]]) -> float | Missing:
+def pooled_growth_per_s(stretches: Sequence[tuple[TimedValue, ...]]) -> float | Missing:
     """Return how fast a counter grew within all stretches together; its growth between them is left out."""
     long = [points for points in stretches if len(points) > 1]
     if not long:
@@ -122,12 +122,12 @@ def pooled_growth_per_s(stretches: Sequence[tuple[Point, ...]]) -> float | Missi
     return sum(points[-1][1] - points[0][1] for points in long) / lasted_s(long)
 
 
-def lasted_s(stretches: Sequence[tuple[Point, ...]]) -> float:
+def lasted_s(stretches: Sequence[tuple[TimedValue, ...]]) -> float:
     """Return the sum of the times between the first and last reading of each stretch."""
     return sum(points[-1][0] - points[0][0] for points in stretches if points)
 
 
-def slope_per_min(points: tuple[Point, ...] | Missing) -> float | Missing:
+def slope_per_min(points: tuple[TimedValue, ...] | Missing) -> float | Missing:
     """Return the slope of the straight line through the readings."""
     if isinstance(points, Missing):
         return points
@@ -139,7 +139,7 @@ def slope_per_min(points: tuple[Point, ...] | Missing) -> float | Missing:
     return 60 * sum((time_s - middle_s) * (value - middle) for time_s, value in points) / spread
 
 
-def trapezoid_mean(stretches: Sequence[tuple[Point, ...]]) -> float:
+def trapezoid_mean(stretches: Sequence[tuple[TimedValue, ...]]) -> float:
     """Return the mean of samples over the time of all stretches; readings are not evenly spaced."""
     area = sum(
         (after[0] - before[0]) * (before[1] + after[1]) / 2
@@ -149,7 +149,7 @@ def trapezoid_mean(stretches: Sequence[tuple[Point, ...]]) -> float:
     return area / lasted_s(stretches)
 
 
-def why_no_energy(stretches: Sequence[tuple[Point, ...]], readings: int) -> Missing | None:
+def why_no_energy(stretches: Sequence[tuple[TimedValue, ...]], readings: int) -> Missing | None:
     """Return why the readings are too few for energy, or None; meters are updated ten times a second."""
     spent_s, count = lasted_s(stretches), sum(map(len, stretches))
     if spent_s < ENERGY_LEAST_S:
@@ -172,7 +172,7 @@ def mean_power(timeline: Timeline, devices: Sequence[str], span: Span) -> Power 
     return pooled_power(((timeline, span),), devices)
 
 
-def pooled_power(pairs: Sequence[Pair], devices: Sequence[str]) -> Power | Missing:
+def pooled_power(pairs: Sequence[TimelineSpan], devices: Sequence[str]) -> Power | Missing:
     """Return the mean power over all spans together, each of which may be too short for a figure of its own.
 
     The meters of all devices that a lane computes on are added up; a device without a meter counts with its sampled
@@ -181,7 +181,7 @@ def pooled_power(pairs: Sequence[Pair], devices: Sequence[str]) -> Power | Missi
     if not devices:
         meters = meters_of("cpu")
         absent = ((name, why) for timeline, _ in pairs for name, why in timeline.absent if name in meters)
-        return next((Missing(f"{name}: {why.missing}") for name, why in absent), NO_METER)
+        return next((Missing(f"{name}: {why.missing}") for name, why in absent), NO_POWER_METER)
     parts = [_one(pairs, device) for device in devices]
     missing = next((part for part in parts if isinstance(part, Missing)), None)
     if missing is not None:
@@ -206,7 +206,7 @@ def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_
     )
 
 
-def _one(pairs: Sequence[Pair], device: str) -> Power | Missing:
+def _one(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
     counted = _counted(pairs, device)
     if isinstance(counted, Power):
         return counted
@@ -214,7 +214,7 @@ def _one(pairs: Sequence[Pair], device: str) -> Power | Missing:
     return counted if sampled == NO_POWER else sampled
 
 
-def _counted(pairs: Sequence[Pair], device: str) -> Power | Missing:
+def _counted(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
     meter = channel_of((timeline for timeline, _ in pairs), device, "energy")
     if meter is None:
         return pairs[0][0].why_not(device, name_of(pairs[0][0], device, "energy"))
@@ -227,7 +227,7 @@ def _counted(pairs: Sequence[Pair], device: str) -> Power | Missing:
     return rate if isinstance(rate, Missing) else Power(rate * JOULES[meter.unit], "counted")
 
 
-def _sampled(pairs: Sequence[Pair], device: str) -> Power | Missing:
+def _sampled(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
     shown = channel_of((timeline for timeline, _ in pairs), device, "power")
     if shown is None:
         return NO_POWER
@@ -239,7 +239,7 @@ def _sampled(pairs: Sequence[Pair], device: str) -> Power | Missing:
     return Power(trapezoid_mean(stretches) * WATTS[shown.unit], "estimated")
 
 
-def _stretches(pairs: Sequence[Pair], device: str, name: str) -> list[tuple[Point, ...]] | Missing:
+def _stretches(pairs: Sequence[TimelineSpan], device: str, name: str) -> list[tuple[TimedValue, ...]] | Missing:
     """Return a channel's readings in each span, or why there are none in any."""
     told = [within(timeline, device, name, span) for timeline, span in pairs]
     known = [
@@ -253,10 +253,10 @@ def _stretches(pairs: Sequence[Pair], device: str, name: str) -> list[tuple[Poin
 
 # The measured limits of a device, from what several frameworks reached; and how close a lane comes to them.
 
-Told = Mapping[str, "Peak | Missing"]
+ToldPeaks = Mapping[str, "Peak | Missing"]
 
 
-def join_peaks(key: DeviceKey, measured: str, told: Mapping[str, Told]) -> DevicePeaks:
+def join_peaks(key: DeviceKey, measured: str, told: Mapping[str, ToldPeaks]) -> DevicePeaks:
     """Take the best of all frameworks for each limit: what one of them reaches, the device can do.
 
     `told` holds, by framework, what it reached. Where none reached a limit, the reason of each is kept.
@@ -280,11 +280,11 @@ def _why_not(reasons: Mapping[str, Missing]) -> Missing:
 
 def place_under_roof(step_ms: float, precision: str, work: StepWork, peaks: DevicePeaks) -> Roofline | Missing:
     """Compare a step with its device's measured peaks; the limit that would take longer at its peak binds."""
-    product, copy = peaks.peaks.get(precision), peaks.peaks.get(COPY)
+    product, copy = peaks.peaks.get(precision), peaks.peaks.get(COPY_EXERCISE)
     if product is None or copy is None:
-        lacks = precision if product is None else COPY
+        lacks = precision if product is None else COPY_EXERCISE
         reason = peaks.absent.get(lacks, Missing("it was not tried"))
-        what = "a copy" if lacks == COPY else f"products in {lacks}"
+        what = "a copy" if lacks == COPY_EXERCISE else f"products in {lacks}"
         return Missing(f"what {peaks.label} can do at most in {what} is not known: {reason.missing}")
     seconds = step_ms / 1e3
     flops_per_s, bytes_per_s = work.flops / seconds, work.bytes / seconds

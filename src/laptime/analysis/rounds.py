@@ -17,19 +17,19 @@ from laptime.stats import find_steady, median
 
 # Times as long as the same steps in the other rounds: a turn is slow from here on. Where turns are alike it takes less,
 # as much as three standard deviations of a turn, but never less than the last figure.
-SLOW, DEVIATIONS, LEAST_SLOW = 1.25, 3.0, 1.1
+SLOW_TURN, SLOW_TURN_DEVIATIONS, SLOW_TURN_LEAST = 1.25, 3.0, 1.1
 # Quiet turns of a round: from two on a disturbed one, of up to ten times as long, tells less than it spoils.
-TURNS_LEAST = 2
+QUIET_TURNS_LEAST = 2
 ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
 ROUNDS_KNOWN = 5  # to know how much turns differ
 NORMAL = 1.4826  # a standard deviation over the median distance, of a normal distribution
-# A lane has slow turns of its own if it has ALIKE times those of the others, and is CLEARLY standard errors above them.
-ALIKE, CLEARLY = 2.0, 2.0
+# A lane has slow turns of its own if it has this many times those of the others, and is that many errors above.
+SLOW_TURNS_RATIO, SLOW_TURNS_ERRORS = 2.0, 2.0
 SLOW_HERE = MACHINE_SLOW + ": these steps were {:.1f} times as fast in other rounds"
 
 EVERY_STEP = range(0)
 
-Turns = dict[int, Window]
+RoundTurns = dict[int, Window]
 
 
 def judge_rounds(heats: Mapping[str, Sequence[Heat]]) -> dict[str, tuple[HeatResult, ...]]:
@@ -116,7 +116,7 @@ def _turns_that_count(heats: Sequence[Heat], begins: int) -> frozenset[int]:
     loud = {turn for turn in common for each in windows if each[turn].flag is not None}
     later = frozenset(turn for turn in common if turn >= begins)
     quiet = later - loud, common - loud
-    enough = (each for least in (QUIET_LEAST, TURNS_LEAST) for each in quiet if len(each) >= least)
+    enough = (each for least in (QUIET_LEAST, QUIET_TURNS_LEAST) for each in quiet if len(each) >= least)
     ran = later - halted if len(later - halted) >= QUIET_LEAST else common - halted
     return next(enough, ran) or common
 
@@ -198,7 +198,7 @@ def _meets_alike(numbers: Sequence[int]) -> bool:
         return False
     for number in numbers:
         others = (sum(numbers) - number) / (len(numbers) - 1)
-        if number > 1 + ALIKE * others and number - others >= CLEARLY * sqrt(number + others):
+        if number > 1 + SLOW_TURNS_RATIO * others and number - others >= SLOW_TURNS_ERRORS * sqrt(number + others):
             return False
     return True
 
@@ -214,17 +214,17 @@ def _find_most(times: Iterable[Sequence[Mapping[int, float]]]) -> float:
         known = [each for each in lane if each]
         turns = max(map(len, known), default=0)
         if len(known) < ROUNDS_KNOWN or turns < 2:
-            return SLOW
+            return SLOW_TURN
         fitted = len(known) * turns / ((len(known) - 1) * (turns - 1))
         spreads.append(NORMAL * sqrt(fitted) * median([abs(log(each)) for found in known for each in found.values()]))
-    return min(SLOW, max(LEAST_SLOW, exp(DEVIATIONS * max(spreads)))) if spreads else SLOW
+    return min(SLOW_TURN, max(SLOW_TURN_LEAST, exp(SLOW_TURN_DEVIATIONS * max(spreads)))) if spreads else SLOW_TURN
 
 
 def _without_own_slowness(heat: Heat, times: Mapping[int, float]) -> Heat:
     """Take the flag of a slow spell from the turns whose steps are as slow in the other rounds."""
     windows = tuple(
         replace(each, flag=None)
-        if each.flag == SLOW_SPELL and each.turn is not None and times.get(each.turn, SLOW) < SLOW
+        if each.flag == SLOW_SPELL and each.turn is not None and times.get(each.turn, SLOW_TURN) < SLOW_TURN
         else each
         for each in heat.windows
     )
@@ -243,7 +243,7 @@ def _with_flags(heat: Heat, turns: set[int], times: Mapping[int, float]) -> Heat
     )
 
 
-def _by_turn(heat: Heat) -> Turns:
+def _by_turn(heat: Heat) -> RoundTurns:
     return {window.turn: window for window in heat.windows if window.turn is not None}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import NamedTuple
 
+from laptime.analysis.heats import ALPHA
 from laptime.analysis.parity import relative
 from laptime.analysis.script_timeline import KeptIterations
 from laptime.analysis.script_units import SPANS_MOST, Unit
@@ -18,7 +19,7 @@ from laptime.model.process import Settings
 from laptime.model.quantities import brief
 from laptime.model.record import Estimate, Parity
 from laptime.model.sample import FirstLosses, ProofRun
-from laptime.model.script import Counted, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
+from laptime.model.script import CountedBy, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
 from laptime.stats import find_steady, log_mean_interval
 
 # Which figure of the windows a part of the time is. The backward pass is within another part.
@@ -33,14 +34,13 @@ PARTS_OF = {
     "checkpoint_s": "checkpoint_ns",
     "outside_s": "outside_ns",
 }
-FITTED = ("data", "copy", "forward_backward", "optimizer", "checkpoint", "outside")  # of an iteration
+FITTED_PHASES = ("data", "copy", "forward_backward", "optimizer", "checkpoint", "outside")  # of an iteration
 WINDOWS_MOST = 512
 LOSSES_MOST = 1024
 EVALUATIONS_MOST = 1024  # that no iteration has followed yet
-PLACES_MOST = 256  # all further ones count as one place that is not known
+KNOWN_PLACES_MOST = 256  # all further ones count as one place that is not known
 FEWEST_STEADY = 3
-ALPHA = 0.05
-BLOCKS = 12
+AGE_BLOCKS = 12
 OTHERWISE = {"start_ns", "end_ns", "shortest_ns", "longest_ns"}  # figures of a window that are no sums
 KNOWN_START = {"flat", "warm-up"}  # a training that slows down, or is never steady, is described as a whole
 
@@ -162,7 +162,7 @@ class LoopSummary:
         self._steps += unit.steps
         self._skips += unit.skips
         for each in unit.placed:
-            key = (each.kind, each.place if len(self.placed) < PLACES_MOST else 0)
+            key = (each.kind, each.place if len(self.placed) < KNOWN_PLACES_MOST else 0)
             self.placed[key] += each.end - each.begin
             self.placed_times[key] += 1
         if self._first is not None:
@@ -264,7 +264,7 @@ class LoopSummary:
 
     def loop(
         self,
-        counted: Counted,
+        counted: CountedBy,
         epochs: int | Missing,
         unseen: Mapping[str, Missing],
         unsure: str | None,
@@ -326,7 +326,7 @@ def _fit(unit: Unit) -> None:
         return
     unit.end = max(unit.end, unit.begin)
     left = unit.end - unit.begin
-    for name in FITTED:
+    for name in FITTED_PHASES:
         part = min(max(getattr(unit, name), 0), left)
         setattr(unit, name, part)
         left -= part
@@ -361,7 +361,7 @@ def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
     """
     if len(windows) < FEWEST_STEADY:
         return None
-    size = max(1, len(windows) // BLOCKS)
+    size = max(1, len(windows) // AGE_BLOCKS)
     blocks = [_mean_ms(windows[first : first + size]) for first in range(0, len(windows) - size + 1, size)]
     interval, mean = log_mean_interval(blocks, ALPHA), _mean_ms(windows)
     return Estimate(mean, min(interval.low, mean), max(interval.high, mean))
@@ -397,7 +397,7 @@ class IterationBuilder:
         self._has_fetch = False  # the group began with a fetch
         self._is_updated = False
         self._held: list[Unit] = []  # units after the group's update that have no fetch and, yet, no update
-        self.counted: Counted = "optimizer steps"
+        self.counted: CountedBy = "optimizer steps"
         self.unsure: str | None = None
         self._updates = 0
         self._is_first = True  # no iteration was emitted
@@ -537,10 +537,10 @@ class StepsBuilder:
         """Take the next event of a loader that `laptime.steps` goes through."""
         if kind == kinds.FETCH:
             self._fetch(begin, end, value >> kinds.ITEMS_SHIFT, value & kinds.ITEMS_MASK)
-        elif kind == kinds.OPEN and self._open is None:
+        elif kind == kinds.LOADER_OPEN and self._open is None:
             self._opening = (begin, end)
             self._is_new_pass = True
-        elif kind == kinds.END and value == self._loader:
+        elif kind == kinds.LOADER_END and value == self._loader:
             self._close(begin)
 
     def skip(self) -> None:
@@ -586,7 +586,7 @@ class StepsBuilder:
 # Did a script do the same on two lanes? Its first losses are compared, since nobody else can run what it does.
 
 # Rounding grows from step to step; ten steps of correct float32 lanes stay far below this, other data or seeds above.
-TOLERANCE = 1e-3
+TIME_TOLERANCE = 1e-3
 REDUCED_TOLERANCE = 0.05  # where a lane computes with fewer digits
 NO_LOSSES = "its losses were not seen: none is a single number that goes through backward()"
 
@@ -603,17 +603,17 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
     if not mine or not theirs:
         return Parity("unproven", reason=NO_LOSSES)
     varies = max(_distance(theirs[0], each) for each in theirs)
-    if varies > TOLERANCE:
+    if varies > TIME_TOLERANCE:
         says = f"its losses differ from run to run, by up to {brief(100 * varies)} %, although laptime sets its seeds"
         return Parity("unproven", reason=says)
     worst = max(_distance(theirs[0], each) for each in mine)
     steps = min(len(each) for each in (*mine, theirs[0]))
-    allowed = REDUCED_TOLERANCE if changes_arithmetic(lane.settings) else TOLERANCE
+    allowed = REDUCED_TOLERANCE if changes_arithmetic(lane.settings) else TIME_TOLERANCE
     if worst <= allowed:
         return Parity("same", steps, worst, allowed)
     says = f"its losses differ from those of {reference.lane} by up to {brief(100 * worst)} %"
     draws = _who_draws(lane, reference)
-    if draws is None and allowed == TOLERANCE:
+    if draws is None and allowed == TIME_TOLERANCE:
         return Parity("differs", steps, worst, allowed, reason=says)
     return Parity("unproven", steps, worst, allowed, reason=f"{says}{draws or ', and it computes with fewer digits'}")
 

@@ -10,9 +10,9 @@ from itertools import accumulate, pairwise
 from math import isfinite
 from typing import Any, TypeVar
 
+from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_loop import (
-    ALPHA,
-    BLOCKS,
+    AGE_BLOCKS,
     FEWEST_STEADY,
     IterationBuilder,
     LoopProgress,
@@ -27,23 +27,23 @@ from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.stats import log_mean_interval
 from laptime.visible import encodable, visible
 
-NO_LOADER = Missing("no data loader was seen")
+NO_LOADER_SEEN = Missing("no data loader was seen")
 OTHER_THREAD = Missing("another thread fetches the batches")
 NO_OPTIMIZER = Missing("no optimizer was seen")
-NO_COPY = Missing("no parameters of an optimizer were seen on a card, to which batches would be copied")
+NO_COPY_SEEN = Missing("no parameters of an optimizer were seen on a card, to which batches would be copied")
 KERAS_FETCHES = Missing("Keras fetches inside of its step")
 IN_ONE_CALL = {
     name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s", "copy_s", "no_grad_s")
 }
-ONE_CALL = Missing("its steps are seen as one call")
+SEEN_AS_ONE_CALL = Missing("its steps are seen as one call")
 ONE_PART = {
     name: Missing("of this loop, laptime sees the fetches only")
     for name in ("backward_s", "optimizer_s", "outside_s", "copy_s", "no_grad_s")
 }
 DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
 LATEST_NS = 1 << 62
-PLACES_MOST = 256  # lines of the script that take time
-COMPUTES = {kinds.BACKWARD, kinds.STEP}
+SLOW_LINES_MOST = 256  # lines of the script that take time
+COMPUTING_KINDS = {kinds.BACKWARD, kinds.STEP}
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
 
@@ -98,7 +98,7 @@ class ProcessReader:
     def places(self) -> tuple[TimedPlace, ...] | Missing:
         """What took time within the iterations apart from the training, and where; the longest first."""
         if self._keras.is_used or self._is_by_fetch:
-            return ONE_CALL
+            return SEEN_AS_ONE_CALL
         found = [
             TimedPlace(self._places.get(place), kinds.PLACED[kind], self._summary.placed_times[kind, place], ns)
             for (kind, place), ns in self._summary.placed.items()
@@ -163,7 +163,7 @@ class ProcessReader:
             self._keras.made(whole(facts.get("iterator")), loader)
         elif "keras_fit" in facts:
             self._keras.fit_begins(*(whole(facts.get(each)) for each in ("keras_fit", "model", "trained")))
-        elif "place" in facts and len(self._places) < PLACES_MOST:
+        elif "place" in facts and len(self._places) < SLOW_LINES_MOST:
             self._places[whole(facts["place"])] = text(facts.get("where"))
 
     def _has_enough(self, facts: Mapping[str, Any]) -> bool:
@@ -186,10 +186,10 @@ class ProcessReader:
             if plain == kinds.COMPILE:
                 self._trained.compiled(begin, end)
                 self._by_fetch.compiled(begin, end)
-            self._computes = self._computes or plain in COMPUTES
+            self._computes = self._computes or plain in COMPUTING_KINDS
             if self._steps_loaders and not self._computes:
                 self._take_fetch(plain, begin, end, value)
-            if plain in kinds.KERAS:
+            if plain in kinds.KERAS_KINDS:
                 self._keras.take(plain, begin, end, value)
             elif plain == kinds.FETCH and self._keras.is_used:
                 self._keras.fetched_within(begin, end)
@@ -240,15 +240,15 @@ class ProcessReader:
         self._units.finish()
         self._iterations.finish()
         counted, epochs = self._iterations.counted, self._units.epochs
-        unseen = {} if self._sees_copies else {"copy_s": NO_COPY}
+        unseen = {} if self._sees_copies else {"copy_s": NO_COPY_SEEN}
         if not self._units.has_loader:
-            unseen["data_wait_s"] = NO_LOADER
+            unseen["data_wait_s"] = NO_LOADER_SEEN
         elif self._units.fetched_elsewhere and not self._steps_loaders:
             unseen["data_wait_s"] = OTHER_THREAD
         if counted == "backward passes":
             unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}
             unseen |= {} if self._iterations.evaluates else {"no_grad_s": NO_OPTIMIZER}
-        return self._summary.loop(counted, epochs or NO_LOADER, unseen, self._unsure())
+        return self._summary.loop(counted, epochs or NO_LOADER_SEEN, unseen, self._unsure())
 
     def _unsure(self) -> str | None:
         if self._lost:
@@ -267,7 +267,7 @@ class ProcessReader:
 # record can hold, or all of the message is refused (`ValueError`), and with it the connection.
 
 T = TypeVar("T")
-WHOLE_MOST = 1 << 62
+WHOLE_NUMBER_MOST = 1 << 62
 COUNT_MOST = 1 << 32  # items of a batch, batches, workers
 TEXT_MOST = 4096
 SOME_MOST = 1024  # entries of a list or a table
@@ -337,14 +337,14 @@ def read_skipped(facts: Mapping[str, Any]) -> dict[int, int]:
 
 def whole(value: object) -> int:
     """Return a whole number that is not negative; raise ValueError if it is none."""
-    if type(value) is not int or not 0 <= value < WHOLE_MOST:
+    if type(value) is not int or not 0 <= value < WHOLE_NUMBER_MOST:
         raise _unexpected(value, "a whole number")
     return value
 
 
 def whole_or_none(value: object) -> int | None:
     """Return a whole number that is not negative; None if it is none."""
-    return value if type(value) is int and 0 <= value < WHOLE_MOST else None
+    return value if type(value) is int and 0 <= value < WHOLE_NUMBER_MOST else None
 
 
 def count_or_none(value: object) -> int | None:
@@ -436,9 +436,9 @@ def _common_edges(loops: Sequence[TrainingLoop]) -> list[int]:
     steady = [after[min(loop.steady_from, len(after) - 1)] for loop, after in zip(loops, ends, strict=True)]
     common = sorted(set.intersection(*map(set, ends)))
     edges = [each for each in common if each >= max(steady)]
-    if len(edges) <= BLOCKS:
+    if len(edges) <= AGE_BLOCKS:
         edges = [each for each in common if each >= min(steady)]
-    blocks = min(BLOCKS, len(edges) - 1)
+    blocks = min(AGE_BLOCKS, len(edges) - 1)
     return [edges[number * (len(edges) - 1) // blocks] for number in range(blocks + 1)] if blocks > 0 else []
 
 
@@ -453,7 +453,7 @@ def _own_ms(loop: TrainingLoop, edges: Sequence[int]) -> list[float]:
 # Events of Keras -> iterations: a batch, from its fetch to the next one's. Each training of `fit` is a loop.
 
 WAITS_MOST = 4096  # fetches of a data loader within one batch of Keras
-STEPS_MOST = 1 << 20  # of one call
+CALL_STEPS_MOST = 1 << 20  # of one call
 TRAININGS_MOST = 64  # all further ones count as the last of these
 MADE_MOST = 64  # of what batches come from: a script may call `evaluate` after each step
 TrainingKey = tuple[int, int, "int | None"]  # the model, how many of its variables are trained, the batch
@@ -529,7 +529,7 @@ class KerasBuilder:
 
     def take(self, kind: int, begin: int, end: int, value: int) -> None:
         """Take the next event of Keras. Raise ValueError for more steps than one call can have."""
-        if kind != kinds.KERAS_FETCH and value > STEPS_MOST:
+        if kind != kinds.KERAS_FETCH and value > CALL_STEPS_MOST:
             raise ValueError("an event that no agent notes")
         if kind == kinds.KERAS_FETCH:
             if value == self._iterator:

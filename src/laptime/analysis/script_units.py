@@ -15,12 +15,12 @@ from laptime.model.script import GapKind, SpanPart
 
 NO_THREAD = -1
 COPIES_MOST = 64  # of one iteration
-PLACES_MOST = 4096  # that wait for the end of an iteration
+WAITING_UNITS_MOST = 4096  # that wait for the end of an iteration
 SAVES_MOST = 64  # behind the last work of an iteration
 PASSES_MOST = 1024  # without gradients, of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
 SPANS_MOST = 256  # of one iteration; one that has more is not kept in time
-FETCHES = {kinds.FETCH, kinds.END, kinds.OPEN}
+FETCHES = {kinds.FETCH, kinds.LOADER_END, kinds.LOADER_OPEN}
 
 
 class NoteGap(Protocol):
@@ -175,9 +175,9 @@ class UnitBuilder:
             self.fetched_elsewhere = True
         elif kind == kinds.FETCH:
             self._fetch(begin, end, value >> kinds.ITEMS_SHIFT, value & kinds.ITEMS_MASK)
-        elif kind == kinds.END:
+        elif kind == kinds.LOADER_END:
             self._end(begin, end)
-        elif kind == kinds.OPEN:
+        elif kind == kinds.LOADER_OPEN:
             self._start_loader(begin, end, value)
 
     def _note(self, part: SpanPart, begin: int, end: int) -> None:
@@ -201,7 +201,7 @@ class UnitBuilder:
         """Keep what takes time until its iteration ends; it takes the place of what is within it."""
         while self._placed and self._placed[-1].begin >= new.begin:
             self._placed.pop()
-        self._placed = [*self._placed[-PLACES_MOST:], new]
+        self._placed = [*self._placed[-WAITING_UNITS_MOST:], new]
         if new.kind == kinds.SYNC:
             self._note("disk", new.begin, new.end)
 

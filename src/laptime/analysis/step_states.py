@@ -20,18 +20,18 @@ from laptime.stats import median
 
 SLOWER = 1.25  # times a step before; less may be a clock that falls
 CLEAR = 1.1  # times the slower ones of the steps before
-POINTS_MOST = 256  # of a series; more steps are taken together
-AROUND = 2  # steps on each side: their median leaves out single slow steps
+SERIES_MOST = 256  # of a series; more steps are taken together
+STEPS_AROUND = 2  # steps on each side: their median leaves out single slow steps
 FEWEST = 3  # steps before, and as many after
 LASTS = 0.1  # of the steps: a shorter state at the end may be chance
-RETURNS = 0.15  # of the steps, for one that ends again
+RETURNS_SHARE = 0.15  # of the steps, for one that ends again
 RETURNS_LEAST = 8  # steps
-MOSTLY = 0.9  # of the steps of a state are slow
-NEAR = 20  # points, within which the first step of a state is looked for
+STATE_SLOW_SHARE = 0.9  # of the steps of a state are slow
+NEAR_POINTS = 20  # points, within which the first step of a state is looked for
 AGREE = 2 / 3  # of the heats that came as far
-HEATS_LEAST = 2
+STATE_HEATS_LEAST = 2
 
-Series = Mapping[int, float]  # by the number of a step: its time
+StepSeries = Mapping[int, float]  # by the number of a step: its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class StateChange:
     @property
     def is_sure(self) -> bool:
         """Whether several heats show it: a single one may have met another process."""
-        return self.agree >= HEATS_LEAST
+        return self.agree >= STATE_HEATS_LEAST
 
 
 def find_lane_state(lane: LaneResult) -> StateChange | None:
@@ -122,7 +122,7 @@ def find_slow_laps(trainings: Sequence[Sequence[LapResult]]) -> StateChange | No
     return None
 
 
-def find_state(heats: Sequence[Series]) -> StateChange | None:
+def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
     """Find steps from which on all heats are slower. One heat alone is believed, but the state is not sure then."""
     heats = [each for each in heats if each]
     steps, times = _together(heats)
@@ -138,7 +138,7 @@ def find_state(heats: Sequence[Series]) -> StateChange | None:
     ends = points[last + 1][0] if last + 1 < len(points) else None
     inside = [time for step, time in zip(steps, times, strict=True) if step >= begins and (ends is None or step < ends)]
     agree, came = _count_agreeing(heats, begins, ends)
-    if agree < min(HEATS_LEAST, len(heats)) or agree < AGREE * came:
+    if agree < min(STATE_HEATS_LEAST, len(heats)) or agree < AGREE * came:
         return None
     lost = sum(max(0.0, each - base) for each in inside)
     return StateChange(
@@ -152,7 +152,7 @@ def find_state(heats: Sequence[Series]) -> StateChange | None:
     )
 
 
-def ratio_within(change: StateChange, heats: Sequence[Series], others: Sequence[Series]) -> float | None:
+def ratio_within(change: StateChange, heats: Sequence[StepSeries], others: Sequence[StepSeries]) -> float | None:
     """Return how many times as long the steps of the state take in these heats as the same steps in others."""
     mine, theirs = (dict(zip(*_together(each), strict=True)) for each in (heats, others))
     common = [step for step in mine.keys() & theirs.keys() if _holds(step, change.step, change.until)]
@@ -170,9 +170,9 @@ def ratios_within(change: StateChange, lane: LaneResult, other: LaneResult) -> l
     return [each for each in told if each is not None]
 
 
-def _together(heats: Sequence[Series]) -> tuple[list[int], list[float]]:
+def _together(heats: Sequence[StepSeries]) -> tuple[list[int], list[float]]:
     """Return the steps that enough heats took, each with the median of its times; of two the lower one."""
-    needed = min(HEATS_LEAST, len(heats))
+    needed = min(STATE_HEATS_LEAST, len(heats))
     steps = sorted(set().union(*heats)) if heats else []
     told = [(step, sorted(heat[step] for heat in heats if step in heat)) for step in steps]
     kept = [(step, times[(len(times) - 1) // 2]) for step, times in told if len(times) >= needed]
@@ -181,7 +181,7 @@ def _together(heats: Sequence[Series]) -> tuple[list[int], list[float]]:
 
 def _points(steps: Sequence[int], times: Sequence[float]) -> list[tuple[int, float]]:
     """Return the series; a long one in parts, each as its first step and the median of its times."""
-    size = max(1, ceil(len(steps) / POINTS_MOST))
+    size = max(1, ceil(len(steps) / SERIES_MOST))
     return [(steps[at], median(times[at : at + size])) for at in range(0, len(steps), size)]
 
 
@@ -189,7 +189,7 @@ def _smooth(times: Sequence[float]) -> list[float]:
     """Return the median around each time, with as many times before as after it."""
     smooth = []
     for at in range(len(times)):
-        side = min(AROUND, at, len(times) - 1 - at)
+        side = min(STEPS_AROUND, at, len(times) - 1 - at)
         smooth.append(median(times[at - side : at + side + 1]))
     return smooth
 
@@ -225,7 +225,12 @@ def _lasting(slow: Sequence[bool]) -> tuple[int, int] | None:
     for at in range(len(slow) - 1, -1, -1):
         seen += slow[at]
         # It begins with slow steps: one alone before a fast stretch does not count.
-        if slow[at] and all(slow[at : at + FEWEST]) and seen >= MOSTLY * (len(slow) - at) and len(slow) - at >= least:
+        if (
+            slow[at]
+            and all(slow[at : at + FEWEST])
+            and seen >= STATE_SLOW_SHARE * (len(slow) - at)
+            and len(slow) - at >= least
+        ):
             first = at
     return None if first is None else (first, len(slow) - 1)
 
@@ -241,7 +246,7 @@ def _returning(slow: Sequence[bool]) -> tuple[int, int] | None:
     if len(runs) != 1:
         return None
     first, last = runs[0]
-    return runs[0] if last - first + 1 >= max(RETURNS_LEAST, RETURNS * len(slow)) else None
+    return runs[0] if last - first + 1 >= max(RETURNS_LEAST, RETURNS_SHARE * len(slow)) else None
 
 
 def _refine(
@@ -249,15 +254,15 @@ def _refine(
 ) -> int:
     """Return the step from which on nearly all that follow take at least this long, near the first point of a run."""
     size = ceil(len(steps) / len(points))
-    near = slice(max(0, first - 1) * size, (first + NEAR) * size)
+    near = slice(max(0, first - 1) * size, (first + NEAR_POINTS) * size)
     slow = [time >= least for time in _smooth(times[near])]
     for at, step in enumerate(steps[near]):
-        if slow[at] and sum(slow[at:]) >= MOSTLY * (len(slow) - at):
+        if slow[at] and sum(slow[at:]) >= STATE_SLOW_SHARE * (len(slow) - at):
             return step
     return points[first][0]
 
 
-def _count_agreeing(heats: Sequence[Series], begins: int, ends: int | None) -> tuple[int, int]:
+def _count_agreeing(heats: Sequence[StepSeries], begins: int, ends: int | None) -> tuple[int, int]:
     """Return how many heats are slower in the state than before it, and how many of them came as far."""
     agree = came = 0
     for heat in heats:

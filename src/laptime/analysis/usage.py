@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from laptime.analysis.heats import middle, quiet_windows, steady_windows
 from laptime.analysis.readings import (
-    Pair,
-    Point,
     Power,
     Span,
+    TimedValue,
+    TimelineSpan,
     channel_of,
     make_energy,
     mean_of,
@@ -34,12 +34,12 @@ from laptime.model.sample import WATTS, AnswerUsage, CardUsage, Energy, Meaning,
 from laptime.model.timeline import Timeline, Watched
 
 HOST, HEAT = "host", "heat"
-PROCESSOR = "the processor"
+PROCESSOR_WORDS = "the processor"
 Reading = Callable[[Timeline, Span], "float | Missing"]
-Shown = tuple[Point, ...] | Missing
+ShownReading = tuple[TimedValue, ...] | Missing
 NO_CARD = Missing("this lane computes on the processor")
-TIMED = ("lap ", "validation ", "test")
-CALLS = "single calls"
+TIMED_PHASES = ("lap ", "validation ", "test")
+CALLS_PHASE = "single calls"
 # A gap up to this long between two timed parts (a checkpoint) is not left out: readings are a second apart.
 GAP_S = 1.0
 NO_LAPS = Missing("answers have no laps")
@@ -64,7 +64,7 @@ def summarise_usage(
 
 
 def describe_usage(
-    pairs: Sequence[Pair], device: Device, cores: int, energy: Energy, warming: Sequence[Pair] = ()
+    pairs: Sequence[TimelineSpan], device: Device, cores: int, energy: Energy, warming: Sequence[TimelineSpan] = ()
 ) -> Usage:
     """Return the usage within some spans; `warming` holds longer ones, for the slope of the temperature."""
     card = watched_card(device, pairs[0][0])
@@ -87,7 +87,7 @@ def describe_usage(
     )
 
 
-def _joined(usages: Sequence[Usage], pairs: Sequence[Pair], devices: Sequence[Device]) -> Usage:
+def _joined(usages: Sequence[Usage], pairs: Sequence[TimelineSpan], devices: Sequence[Device]) -> Usage:
     """Return the usage of several devices from that of each."""
     hottest = max(usages, key=lambda each: _or_none(each.temperature_most_c))
     cards = tuple(
@@ -120,7 +120,7 @@ def _mean(values: Sequence[float | Missing]) -> float | Missing:
     return sum(known) / len(known) if len(known) == len(values) else _reason(values)
 
 
-def power_of(pairs: Sequence[Pair], device: Device) -> tuple[str, Power | Missing]:
+def power_of(pairs: Sequence[TimelineSpan], device: Device) -> tuple[str, Power | Missing]:
     """Return the device whose power it is, and its mean power over all spans together."""
     card = watched_card(device, pairs[0][0])
     metered = _metered(pairs[0][0], device, [card] if card else [])
@@ -145,10 +145,10 @@ def watched_card(device: Device, timeline: Timeline) -> str | None:
 
 
 def _words(device: Device) -> str:
-    return PROCESSOR if device.kind == "cpu" else device.name
+    return PROCESSOR_WORDS if device.kind == "cpu" else device.name
 
 
-def _power(pairs: Sequence[Pair], device: Device, cards: list[str]) -> Power | Missing:
+def _power(pairs: Sequence[TimelineSpan], device: Device, cards: list[str]) -> Power | Missing:
     """Return the median of the spans' powers."""
     metered = _metered(pairs[0][0], device, cards)
     if isinstance(metered, Missing):
@@ -175,7 +175,7 @@ def _packages(timeline: Timeline) -> list[str]:
     return [name for name in dict.fromkeys(metered) if owner_of(name) == "cpu"]
 
 
-def _median(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
+def _median(pairs: Sequence[TimelineSpan]) -> Callable[[Reading], float | Missing]:
     def over(reading: Reading) -> float | Missing:
         told = [reading(timeline, span) for timeline, span in pairs]
         known = middle(None if isinstance(each, Missing) else each for each in told)
@@ -184,7 +184,7 @@ def _median(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
     return over
 
 
-def _most(pairs: Sequence[Pair]) -> Callable[[Reading], float | Missing]:
+def _most(pairs: Sequence[TimelineSpan]) -> Callable[[Reading], float | Missing]:
     def over(reading: Reading) -> float | Missing:
         told = [reading(timeline, span) for timeline, span in pairs]
         known = [each for each in told if not isinstance(each, Missing)]
@@ -214,7 +214,9 @@ def _others(timeline: Timeline, span: Span, cores: int) -> float | Missing:
     return max(0.0, 100 * (total - own) / (cores if isinstance(online, Missing) else online))
 
 
-def _of_card(device: Device, card: str | None, means: Meaning, over: Callable[[Shown], float | Missing]) -> Reading:
+def _of_card(
+    device: Device, card: str | None, means: Meaning, over: Callable[[ShownReading], float | Missing]
+) -> Reading:
     """Return a function that reads the lane's card; why a figure is missing depends on whether there is a card."""
     if device.kind == "cpu":
         return lambda _line, _span: NO_CARD
@@ -253,14 +255,14 @@ def training_usage(runs: Sequence[FullRun], device: Device, cores: int, lane: La
     return describe_usage(pairs, device, cores, energy, whole)
 
 
-def timed_pairs(run: FullRun) -> list[Pair]:
+def timed_pairs(run: FullRun) -> list[TimelineSpan]:
     """Return the timed stretches of all processes of a training."""
     return [(each.timeline, span) for each in run.watched for span in timed_spans(each)]
 
 
 def timed_spans(watched: Watched) -> tuple[Span, ...]:
     """Return the finished stretches that were timed, from mark to mark: laps, validations, the test."""
-    told = [(begin, end) for begin, end in pairwise(watched.marks) if begin.name.startswith(TIMED)]
+    told = [(begin, end) for begin, end in pairwise(watched.marks) if begin.name.startswith(TIMED_PHASES)]
     spans: list[Span] = []
     for begin, end in told:
         start_s, end_s = begin.at_ns / 1e9, end.at_ns / 1e9
@@ -296,7 +298,7 @@ def answer_usages(lane: InferLane, device: Device, cores: int) -> tuple[AnswerUs
     return tuple(AnswerUsage(batch, _usage(pairs, device, cores, pace)) for batch, pairs, pace in told if pairs)
 
 
-def answer_pairs(heats: Sequence[InferHeat], batch: int | None) -> list[Pair]:
+def answer_pairs(heats: Sequence[InferHeat], batch: int | None) -> list[TimelineSpan]:
     """Return the timed stretch of each heat that was watched, at one batch size or in single calls."""
     spans = [
         (heat.process.timeline, _calls_span(heat) if batch is None else _batch_span(heat, batch)) for heat in heats
@@ -304,7 +306,7 @@ def answer_pairs(heats: Sequence[InferHeat], batch: int | None) -> list[Pair]:
     return [(timeline, span) for timeline, span in spans if timeline is not None and span is not None]
 
 
-def _usage(pairs: Sequence[Pair], device: Device, cores: int, pace: float | None) -> Usage:
+def _usage(pairs: Sequence[TimelineSpan], device: Device, cores: int, pace: float | None) -> Usage:
     of, power = power_of(pairs, device)
     energy = make_energy(of, power, None, pace)
     no_whole = Missing("answers are no training")
@@ -317,7 +319,7 @@ def _call_pace(lane: InferLane) -> float | None:
 
 def _calls_span(heat: InferHeat) -> Span | None:
     """Return the span of the single calls, which are between two marks and have no times of their own."""
-    found = next((pair for pair in pairwise(heat.marks) if pair[0].name == CALLS), None)
+    found = next((pair for pair in pairwise(heat.marks) if pair[0].name == CALLS_PHASE), None)
     return None if found is None else Span(found[0].at_ns / 1e9, found[1].at_ns / 1e9)
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_KEPT = 1 << 20  # bytes of events; of what is noted beyond them until they are sent, only the counts are
-LEAVE_S = 3.0  # at the end, until the parent has taken what is left
+AGENT_LEAVE_S = 3.0  # at the end, until the parent has taken what is left
 LOOKS_FIRST = 64  # events of each kind that are looked at closely: their thread, items, losses; then one every so often
-LOOK_NS = 20_000_000
+EVENT_LOOK_NS = 20_000_000
 FLUSH_NS = 250_000_000
 SOON_NS = 10_000_000  # until what the parent did not take at once is sent again
 ANSWER_BYTES = struct.calcsize(kinds.ANSWER)
@@ -84,11 +84,11 @@ class Agent:
             self.disable()
 
     def looked(self, kind: int, now_ns: int) -> None:
-        """Say that a hook has looked closely at an event. Hooks that run in each step do so every `LOOK_NS` only."""
+        """Say that a hook has looked closely at an event. Hooks of each step do so every `EVENT_LOOK_NS` only."""
         if self._looks_left[kind] > 0:
             self._looks_left[kind] -= 1
         else:
-            self.due[kind] = now_ns + LOOK_NS
+            self.due[kind] = now_ns + EVENT_LOOK_NS
         if now_ns >= self.flush_at:
             self.flush(now_ns)
         elif not self._is_busy:
@@ -188,11 +188,11 @@ class Agent:
         try:
             self.flush(monotonic_ns())
             if self._socket is not None:
-                self._send_rest(LEAVE_S)
+                self._send_rest(AGENT_LEAVE_S)
                 self.flush(monotonic_ns())
-                self._send_rest(LEAVE_S)
+                self._send_rest(AGENT_LEAVE_S)
                 self._send_facts({"is_leaving": True, "lost": self._lost})
-                self._send_rest(LEAVE_S)
+                self._send_rest(AGENT_LEAVE_S)
         except Exception:
             pass
         self.disable()
@@ -313,7 +313,7 @@ class Agent:
             return False
         if self._rest:
             self._rest = self._rest[self._push(peer, self._rest) :]
-        message = struct.pack(kinds.HEAD, head, len(body)) + body
+        message = struct.pack(kinds.MESSAGE_HEAD, head, len(body)) + body
         if self._rest:
             if must and len(self._rest) < 1 << 20:
                 self._rest += message

@@ -6,13 +6,13 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-NAMES = {None: "null", True: "true", False: "false"}
+JSON_NAMES = {None: "null", True: "true", False: "false"}
 
 
 def as_json(value: Any) -> str:
     """Write what facts consist of: objects, lists, texts, whole numbers, yes and no; all else as its text."""
     if value is None or value is True or value is False:
-        return NAMES[value]
+        return JSON_NAMES[value]
     if type(value) is int:
         return repr(value)
     if isinstance(value, dict):

@@ -27,7 +27,7 @@ def fetches(agent: Agent, batches: Any, number: int) -> Any:
         iterator = iter(batches)
     finally:
         agent.fetching -= 1
-    note(kinds.OPEN, begin, now_ns(), number)
+    note(kinds.LOADER_OPEN, begin, now_ns(), number)
     shifted = number << kinds.ITEMS_SHIFT
     while True:
         begin = now_ns()
@@ -43,11 +43,11 @@ def fetches(agent: Agent, batches: Any, number: int) -> Any:
             yield batch
         except GeneratorExit:
             begin = now_ns()
-            note(kinds.END, begin, begin, number)
+            note(kinds.LOADER_END, begin, begin, number)
             raise
         if agent.hold is not None:
             agent.hold.passed_batch()
-    note(kinds.END, begin, now_ns(), number)
+    note(kinds.LOADER_END, begin, now_ns(), number)
 
 
 def items_of(batch: Any, depth: int = 0) -> int:

@@ -104,7 +104,7 @@ def arm(agent: Agent) -> None:
     """Set the hooks of what is imported already, and of all that will be."""
     armed.append(agent)
     agent.tables.append(HOOKS)
-    if kinds.HOLDS in os.environ:
+    if kinds.HOLDS_VARIABLE in os.environ:
         _hold(agent)
     for name in dict.fromkeys(name for table in agent.tables for name in table):
         if name in sys.modules:

@@ -20,9 +20,9 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-ALONE = 64  # backward passes without any step of an optimizer: the script changes its weights itself
-STEP, BATCH, WORKED, BACKWARD, FETCH = "step", "batch", "worked", "backward", "fetch"
-NEVER = 1 << 62
+BACKWARDS_WITHOUT_STEP = 64  # backward passes without any step of an optimizer: the script changes its weights itself
+BY_STEP, BY_BATCH, BY_WORK, BY_BACKWARD, BY_FETCH = "step", "batch", "worked", "backward", "fetch"
+NEVER_AGAIN = 1 << 62
 
 
 class Hold:
@@ -43,7 +43,7 @@ class Hold:
         If it fails, the parent hears no more of this process, and the script goes on.
         """
         try:
-            if kind != FETCH:
+            if kind != BY_FETCH:
                 self.replay.trained()
             if self._agent.is_off or (kind != self._kind and not self._begins(kind)):
                 return
@@ -56,20 +56,20 @@ class Hold:
     def passed_backward(self) -> None:
         """Count a backward pass. It ends an iteration only where nothing else does."""
         self._backwards += self._kind is None
-        if self._kind == BACKWARD or self._backwards >= ALONE:
-            self.passed(BACKWARD)
+        if self._kind == BY_BACKWARD or self._backwards >= BACKWARDS_WITHOUT_STEP:
+            self.passed(BY_BACKWARD)
 
     def passed_batch(self) -> None:
         """Count a batch of `laptime.steps`. It ends an iteration where no optimizer does."""
-        self.passed(WORKED)
+        self.passed(BY_WORK)
 
     def fetched(self) -> None:
         """Count a fetch of a loader that runs alone."""
-        self.passed(FETCH)
+        self.passed(BY_FETCH)
 
     def _begins(self, kind: str) -> bool:
         """Whether this kind is counted from now on."""
-        if self._kind is None or self._kind == BACKWARD or kind == FETCH:
+        if self._kind is None or self._kind == BY_BACKWARD or kind == BY_FETCH:
             self._kind = kind
             return True
         return False
@@ -89,9 +89,9 @@ class Hold:
             shapes=self.replay.shapes,
             redrawn=self.replay.redrawn,
         )
-        what, self._left, batches = answer or (kinds.FREE, NEVER, 0)
+        what, self._left, batches = answer or (kinds.FREE, NEVER_AGAIN, 0)
         if what == kinds.FREE:
-            self._left = NEVER
+            self._left = NEVER_AGAIN
         elif what == kinds.REPLAY:
             self.replay.begin(batches)
         elif what == kinds.LOADER_ALONE:
@@ -179,7 +179,7 @@ def hold_optimizers(agent: Agent, module: Any) -> None:
             finally:
                 is_inside = False
             if agent.steps != before:  # else a compiler is tracing it
-                hold.passed(STEP)
+                hold.passed(BY_STEP)
             return result
 
         return watched
@@ -197,7 +197,7 @@ def hold_scaler(agent: Agent, module: Any) -> None:
         before = agent.steps
         result = step(self, optimizer, *given, **named)
         if agent.steps == before:
-            agent.hold.passed(STEP)
+            agent.hold.passed(BY_STEP)
         return result
 
     scaler.step = watched
@@ -225,7 +225,7 @@ def hold_batches(agent: Agent, module: Any) -> None:
     def watched(self, batch, logs=None):
         hold.logs = logs
         result = end(self, batch, logs)
-        hold.passed(BATCH)
+        hold.passed(BY_BATCH)
         return result
 
     listed.on_train_batch_end = watched

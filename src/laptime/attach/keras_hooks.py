@@ -16,9 +16,9 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
-NUMBER = OWN + "_number"  # of a model, and of what batches come from
-COMPILED = "backend_compile_duration"  # the end of the name of JAX's event
+KERAS_MARKS = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
+NUMBER_MARK = KERAS_MARKS + "_number"  # of a model, and of what batches come from
+JAX_COMPILED_EVENT = "backend_compile_duration"  # the end of the name of JAX's event
 
 
 def hook_callbacks(agent: Agent, module: Any) -> None:
@@ -88,7 +88,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
 
 def number_of(agent: Agent, thing: Any) -> int:
     """Return the number of a model, or of what batches come from."""
-    return thing.__dict__.get(NUMBER) or thing.__dict__.setdefault(NUMBER, agent.new_number())
+    return thing.__dict__.get(NUMBER_MARK) or thing.__dict__.setdefault(NUMBER_MARK, agent.new_number())
 
 
 def hook_epochs(agent: Agent, module: Any) -> None:
@@ -112,7 +112,7 @@ def hook_epochs(agent: Agent, module: Any) -> None:
     def __next__(self):
         begin = now_ns()
         batches = fetch(self)
-        agent.note(kinds.KERAS_FETCH, begin, now_ns(), self.__dict__.get(NUMBER, 0))
+        agent.note(kinds.KERAS_FETCH, begin, now_ns(), self.__dict__.get(NUMBER_MARK, 0))
         return batches
 
     iterator.__init__ = __init__
@@ -127,7 +127,7 @@ def hook_jax_batches(agent: Agent, module: Any) -> None:
 
     @wraps(make)
     def watched(self):
-        return _noted(agent, make(self), self.__dict__.get(NUMBER, 0))
+        return _noted(agent, make(self), self.__dict__.get(NUMBER_MARK, 0))
 
     iterator._get_iterator = watched
 
@@ -150,7 +150,7 @@ def hook_jax(agent: Agent, module: Any) -> None:
     def on_duration(*given: Any, **_named: Any) -> None:
         try:
             event, duration = given[:2]
-            if event.endswith(COMPILED):
+            if event.endswith(JAX_COMPILED_EVENT):
                 end = now_ns()
                 agent.note(kinds.COMPILE, end - int(duration * 1e9), end)
         except Exception as error:

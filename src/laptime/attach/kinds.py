@@ -7,8 +7,8 @@ a value. The kind's higher bits hold which thread it was in: 0 for the first one
 from __future__ import annotations
 
 FETCH = 1  # a batch came from a loader; value: the loader's number, and the batch's items
-END = 2  # a loader had no further batch; value: the loader's number
-OPEN = 3  # a loader was started; value: its number
+LOADER_END = 2  # a loader had no further batch; value: the loader's number
+LOADER_OPEN = 3  # a loader was started; value: its number
 BACKWARD = 4  # value: 0
 STEP = 5  # an optimizer's step; value: the optimizer's number
 SKIP = 6  # a gradient scaler left out the step; value: 0
@@ -23,7 +23,7 @@ NO_GRAD = 14  # a stretch without gradients; value: the number of its place
 KERAS_FETCH = 15  # a batch of Keras came; value: the number of what it came from
 SYNC = 16  # the script waited until a disk had what it wrote; value: the number of its place
 EVALUATED = 17  # a model, from its `eval()` to its `train()`; value: the number of its place
-KERAS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH))
+KERAS_KINDS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH))
 SOME = 24  # more than there are
 
 PLACED = {NO_GRAD: "evaluation", EVALUATED: "evaluation", SAVE: "checkpoints", SYNC: "waiting for the disk"}
@@ -38,14 +38,14 @@ ITEMS_MASK = (1 << ITEMS_SHIFT) - 1
 AS_BEFORE = ITEMS_MASK  # in place of the items: nobody looked, they count as those of the loader's batch before
 
 # Each message is a head and its body. A body of FACTS is one JSON object, one of EVENTS holds events.
-HEAD = "<cI"
+MESSAGE_HEAD = "<cI"
 FACTS, EVENTS = b"J", b"E"
 ADDRESS = "LAPTIME_WATCH"  # the environment variable with the address of the parent's socket
 ABSTRACT = "@"  # what the address of a socket that has no file begins with; all others are paths
 
 # A script that is raced is held at the end of an iteration, and asks by FACTS (`held`) how to go on. The answer has
 # what to do, how many ends of iterations to pass until it asks again, and how many batches to replay.
-HOLDS = "LAPTIME_HOLDS"  # the environment variable that makes an agent hold its script
+HOLDS_VARIABLE = "LAPTIME_HOLDS"  # the environment variable that makes an agent hold its script
 SET = "LAPTIME_SET"  # what the agent sets in the script: name=value, separated by commas
 ANSWER = "<3q"
 GO_ON = 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Optional
 
 AT_ONCE = 512  # connections that wait to be accepted
-PLACES = (None, "/tmp", "/dev/shm")  # noqa: S108  where a socket may be: its path has 107 bytes at most. None: TMPDIR
+SOCKET_FOLDERS = (None, "/tmp", "/dev/shm")  # noqa: S108  where a socket may be: its path has 107 bytes at most. None: TMPDIR
 CREDENTIALS = "3i"  # process, user, group
 HAS_ABSTRACT = sys.platform == "linux"
 
@@ -53,7 +53,7 @@ class ListeningSocket:
 
     def _open_in_folder(self) -> tuple[socket.socket, str]:
         refused = OSError("there is no place for one")
-        for place in PLACES:
+        for place in SOCKET_FOLDERS:
             try:
                 folder = tempfile.TemporaryDirectory(prefix="laptime-", dir=place, ignore_cleanup_errors=True)
             except OSError as error:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         def reader_of(self, hello: Mapping[str, Any]) -> Reader: ...
 
 
-HEAD_BYTES = struct.calcsize(kinds.HEAD)
-LONGEST = {kinds.FACTS: 4 << 20, kinds.EVENTS: 64 << 20}  # bytes of one message; an agent's are far shorter
+MESSAGE_HEAD_BYTES = struct.calcsize(kinds.MESSAGE_HEAD)
+MESSAGE_MOST_BYTES = {kinds.FACTS: 4 << 20, kinds.EVENTS: 64 << 20}  # bytes of one message; an agent's are far shorter
 
 
 class Mailbox:
@@ -40,14 +40,14 @@ class Mailbox:
     def take(self, data: bytes) -> bool:
         """Take the next bytes; return False if they are no message."""
         self._waiting += data
-        while len(self._waiting) >= HEAD_BYTES:
-            kind, length = struct.unpack_from(kinds.HEAD, self._waiting)
-            if length > LONGEST.get(kind, -1):
+        while len(self._waiting) >= MESSAGE_HEAD_BYTES:
+            kind, length = struct.unpack_from(kinds.MESSAGE_HEAD, self._waiting)
+            if length > MESSAGE_MOST_BYTES.get(kind, -1):
                 return False
-            if len(self._waiting) < HEAD_BYTES + length:
+            if len(self._waiting) < MESSAGE_HEAD_BYTES + length:
                 return True
-            body = bytes(self._waiting[HEAD_BYTES : HEAD_BYTES + length])
-            del self._waiting[: HEAD_BYTES + length]
+            body = bytes(self._waiting[MESSAGE_HEAD_BYTES : MESSAGE_HEAD_BYTES + length])
+            del self._waiting[: MESSAGE_HEAD_BYTES + length]
             if not self._deliver(kind, body):
                 return False
         return True

@@ -15,9 +15,9 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-CONNECT_S = 1.0
+PARENT_CONNECT_S = 1.0
 HIGHEST = 4096  # programs that close all descriptors often end at 1024; a number of millions would take memory
-PLACES = 64  # below the highest number that this process may have
+DESCRIPTORS_BELOW = 64  # below the highest number that this process may have
 MSG_WAITALL = 0x100 if sys.platform == "linux" else 0x40
 NO_SIGNAL = 0x4000 if sys.platform == "linux" else 0  # MSG_NOSIGNAL: a parent that is gone ends no script
 
@@ -34,7 +34,7 @@ class OwnSocket:
 
         peer = self._peer = _moved_up(_socket, _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM))
         self._identity = _identity_of(peer.fileno())
-        peer.settimeout(CONNECT_S)
+        peer.settimeout(PARENT_CONNECT_S)
         try:
             peer.connect(kinds.socket_name(address))
         except OSError:
@@ -98,7 +98,7 @@ def _moved_up(module: Any, peer: Any) -> Any:
         from fcntl import F_DUPFD_CLOEXEC, fcntl
 
         most = os.sysconf("SC_OPEN_MAX")
-        lowest = (min(most, HIGHEST) if most > 0 else HIGHEST) - PLACES
+        lowest = (min(most, HIGHEST) if most > 0 else HIGHEST) - DESCRIPTORS_BELOW
         if lowest <= peer.fileno():
             return peer
         high = fcntl(peer.fileno(), F_DUPFD_CLOEXEC, lowest)

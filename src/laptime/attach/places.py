@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 OWN_FOLDER = os.path.dirname(__file__) + os.sep
 PYTHON = os.path.dirname(os.__file__) + os.sep
-LIBRARIES = ("site-packages", "dist-packages")
-PLACES_MOST = 1024
+LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+AGENT_PLACES_MOST = 1024
 
 
 def place_here(agent: Agent) -> int:
@@ -25,7 +25,7 @@ def place_here(agent: Agent) -> int:
             return 0
         number = agent.places.get(key)
         if number is None:
-            if len(agent.places) >= PLACES_MOST:
+            if len(agent.places) >= AGENT_PLACES_MOST:
                 return 0
             number = agent.places[key] = agent.new_number()
         agent.describe_once(number, _describe, key)
@@ -49,7 +49,7 @@ def _line_here() -> Any:
 
 
 def _is_foreign(file: str) -> bool:
-    return file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARIES)
+    return file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARY_FOLDERS)
 
 
 def _text_of(key: tuple) -> str:

@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-MOST_BYTES = 1 << 28  # of batches that are kept
+REPLAYED_MOST_BYTES = 1 << 28  # of batches that are kept
 SHAPES_MOST = 64
 AGAIN_ITEMS, AGAIN_TIMES, AGAIN_NS = 8, 4, 1_000_000_000  # items that are fetched again, as in heat/work.py
 
@@ -99,7 +99,7 @@ class Replay:
             iterator = self._iterators.get(loader.__dict__.get(LOADER))
             if iterator is not None:
                 iterator._num_yielded = 0
-                self._agent.note(kinds.OPEN, begin, now_ns(), iterator.__dict__[LOADER])
+                self._agent.note(kinds.LOADER_OPEN, begin, now_ns(), iterator.__dict__[LOADER])
                 return iterator
         except Exception:
             self._agent.disable()
@@ -111,7 +111,7 @@ class Replay:
     def _keep(self, batch: Any) -> None:
         kept = KeptBatch(batch)
         self._kept.append(kept)
-        if kept.bytes * (len(self._kept) + 1) > MOST_BYTES:
+        if kept.bytes * (len(self._kept) + 1) > REPLAYED_MOST_BYTES:
             self._wanted = len(self._kept)
 
     def _again(self, iterator: Any, fetch: Any, number: int) -> Any:
@@ -128,7 +128,7 @@ class Replay:
             self._agent.disable()
             return fetch(iterator)
         if is_over:
-            self._agent.note(kinds.END, begin, now_ns(), number)
+            self._agent.note(kinds.LOADER_END, begin, now_ns(), number)
             raise StopIteration
         self._agent.note(kinds.FETCH, begin, now_ns(), number << kinds.ITEMS_SHIFT | items_of(batch))
         return batch

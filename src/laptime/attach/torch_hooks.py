@@ -23,12 +23,12 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-FETCH, BACKWARD, STEP = kinds.FETCH, kinds.BACKWARD, kinds.STEP
-ITEMS_SHIFT, AS_BEFORE = kinds.ITEMS_SHIFT, kinds.AS_BEFORE
-OWN = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
-LOADER = OWN + "_loader"  # of a loader, and of what goes through it: its number
+FETCH_KIND, BACKWARD_KIND, STEP_KIND = kinds.FETCH, kinds.BACKWARD, kinds.STEP
+SHIFT, ITEMS_AS_BEFORE = kinds.ITEMS_SHIFT, kinds.AS_BEFORE
+TORCH_MARKS = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
+LOADER = TORCH_MARKS + "_loader"  # of a loader, and of what goes through it: its number
 SHORT_NS = 20_000  # a stretch without gradients that is shorter is no pass of a model
-KNOWN = OWN + "_known"  # of what goes through a loader: the kind and the value of its next event
+KNOWN_MARK = TORCH_MARKS + "_known"  # of what goes through a loader: the kind and the value of its next event
 
 
 def hook_loaders(agent: Agent, module: Any) -> None:
@@ -54,8 +54,8 @@ def _hook_fetches(agent: Agent, iterator: Any) -> None:
             raise
         try:
             end = now_ns()
-            seen = getattr(self, KNOWN, None)
-            if seen is None or end >= due[FETCH]:
+            seen = getattr(self, KNOWN_MARK, None)
+            if seen is None or end >= due[FETCH_KIND]:
                 look(self, batch, begin, end)
             else:
                 kind, value = seen
@@ -68,16 +68,16 @@ def _hook_fetches(agent: Agent, iterator: Any) -> None:
         """Note a batch with its thread and its items."""
         if agent.is_off:
             return
-        kind = agent.kind_here(FETCH)
-        shifted = getattr(self, LOADER, 0) << ITEMS_SHIFT
-        setattr(self, KNOWN, (kind, shifted | AS_BEFORE))
+        kind = agent.kind_here(FETCH_KIND)
+        shifted = getattr(self, LOADER, 0) << SHIFT
+        setattr(self, KNOWN_MARK, (kind, shifted | ITEMS_AS_BEFORE))
         keep((kind, begin, end, shifted | items_of(batch)))
-        agent.looked(FETCH, end)
+        agent.looked(FETCH_KIND, end)
 
     def finish(self: Any, begin: int) -> None:
         """Note the end of a loader."""
         try:
-            agent.note(kinds.END, begin, now_ns(), getattr(self, LOADER, 0))
+            agent.note(kinds.LOADER_END, begin, now_ns(), getattr(self, LOADER, 0))
         except Exception as error:
             fail(error)
 
@@ -106,9 +106,9 @@ def _hook_starts(agent: Agent, loader: Any, iterator: Any) -> None:
             agent.describe_once(number, _describe_loader, self)
             if isinstance(found, iterator):
                 setattr(found, LOADER, number)
-                setattr(found, KNOWN, None)
+                setattr(found, KNOWN_MARK, None)
             if not agent.fetching:
-                agent.note(kinds.OPEN, begin, end, number)
+                agent.note(kinds.LOADER_OPEN, begin, end, number)
         except Exception as error:
             agent.failed("loader", error)
         return found
@@ -129,7 +129,7 @@ def _describe_loader(loader: Any, number: int) -> dict:
 def hook_backward(agent: Agent, module: Any) -> None:
     """Note each outermost backward pass, and keep its loss until it can be read without waiting for the device."""
     backward = module.backward
-    keep, due, kind = agent.keep, agent.due, BACKWARD
+    keep, due, kind = agent.keep, agent.due, BACKWARD_KIND
     is_running = False  # and stays so once this hook has failed
     losses = Losses(agent)
     agent.before_flush.append(losses.read)
@@ -147,7 +147,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
             is_running = False
         try:
             end = now_ns()
-            if end >= due[BACKWARD]:
+            if end >= due[BACKWARD_KIND]:
                 look(tensors, begin, end)
             else:
                 keep((kind, begin, end, 0))
@@ -161,11 +161,11 @@ def hook_backward(agent: Agent, module: Any) -> None:
         nonlocal kind
         if agent.is_off:
             return
-        kind = agent.kind_here(BACKWARD)
+        kind = agent.kind_here(BACKWARD_KIND)
         agent.trains = True
         keep((kind, begin, end, 0))
         losses.keep(tensors, end)
-        agent.looked(BACKWARD, end)
+        agent.looked(BACKWARD_KIND, end)
 
     module.backward = watched
 
@@ -175,7 +175,7 @@ def hook_grad_modes(agent: Agent, module: Any) -> None:
 
     Within a function of autograd's own, gradients are off before: a checkpointed block is a forward pass.
     """
-    mark = OWN + "_begin"
+    mark = TORCH_MARKS + "_begin"
     for name, computes_none in (
         ("no_grad", lambda mode: mode.prev),
         ("inference_mode", lambda mode: mode.mode),
@@ -291,7 +291,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     An optimizer's class has its `step` wrapped by PyTorch when the first of it is made; this wraps it once more.
     """
     keep, due = agent.keep, agent.due
-    mark = OWN + "_optimizer"
+    mark = TORCH_MARKS + "_optimizer"
     is_inside = False  # and stays so once this hook has failed
     census = Census(agent)
 
@@ -313,10 +313,10 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 end = now_ns()
                 agent.steps += 1
                 number = getattr(self, mark, 0)
-                if end >= due[STEP] or not number:
+                if end >= due[STEP_KIND] or not number:
                     look(self, begin, end)
                 else:
-                    keep((STEP, begin, end, number))
+                    keep((STEP_KIND, begin, end, number))
             except Exception as error:
                 is_inside = True
                 agent.failed("optimizer", error)
@@ -334,8 +334,8 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
         if number not in agent.described:
             agent.describe_once(number, partial(_describe_optimizer, agent), optimizer)
             hook_copies(agent, optimizer)
-        keep((STEP, begin, end, number))
-        agent.looked(STEP, end)
+        keep((STEP_KIND, begin, end, number))
+        agent.looked(STEP_KIND, end)
         if agent.steps >= census.due:
             census.look(optimizer)
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from laptime.backends.fingerprint import Array
+from laptime.backends.fingerprint import FloatArray
 from laptime.errors import LaneError
 
 
@@ -46,7 +46,7 @@ def has_floats(leaf: Any) -> bool:
     return _is_array(leaf) and "float" in str(leaf.dtype)
 
 
-def read_array(leaf: Any) -> Array:
+def read_array(leaf: Any) -> FloatArray:
     """Copy an array to the host, with the methods that frameworks have for that."""
     for word in ("detach", "cpu"):
         if hasattr(leaf, word):

@@ -18,8 +18,10 @@ from laptime.model.protocol import AnswerReference, AnswerRun, Predictions, Scor
 from laptime.model.sample import LateStep, ProofRun, Reference, Updates
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
+ONE_LABEL = Missing("an item has one label")
+
 # What a network raises when it gets a batch of a size that it was not made for.
-REFUSALS = (RuntimeError, ValueError, IndexError, AssertionError)
+BATCH_SIZE_ERRORS = (RuntimeError, ValueError, IndexError, AssertionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Exercises(Protocol):
 
 # A write to another place makes many processors read that place first, which is not counted; in place, they do not.
 PRODUCT, CONVOLUTION = "product", "1x1 convolution"
-ELSEWHERE, IN_PLACE = "copied", "turned in place"
+COPIED_ELSEWHERE, TURNED_IN_PLACE = "copied", "turned in place"
 
 
 def product_work(rows: int) -> float:

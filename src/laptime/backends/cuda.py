@@ -11,6 +11,8 @@ import ctypes
 from typing import Any
 from uuid import UUID
 
+AMPERE = (8, 0)  # the compute capability from which on a card has tf32 and bf16
+
 LIBRARY = "libcuda.so.1"
 UUID_BYTES, BUS_BYTES = 16, 32
 

@@ -90,11 +90,11 @@ from laptime.model.protocol import AnswerReference, AnswerRun, Predictions, Scor
 from laptime.model.sample import ProofRun, Reference
 from laptime.workloads import find_workload
 
-FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
-ROUNDING = 5e-8
+FAKE_FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")
+FAKE_ROUNDING = 5e-8
 CHANCE_SEEDS = 1_000
 MANY_BYTES = 1_000
-LABEL, OUT_OF_ORDER = "fake accelerator", "cuda:1"
+FAKE_LABEL, OUT_OF_ORDER = "fake accelerator", "cuda:1"
 
 FIRST_LOSSES = 2  # steps whose losses are asked for before there is any window
 
@@ -172,13 +172,13 @@ class FakeTraining:
 
     def prove(self, precision: str) -> ProofRun:
         fail_if_told(self._script, self._order, "proof")
-        coarse = {"fp32": ROUNDING, "tf32": 2e-4, "fp16": 2e-4, "bf16": 1e-3}[precision]
+        coarse = {"fp32": FAKE_ROUNDING, "tf32": 2e-4, "fp16": 2e-4, "bf16": 1e-3}[precision]
         self._clock.pass_ms(self._order.proof.steps * self._script.step_ms)
         chance = self._script.chance if self._order.seed < CHANCE_SEEDS else 0.0
         return self._run(precision, coarse + self._script.stray, self._script.jolt + chance)
 
     def reference(self) -> Reference:
-        return Reference("", self._run("fp64", 0.0, 0.0), self._run("fp32", ROUNDING, 0.0), 4, self.parameters)
+        return Reference("", self._run("fp64", 0.0, 0.0), self._run("fp32", FAKE_ROUNDING, 0.0), 4, self.parameters)
 
     def start(self) -> FakeRunner:
         fail_if_told(self._script, self._order, "first step")
@@ -230,7 +230,7 @@ class FakeBackend:
     def devices(self) -> tuple[Device, ...]:
         cards = read_cards()
         names = dict.fromkeys(("cuda:0", OUT_OF_ORDER, *cards))
-        processor = Device("cpu", "cpu", "fake processor", usable=True, features=FEATURES)
+        processor = Device("cpu", "cpu", "fake processor", usable=True, features=FAKE_FEATURES)
         return (processor, *(_card(name, dict(cards.get(name, {}))) for name in names))
 
     def build(self, order: HeatOrder) -> FakeTraining:
@@ -254,8 +254,8 @@ def _card(name: str, details: dict[str, Any]) -> Device:
     size_gb = details.pop("memory_gb", None)
     memory = Missing("not reported") if size_gb is None else round(1e9 * size_gb)
     if works == "no":
-        return Device(name, "cuda", LABEL, usable=False, reason="it is out of order", details=details)
-    return Device(name, "cuda", LABEL, usable=True, memory_bytes=memory, features=FEATURES, details=details)
+        return Device(name, "cuda", FAKE_LABEL, usable=False, reason="it is out of order", details=details)
+    return Device(name, "cuda", FAKE_LABEL, usable=True, memory_bytes=memory, features=FAKE_FEATURES, details=details)
 
 
 def open_room(_framework: str = "fake") -> FakeBackend:
@@ -267,7 +267,7 @@ def open_room(_framework: str = "fake") -> FakeBackend:
 HALF_LIFE_STEPS = 500.0
 FIRST_LOSS = 2.3
 COARSE = {"fp64": 0.0, "fp32": 5e-8, "tf32": 2e-4, "fp16": 2e-4, "bf16": 1e-3}
-VALUES = (0.5, -0.25, 1.0, 2.0)
+FAKE_VALUES = (0.5, -0.25, 1.0, 2.0)
 DEPTH = 4
 SHARES = {"fake::convolution": 0.6, "fake::product": 0.3, "fake::update": 0.1}
 MEMORY_BYTES = {"fake::convolution": 4_000_000.0, "fake::product": 1_000_000.0, "fake::update": 0.0}
@@ -411,7 +411,7 @@ class FakePredictor:
         return Missing("a fake device holds no memory")
 
     def _answer(self, precision: str, stray: float, batch: int) -> AnswerRun:
-        values = tuple(value * (1 + stray) for value in VALUES)
+        values = tuple(value * (1 + stray) for value in FAKE_VALUES)
         return AnswerRun(precision, values, math.hypot(*values), len(values) * min(batch, 1))
 
 

@@ -15,18 +15,18 @@ from typing import Any
 
 import msgspec
 
-from laptime.backends.base import ELSEWHERE, PRODUCT, Exercise, copy_work, product_work
+from laptime.backends.base import COPIED_ELSEWHERE, PRODUCT, Exercise, copy_work, product_work
 from laptime.errors import LaneError
-from laptime.model.limits import COPY
+from laptime.model.limits import COPY_EXERCISE
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.symptoms import StepSymptoms
 
-SENSOR, PEAKS, CARDS = "sensor", "peaks", "cards"  # the tables of LAPTIME_FAKE that describe no lane
+SENSOR_TABLE, PEAKS_TABLE, CARDS_TABLE = "sensor", "peaks", "cards"  # the tables of LAPTIME_FAKE that describe no lane
 STEP_MS = {"cpu": 100.0, "cuda:0": 10.0}
 PRESET_FACTOR = {"as-written": 1.0, "best": 0.5, "fastest": 0.25}
-RATES: dict[str, float | str] = {
+FAKE_RATES: dict[str, float | str] = {
     "cpu/fp32": 5e11,
     "cpu/tf32": 5e11,
     "cpu/bf16": 2e12,
@@ -41,7 +41,9 @@ RATES: dict[str, float | str] = {
 LEAST_MS = 0.01  # a step takes at least this, even if its stages take no time
 HAS_LOADER = ("published", "fast", "only")
 HAS_COPY = ("published", "fast", "cached", "copy")
-QUIET = StepSymptoms(0, reads=0.0, compiles=0, denormals=0.0, copied_bytes=0, copied_arrays=0.0, fault_ns=250.0)
+QUIET_SYMPTOMS = StepSymptoms(
+    0, reads=0.0, compiles=0, denormals=0.0, copied_bytes=0, copied_arrays=0.0, fault_ns=250.0
+)
 NOT_PARTED = Missing("this fake step is all in one: the script names no stages")
 
 
@@ -103,7 +105,7 @@ def script_for(order: HeatOrder) -> Script:
     script = Script(STEP_MS.get(lane.device.name, 50.0) * PRESET_FACTOR[lane.settings.preset])
     known = {each.name for each in fields(Script)}
     for pattern, given in read_scripts().items():
-        if pattern in {SENSOR, PEAKS, CARDS}:
+        if pattern in {SENSOR_TABLE, PEAKS_TABLE, CARDS_TABLE}:
             continue
         if unknown := set(given) - known:
             raise LaneError(
@@ -116,7 +118,7 @@ def script_for(order: HeatOrder) -> Script:
 
 def read_cards() -> dict[str, dict[str, Any]]:
     """Return how drivers know the fake cards, where the script has a table for it."""
-    given: dict[str, dict[str, Any]] = read_scripts().get(CARDS, {})
+    given: dict[str, dict[str, Any]] = read_scripts().get(CARDS_TABLE, {})
     return given
 
 
@@ -159,18 +161,18 @@ def fail_if_told(script: Script, order: HeatOrder, phase: str) -> None:
 class FakeExercises:
     by = "fake 1"
     products = (PRODUCT,)
-    copies = (ELSEWHERE,)
+    copies = (COPIED_ELSEWHERE,)
     free_bytes: int | Missing = Missing("a fake device holds no memory")
 
     def __init__(self, device: Device, clock: FakeClock) -> None:
         self._device, self._clock = device.name, clock
-        self._rates = {**RATES, **read_scripts().get(PEAKS, {})}
+        self._rates = {**FAKE_RATES, **read_scripts().get(PEAKS_TABLE, {})}
 
     def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is only one
         return self._at_rate(precision, product_work(rows))
 
     def copy(self, way: str, size_bytes: int) -> Exercise:  # noqa: ARG002  as above
-        return self._at_rate(COPY, copy_work(size_bytes))
+        return self._at_rate(COPY_EXERCISE, copy_work(size_bytes))
 
     def _at_rate(self, limit: str, work: float) -> Exercise:
         alike = f"{self._device.partition(':')[0]}:0/{limit}"  # further cards are like the first
@@ -288,7 +290,7 @@ def symptoms_of(script: Script) -> StepSymptoms:
     if unknown := set(script.signs) - {each.name for each in fields(StepSymptoms)}:
         raise LaneError(f"LAPTIME_FAKE: signs has no {', '.join(sorted(unknown))}",
                         f"it has: {', '.join(each.name for each in fields(StepSymptoms))}")  # fmt: skip
-    quiet: dict[str, Any] = msgspec.to_builtins(QUIET)
+    quiet: dict[str, Any] = msgspec.to_builtins(QUIET_SYMPTOMS)
     try:
         return msgspec.convert({**quiet, **script.signs}, StepSymptoms)
     except msgspec.ValidationError as error:

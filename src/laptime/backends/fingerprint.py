@@ -15,7 +15,9 @@ from laptime.errors import LaneError
 from laptime.model.protocol import AnswerRun
 from laptime.model.sample import Movement, ProofRun
 
-Array = npt.NDArray[np.floating]
+CHANCE = 1e-5  # two float32 runs on the same numbers differ by less; on other numbers by far more
+
+FloatArray = npt.NDArray[np.floating]
 # The proof multiplies gradients by this many times an optimizer's epsilon: 1e-4 for Keras's Adam.
 TIMES_EPSILON = 1e3
 LEAST_SCALE = 1e-8  # with smaller scales, the squares of gradients underflow in float32
@@ -25,7 +27,7 @@ STEPS_A_SEED = 1_000
 
 
 def make_run(
-    precision: str, losses: Sequence[float], before: Sequence[Array], after: Sequence[Array], seconds: float
+    precision: str, losses: Sequence[float], before: Sequence[FloatArray], after: Sequence[FloatArray], seconds: float
 ) -> ProofRun:
     """Return the fingerprint of the proof's steps."""
     moved, start = measure_movement(before, after), 0.0
@@ -34,7 +36,7 @@ def make_run(
     return ProofRun(precision, tuple(losses), start, moved.shrink, moved.moves, seconds)
 
 
-def measure_movement(before: Iterable[Array], after: Iterable[Array]) -> Movement:
+def measure_movement(before: Iterable[FloatArray], after: Iterable[FloatArray]) -> Movement:
     """Return the fingerprint of weights before and after; float64 holds the difference of two float32 exactly."""
     moves, along, square = [], 0.0, 0.0
     for old, new in zip(before, after, strict=True):

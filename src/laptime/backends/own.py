@@ -168,7 +168,7 @@ def _file_of(module: object) -> str:
 
 # Where a user's own code raised an error: file, line and function, without the frames of libraries.
 
-LONGEST = 400  # characters of an error's own message
+LONGEST_ERROR = 400  # characters of an error's own message
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)', re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What marks a traceback in a message: of a DataLoader's worker, of TensorFlow's functions, of TensorFlow's tracing.
@@ -237,7 +237,7 @@ def _words_of(error: BaseException) -> str:
 
 def _shortened(words: str) -> str:
     told = " ".join(words.split())
-    return told if len(told) <= LONGEST else f"{told[: LONGEST - 4]} ..."
+    return told if len(told) <= LONGEST_ERROR else f"{told[: LONGEST_ERROR - 4]} ..."
 
 
 def _is_on_load(trace: TracebackType | None) -> bool:
@@ -246,14 +246,14 @@ def _is_on_load(trace: TracebackType | None) -> bool:
 
 # What a user's function returned: a training that can be run, or a sentence that says what to return instead.
 
-WHOLE = "laptime.Training(model=..., loss=..., optimizer=..., data=...)"
-RETURN_A_TRAINING = f"return {WHOLE}, or a Keras model and its data"
+OWN_TRAINING = "laptime.Training(model=..., loss=..., optimizer=..., data=...)"
+RETURN_A_TRAINING = f"return {OWN_TRAINING}, or a Keras model and its data"
 OF_A_TRAINER = (
     "return its model and its data loader: laptime.Training(model=trainer.model, "
     "optimizer=torch.optim.AdamW(trainer.model.parameters(), lr=...), data=trainer.get_train_dataloader()); "
     "a model that computes its loss needs no loss="
 )
-STEP = "laptime.Training(step=step, state=state, data=data), where step(state, batch) returns (new state, loss)"
+OWN_STEP = "laptime.Training(step=step, state=state, data=data), where step(state, batch) returns (new state, loss)"
 
 
 class MadeAgain:
@@ -303,11 +303,13 @@ def _refusal_of(returned: Any, name: str) -> TrainingError:
     if hasattr(returned, "get_train_dataloader") and hasattr(returned, "model"):
         return TrainingError(said, OF_A_TRAINER)
     if kind.endswith("Trainer"):
-        return TrainingError(said, f"return its model and its data loader: {WHOLE}; or its loop as a step: {STEP}")
+        return TrainingError(
+            said, f"return its model and its data loader: {OWN_TRAINING}; or its loop as a step: {OWN_STEP}"
+        )
     if _is_of(returned, "torch", "Module"):
-        return TrainingError(f"{said}: its data and its optimizer are missing", f"return {WHOLE}")
+        return TrainingError(f"{said}: its data and its optimizer are missing", f"return {OWN_TRAINING}")
     if isinstance(returned, tuple | list) and any(_is_of(each, "torch", "Module") for each in returned):
-        hint = f"name each part: return {WHOLE}, without loss= if the model computes its loss"
+        hint = f"name each part: return {OWN_TRAINING}, without loss= if the model computes its loss"
         return TrainingError(said, hint)
     return TrainingError(said, RETURN_A_TRAINING)
 
@@ -358,6 +360,8 @@ def _check_step(training: Training, name: str) -> None:
     try:
         inspect.signature(training.step).bind(None, None)
     except TypeError as error:
-        raise TrainingError(f"{name}: step cannot be called as step(state, batch): {error}", f"return {STEP}") from None
+        raise TrainingError(
+            f"{name}: step cannot be called as step(state, batch): {error}", f"return {OWN_STEP}"
+        ) from None
     except ValueError:  # a function without a signature, such as one in C
         return

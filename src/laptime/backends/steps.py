@@ -17,18 +17,26 @@ import numpy as np
 
 from laptime.backends.arrays import has_floats, list_arrays, read_array, widen_batch, widen_state
 from laptime.backends.base import Learner, Predictor, StepwiseRunner
-from laptime.backends.fingerprint import STEPS_A_SEED, Array, make_run, part, restored_globals, seed_globals
+from laptime.backends.fingerprint import (
+    CHANCE,
+    STEPS_A_SEED,
+    FloatArray,
+    make_run,
+    part,
+    restored_globals,
+    seed_globals,
+)
 from laptime.backends.own import call_own, endless, is_keras, length_of
 from laptime.errors import LaneError, TrainingError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
-from laptime.model.process import KEPT
+from laptime.model.process import KEPT_INPUTS
 from laptime.model.sample import ProofRun, Reference
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Training
 
 KEPT_BATCHES = 64
-ITS_OWN_COPY = Missing("a step of your own brings its batches to the device on its own")
+COPIES_ITSELF = Missing("a step of your own brings its batches to the device on its own")
 NOT_LOOKED_INTO = Missing("a step of your own is called as it is: laptime sees no tensors in it")
 
 
@@ -90,7 +98,7 @@ class Steps(Protocol):
     def widen(self, batch: Any) -> Any:
         """Return a batch in float64."""
 
-    def floats(self, state: Any) -> list[Array]:
+    def floats(self, state: Any) -> list[FloatArray]:
         """Copy the float arrays of a state to the host."""
 
     def number(self, loss: Any) -> float:
@@ -150,7 +158,7 @@ class CopiedSteps:
     def widen(self, batch: Any) -> Any:
         return widen_batch(batch)
 
-    def floats(self, state: Any) -> list[Array]:
+    def floats(self, state: Any) -> list[FloatArray]:
         return [read_array(leaf) for leaf in list_arrays(state) if has_floats(leaf)]
 
     def leaves(self, batch: Any) -> Iterator[Any]:
@@ -181,7 +189,7 @@ def count_items(leaves: Iterable[Any]) -> int:
 
 def supply_batches(own: OwnSteps, kind: str, place: Callable[[Any], Any]) -> Callable[[], Any]:
     """Return a function that returns the next batch: of the user's data, or of some that are kept as the lane says."""
-    if kind not in KEPT:
+    if kind not in KEPT_INPUTS:
         return own.batches().__next__
     count = 1 if kind == "one" else min(KEPT_BATCHES, own.steps_per_lap or KEPT_BATCHES)
     kept = [place(batch) for batch in itertools.islice(own.batches(), count)]
@@ -274,7 +282,7 @@ class OwnStepParts:
     def look(self, _steps: int, _timed: int) -> StepSymptoms:
         before, now = self._compiled, self._steps.compiled()
         compiles = now if isinstance(now, Missing) or isinstance(before, Missing) else now - before
-        own = ITS_OWN_COPY
+        own = COPIES_ITSELF
         return StepSymptoms(
             0,
             copy_ns=own,
@@ -325,10 +333,10 @@ def start_runner(
 # The proof of a user's step: its first steps as it runs them, compared with the same steps in float64.
 
 # Two runs of one program from one state are equal; float64 and float32 differ by rounding, not by a hundredth.
-CHANCE, OTHER_WAY = 1e-5, 1e-2
+OTHER_WAY = 1e-2
 # How far a first loss may be off float32, times the root of the depth, before the step counts as imprecise.
 FLOAT32 = 8 * 2.0**-24
-OTHER_BATCHES = "its data give other batches each time, from the same seeds too: seed what they draw"
+DATA_CHANGES = "its data give other batches each time, from the same seeds too: seed what they draw"
 
 
 class RandomSource(Protocol):
@@ -395,7 +403,7 @@ def compare_with_float64(
     depth, weights = len(twin.moves), sum(each.size for each in steps.floats(steps.fresh_state()))
     if not all(map(math.isfinite, twin.losses)):
         raise LaneError("the loss is not finite in the proof's first steps")
-    problem = OTHER_BATCHES if _digest(steps, again) != twin.batches else _why_unproven(twin, take(batches))
+    problem = DATA_CHANGES if _digest(steps, again) != twin.batches else _why_unproven(twin, take(batches))
     if problem:
         return Reference("", twin, twin, depth, weights, problem)
     try:

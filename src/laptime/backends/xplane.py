@@ -16,16 +16,16 @@ from typing import Any
 
 from laptime.errors import LaneError
 from laptime.model.missing import Missing
-from laptime.model.profile import NOT_TOLD, DeviceSum, Observed, OperatorSum
+from laptime.model.profile import PROFILER_TELLS_NOT, DeviceSum, Observed, OperatorSum
 
 ON_PROCESSOR = Missing("this lane computes on the processor")
 NOTHING_TOLD = Missing(
     "the profiler told of no kernel: another tool may hold the card's profiling interface, or the driver refuses it"
 )
 NO_MEMORY = Missing("this profiler does not tell it by operator; XLA takes it for a whole step at once")
-CARDS = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)")
-OF_CARDS = re.compile(r"^(?:Stream|XLA Ops$)")  # a GPU's streams as they ran; a TPU reports its operators in one line
-FACTS = ("hlo_op", "tf_op")  # an event names the operator that it computes by one of these
+CARD_PLANES = re.compile(r"^/device:(?:GPU|TPU|CUSTOM)")
+CARD_LINES = re.compile(r"^(?:Stream|XLA Ops$)")  # a GPU's streams as they ran; a TPU reports its operators in one line
+OPERATOR_FACTS = ("hlo_op", "tf_op")  # an event names the operator that it computes by one of these
 ORIGIN = "origin"  # our own fact: the place in the user's code
 # How TensorFlow names an operator on the processor: its place in the graph, and its type.
 TYPED = re.compile(r"^(?:StatefulPartitionedCall/)*(?P<name>[\w./\-]+):_?(?P<type>[A-Z]\w*)$")
@@ -90,7 +90,7 @@ def host_operators(planes: Iterable[XPlane]) -> tuple[OperatorSum, ...]:
     calls: dict[str, int] = {}
     times: dict[str, float] = {}
     for plane in planes:
-        if CARDS.match(plane.name):
+        if CARD_PLANES.match(plane.name):
             continue
         for line in plane.lines:
             for event, own_ns in own_times([each for each in line.events if operator_of(each)]):
@@ -102,7 +102,7 @@ def host_operators(planes: Iterable[XPlane]) -> tuple[OperatorSum, ...]:
 
 def operator_of(event: XEvent) -> str:
     """Return the name of the operator that an event computes; an empty string where it computes none."""
-    for fact in FACTS:
+    for fact in OPERATOR_FACTS:
         if event.facts.get(fact):
             origin = event.facts.get(ORIGIN)
             return f"{event.facts[fact]} ({origin})" if origin else str(event.facts[fact])
@@ -131,10 +131,10 @@ def _closed(entry: tuple[XEvent, list[float]]) -> tuple[XEvent, float]:
 def list_activities(planes: Iterable[XPlane]) -> Iterator[Activity]:
     """Yield what ran on cards, each with the operator that it belongs to."""
     for plane in planes:
-        if not CARDS.match(plane.name):
+        if not CARD_PLANES.match(plane.name):
             continue
         for line in plane.lines:
-            if OF_CARDS.match(line.name):
+            if CARD_LINES.match(line.name):
                 for each in line.events:
                     yield Activity(each.name, each.start_ns, each.end_ns, operator_of(each) or None)
 
@@ -232,7 +232,7 @@ COMPUTATION_ID, INSTRUCTION_CALLS = 5, 38
 INSTRUCTION_NAME, INSTRUCTION_KIND, INSTRUCTION_METADATA, METADATA_OP_NAME = 1, 2, 7, 2
 HEAVY = (b"convolution", b"dot")  # the main work of a fusion that contains one
 PLANE_OF_PROGRAMS = b"/host:metadata"
-VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5
+VARINT, FIXED_64, WIRE_BYTES, FIXED_32 = 0, 1, 2, 5
 
 
 def read_origins(space: bytes) -> Origins:
@@ -331,7 +331,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
             value, place = _read_varint(message, place)
             yield number, value
             continue
-        if kind == BYTES:
+        if kind == WIRE_BYTES:
             length, place = _read_varint(message, place)
         elif kind in {FIXED_64, FIXED_32}:
             length = 8 if kind == FIXED_64 else 4
@@ -356,7 +356,7 @@ def _read_varint(message: bytes, place: int) -> tuple[int, int]:
 
 # What ran on a device, as plain figures: the time in which any kernel ran, and the operator of each kernel.
 
-COPIES = ("memcpy", "memset")  # run by a card's copy engines; all frameworks use these names
+COPY_EVENTS = ("memcpy", "memset")  # run by a card's copy engines; all frameworks use these names
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +370,7 @@ class Activity:
 
     @property
     def is_kernel(self) -> bool:
-        return not self.name.lower().startswith(COPIES)
+        return not self.name.lower().startswith(COPY_EVENTS)
 
 
 def sum_device(activities: Iterable[Activity]) -> DeviceSum:
@@ -407,7 +407,7 @@ def sum_operators(activities: Sequence[Activity], memory_bytes: Mapping[str, flo
     taken = memory_bytes or {}
     for name in taken:
         times.setdefault(name, [])
-    untold: float | Missing = NOT_TOLD if memory_bytes is None else 0.0
+    untold: float | Missing = PROFILER_TELLS_NOT if memory_bytes is None else 0.0
     return tuple(
         OperatorSum(name, "device", len(lengths), sum(lengths), taken.get(name, untold))
         for name, lengths in times.items()

@@ -35,7 +35,7 @@ from laptime.model.protocol import FullRun
 from laptime.model.questions import find_question
 from laptime.model.record import Estimate, LaneResult, Record, is_exactly, is_lane
 from laptime.pages.listing import repeat_words
-from laptime.planner.lanes import DEVICE
+from laptime.planner.lanes import DEVICE_WORD
 from laptime.store.schema import decode
 from laptime.workloads import CATALOGUE
 
@@ -154,7 +154,7 @@ def _no_lap(_record: Record, lane: LaneResult) -> str | None:
 
 
 def _on_several(_record: Record, lane: LaneResult) -> str | None:
-    one = DEVICE.fullmatch(lane.name.split("/")[1] if "/" in lane.name else "") is not None
+    one = DEVICE_WORD.fullmatch(lane.name.split("/")[1] if "/" in lane.name else "") is not None
     return None if one and not lane.devices and not lane.where else "it ran on several devices, and a row is of one"
 
 

@@ -27,13 +27,14 @@ from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.record import SCHEMA, Comparison, Estimate, HeatResult, LaneResult, Parity, Record
 from laptime.model.sample import Heat, ProofRun, Reference, Window
-from laptime.planner.lanes import DEVICE, parse_lane
+from laptime.planner.lanes import DEVICE_WORD, parse_lane
 from laptime.questions.train.options import FullAsk
 from laptime.store.schema import as_json_holds, decode_as_found, upgrade
 from laptime.workloads import CATALOGUE
 
 RECORD_MOST_BYTES, INFLATED_MOST_BYTES = 1 << 20, 16 << 20
 OLDEST_SCHEMA = 2  # the first of which the board kept records
+EMPTY: tuple[Any, ...] = (None, [], {})  # what a new field is in a record that was written before it
 T = TypeVar("T")
 NOT_KEPT = Missing("the board does not keep it")
 DISTURBED = "disturbed"
@@ -80,20 +81,36 @@ def read_evidence(data: bytes, where: str) -> tuple[Record, bytes]:
     """Return a stripped record and its canonical bytes, from its compressed file. One with anything else is refused."""
     found = decompress(data, where)
     schema, record = decode_as_found(found, where)
-    if canonical(strip(record)) != (found if schema == SCHEMA else _upgraded(found, where)):
+    if not _holds(found, strip(record), where, is_older=schema != SCHEMA):
         says = f"{where} is not stripped: it holds what the board does not keep, or is in another order"
         raise RecordError(says, "Write it from the record as laptime saved it: laptime board add ID.")
     return record, found
 
 
-def _upgraded(found: bytes, where: str) -> bytes:
-    """Return what a file of an older schema holds, in this one; nothing if it cannot be as a laptime wrote it.
+def _holds(found: bytes, stripped: Record, where: str, *, is_older: bool) -> bool:
+    """Whether a file holds a stripped record and nothing else, as a laptime wrote it: this one, or an older one.
 
-    An upgrade keeps every value but those of schema 1, which no stripped record has.
+    An upgrade keeps every value but those of schema 1, which no stripped record has. What a file lacks because its
+    laptime did not know it is empty.
     """
     tree = json.loads(found)
-    is_known = tree["schema"] >= OLDEST_SCHEMA and _canonical(tree) == found
-    return _canonical(upgrade(tree, where)) if is_known else b""
+    if tree["schema"] < OLDEST_SCHEMA or _canonical(tree) != found:
+        return False
+    tree = upgrade(tree, where) if is_older else tree
+    return _canonical(tree) == _canonical(_without_new(json.loads(canonical(stripped)), tree))
+
+
+def _without_new(made: Any, found: Any) -> Any:
+    """Return what is made of a record, without the empty fields that the file does not have."""
+    if isinstance(made, dict) and isinstance(found, dict):
+        return {
+            name: _without_new(value, found.get(name))
+            for name, value in made.items()
+            if name in found or value not in EMPTY
+        }
+    if isinstance(made, list) and isinstance(found, list) and len(made) == len(found):
+        return [_without_new(one, other) for one, other in zip(made, found, strict=True)]
+    return made
 
 
 def strip(record: Record) -> Record:
@@ -185,7 +202,7 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
     device = lane.device
     memory = device.memory_bytes
     kept = Device(
-        name=device.name if DEVICE.fullmatch(device.name) else device.kind,
+        name=device.name if DEVICE_WORD.fullmatch(device.name) else device.kind,
         kind=device.kind,
         label=_name(device.label),
         usable=device.usable,

@@ -20,7 +20,7 @@ from laptime.model.process import Lane
 from laptime.model.record import Record
 from laptime.model.workload import Workload
 from laptime.pages.words import lap as lap_words
-from laptime.planner.lanes import DEVICE, name_lane, parse_lane
+from laptime.planner.lanes import DEVICE_WORD, name_lane, parse_lane
 from laptime.planner.settings import resolve_batch
 from laptime.questions.train.options import FullAsk
 from laptime.workloads import CATALOGUE
@@ -76,7 +76,7 @@ def _lane_here(name: str) -> str:
     """Return a lane of a row as it is asked for here: on the first device of its kind."""
     lane = parse_lane(name)
     known = [each.name for each in FRAMEWORKS if not each.switch]
-    if lane.framework not in known or lane.device is None or not DEVICE.fullmatch(lane.device):
+    if lane.framework not in known or lane.device is None or not DEVICE_WORD.fullmatch(lane.device):
         raise UsageError(f"lane {name!a} is none that a row may have", f"frameworks: {', '.join(known)}")
     kind = lane.device.partition(":")[0]
     return name_lane(lane.framework, kind, lane.preset, lane.overrides)

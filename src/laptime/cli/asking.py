@@ -15,23 +15,23 @@ from laptime.cli.main import Command, RareOption
 from laptime.errors import UsageError
 from laptime.model import options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
-from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Kind, Option
+from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Option, OptionKind
 from laptime.model.options import options_of
 from laptime.model.plan import find_launcher
 
 BEHIND = "laptime.behind"  # the words behind --, in a context's notes
 Decorator = Callable[[Any], Any]
 
-WHAT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
-LANES = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
-FIELDS = click.option("--details", is_flag=True, help="Print all fields below the page.")
+WHAT_ARGUMENT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
+LANES_ARGUMENT = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
+ALL_FIELDS = click.option("--details", is_flag=True, help="Print all fields below the page.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 
 
 class OfKind(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
     """A value of a kind, read as its row in the table says."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: OptionKind) -> None:
         self.name, self._kind = kind.name, kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -18,6 +18,7 @@ from laptime.cli.completion import complete_lane, complete_record
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import conclude, with_progress
+from laptime.cli.records import AS_JSON
 from laptime.model.installation import installed_version
 
 BOARD_HELP = """Rows that anyone may send: how long a training takes on a device, with the record that proves it.
@@ -47,7 +48,6 @@ Only the training and the lanes of a row are used, and only those that laptime i
 """
 REFUSED, DISAGREES = 1, 1
 BOARD = click.option("--output", "-o", default="board", type=click.Path(), help="The board's folder.  [default: board]")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as JSON.")
 
 
 @click.group("board", help=BOARD_HELP)

@@ -15,10 +15,10 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from laptime.cli.printing import emit
-from laptime.model.ask import LABEL
+from laptime.model.ask import LABEL_FORM
 from laptime.visible import visible
 
-SAFE = re.compile(f"@?{LABEL.pattern}")
+SAFE = re.compile(f"@?{LABEL_FORM.pattern}")
 SHELLS = {
     "bash": 'eval "$(laptime completion bash)" in ~/.bashrc',
     "zsh": 'eval "$(laptime completion zsh)" in ~/.zshrc',

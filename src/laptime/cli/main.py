@@ -22,7 +22,7 @@ from laptime.model.questions import QUESTIONS
 from laptime.streams import fill_closed_streams
 
 # Where each command is, its line of help, and its group. Its module is imported when it runs, so help is instant.
-ASK, RECORDS, MACHINE, MORE = "Ask", "Records", "Machine", "More"
+ASK_GROUP, RECORDS_GROUP, MACHINE_GROUP, MORE_GROUP = "Ask", "Records", "Machine", "More"
 OLDER_WORDS = "Older words"  # `laptime help all` alone lists them
 
 
@@ -32,43 +32,45 @@ def _of_questions(group: str) -> dict[str, tuple[str, str, str]]:
 
 
 COMMANDS = {
-    **_of_questions(ASK),
+    **_of_questions(ASK_GROUP),
     "forecast": (
-        "questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?", ASK
+        "questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?", ASK_GROUP
     ),
-    "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK),
-    "list": ("cli.records:list_records", "List saved records, newest first.", RECORDS),
-    "show": ("cli.records:show_record", "Show a saved record.", RECORDS),
+    "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK_GROUP),
+    "list": ("cli.records:list_records", "List saved records, newest first.", RECORDS_GROUP),
+    "show": ("cli.records:show_record", "Show a saved record.", RECORDS_GROUP),
     "compare": (
-        "questions.compare.command:compare", "Which lanes became faster or slower since another record?", RECORDS
+        "questions.compare.command:compare", "Which lanes became faster or slower since another record?", RECORDS_GROUP
     ),
-    "report": ("cli.records:report", "Show records as an HTML page with charts, Markdown, CSV or SVG.", RECORDS),
-    "history": ("questions.compare.command:history", "How did a lane change over time?", RECORDS),
-    "remove": ("cli.records:remove_records", "Remove saved records.", RECORDS),
-    "export": ("cli.records:export", "Write a record for other programs: CSV, pyperf, MLflow, and others.", RECORDS),
-    "import": ("cli.records:import_records", "Bring records of other machines into the list.", RECORDS),
-    "validate": ("cli.records:validate", "Is each file a record? If not: where, and why.", RECORDS),
-    "board": ("cli.board:board", "Rows that anyone may send, and the pages made of them.", RECORDS),
+    "report": ("cli.records:report", "Show records as an HTML page with charts, Markdown, CSV or SVG.", RECORDS_GROUP),
+    "history": ("questions.compare.command:history", "How did a lane change over time?", RECORDS_GROUP),
+    "remove": ("cli.records:remove_records", "Remove saved records.", RECORDS_GROUP),
+    "export": (
+        "cli.records:export", "Write a record for other programs: CSV, pyperf, MLflow, and others.", RECORDS_GROUP
+    ),
+    "import": ("cli.records:import_records", "Bring records of other machines into the list.", RECORDS_GROUP),
+    "validate": ("cli.records:validate", "Is each file a record? If not: where, and why.", RECORDS_GROUP),
+    "board": ("cli.board:board", "Rows that anyone may send, and the pages made of them.", RECORDS_GROUP),
     "devices": (
-        "questions.doctor.command:devices", "What is there to train on, and can each device be used?", MACHINE
+        "questions.doctor.command:devices", "What is there to train on, and can each device be used?", MACHINE_GROUP
     ),
-    "workloads": ("cli.records:workloads", "List the built-in trainings.", MORE),
-    "data": ("cli.records:data", "List, make or remove made data.", MORE),
-    "help": ("cli.main:help_", "Explain a command with all its options, or a topic.", MORE),
-    "completion": ("cli.completion:completion", "Print the script for a shell's completion.", MORE),
+    "workloads": ("cli.records:workloads", "List the built-in trainings.", MORE_GROUP),
+    "data": ("cli.records:data", "List, make or remove made data.", MORE_GROUP),
+    "help": ("cli.main:help_", "Explain a command with all its options, or a topic.", MORE_GROUP),
+    "completion": ("cli.completion:completion", "Print the script for a shell's completion.", MORE_GROUP),
     "plan": ("questions.race.command:plan", "Print what a race would run: laptime race --dry-run.", OLDER_WORDS),
     **_of_questions(OLDER_WORDS),
     "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),
 }  # fmt: skip
 # The first page of help: twelve lines at most. A line on two commands has words of its own.
 FIRST_PAGE = {
-    ASK: {
+    ASK_GROUP: {
         **{row.command: "" for row in QUESTIONS if row.has_line_of_its_own},
         "forecast": "",
         "train, infer": "How long does a whole training take, or an answer?",
     },
-    RECORDS: {"list, show": "List saved records, or show one.", "compare": "", "report": ""},
-    MACHINE: {"devices": ""},
+    RECORDS_GROUP: {"list, show": "List saved records, or show one.", "compare": "", "report": ""},
+    MACHINE_GROUP: {"devices": ""},
 }
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -85,8 +87,8 @@ WAYS_OUT = {
 
 
 def find_command(name: str) -> click.Command | None:
-    """Import a command's module and return the command. A question that a package adds needs no module."""
-    if name not in COMMANDS:
+    """Import a command's module and return the command. That of a question may be made from its row alone."""
+    if name not in COMMANDS or not COMMANDS[name][0]:
         added: click.Command | None = importlib.import_module("laptime.cli.questions").find_added(name)
         return added
     module, _, found = COMMANDS[name][0].partition(":")
@@ -110,7 +112,7 @@ class LazyGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         formatter.write_paragraph()
-        formatter.write(f"All commands: laptime help {ALL}.  Lanes: laptime help {LANES}.\n")
+        formatter.write(f"All commands: laptime help {ALL_TOPIC}.  Lanes: laptime help {LANES_TOPIC}.\n")
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
@@ -250,14 +252,14 @@ def _send(number: signal.Signals, after_s: float) -> None:
 
 # Help that fits a screen: `--help` has the usual options, `laptime help COMMAND` all of them; and what lanes are.
 
-ALL_OPTIONS = "laptime.all_options"
-ALL, LANES, EXIT_CODES = "all", "lanes", "exit-codes"
+SHOWS_ALL_OPTIONS = "laptime.all_options"
+ALL_TOPIC, LANES_TOPIC, EXIT_CODES = "all", "lanes", "exit-codes"
 TOPICS = {
-    ALL: "Every command.",
-    LANES: "What a lane is, and its settings.",
+    ALL_TOPIC: "Every command.",
+    LANES_TOPIC: "What a lane is, and its settings.",
     EXIT_CODES: "What each exit code means.",
 }
-CODES = """Exit codes:
+EXIT_CODES_TEXT = """Exit codes:
   0    answered
   1    slower than --fail-above allows, or (validate) a file is not a record
   2    wrong usage, or something that cannot run here
@@ -282,7 +284,7 @@ class RareOption(click.Option):
     """An option that `laptime help COMMAND` shows and `--help` does not."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        return super().get_help_record(ctx) if ctx.meta.get(ALL_OPTIONS) else None
+        return super().get_help_record(ctx) if ctx.meta.get(SHOWS_ALL_OPTIONS) else None
 
 
 class Command(click.Command):
@@ -308,7 +310,7 @@ class Command(click.Command):
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
-        if self.more and ctx.meta.get(ALL_OPTIONS):
+        if self.more and ctx.meta.get(SHOWS_ALL_OPTIONS):
             formatter.write_paragraph()
             with formatter.indentation():
                 formatter.write_text(self.more)
@@ -318,7 +320,7 @@ class Command(click.Command):
                     formatter.write(f"  {example}\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rest = any(isinstance(each, RareOption) for each in self.params) and not ctx.meta.get(ALL_OPTIONS)
+        rest = any(isinstance(each, RareOption) for each in self.params) and not ctx.meta.get(SHOWS_ALL_OPTIONS)
         told = [f"All options: laptime help {self.name}."] if rest else []
         told += [f"More: {self.page}"] if self.page else []
         if told:
@@ -344,12 +346,12 @@ def _has(context: click.Context, command: str, option: str) -> bool:
 @click.argument("topic", default="", shell_complete=complete_topic)
 @click.pass_context
 def help_(context: click.Context, topic: str) -> None:
-    if topic == ALL:
+    if topic == ALL_TOPIC:
         emit(commands_text())
-    elif topic == LANES:
+    elif topic == LANES_TOPIC:
         emit(lanes_text())
     elif topic == EXIT_CODES:
-        emit(CODES)
+        emit(EXIT_CODES_TEXT)
     else:
         emit(_help_of(context, topic))
 
@@ -366,7 +368,7 @@ def _help_of(context: click.Context, topic: str) -> str:
         topics = ", ".join((*TOPICS, *group.command.list_commands(group)))
         raise click.UsageError(f"no help on '{topic}'; topics: {topics}", context)
     asked = click.Context(command, info_name=topic, parent=group)
-    asked.meta[ALL_OPTIONS] = True
+    asked.meta[SHOWS_ALL_OPTIONS] = True
     return command.get_help(asked)
 
 

@@ -18,10 +18,10 @@ from laptime.errors import RecordError
 from laptime.model.progress import Progress
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
+from laptime.showing import WIDTH_OFF_TERMINAL
 from laptime.visible import cells_wide, visible
 
-WIDTH_OFF_TERMINAL = 100
-BLOCKS = "█▓▒░▚━─"
+BLOCK_CHARACTERS = "█▓▒░▚━─"
 UP, ERASE_ROW = "\x1b[{}A", "\r\x1b[K"
 
 
@@ -46,7 +46,7 @@ def may_colour() -> bool:
 def may_draw(encoding: str | None = None) -> bool:
     """Whether block characters can be printed: the encodings of some terminals and files lack them."""
     try:
-        BLOCKS.encode(encoding or getattr(sys.stdout, "encoding", None) or "ascii")
+        BLOCK_CHARACTERS.encode(encoding or getattr(sys.stdout, "encoding", None) or "ascii")
     except UnicodeEncodeError:
         return False
     return True

@@ -175,7 +175,7 @@ RENAMED = {
 
 
 # What other tools call an option.
-ELSEWHERE = {
+OPTIONS_ELSEWHERE = {
     "--epochs": "--laps",
     "--steps-per-epoch": "--steps-per-lap",
     "--batch-size": "--batch",
@@ -193,7 +193,7 @@ def renew(words: list[str]) -> list[str]:
 
 def _as_here(word: str) -> str:
     name, equals, value = word.partition("=")
-    return f"{ELSEWHERE.get(name, name)}{equals}{value}"
+    return f"{OPTIONS_ELSEWHERE.get(name, name)}{equals}{value}"
 
 
 def _renamed(words: list[str]) -> list[str]:

@@ -11,40 +11,52 @@ from typing import Any
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import DRY_RUN, LANES, WHAT, make_ask, options_for, takes
+from laptime.cli.asking import DRY_RUN, LANES_ARGUMENT, WHAT_ARGUMENT, ScriptCommand, make_ask, options_for, takes
 from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command
 from laptime.cli.output import Display, emit_page, page_view, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.errors import StoreError
 from laptime.model.ask import Ask
 from laptime.model.progress import Progress
-from laptime.model.questions import QUESTIONS, find_question
+from laptime.model.questions import QUESTIONS, Question, find_question
 from laptime.model.record import Record
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
 
-WORDS = """WHAT is a built-in training (laptime workloads; cifar-cnn by default) or your own: file.py:function.
-A LANE is framework/device/settings, such as torch/cpu/best (laptime help lanes)."""
-ONE_LANE = "By default it is the card if there is one, else the processor, as written."
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
-DETAILS = click.option("--details", is_flag=True, help="Print all that the record holds.")
+RECORD_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
+SHOW_DETAILS = click.option("--details", is_flag=True, help="Print all that the record holds.")
 QUIET = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 
-def make_command(
-    question: str, says: str, *, plans: bool = False, cls: type[Command] = Command, **help_parts: Any
-) -> click.Command:
-    """Return the command of a question, with its options of the table. If it `plans`, it can print what would run."""
+def make_command(question: Question) -> click.Command:
+    """Return the command of a question as its row says, with its options of the table."""
+    name = question.command
 
-    @click.command(question, cls=cls, help=says, **help_parts)
-    @takes(WHAT, LANES, *options_for(question), *([DRY_RUN] if plans else []), DETAILS, AS_JSON, QUIET)
+    @click.command(
+        name,
+        cls=ScriptCommand if question.takes_scripts else Command,
+        help=question.says,
+        more=question.more,
+        examples=question.examples,
+        page=question.docs,
+        hidden=question.is_older,
+    )
+    @takes(
+        WHAT_ARGUMENT,
+        LANES_ARGUMENT,
+        *options_for(name),
+        *([DRY_RUN] if question.plans else []),
+        SHOW_DETAILS,
+        RECORD_AS_JSON,
+        QUIET,
+    )
     def command(*, as_json: bool, quiet: bool, details: bool, dry_run: bool = False, **given: Any) -> int:
-        ask = make_ask(question, given)
+        ask = make_ask(name, given)
         if api.stand_by(ask):  # on a further node of a torchrun: the first one shows the answer
             return 0
         if dry_run:
             return show_plan(ask, details=details, as_json=as_json)
-        answer = with_progress(partial(api.answer, QUESTION_OF.get(question, question), ask), quiet=quiet)
+        answer = with_progress(partial(api.answer, question.name, ask), quiet=quiet)
         tell(answer, as_json=as_json, details=details)
         return conclude(answer)
 
@@ -55,9 +67,9 @@ QUESTION_OF = {each.command: each.name for each in QUESTIONS}
 
 
 def find_added(name: str) -> click.Command | None:
-    """Return the command of a question that is no row of COMMANDS: its own, or one with the options of a subject."""
+    """Return the command of a question that COMMANDS names no module for: its own, or the one that its row says."""
     try:
-        question = find_question(name)
+        question = next((row for row in QUESTIONS if row.command == name), None) or find_question(name)
     except LookupError:
         return None
     if question.command != name:
@@ -65,7 +77,7 @@ def find_added(name: str) -> click.Command | None:
     if question.own_command:
         command: click.Command = question.part("own_command")
         return command
-    return make_command(name, question.says) if question.says else None
+    return make_command(question) if question.says else None
 
 
 def added_lines() -> dict[str, str]:

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import FIELDS, OfKind
+from laptime.cli.asking import ALL_FIELDS, OfKind
 from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_target, complete_what
 from laptime.cli.main import Command
 from laptime.cli.output import Display, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
-from laptime.cli.questions import DETAILS, QUESTION_OF, emit_record
+from laptime.cli.questions import QUESTION_OF, SHOW_DETAILS, emit_record
 from laptime.errors import UsageError
 from laptime.model.option_kinds import ITEMS, parse_items
 from laptime.model.quantities import parse_duration
@@ -34,8 +34,8 @@ REMOVE_HELP = """Remove saved records, with their checkpoints and traces. ID is 
 A record that is still running is refused. If one of the records cannot be removed, none is.
 """
 LISTED_MOST = 30
-DEVICES = ("cpu", "gpu", "cuda", "mps", "xpu", "tpu")
-STATUSES = ("running", "finished", "interrupted", "ended", "unreadable")
+DEVICE_KINDS = ("cpu", "gpu", "cuda", "mps", "xpu", "tpu")
+RECORD_STATUSES = ("running", "finished", "interrupted", "ended", "unreadable")
 
 
 class Since(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
@@ -66,13 +66,13 @@ class Since(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it t
 )
 @click.option("--workload", metavar="WHAT", shell_complete=complete_what, help="Only of this training.")
 @click.option("--lane", shell_complete=complete_lane, help="Only with this lane: torch/cpu, cuda/best.")
-@click.option("--device", type=click.Choice(DEVICES), help="Only on this kind of device; gpu is any card.")
+@click.option("--device", type=click.Choice(DEVICE_KINDS), help="Only on this kind of device; gpu is any card.")
 @click.option("--label", metavar="NAME", shell_complete=complete_label, help="Only with this label.")
 @click.option("--since", metavar="DATE", type=Since(), help="Only from then on: 2026-11-20, or 7d ago.")
 @click.option("--question", type=click.Choice(tuple(QUESTION_OF)), help="Only answers to this question.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only with this status.")
+@click.option("--status", type=click.Choice(RECORD_STATUSES), help="Only with this status.")
 @click.option("--limit", type=click.IntRange(0), help="At most N; 0 for all.  [default: 30; all in JSON]")
-@FIELDS
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 def list_records(*, details: bool, as_json: bool, limit: int | None, question: str | None, **given: Any) -> None:
     wanted = Selection(question=None if question is None else QUESTION_OF.get(question, question), **given)
@@ -89,7 +89,7 @@ def list_records(*, details: bool, as_json: bool, limit: int | None, question: s
 
 @click.command("show", cls=Command, help=SHOW_HELP, examples=("laptime show", "laptime show r-2026-11-20 --details"))
 @click.argument("identity", metavar="ID", default="latest", shell_complete=complete_record)
-@DETAILS
+@SHOW_DETAILS
 @click.option("--charts", is_flag=True, help="Print all that laptime report draws, with bars and sparklines.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 def show_record(*, identity: str, as_json: bool, details: bool, charts: bool) -> None:
@@ -130,7 +130,7 @@ ID is a record's id or the beginning of one, a file, or `latest`. Without -o it 
 A client that a target needs is not installed with laptime: the error names the command.
 """
 TO_HELP = "What to write: csv, json, parquet, pyperf; with laptime-trackers tensorboard, mlflow, wandb."
-TABLES = ("heats", "laps", "answers", "lanes", "windows", "steps")
+TABLE_NAMES = ("heats", "laps", "answers", "lanes", "windows", "steps")
 NOT_VALID = 1
 
 
@@ -139,7 +139,7 @@ NOT_VALID = 1
     page="docs/record.md",
 )  # fmt: skip
 @click.argument("names", metavar="FILE...", nargs=-1, required=True, type=click.Path())
-@FIELDS
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print each file's id and what was done as JSON.")
 def import_records(*, names: tuple[str, ...], details: bool, as_json: bool) -> None:
     rows = api.import_records(names)
@@ -154,7 +154,7 @@ def import_records(*, names: tuple[str, ...], details: bool, as_json: bool) -> N
     page="docs/record.md",
 )  # fmt: skip
 @click.argument("names", metavar="FILE...", nargs=-1, required=True, type=click.Path(), shell_complete=complete_record)
-@FIELDS
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 def validate(*, names: tuple[str, ...], details: bool, as_json: bool) -> int:
     rows = api.validate(names)
@@ -171,7 +171,9 @@ def validate(*, names: tuple[str, ...], details: bool, as_json: bool) -> int:
 )  # fmt: skip
 @click.argument("identity", metavar="ID", shell_complete=complete_record)
 @click.option("--to", "target", metavar="TARGET", required=True, shell_complete=complete_target, help=TO_HELP)
-@click.option("--what", type=click.Choice(TABLES), help="The table of csv, json and parquet. [default: heats or laps]")
+@click.option(
+    "--what", type=click.Choice(TABLE_NAMES), help="The table of csv, json and parquet. [default: heats or laps]"
+)
 @click.option("--output", "-o", type=click.Path(), help="The file or folder; for mlflow also a URL; - prints.")
 @click.option("--json", "as_json", is_flag=True, help="Print where it was written as JSON.")
 def export(*, identity: str, target: str, what: str | None, output: str | None, as_json: bool) -> None:
@@ -209,7 +211,9 @@ picture of 1200 x 630 with the answer, to share; --badge a small one for a READM
 )
 @click.argument("identities", metavar="[ID]...", nargs=-1, shell_complete=complete_record)
 @click.option("--output", "-o", type=click.Path(), help="The file or folder to write; - prints.")
-@click.option("--format", "form", type=click.Choice(showing.FORMATS), help="By default what -o ends with, or html.")
+@click.option(
+    "--format", "form", type=click.Choice(showing.REPORT_FORMATS), help="By default what -o ends with, or html."
+)
 @click.option("--card", is_flag=True, help="One picture with the answer, to share: SVG, or PNG.")
 @click.option("--badge", is_flag=True, help="A badge with the answer, for a README: SVG, or PNG.")
 @click.option("--dark", is_flag=True, help="A dark card.")
@@ -240,13 +244,13 @@ Data is made once for each workload and kept in laptime's cache folder (in the f
 laptime/data). WHAT is a built-in workload (`laptime workloads`), NAME a set as `laptime data list` shows it. Data of
 your own is given to a race by --data, and is never touched.
 """
-SIZES = replace(ITEMS, name="N|all", of_text=partial(parse_items, refusal="is not a count above 0, nor 'all'"))
+ITEM_COUNT = replace(ITEMS, name="N|all", of_text=partial(parse_items, refusal="is not a count above 0, nor 'all'"))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as JSON.")
 
 
 @click.command("workloads", help=WORKLOADS_HELP)
 @click.argument("name", required=False)
-@FIELDS
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
 def workloads(*, name: str | None, details: bool, as_json: bool) -> None:
     found = api.workloads if name is None else showing.workload_row(name)
@@ -259,7 +263,7 @@ def workloads(*, name: str | None, details: bool, as_json: bool) -> None:
 
 
 @click.group("data", help=DATA_HELP, invoke_without_command=True)
-@FIELDS
+@ALL_FIELDS
 @AS_JSON
 @click.pass_context
 def data(context: click.Context, *, details: bool, as_json: bool) -> None:
@@ -268,7 +272,7 @@ def data(context: click.Context, *, details: bool, as_json: bool) -> None:
 
 
 @data.command("list", help="List what was made: counts, size, whether it is whole, and where it is.")
-@FIELDS
+@ALL_FIELDS
 @AS_JSON
 def list_sets(*, details: bool, as_json: bool) -> None:
     _show_sets(details=details, as_json=as_json)
@@ -278,7 +282,7 @@ def list_sets(*, details: bool, as_json: bool) -> None:
 @click.argument("what")
 @click.option(
     "--items",
-    type=OfKind(SIZES),
+    type=OfKind(ITEM_COUNT),
     help="How many training items: a count, or all that were published.",
 )
 @AS_JSON

@@ -31,8 +31,8 @@ PACKED = "cifar-10-python.tar.gz"
 UNPACKED = "cifar-10-batches-py"
 PACKED_BYTES = 170_498_071
 PACKED_MD5 = "c58f30108f718f92721af3b95e74349a"
-TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
-TEST = ("test_batch",)
+TRAIN_FILES = tuple(f"data_batch_{number}" for number in range(1, 6))
+TEST_FILES = ("test_batch",)
 META = "batches.meta"
 MD5 = {
     "data_batch_1": "c99cafc152244af753f735de768cd75f",
@@ -43,8 +43,8 @@ MD5 = {
     "test_batch": "40351d587109b95175f43aff81a1287e",
 }
 LARGEST_BATCH_BYTES = 64 * 1024**2  # each is about half of this
-MOST_BYTES = 256 * 1024**2  # all batches together have 186 MB, packed or not
-AGAIN = "Fetch it again from https://www.cs.toronto.edu/~kriz/cifar.html."
+ARCHIVE_MOST_BYTES = 256 * 1024**2  # all batches together have 186 MB, packed or not
+FETCH_AGAIN_HINT = "Fetch it again from https://www.cs.toronto.edu/~kriz/cifar.html."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,7 @@ def find_archive(path: Path) -> Path:
     if path.is_file():
         return path
     for folder in (path, path / UNPACKED):
-        if any((folder / name).exists() for name in (*TRAIN, *TEST)):
+        if any((folder / name).exists() for name in (*TRAIN_FILES, *TEST_FILES)):
             return folder
     if (path / PACKED).is_file():
         return path / PACKED
@@ -73,11 +73,11 @@ def list_batches(place: Path) -> dict[str, int]:
     if place.is_file():
         return {place.name: place.stat().st_size}
     sizes = {}
-    for name in (*TRAIN, *TEST):
+    for name in (*TRAIN_FILES, *TEST_FILES):
         try:
             sizes[name] = size_of_regular(place / name)
         except FileNotFoundError:
-            raise UsageError(f"{place} is not whole: {name} is not there", AGAIN) from None
+            raise UsageError(f"{place} is not whole: {name} is not there", FETCH_AGAIN_HINT) from None
         except OSError as error:
             raise cannot_read(place / name, error) from None
     return sizes
@@ -87,7 +87,7 @@ def check_archive(place: Path, md5: Mapping[str, str] = MD5, packed_md5: str = P
     """Compare digests. If a packed file's own digest differs, the files in it are compared."""
     if place.is_file() and _md5_of(place) == packed_md5:
         return
-    for _ in read_batches(place, (*TRAIN, *TEST), md5):
+    for _ in read_batches(place, (*TRAIN_FILES, *TEST_FILES), md5):
         pass
 
 
@@ -96,11 +96,11 @@ def read_batches(place: Path, names: tuple[str, ...], md5: Mapping[str, str] | N
     missing = set(names)
     for name, data in _packed(place, names) if place.is_file() else _unpacked(place, names):
         if md5 is not None and hashlib.md5(data, usedforsecurity=False).hexdigest() != md5[name]:
-            raise UsageError(f"{name} in {place} is not CIFAR-10's: its MD5 is not {md5[name]}", AGAIN)
+            raise UsageError(f"{name} in {place} is not CIFAR-10's: its MD5 is not {md5[name]}", FETCH_AGAIN_HINT)
         missing.discard(name)
         yield name, data
     if missing:
-        raise UsageError(f"{place} is not whole: {', '.join(sorted(missing))} is not in it", AGAIN)
+        raise UsageError(f"{place} is not whole: {', '.join(sorted(missing))} is not in it", FETCH_AGAIN_HINT)
 
 
 def _unpacked(place: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
@@ -116,12 +116,12 @@ def _packed(place: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     wanted = {f"{UNPACKED}/{name}": name for name in names}
     try:
         with (
-            open_regular(place, MOST_BYTES) as file,
+            open_regular(place, ARCHIVE_MOST_BYTES) as file,
             _AtMost(fileobj=file) as unpacked,
             tarfile.open(fileobj=unpacked, mode="r|") as archive,
         ):
             for member in archive:
-                if member.offset_data + member.size > MOST_BYTES:  # tarfile would seek to its end
+                if member.offset_data + member.size > ARCHIVE_MOST_BYTES:  # tarfile would seek to its end
                     raise tarfile.ReadError(f"{member.name} would have {member.size:,} bytes")
                 name = wanted.get(member.name.removeprefix("./"))
                 if name is not None:
@@ -129,7 +129,7 @@ def _packed(place: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, LookupError, OverflowError) as error:
         size = place.stat().st_size
         says = f"{place} cannot be unpacked to its end: it has {size:,} bytes, CIFAR-10's archive {PACKED_BYTES:,}"
-        raise UsageError(f"{says} ({error})", AGAIN) from None
+        raise UsageError(f"{says} ({error})", FETCH_AGAIN_HINT) from None
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
@@ -143,18 +143,18 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 class _AtMost(gzip.GzipFile):
-    """A gzip file that unpacks at most MOST_BYTES: a small file can hold endless zeros."""
+    """A gzip file that unpacks at most ARCHIVE_MOST_BYTES: a small file can hold endless zeros."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
-        if self.tell() > MOST_BYTES:
-            raise tarfile.ReadError(f"more than {MOST_BYTES:,} bytes are packed in it")
+        if self.tell() > ARCHIVE_MOST_BYTES:
+            raise tarfile.ReadError(f"more than {ARCHIVE_MOST_BYTES:,} bytes are packed in it")
         return data
 
 
 def _md5_of(place: Path) -> str:
     try:
-        with open_regular(place, MOST_BYTES) as file:
+        with open_regular(place, ARCHIVE_MOST_BYTES) as file:
             return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     except OSError as error:
         raise cannot_read(place, error) from None
@@ -169,7 +169,7 @@ def _md5_of(place: Path) -> str:
 
 PRIME = 2**61 - 1
 LARGEST_CHANGE_BYTES = 2**40
-SCHEMA = 1
+ARCHIVE_SCHEMA = 1
 MOST_MANIFEST_BYTES = 10_000
 DIGEST = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}")
 MAKER = 4  # incremented when an item is drawn differently: older sets are then made again
@@ -252,13 +252,13 @@ class Manifest:
     test_items: int
     bytes: int
     digest: str
-    schema: int = SCHEMA
+    schema: int = ARCHIVE_SCHEMA
     maker: int = MAKER
 
     @property
     def is_ours(self) -> bool:
         """Whether this version of laptime made the set."""
-        return (self.schema, self.maker) == (SCHEMA, MAKER)
+        return (self.schema, self.maker) == (ARCHIVE_SCHEMA, MAKER)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -280,7 +280,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 # Read a user's files, and find image files under a folder. Errors become messages.
 
-REASONS = {
+WRITING_REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "a file would be larger than this process may write",
@@ -299,7 +299,7 @@ MANIFEST = "manifest.json"
 
 
 def reason_of(error: OSError) -> str:
-    return REASONS.get(error.errno or 0) or error.strerror or str(error)
+    return WRITING_REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
 def cannot_read(place: str | os.PathLike[str], error: OSError) -> UsageError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from laptime.errors import UsageError
-from laptime.model.ask import Part
+from laptime.model.ask import DataPart
 from laptime.model.installation import install_command
 from laptime.workloads.catalogue import PLATE_CHARACTERS
 from laptime.workloads.data import BLOCK, HARDNESS, PICTURES, VIEWS, Hardness
@@ -30,7 +30,7 @@ GRAIN_SIDE = 768
 GRAINS = (4, 7, 10, 13)
 
 Colour = tuple[int, int, int]
-Point = tuple[float, float]
+PixelPoint = tuple[float, float]
 
 
 class Drawn(NamedTuple):
@@ -40,7 +40,7 @@ class Drawn(NamedTuple):
     data: bytes
 
 
-def chance_of(kind: str, part: Part, index: int) -> Random:
+def chance_of(kind: str, part: DataPart, index: int) -> Random:
     """Return the random generator of one item. It does not depend on other items, threads or races."""
     return Random(f"{DATA_SEED}/{kind}/{part}/{index}")
 
@@ -143,7 +143,7 @@ class Sketch:
         """Return a colour near this one, mixed with a random one, so that colour does not reveal a class."""
         return mix(vary(self.chance, colour, by), any_colour(self.chance), stray * self.chance.random())
 
-    def polygon(self, points: Sequence[Point], colour: Colour) -> None:
+    def polygon(self, points: Sequence[PixelPoint], colour: Colour) -> None:
         self._pen.polygon([self._at(*point) for point in points], colour)
 
     def rectangle(self, left: float, top: float, right: float, bottom: float, colour: Colour) -> None:
@@ -153,7 +153,7 @@ class Sketch:
         """Draw an ellipse around x and y; `wide` and `high` are its half axes."""
         self._pen.ellipse((*self._at(x - wide, y - high), *self._at(x + wide, y + high)), colour)
 
-    def line(self, points: Sequence[Point], colour: Colour, thick: float) -> None:
+    def line(self, points: Sequence[PixelPoint], colour: Colour, thick: float) -> None:
         """Draw a line; its thickness is a share of the shorter side."""
         across = max(1, round(thick * min(self._width, self._height)))
         self._pen.line([self._at(*point) for point in points], colour, across)
@@ -164,7 +164,7 @@ class Sketch:
 
 # Draw licence plates: eight characters in a real font on a plate, slightly turned, moved, unevenly lit, noisy.
 
-DIGITS, LETTERS = PLATE_CHARACTERS[:10], PLATE_CHARACTERS[10:]
+PLATE_DIGITS, PLATE_LETTERS = PLATE_CHARACTERS[:10], PLATE_CHARACTERS[10:]
 # As in real life, a region's plates have their own colour and begin with its two letters. Four digits and two letters
 # follow. The published network has one number per character to tell 36 apart, and from fully random plates it learns
 # nothing in a lap. Of the five files of a plate, one is wrong at each place: a guess that knows all this, but not the
@@ -177,13 +177,13 @@ REGIONS = {
     "RX": ((60, 140, 75), (240, 250, 235)),
     "ZP": ((45, 45, 50), (235, 235, 220)),
 }
-PATTERN = (DIGITS, DIGITS, DIGITS, DIGITS, LETTERS, LETTERS)
-PLACES = 2 + len(PATTERN)
+PATTERN = (PLATE_DIGITS, PLATE_DIGITS, PLATE_DIGITS, PLATE_DIGITS, PLATE_LETTERS, PLATE_LETTERS)
+PLATE_PLACES = 2 + len(PATTERN)
 QUALITY = 75
 SURROUND, PLATE, INK = 0, 127, 255
 
 
-def draw_plate(part: Part, index: int) -> Drawn:
+def draw_plate(part: DataPart, index: int) -> Drawn:
     """Draw one plate, named by its text as one of five readers reads it."""
     from PIL import Image  # noqa: PLC0415  an extra that only images need
 
@@ -200,11 +200,11 @@ def draw_plate(part: Part, index: int) -> Drawn:
     return Drawn(f"{part}/{_read(text, part, number, view)}_{index:06d}.jpg", to_jpeg(seen, QUALITY))
 
 
-def _read(text: str, part: Part, number: int, view: int) -> str:
+def _read(text: str, part: DataPart, number: int, view: int) -> str:
     """Return a plate's text as one of its five readers reads it. At each place, one of the five is wrong."""
     chance = chance_of("plates' readers", part, number)
     wrong = [int(VIEWS * chance.random()) for _ in text]
-    kinds = [DIGITS if letter in DIGITS else LETTERS for letter in text]
+    kinds = [PLATE_DIGITS if letter in PLATE_DIGITS else PLATE_LETTERS for letter in text]
     away = [1 + int((len(kind) - 1) * chance.random()) for kind in kinds]
     others = [kind[(kind.index(letter) + by) % len(kind)] for letter, kind, by in zip(text, kinds, away, strict=True)]
     return "".join(other if at == view else letter for letter, other, at in zip(text, others, wrong, strict=True))
@@ -218,7 +218,7 @@ def _draw_flat(chance: Random, text: str, width: int, height: int) -> Picture:
     pen: Any = ImageDraw.Draw(picture)
     plate = (width * 0.03, height * 0.16, width * 0.97, height * 0.84)
     pen.rounded_rectangle(plate, height * 0.08, PLATE, INK, 1 + int(3 * chance.random()))
-    cell = width * 0.9 / PLACES
+    cell = width * 0.9 / PLATE_PLACES
     size = round(cell * 1.3 / 4) * 4
     for place, letter in enumerate(text):
         mask = _glyph(letter, size)
@@ -265,7 +265,7 @@ COATS: tuple[Colour, ...] = ((190, 130, 70), (60, 55, 50), (225, 215, 200), (130
 
 WALL, FLOOR = (205, 190, 170), (150, 95, 70)
 OUTDOORS, LAWN = (165, 190, 215), (90, 140, 60)
-MOSTLY = 0.9
+INSIDE_SHARE = 0.9
 SKY = (165, 190, 215)
 
 
@@ -280,13 +280,13 @@ class Oval(NamedTuple):
 
 def draw_pet_cat(sketch: Sketch) -> None:
     """Draw a cat, nine times out of ten at home."""
-    _draw_place(sketch, at_home=sketch.chance.random() < MOSTLY)
+    _draw_place(sketch, at_home=sketch.chance.random() < INSIDE_SHARE)
     draw_cat(sketch)
 
 
 def draw_pet_dog(sketch: Sketch) -> None:
     """Draw a dog, nine times out of ten on a lawn."""
-    _draw_place(sketch, at_home=sketch.chance.random() >= MOSTLY)
+    _draw_place(sketch, at_home=sketch.chance.random() >= INSIDE_SHARE)
     draw_dog(sketch)
 
 
@@ -458,7 +458,7 @@ class PhotographSet:
     quality: int
     hardness: Hardness
 
-    def draw(self, part: Part, index: int) -> Drawn:
+    def draw(self, part: DataPart, index: int) -> Drawn:
         """Draw one photograph. Classes take turns, so that a small set has them all."""
         number, view = picture_of(index)
         chance = chance_of(self.name, part, number)
@@ -475,7 +475,7 @@ class PhotographSet:
         label = self._label(part, number, view)
         return Drawn(f"{part}/{label}/{index:06d}.jpg", to_jpeg(picture, self.quality))
 
-    def _label(self, part: Part, number: int, view: int) -> str:
+    def _label(self, part: DataPart, number: int, view: int) -> str:
         """Return the label of one of the items that show a picture: its own class, or what a doubter says."""
         classes, chance = tuple(self.motifs), chance_of(f"{self.name} labels", part, number)
         is_doubtful = chance.random() < self.hardness.doubtful and view >= self.hardness.votes[0]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from laptime.data.archive import Manifest, describe_change, read_manifest, reason_of
 from laptime.data.making import (
-    ALL,
     MAKING_S,
+    NO_LIMIT,
     PART,
-    Tell,
+    Announce,
     check_ours,
     choose_counts,
     count_words,
@@ -134,7 +134,7 @@ def _workload_of(name: str) -> str:
     return next((each for each in CATALOGUE if each in name), "")
 
 
-def make_source(workload: Workload, items: int | None, tell: Tell, notify: Tell | None = None) -> DataSource:
+def make_source(workload: Workload, items: int | None, tell: Announce, notify: Announce | None = None) -> DataSource:
     """Return made data, and make it if it is not there: as many items as ten seconds allow, or `items` (0: all).
 
     An item depends neither on a race's seed nor on the number of items. `tell` is called with how far it is,
@@ -173,7 +173,7 @@ def describe_made(workload: Workload, items: int | None) -> str:
 
 
 def place_of(workload: Workload, items: int | None) -> Path:
-    ending = "" if items is None else "-all" if items == ALL else f"-{items}"
+    ending = "" if items is None else "-all" if items == NO_LIMIT else f"-{items}"
     return data_folder() / f"{workload.name}{ending}"
 
 
@@ -183,7 +183,7 @@ def _check_items(workload: Workload, items: int | None) -> None:
         choose_counts(workload, items, 0.0)
 
 
-def _make_folder(workload: Workload, items: int | None, folder: Path, tell: Tell, notify: Tell) -> Manifest:
+def _make_folder(workload: Workload, items: int | None, folder: Path, tell: Announce, notify: Announce) -> Manifest:
     from laptime.data.makers import open_maker  # noqa: PLC0415  it imports numpy, and other commands need not wait
 
     part = name_part(folder)

@@ -15,19 +15,19 @@ import numpy.typing as npt
 from laptime.data import archive
 from laptime.data.drawing import DATA_SEED, PETS, SCENES, Drawn, check_pillow, draw_plate
 from laptime.data.making import ItemCounts, MakingTask, SetMaker
-from laptime.data.scan import PIXELS, Table, write_batch
-from laptime.model.ask import Part
+from laptime.data.scan import PIXELS, ArchiveTable, write_batch
+from laptime.model.ask import DataPart
 from laptime.model.workload import Workload
 from laptime.workloads import CATALOGUE
-from laptime.workloads.data import BLOCK, TEST, TRAIN, Drawer
+from laptime.workloads.data import BLOCK, TEST_STREAM, TRAIN_STREAM, Drawer
 
-PART_KEYS: dict[Part, int] = {"train": TRAIN, "test": TEST}
+PART_KEYS: dict[DataPart, int] = {"train": TRAIN_STREAM, "test": TEST_STREAM}
 
 PixelRows = npt.NDArray[np.uint8]
-Draw = Callable[[Part, int], Drawn]
+DrawItem = Callable[[DataPart, int], Drawn]
 
 
-def draw_arrays(part: Part, start: int, stop: int) -> tuple[PixelRows, npt.NDArray[np.int64]]:
+def draw_arrays(part: DataPart, start: int, stop: int) -> tuple[PixelRows, npt.NDArray[np.int64]]:
     """Draw items `start` to `stop` of a part, as rows of 3 x 32 x 32: as those in memory, of one seed."""
     first, last = start // BLOCK, -(-stop // BLOCK)
     drawn = [_drawer().draw(PART_KEYS[part], number) for number in range(first, last)]
@@ -46,7 +46,7 @@ class FileMaker:
 
     trial = MakingTask("train", 0, 16)
 
-    def __init__(self, folder: Path, draw: Draw, classes: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, draw: DrawItem, classes: tuple[str, ...]) -> None:
         self._folder = folder
         self._draw = draw
         for part in ("train", "test"):
@@ -94,14 +94,18 @@ class ArchiveMaker:
         for name, whole in _batches(counts).items():
             if (whole.part, whole.stop) == (task.part, task.stop):
                 self._write(name, whole)
-                if name in archive.TEST:
+                if name in archive.TEST_FILES:
                     self._write_names(counts)
 
     def _write(self, name: str, whole: MakingTask) -> None:
         drawn = [self._drawn.pop(task) for task in self._batch]
         self._batch.clear()
-        title = "testing batch 1 of 1" if whole.part == "test" else f"training batch {name[-1]} of {len(archive.TRAIN)}"
-        table: Table = {
+        title = (
+            "testing batch 1 of 1"
+            if whole.part == "test"
+            else f"training batch {name[-1]} of {len(archive.TRAIN_FILES)}"
+        )
+        table: ArchiveTable = {
             b"batch_label": title.encode(),
             b"labels": np.concatenate([labels for _, labels in drawn]).tolist(),
             b"data": np.concatenate([rows for rows, _ in drawn]),
@@ -110,9 +114,9 @@ class ArchiveMaker:
         (self._folder / name).write_bytes(write_batch(table))
 
     def _write_names(self, counts: ItemCounts) -> None:
-        cases = -(-counts.train // len(archive.TRAIN))
+        cases = -(-counts.train // len(archive.TRAIN_FILES))
         names = [each.encode() for each in self._classes]
-        table: Table = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
+        table: ArchiveTable = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
         (self._folder / archive.META).write_bytes(write_batch(table))
 
 
@@ -129,15 +133,15 @@ def open_maker(workload: Workload, folder: Path) -> SetMaker:
 
 def _batches(counts: ItemCounts) -> dict[str, MakingTask]:
     """Return the range of items in each of the archive's files."""
-    edges = [counts.train * number // len(archive.TRAIN) for number in range(len(archive.TRAIN) + 1)]
+    edges = [counts.train * number // len(archive.TRAIN_FILES) for number in range(len(archive.TRAIN_FILES) + 1)]
     batches = {
         name: MakingTask("train", start, stop)
-        for name, start, stop in zip(archive.TRAIN, edges, edges[1:], strict=False)
+        for name, start, stop in zip(archive.TRAIN_FILES, edges, edges[1:], strict=False)
     }
-    return {**batches, archive.TEST[0]: MakingTask("test", 0, counts.test)}
+    return {**batches, archive.TEST_FILES[0]: MakingTask("test", 0, counts.test)}
 
 
-def _cut(part: Part, start: int, stop: int, step: int) -> Iterator[MakingTask]:
+def _cut(part: DataPart, start: int, stop: int, step: int) -> Iterator[MakingTask]:
     while start < stop:
         end = min(stop, (start // step + 1) * step)
         yield MakingTask(part, start, end)

@@ -19,7 +19,7 @@ from laptime.data import archive
 from laptime.data.archive import MANIFEST, Manifest, digest_files, find_images, read_manifest, write_manifest
 from laptime.disk import host, is_in_work, read_regular
 from laptime.errors import StoreError, UsageError
-from laptime.model.ask import Part
+from laptime.model.ask import DataPart
 from laptime.model.workload import Workload
 from laptime.sensors.cgroup import usable_cores
 
@@ -29,9 +29,9 @@ TRIAL_TASKS = 2
 FIRST_WORD_S = 2.0
 LEAST_BATCHES = 8
 SHOWN_FROM_BYTES = 200_000_000
-ALL = 0
+NO_LIMIT = 0
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ItemCounts:
 class MakingTask:
     """A range of items that one thread makes at once."""
 
-    part: Part
+    part: DataPart
     start: int
     stop: int
 
@@ -85,7 +85,14 @@ class MakingRate:
 
 
 def make_set(
-    workload: Workload, items: int | None, folder: Path, place: Path, tell: Tell, *, notify: Tell, open_maker: OpenMaker
+    workload: Workload,
+    items: int | None,
+    folder: Path,
+    place: Path,
+    tell: Announce,
+    *,
+    notify: Announce,
+    open_maker: OpenMaker,
 ) -> Manifest:
     """Make a set in `folder`, which the caller renames to `place`. The manifest is written last."""
     with ThreadPoolExecutor(usable_cores()) as pool:
@@ -107,7 +114,7 @@ def list_data_files(layout: str, folder: Path) -> dict[str, int]:
 
 def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> ItemCounts:
     """Return the counts: `items`, or what ten seconds allow, for training, and the published share for the test."""
-    if items == ALL:
+    if items == NO_LIMIT:
         return ItemCounts(workload.train_items, workload.test_items)
     share = workload.test_items / workload.train_items
     least = workload.least_items
@@ -120,7 +127,7 @@ def choose_counts(workload: Workload, items: int | None, items_per_s: float) -> 
     return ItemCounts(items, max(least, round(items * share)))
 
 
-def announce(workload: Workload, counts: ItemCounts, rate: MakingRate, place: Path, notify: Tell) -> None:
+def announce(workload: Workload, counts: ItemCounts, rate: MakingRate, place: Path, notify: Announce) -> None:
     """Announce a large size before much is written, and refuse a set that does not fit on the disk."""
     size = (counts.train + counts.test) * rate.bytes_per_item
     if size > SHOWN_FROM_BYTES:
@@ -175,7 +182,7 @@ def _in_order(pool: Executor, maker: SetMaker, tasks: Iterator[MakingTask]) -> I
 class _Progress:
     """Reports how many items are made and the time left: after 2 s, then every 2 s, and every 10 s after 20 s."""
 
-    def __init__(self, workload: Workload, counts: ItemCounts, tell: Tell) -> None:
+    def __init__(self, workload: Workload, counts: ItemCounts, tell: Announce) -> None:
         self._words = f"{counts.train + counts.test:,} {workload.items} for {workload.name} made"
         self._total = counts.train + counts.test
         self._tell = tell
@@ -197,12 +204,12 @@ class _Progress:
 # A folder gets a mark file when it is created, before anything else is in it. While a process makes or removes it, its
 # name holds that process. A name alone is no proof, and neither is a mark under another name.
 
-MARK = ".made-by-laptime"
+MADE_MARK = ".made-by-laptime"
 MARKED = b"laptime made this folder, and may remove it with all that is in it.\n"
 PART = re.compile(
     r"\..+\.(?:making|replaced|removed)\.(?P<host>[A-Za-z0-9-]{1,60})\.part-(?P<pid>[0-9]{1,10})", re.DOTALL
 )
-ELSEWHERE = "Move or rename it, or set LAPTIME_CACHE to another folder."
+ELSEWHERE_HINT = "Move or rename it, or set LAPTIME_CACHE to another folder."
 
 
 def is_ours(folder: Path) -> bool:
@@ -213,10 +220,12 @@ def is_ours(folder: Path) -> bool:
 def check_ours(folder: Path) -> None:
     """Raise StoreError for a folder that laptime did not make."""
     if folder.is_symlink():
-        raise StoreError(f"{folder} is a symbolic link, which laptime neither replaces nor removes", ELSEWHERE)
+        raise StoreError(f"{folder} is a symbolic link, which laptime neither replaces nor removes", ELSEWHERE_HINT)
     if not is_ours(folder):
         kind = "folder" if folder.is_dir() else "file"
-        raise StoreError(f"laptime did not make the {kind} {folder}, so it neither replaces nor removes it", ELSEWHERE)
+        raise StoreError(
+            f"laptime did not make the {kind} {folder}, so it neither replaces nor removes it", ELSEWHERE_HINT
+        )
 
 
 def name_part(folder: Path, why: str = "making") -> Path:
@@ -228,7 +237,7 @@ def open_part(part: Path) -> None:
     """Make a part's folder and mark it. Remove what an earlier process with the same number left there."""
     discard(part)
     part.mkdir(parents=True)
-    (part / MARK).write_bytes(MARKED)
+    (part / MADE_MARK).write_bytes(MARKED)
 
 
 def set_aside(folder: Path, why: str) -> Path:
@@ -279,7 +288,7 @@ def discard(part: Path) -> None:
 
 def remove_part(part: Path) -> None:
     """Remove a part, its mark last: if this process is killed, the rest can still be recognized."""
-    last = (part / MANIFEST, part / MARK)
+    last = (part / MANIFEST, part / MADE_MARK)
     for place in part.iterdir():
         if place in last:
             continue
@@ -294,7 +303,7 @@ def remove_part(part: Path) -> None:
 
 def _is_marked(folder: Path) -> bool:
     try:
-        return read_regular(folder / MARK, len(MARKED)) == MARKED
+        return read_regular(folder / MADE_MARK, len(MARKED)) == MARKED
     except OSError:
         return False
 

@@ -19,11 +19,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from laptime.data.archive import AGAIN, IMAGES, ArchiveArrays, ImageFiles, find_images, list_folder, read_batches
+from laptime.data.archive import (
+    FETCH_AGAIN_HINT,
+    IMAGES,
+    ArchiveArrays,
+    ImageFiles,
+    find_images,
+    list_folder,
+    read_batches,
+)
 from laptime.errors import UsageError
-from laptime.workloads.catalogue import PLATE_CHARACTERS
+from laptime.workloads.catalogue import CIFAR_CLASSES, PLATE_CHARACTERS
 
-Labels = npt.NDArray[np.int64]
+FileLabels = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 FOLDERS_EXPECTED = (
     "A folder a class is expected, with images in each, under train/ and test/ or directly in the folder."
@@ -44,8 +52,8 @@ class Scan:
     folder: Path
     sizes: Mapping[str, int]
     names: tuple[str, ...]
-    labels: Labels
-    strata: Labels
+    labels: FileLabels
+    strata: FileLabels
     classes: tuple[str, ...]
     in_test: Mask | None
     notes: tuple[str, ...] = ()
@@ -118,7 +126,7 @@ def text_of(name: str) -> str | None:
     return matched.group(1) if matched else None
 
 
-def labels_of(texts: Iterable[str]) -> Labels:
+def labels_of(texts: Iterable[str]) -> FileLabels:
     """Return each character's number among the 36."""
     letters = np.frombuffer("".join(texts).encode(), np.uint8).reshape(-1, 8)
     numbers = np.zeros(256, np.int64)
@@ -161,7 +169,7 @@ def choose_test(scan: Scan, tests: int, seed: int) -> Mask:
     return chosen
 
 
-def tests_per_class(counts: Labels, tests: int) -> list[int]:
+def tests_per_class(counts: FileLabels, tests: int) -> list[int]:
     """Return each class's number of test items: at least one, never all, and exactly `tests` in total."""
     wished = counts * (tests / counts.sum())
     shares = np.clip(wished.astype(np.int64), 1, counts - 1)
@@ -178,9 +186,8 @@ def tests_per_class(counts: Labels, tests: int) -> list[int]:
 # the table is an error. The arrays are then built here, from plain bytes.
 
 Value = bytes | int | Sequence[bytes] | Sequence[int] | npt.NDArray[np.uint8]
-Table = Mapping[bytes, Value]
+ArchiveTable = Mapping[bytes, Value]
 PIXELS = 3 * 32 * 32
-CLASSES = 10
 
 
 class PickleRefusedError(Exception):
@@ -260,7 +267,7 @@ def _array(taken: PickledArray) -> npt.NDArray[np.uint8]:
         raise PickleRefusedError(f"its pictures cannot be put together ({error})") from None
 
 
-def write_batch(table: Table) -> bytes:
+def write_batch(table: ArchiveTable) -> bytes:
     """Write a table as Python 2 does, so that every reader of the real batches can read it."""
     items = b"".join(_put(key) + _put(value) for key, value in table.items())
     return pickle.PROTO + b"\x02" + pickle.EMPTY_DICT + pickle.MARK + items + pickle.SETITEMS + pickle.STOP
@@ -304,9 +311,14 @@ def _arrays_of(place: Path, name: str, data: bytes) -> tuple[npt.NDArray[np.uint
         labels = np.array(batch["labels"], np.int64)
         rows = batch["data"].reshape(len(labels), PIXELS)
     except PickleRefusedError as error:
-        raise UsageError(f"{name} in {place} is no batch of CIFAR-10: {error}", AGAIN) from None
+        raise UsageError(f"{name} in {place} is no batch of CIFAR-10: {error}", FETCH_AGAIN_HINT) from None
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
-        raise UsageError(f"{name} in {place} is no batch of CIFAR-10: pictures or labels are missing", AGAIN) from None
-    if labels.ndim != 1 or not ((labels >= 0) & (labels < CLASSES)).all():
-        raise UsageError(f"{name} in {place} is no batch of CIFAR-10: its labels are not {CLASSES} classes", AGAIN)
+        raise UsageError(
+            f"{name} in {place} is no batch of CIFAR-10: pictures or labels are missing", FETCH_AGAIN_HINT
+        ) from None
+    if labels.ndim != 1 or not ((labels >= 0) & (labels < len(CIFAR_CLASSES))).all():
+        raise UsageError(
+            f"{name} in {place} is no batch of CIFAR-10: its labels are not {len(CIFAR_CLASSES)} classes",
+            FETCH_AGAIN_HINT,
+        )
     return rows, labels

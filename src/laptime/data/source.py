@@ -23,7 +23,7 @@ from laptime.data.archive import (
 )
 from laptime.disk import name_in_utf8
 from laptime.errors import LaneError, UsageError
-from laptime.model.ask import DataSource, Part
+from laptime.model.ask import DataPart, DataSource
 from laptime.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _read_archive(workload: Workload, path: Path) -> DataSource:
     )
 
 
-def list_items(source: DataSource, part: Part) -> ListedItems:
+def list_items(source: DataSource, part: DataPart) -> ListedItems:
     """List the items of one part of class folders or plates. Raise LaneError if they changed since the race began."""
     from laptime.data.scan import choose_test  # noqa: PLC0415
 
@@ -157,12 +157,12 @@ def list_items(source: DataSource, part: Part) -> ListedItems:
     return ListedItems(paths, scan.labels[places])
 
 
-def read_arrays(source: DataSource, part: Part) -> ArchiveArrays:
+def read_arrays(source: DataSource, part: DataPart) -> ArchiveArrays:
     """Read all images of one part of CIFAR-10's archive. Raise LaneError if they changed since the race began."""
     from laptime.data.scan import read_part  # noqa: PLC0415
 
     place = Path(source.folder)
-    names = archive.TEST if part == "test" else archive.TRAIN
+    names = archive.TEST_FILES if part == "test" else archive.TRAIN_FILES
     try:
         _check_unchanged(source, archive.list_batches(place))
         return read_part(place, names, None if source.made else archive.MD5)

@@ -22,7 +22,7 @@ from laptime.diagnosis.lane_readings import (
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
-from laptime.model.process import KEPT, READY, Input
+from laptime.model.process import KEPT_INPUTS, READY, Input
 from laptime.model.protocol import FullRun
 from laptime.model.quantities import brief, count, percent, times
 from laptime.model.record import NOT_RELIABLE, Finding, InferLane, LaneResult
@@ -32,20 +32,20 @@ from laptime.model.timeline import Timeline
 
 IDLE_PERCENT = 1.0
 HELD_BACK_SHARE = 0.05
-FULL = 0.95  # of memory
+FULL_SHARE = 0.95  # of memory
 DRIFT = 0.05
-THROTTLED_SHARE = 0.02
+RUN_THROTTLED_SHARE = 0.02
 FAULTS_BYTES_A_STEP = 8 << 20
 FAULTS_SHARE = 0.05  # of a step
-SWAPPED_BYTES = 64 << 20
+RUN_SWAPPED_BYTES = 64 << 20
 SLOW_START = 1.5
-HEATS_LEAST = 2
+FINDING_HEATS_LEAST = 2
 PAUSES = 0.05
 LOADED = 0.05
-OTHERS_CORES, OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take of our cores
-MANY = 0.4  # of a lane's windows
+OTHERS_CORES, RUN_OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take of our cores
+MANY_WINDOWS = 0.4  # of a lane's windows
 CONTRADICTS = 2.0  # times as long as a call of more items: more than another kernel for few items costs
-ALONE = 0.8  # of a step; a loader that takes less may overlap with the computing
+LOADER_SHARE = 0.8  # of a step; a loader that takes less may overlap with the computing
 
 
 def unused_card(readings: LaneReadings) -> Finding | None:
@@ -93,7 +93,7 @@ def held_back_card(readings: LaneReadings) -> Finding | None:
 def full_card(readings: LaneReadings) -> Finding | None:
     """Allocators slow down when little memory is left, and some drivers spill into the host's memory."""
     used, there = readings.card_values("memory"), readings.card_values("all memory")
-    if not used or not there or max(used) <= FULL * max(there):
+    if not used or not there or max(used) <= FULL_SHARE * max(there):
         return None
     says = f"{max(used) / 1e9:.1f} of the card's {max(there) / 1e9:.1f} GB were in use."
     advice = "Race batch=N with a smaller N against it: nearly full memory can cost time of its own."
@@ -129,7 +129,7 @@ def _drifting(readings: LaneReadings, device: str, what: str) -> Finding | None:
 def held_back_by_quota(readings: LaneReadings) -> Finding | None:
     """The container's quota stopped the heat's threads."""
     share = readings.growth_per_s("host", "held back")
-    if share is None or share <= THROTTLED_SHARE:
+    if share is None or share <= RUN_THROTTLED_SHARE:
         return None
     chip = readings.machine.processor
     cores = "" if isinstance(chip.quota_cores, Missing) else f" of {chip.quota_cores:g} cores"
@@ -170,7 +170,7 @@ def swapping(readings: LaneReadings) -> Finding | None:
     """Some memory is on a disk."""
     swapped = max(readings.values("host", "swap"), default=0.0)
     faults = readings.growth_per_s("heat", "pages from disk") or 0.0
-    if swapped < SWAPPED_BYTES or faults < 1:
+    if swapped < RUN_SWAPPED_BYTES or faults < 1:
         return None
     says = f"{swapped / 1e9:.1f} GB lie in swap, and {faults:.0f} pages a second came from a disk."
     advice = "Free memory, or take a smaller batch."
@@ -186,9 +186,9 @@ def full_memory(readings: LaneReadings) -> Finding | None:
     used = max(readings.values("host", "group memory"), default=0.0)
     used -= max(readings.values("host", "group cache"), default=0.0)
     free = min(readings.values("host", "free memory"), default=None)
-    if not isinstance(limit, Missing) and limit < total and used > FULL * limit:
+    if not isinstance(limit, Missing) and limit < total and used > FULL_SHARE * limit:
         what, share = f"{used / 1e9:.1f} of the {limit / 1e9:.1f} GB that the container may use", used / limit
-    elif free is not None and free < (1 - FULL) * total:
+    elif free is not None and free < (1 - FULL_SHARE) * total:
         what, share = f"all but {free / 1e9:.1f} of {total / 1e9:.1f} GB", 1 - free / total
     else:
         return None
@@ -199,7 +199,7 @@ def full_memory(readings: LaneReadings) -> Finding | None:
 def slow_at_first(readings: LaneReadings) -> Finding | None:
     """A timing that starts with the first step includes what is over after some seconds."""
     starts = slow_starts(readings.lane)
-    if len(starts) < HEATS_LEAST or min(starts) < SLOW_START:
+    if len(starts) < FINDING_HEATS_LEAST or min(starts) < SLOW_START:
         return None
     says = f"in the first window of every heat a step took {min(starts):.1f} times what it took later."
     advice = "A timing that starts with the first step includes it; these figures do not."
@@ -293,7 +293,7 @@ def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
 
 def judge_disturbances(lane: str, flags: Sequence[str], windows: int) -> Finding | None:
     """Return a finding if many windows have a flag."""
-    if not flags or len(flags) < MANY * windows:
+    if not flags or len(flags) < MANY_WINDOWS * windows:
         return None
     says = f"{len(flags)} of {windows} windows of {lane} that count were disturbed ({flags[len(flags) // 2]})."
     evidence = {"disturbed": len(flags), "windows": windows}
@@ -339,7 +339,7 @@ def judge_run(
     if isinstance(ours, Missing) or isinstance(all_, Missing):
         return ()
     others = all_ - ours
-    if others <= max(OTHERS_CORES, OTHERS_SHARE * cores):
+    if others <= max(OTHERS_CORES, RUN_OTHERS_SHARE * cores):
         return ()
     says = f"while {name} ran, other processes took {others:.2f} of {cores} cores."
     return (Finding(NOT_RELIABLE, says, {"others_cores": others}, advice, "proven"),)
@@ -359,7 +359,7 @@ def find_slow_loaders(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
 
 
 def _loader_of(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
-    if lane.settings.input in {*KEPT, "only"} or lane.step_ms is None:
+    if lane.settings.input in {*KEPT_INPUTS, "only"} or lane.step_ms is None:
         return None
     ready = next((each for each in lanes if _is_it_with(lane, each, *READY)), None)
     if ready is not None and ready.step_ms is not None:
@@ -373,7 +373,7 @@ def _loader_of(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
         return None
     share = alone.step_ms.median / lane.step_ms.median
     how = f"alone it takes {brief(alone.step_ms.median)} ms of {brief(lane.step_ms.median)}"
-    return _of_loader(lane, min(share, 1.0), how, proven=False) if share >= ALONE else None
+    return _of_loader(lane, min(share, 1.0), how, proven=False) if share >= LOADER_SHARE else None
 
 
 def _of_loader(lane: LaneResult, share: float, how: str, *, proven: bool) -> Finding:
@@ -406,7 +406,7 @@ def _symptom(readings: LaneReadings, name: str) -> float | None:
 # numbers at full speed the census finds them too: the training may move to another one.
 
 SLOWS_DOWN, DENORMALS = "steps that become slow", "denormal numbers"
-FLUSH = "torch.set_flush_denormal(True)"
+FLUSH_LINE = "torch.set_flush_denormal(True)"
 LOOK = "See what it does differently from then on: longer sequences, larger batches, a list that grows, other parts."
 
 
@@ -486,7 +486,7 @@ def _find_slow_training(lane: LaneResult, runs: Sequence[FullRun]) -> Finding | 
             says += f"{': ' if says else ''}{Denormals(*census.worst, cost=True).says}"
         else:
             says += f"; denormal numbers are not the reason ({percent(census.worst[0])} of any kind)"
-    advice = f"{FLUSH}; laptime why measures what they cost." if costs else LOOK
+    advice = f"{FLUSH_LINE}; laptime why measures what they cost." if costs else LOOK
     sure = state is not None and state.is_sure and not costs
     return _finding(SLOWS_DOWN if state else DENORMALS, lane, f"{says}.", advice, evidence, sure=sure)
 
@@ -504,11 +504,13 @@ def _find_state(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None
     evidence |= {"denormals": denormals.share, "of": denormals.kind}
     cost = _measure_cost(lane, lanes, state)
     says += f"{': ' if says else ''}{denormals.says}{_doubt(state)}."
-    advice = f"{FLUSH}; race denormals=flush against it to see what they cost here."
+    advice = f"{FLUSH_LINE}; race denormals=flush against it to see what they cost here."
     if cost is not None:
         on = "" if state is None else " on these steps"
         advice = (
-            f"{FLUSH} (measured: {times(cost)}{on})." if cost >= SLOWER else f"They cost little here ({times(cost)})."
+            f"{FLUSH_LINE} (measured: {times(cost)}{on})."
+            if cost >= SLOWER
+            else f"They cost little here ({times(cost)})."
         )
         evidence["measured"] = cost
     proven = cost is not None and cost >= SLOWER and (state is None or state.is_sure)
@@ -544,7 +546,7 @@ def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateCha
     if twin is None or twin.step_ms is None or lane.step_ms is None:
         return None
     mine, theirs = ([each.heat for each in finished(one)] for one in (lane, twin))
-    if min(len(mine), len(theirs)) < HEATS_LEAST:
+    if min(len(mine), len(theirs)) < FINDING_HEATS_LEAST:
         return None
     if state is not None:
         return ratio_within(state, [*map(times_of, mine)], [*map(times_of, theirs)])

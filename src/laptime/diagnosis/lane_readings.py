@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Literal
 
 from laptime.analysis.heats import steady_windows, step_ms
-from laptime.analysis.readings import Point, Span, shown_growth_per_s, shown_within
+from laptime.analysis.readings import Span, TimedValue, shown_growth_per_s, shown_within
 from laptime.analysis.usage import span_of, watched_card
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
@@ -49,7 +49,7 @@ class LaneReadings:
     heats: tuple[TimedHeat, ...]
     card: str | None
 
-    def series(self, device: str, means: Meaning) -> list[tuple[Point, ...]]:
+    def series(self, device: str, means: Meaning) -> list[tuple[TimedValue, ...]]:
         """Return the readings per heat of what shows this of a device, without the heats that have none."""
         told = [shown_within(heat.timeline, device, means, heat.span) for heat in self.heats]
         return [points for points in told if not isinstance(points, Missing)]

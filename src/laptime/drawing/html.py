@@ -13,9 +13,9 @@ from importlib import resources
 from pathlib import PurePath
 from typing import Literal
 
-from laptime.drawing.pictures import NARROW, WIDE, Theme, badge, card, numbers_by_lane, standalone
+from laptime.drawing.pictures import NARROW_CHART, WIDE_CHART, Theme, badge, card, numbers_by_lane, standalone
 from laptime.drawing.rows import draw
-from laptime.drawing.svg import COLOURS, labels_of, numbers_of, plane_svg, text
+from laptime.drawing.svg import SERIES_COLOURS, labels_of, numbers_of, plane_svg, text
 from laptime.drawing.words import as_csv, as_markdown, rows_of
 from laptime.errors import UsageError
 from laptime.figures.steps import thinned_words
@@ -24,14 +24,14 @@ from laptime.model.installation import install_command
 from laptime.visible import visible
 
 PAGE_MOST = 300_000  # bytes of a page with its downloads
-AROUND = 1_500  # bytes around a record, besides what is drawn of it and its downloads
+AROUND_RECORD_BYTES = 1_500  # bytes around a record, besides what is drawn of it and its downloads
 WIDE_TABLE = 5  # columns of a table from which on a narrow screen shows a row as a list
-KINDS = {"=": ' class="number"', "`": ' class="code"'}  # of a column, by how its head begins
-POLICY = (
+COLUMN_KINDS = {"=": ' class="number"', "`": ' class="code"'}  # of a column, by how its head begins
+REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src '{script}'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
-HEAD = """<!doctype html>
+REPORT_HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer">
 <title>{title} - laptime</title><style>{style}</style></head><body><main>
@@ -43,13 +43,15 @@ def as_html(reports: Sequence[Report]) -> str:
     title = " and ".join(each.title for each in reports)
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = POLICY.format(script=f"sha256-{digest}")
-    before = HEAD.format(policy=policy, title=text(title), style=_asset("report.css")) + "".join(_overview(reports))
+    policy = REPORT_POLICY.format(script=f"sha256-{digest}")
+    before = REPORT_HEAD.format(policy=policy, title=text(title), style=_asset("report.css")) + "".join(
+        _overview(reports)
+    )
     after = f"</main><script>{script}</script></body></html>\n"
     bodies = [_body(report, number) for number, report in enumerate(reports)]
     room = (PAGE_MOST - sum(len(each.encode()) for each in (before, after, *bodies))) // max(len(reports), 1)
     sections = [
-        _section(report, number, body, _downloads(report, room - AROUND))
+        _section(report, number, body, _downloads(report, room - AROUND_RECORD_BYTES))
         for number, (report, body) in enumerate(zip(reports, bodies, strict=True))
     ]
     return "".join([before, *sections, after])
@@ -210,7 +212,7 @@ def figure_html(figure: Figure, key: str, lanes: Mapping[str, int]) -> str:
 def _rows(chart: RowsChart, figure: Figure, lanes: Mapping[str, int]) -> str:
     """Return a chart of rows, drawn for a wide and for a narrow screen; one of them is shown."""
     label = text(f"{figure.title}. {figure.says}")
-    drawn = [(kind, draw(chart, width, lanes)) for kind, width in (("wide", WIDE), ("narrow", NARROW))]
+    drawn = [(kind, draw(chart, width, lanes)) for kind, width in (("wide", WIDE_CHART), ("narrow", NARROW_CHART))]
     return "".join(
         f'<svg class="rows {kind}" viewBox="0 0 {each.width} {each.height}" role="img" aria-label="{label}">'
         f"{each.inside}</svg>"
@@ -226,7 +228,7 @@ def _plane(plane: Plane, figure: Figure, lanes: Mapping[str, int]) -> str:
     labels = labels_of(plane)
     keys = "".join(
         f'<li><button type="button" aria-pressed="true" data-key="{numbers[label]}" '
-        f'class="k{numbers[label] % COLOURS}" disabled><span class="swatch"></span>{text(label)}</button></li>'
+        f'class="k{numbers[label] % SERIES_COLOURS}" disabled><span class="swatch"></span>{text(label)}</button></li>'
         for label in labels
     )
     return f'{svg.replace("<svg ", f"<svg {data} ", 1)}<ul class="keys">{keys}</ul>{_in_numbers(plane)}'
@@ -238,7 +240,7 @@ def _in_numbers(plane: Plane) -> str:
 
 
 def _table(table: Table) -> str:
-    kinds = [KINDS.get(head[:1], "") for head in table.heads]
+    kinds = [COLUMN_KINDS.get(head[:1], "") for head in table.heads]
     heads = [head.removeprefix("=").removeprefix("`") for head in table.heads]
     kind = ' class="wide"' if len(heads) >= WIDE_TABLE else ""
     top = "".join(f"<th{each}>{text(head)}</th>" for head, each in zip(heads, kinds, strict=True))

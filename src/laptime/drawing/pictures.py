@@ -6,15 +6,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from laptime.drawing.rows import draw
-from laptime.drawing.svg import COLOURS, HEIGHT, LEFT, WIDTH, in_pixels, labels_of, numbers_of, plane_inside, text
+from laptime.drawing.svg import (
+    CHART_HEIGHT,
+    CHART_WIDTH,
+    LEFT,
+    SERIES_COLOURS,
+    in_pixels,
+    labels_of,
+    numbers_of,
+    plane_inside,
+    text,
+)
 from laptime.errors import UsageError
 from laptime.model.figure import Bars, Chart, Factors, Plane, Report, Stack, Table
 from laptime.pages.layout import clean, wrap
 from laptime.visible import cells_wide
 
-WIDE, NARROW = 820, 360  # of charts of rows on a page
+WIDE_CHART, NARROW_CHART = 820, 360  # of charts of rows on a page
 CARD_WIDTH, CARD_HEIGHT = 1200, 630
-WHOLE = "laptime report shows all of it."
+SHOWS_ALL = "laptime report shows all of it."
 BIG_WIDE = {".": 52, " ": 50, "m": 152, "i": 50, "%": 150}  # pixels of a letter of the number on a card; others 100
 CHART_HIGH = 204  # pixels for the chart on a card
 SIDE = 70  # what is left free on each side of a card
@@ -34,7 +44,7 @@ class Theme:
     lanes: tuple[str, ...]
 
 
-LIGHT = Theme("#ffffff", "#1b1b1f", "#5a5a64", "#e2e2e8", "#a3251b",
+LIGHT_THEME = Theme("#ffffff", "#1b1b1f", "#5a5a64", "#e2e2e8", "#a3251b",
               ("#6f7887", "#0b62a4", "#b4480f", "#0a7a55", "#8a3f86", "#6b5a00", "#a3324b", "#3d6f8e"))  # fmt: skip
 DARK = Theme("#16161a", "#ececf1", "#adadb8", "#2f2f38", "#ff9a8d",
              ("#9aa3b2", "#63b3f5", "#f59b62", "#5fd0a0", "#dc9cd8", "#d8c25a", "#f290a6", "#9cc7e0"))  # fmt: skip
@@ -64,14 +74,14 @@ def numbers_by_lane(report: Report) -> dict[str, int]:
     return {label: number for number, label in enumerate(report.lanes)}
 
 
-def standalone(chart: Chart, title: str, lanes: Mapping[str, int], theme: Theme = LIGHT) -> str | None:
+def standalone(chart: Chart, title: str, lanes: Mapping[str, int], theme: Theme = LIGHT_THEME) -> str | None:
     """Return a chart as an SVG file of its own, with its title, or None if it is only words."""
     if isinstance(chart, Table):
         return None
     if isinstance(chart, Plane):
         inside, width, height = _plane_with_keys(chart, lanes)
     else:
-        picture = draw(chart, WIDE, lanes)
+        picture = draw(chart, WIDE_CHART, lanes)
         inside, width, height = picture.inside, picture.width, picture.height
     said = wrap(clean(title), int(width / 8.5))
     top = 12 + 20 * len(said)
@@ -93,17 +103,18 @@ def _svg(width: float, height: float, title: str, inside: str, theme: Theme) -> 
 def _plane_with_keys(plane: Plane, lanes: Mapping[str, int]) -> tuple[str, int, int]:
     numbers = numbers_of(plane, lanes)
     keys = "".join(
-        f'<rect class="f{numbers[label] % COLOURS}" x="{LEFT}" y="{HEIGHT + 20 * place}" width="12" height="12"/>'
-        f'<text x="{LEFT + 18}" y="{HEIGHT + 11 + 20 * place}">{text(label)}</text>'
+        f'<rect class="f{numbers[label] % SERIES_COLOURS}" x="{LEFT}" y="{CHART_HEIGHT + 20 * place}" '
+        'width="12" height="12"/>'
+        f'<text x="{LEFT + 18}" y="{CHART_HEIGHT + 11 + 20 * place}">{text(label)}</text>'
         for place, label in enumerate(labels_of(plane))
     )
-    return plane_inside(plane, in_pixels(plane), numbers) + keys, WIDTH, HEIGHT + 20 * len(labels_of(plane))
+    return plane_inside(plane, in_pixels(plane), numbers) + keys, CHART_WIDTH, CHART_HEIGHT + 20 * len(labels_of(plane))
 
 
 # A card: the answer as a picture of the size that social pages and chats show, opaque and titled.
 
 
-def card(report: Report, theme: Theme = LIGHT) -> str:
+def card(report: Report, theme: Theme = LIGHT_THEME) -> str:
     """Return the answer of a report as an SVG of 1200 x 630."""
     glance = report.glance
     if glance is None:
@@ -122,8 +133,8 @@ def card(report: Report, theme: Theme = LIGHT) -> str:
     inside += [_said(left, 178 + 44 * number, each, 34) for number, each in enumerate(lines)]
     if report.distrust:
         inside.append(_said(SIDE, 128, _fit(report.distrust[0], CARD_WIDTH - 2 * SIDE, 13), 24, bad=theme.bad))
-    scale = (CARD_WIDTH - 2 * SIDE) / WIDE
-    drawn = (draw(each, WIDE, numbers_by_lane(report)) for each in _few_rows(report))
+    scale = (CARD_WIDTH - 2 * SIDE) / WIDE_CHART
+    drawn = (draw(each, WIDE_CHART, numbers_by_lane(report)) for each in _few_rows(report))
     picture = next((each for each in drawn if each.height * scale <= CHART_HIGH), None)
     if picture is not None:
         inside.append(f'<g transform="translate({SIDE} 366) scale({scale:.3f})">{picture.inside}</g>')

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from laptime.drawing.svg import COLOURS, Scale, linear_ticks, text
+from laptime.drawing.svg import SERIES_COLOURS, Scale, linear_ticks, text
 from laptime.model.figure import (
     Bar,
     Bars,
@@ -31,15 +31,15 @@ WIDE_CELL = 8.6  # at most, in whole sentences: a wide font fits into the page, 
 BOLD_CELL = 8.6  # in bold ones
 SMALL_CELL = 7.4  # and in those of 12 pixels
 LABELS_MOST, WORDS_MOST = 0.28, 0.34  # shares of the width
-BAR, GAP, LINE = 18, 10, 17
-EDGE = 12  # pixels that are left free at both ends of an axis
-UNITS = {"s", "ms", "us", "W", "J", "GB", "%"}  # a unit's first word, if it belongs at each tick
-ROUNDING = 0.01  # parts of a whole may come to this much more or less
+BAR_HEIGHT, ROW_GAP, LINE_HEIGHT = 18, 10, 17
+EDGE_PIXELS = 12  # pixels that are left free at both ends of an axis
+TICK_UNITS = {"s", "ms", "us", "W", "J", "GB", "%"}  # a unit's first word, if it belongs at each tick
+PARTS_ROUNDING = 0.01  # parts of a whole may come to this much more or less
 NICE = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 TICK_LEAST = 44  # pixels between the words of two ticks
 TURNS_HIGH, FACTORS_HIGH, BETWEEN_ROUNDS = 110, 64, 14
 OF_KIND = {"": 1, "kept": 1, "left": 0, "confirmed": 3}  # the colour of a factor that is no lane
-FAR_APART = 6.0  # times from the fastest to the slowest turn; beyond, turns are on a logarithmic scale
+TURNS_FAR_APART = 6.0  # times from the fastest to the slowest turn; beyond, turns are on a logarithmic scale
 Colours = Mapping[str, int]
 
 
@@ -69,7 +69,7 @@ def draw(chart: RowsChart, width: int, colours: Colours) -> Picture:
 
 def colour_of(label: str, colours: Colours) -> int:
     """Return the number of a lane's colour; what is no lane has that of the first."""
-    return colours.get(label, 0) % COLOURS
+    return colours.get(label, 0) % SERIES_COLOURS
 
 
 # Bars: a label, a bar from 0 with its whisker, and its words; where labels are long, these have lines of their own.
@@ -78,33 +78,35 @@ def colour_of(label: str, colours: Colours) -> int:
 def _draw_bars(bars: Bars, width: int, colours: Colours) -> Picture:
     labels, right = _columns([(bar.label, bar.words) for bar in bars.bars], width)
     left = labels or 0
-    scale = _length_scale(bars, width - left - (right if labels else EDGE))
+    scale = _length_scale(bars, width - left - (right if labels else EDGE_PIXELS))
     inside, y = [], 4
     tops = y
     for bar in bars.bars:
         if not labels:  # label and words above the bar
             said = _lines(f"{bar.label}: {bar.words}" if bar.words else bar.label, width, WIDE_CELL)
-            inside += [_text(0, y + 13 + LINE * number, each, "b") for number, each in enumerate(said)]
-            y += LINE * len(said) + 2
+            inside += [_text(0, y + 13 + LINE_HEIGHT * number, each, "b") for number, each in enumerate(said)]
+            y += LINE_HEIGHT * len(said) + 2
         if bar.value is None:
             if labels:
                 told = _lines(bar.words, width - left, BOLD_CELL)
                 inside += [_text(0, y + 14, bar.label, "b")]
-                inside += [_text(left, y + 14 + LINE * number, each, "v bad") for number, each in enumerate(told)]
-                y += max(LINE * (len(told) - 1), 0)
-            y += (BAR + GAP) if labels else GAP
+                inside += [
+                    _text(left, y + 14 + LINE_HEIGHT * number, each, "v bad") for number, each in enumerate(told)
+                ]
+                y += max(LINE_HEIGHT * (len(told) - 1), 0)
+            y += (BAR_HEIGHT + ROW_GAP) if labels else ROW_GAP
             continue
         end, shapes = _bar(bar, left, y, scale.length, f"f{colour_of(bar.lane, colours)}")
         inside += [_text(0, y + 14, bar.label, "b")] if labels else []
         inside.append(shapes)
         if labels:
             told = _lines(bar.words, int(width - end - 8), BOLD_CELL)
-            inside += [_text(end + 8, y + 14 + LINE * number, each, "v") for number, each in enumerate(told)]
-            y += LINE * (len(told) - 1 if told else 0)
-        y += BAR + GAP
+            inside += [_text(end + 8, y + 14 + LINE_HEIGHT * number, each, "v") for number, each in enumerate(told)]
+            y += LINE_HEIGHT * (len(told) - 1 if told else 0)
+        y += BAR_HEIGHT + ROW_GAP
     if all(bar.value is None for bar in bars.bars) and not bars.reported:
         return Picture("".join(inside), width, y)  # words alone: a scale would be of nothing
-    unit = bars.unit.split(" ")[0] if bars.unit.split(" ")[0] in UNITS else ""
+    unit = bars.unit.split(" ")[0] if bars.unit.split(" ")[0] in TICK_UNITS else ""
     ticks = [(left + length, f"{told} {unit}".rstrip()) for length, told in scale.ticks]
     inside = [*_grid(ticks, tops, y - 6), *inside, *_tick_words(ticks, y + 10, width)]
     y += 18
@@ -156,7 +158,7 @@ def _bar(bar: Bar, left: float, y: float, length: Callable[[float], float], kind
         )
         data += f' data-low="{bar.low!r}" data-high="{bar.high!r}"'
         end = max(end, high)
-    place = f'x="{left:g}" y="{y}" width="{length(bar.value):.2f}" height="{BAR}"'
+    place = f'x="{left:g}" y="{y}" width="{length(bar.value):.2f}" height="{BAR_HEIGHT}"'
     told = text(f"{bar.label}: {bar.words}")
     return end, f'<rect class="bar {kind} {bar.kind}" {data} {place}><title>{told}</title></rect>{whisker}'
 
@@ -183,7 +185,7 @@ def _draw_reported(bars: Bars, width: int, colours: Colours, top: int) -> Pictur
     for value, label, said in sorted(told):
         brief = f"{label} {said}"
         half = cells_wide(brief) * SMALL_CELL / 2
-        x = EDGE + (width - 2 * EDGE) * scale.share(value)
+        x = EDGE_PIXELS + (width - 2 * EDGE_PIXELS) * scale.share(value)
         begin = min(max(x - half, 0.0), max(width - 2 * half, 0.0))
         row = next((number for number, end in enumerate(rows) if end + 8 < begin), len(rows))
         rows[row : row + 1] = [begin + 2 * half]
@@ -200,7 +202,7 @@ def _draw_reported(bars: Bars, width: int, colours: Colours, top: int) -> Pictur
             f"<title>{text(label)}</title></circle>"
         )
     for value, label in mine:
-        x = EDGE + (width - 2 * EDGE) * scale.share(value)
+        x = EDGE_PIXELS + (width - 2 * EDGE_PIXELS) * scale.share(value)
         inside.append(f'<circle class="f{colour_of(label, colours)}" cx="{x:.1f}" cy="{line}" r="4"/>')
     return Picture("".join(inside), width, line + 12)
 
@@ -211,8 +213,8 @@ def _draw_reported(bars: Bars, width: int, colours: Colours, top: int) -> Pictur
 def _draw_factors(factors: Factors, width: int, colours: Colours) -> Picture:
     rows = factors.factors
     labels, right = _columns([(each.label, each.words) for each in rows], width)
-    left = labels or EDGE
-    space = width - left - (right if labels else EDGE) - (EDGE if labels else 0)
+    left = labels or EDGE_PIXELS
+    space = width - left - (right if labels else EDGE_PIXELS) - (EDGE_PIXELS if labels else 0)
     ends = [end for each in rows for end in (each.value, each.low, each.high, *each.rounds) if end]
     scale = _log_scale([1.0, *ends], 0.08)
     ticks = [(left + space * scale.share(each), f"{each:g}x") for each in _log_marks(scale, space)]
@@ -221,8 +223,8 @@ def _draw_factors(factors: Factors, width: int, colours: Colours) -> Picture:
     for each in rows:
         if not labels:
             said = _lines(f"{each.label}: {each.words}", width, WIDE_CELL)
-            inside += [_text(0, y + 10 + LINE * number, line, "b") for number, line in enumerate(said)]
-            y += LINE * len(said)
+            inside += [_text(0, y + 10 + LINE_HEIGHT * number, line, "b") for number, line in enumerate(said)]
+            y += LINE_HEIGHT * len(said)
         else:
             inside.append(_text(0, y + 16, each.label, "b"))
         inside.append(_factor(each, lambda value: left + space * scale.share(value), y + 11, colours))
@@ -238,7 +240,7 @@ def _draw_factors(factors: Factors, width: int, colours: Colours) -> Picture:
 
 def _factor(each: ShownFactor, place: Callable[[float], float], y: float, colours: Colours) -> str:
     """Return the band of the interval, a circle for each round, and a line at the factor."""
-    colour = colours.get(each.lane, OF_KIND[each.kind]) % COLOURS
+    colour = colours.get(each.lane, OF_KIND[each.kind]) % SERIES_COLOURS
     band = ""
     data = f'data-value="{each.value!r}"'
     if each.low and each.high:
@@ -271,7 +273,7 @@ def _sides(reference: str, one: float, width: int) -> Iterator[str]:
 
 def _draw_turns(turns: Turns, width: int, colours: Colours) -> Picture:
     left = 46
-    space = width - left - EDGE
+    space = width - left - EDGE_PIXELS
     lasted = [_lasted(each) for each in turns.rounds]
     scale_s = (space - BETWEEN_ROUNDS * (len(lasted) - 1)) / (sum(lasted) or 1.0)
     begins = [left + sum(lasted[:number]) * scale_s + BETWEEN_ROUNDS * number for number in range(len(lasted))]
@@ -281,7 +283,10 @@ def _draw_turns(turns: Turns, width: int, colours: Colours) -> Picture:
     ticks = [(bottom - TURNS_HIGH * (place - up.low) / (up.high - up.low), told) for place, told in up.ticks()]
     inside = [*keys, _text(0, top - 8, f"{turns.unit}, logarithmic" if up.is_log else turns.unit, "t")]
     for y, told in ticks:
-        inside += [f'<path class="grid" d="M{left} {y:.1f}H{width - EDGE}"/>', _text(left - 6, y + 4, told, "t", "end")]
+        inside += [
+            f'<path class="grid" d="M{left} {y:.1f}H{width - EDGE_PIXELS}"/>',
+            _text(left - 6, y + 4, told, "t", "end"),
+        ]
     ends = 0.0
     for round_, begin in zip(turns.rounds, begins, strict=True):
         for each in round_.turns:
@@ -305,7 +310,7 @@ def _lasted(each: ShownRound) -> float:
 def _up_scale(values: Sequence[float]) -> Scale:
     """Return the scale of turns: from 0, or logarithmic where they are far apart."""
     least, most = min(values, default=1.0), max(values, default=1.0)
-    if least > 0 and most / least > FAR_APART:
+    if least > 0 and most / least > TURNS_FAR_APART:
         return Scale(math.log10(least) - 0.3, math.log10(most) + 0.05, is_log=True)
     return Scale(0.0, most * 1.05 or 1.0, is_log=False)
 
@@ -324,7 +329,7 @@ def _keys(labels: Sequence[str], width: int, colours: Colours) -> tuple[list[str
     for label in labels:
         wide = 20 + cells_wide(clean(label)) * CELL + 14
         if x and x + wide > width:
-            x, y = 0.0, y + LINE
+            x, y = 0.0, y + LINE_HEIGHT
         found.append(f'<rect class="f{colour_of(label, colours)}" x="{x:.0f}" y="{y - 11}" width="12" height="12"/>')
         found.append(_text(x + 18, y, label, "b"))
         x += wide
@@ -351,15 +356,15 @@ def _factors_below(
     inside = [_text(0, top + 6, said, "t")]
     for mark in _log_marks(scale, 2 * FACTORS_HIGH):
         y, kind = place(mark), "one" if mark == 1 else "grid"
-        inside.append(f'<path class="{kind}" d="M{left} {y:.1f}H{width - EDGE}"/>')
+        inside.append(f'<path class="{kind}" d="M{left} {y:.1f}H{width - EDGE_PIXELS}"/>')
         inside.append(_text(left - 6, y + 4, f"{mark:g}x", "t", "end"))
     for each in rows:
         colour = colour_of(each.label, colours)
         if each.low and each.high:
             high = place(each.low) - place(each.high)
-            size = f'x="{left}" y="{place(each.high):.1f}" width="{width - EDGE - left}" height="{high:.1f}"'
+            size = f'x="{left}" y="{place(each.high):.1f}" width="{width - EDGE_PIXELS - left}" height="{high:.1f}"'
             inside.append(f'<rect class="ends f{colour}" {size}/>')
-        inside.append(f'<path class="whole c{colour}" d="M{left} {place(each.value):.1f}H{width - EDGE}"/>')
+        inside.append(f'<path class="whole c{colour}" d="M{left} {place(each.value):.1f}H{width - EDGE_PIXELS}"/>')
     inside += [
         f'<circle class="f{colour_of(label, colours)}" data-value="{ratio!r}" cx="{x:.1f}" '
         f'cy="{place(ratio):.1f}" r="3.5">'
@@ -378,15 +383,15 @@ def _draw_stack(stack: Stack, width: int) -> Picture:
     inside, y = [], 4
     for label, parts in stack.rows:
         whole = sum(part.share for part in parts)
-        if abs(whole - 1) > ROUNDING:
+        if abs(whole - 1) > PARTS_ROUNDING:
             raise ValueError(f"the parts of {label} come to {whole:.0%} of it".replace("%", " %"))
         said = _lines(label, width, WIDE_CELL)
-        inside += [_text(0, y + 13 + LINE * number, each, "b") for number, each in enumerate(said)]
-        y += LINE * len(said) + 2
+        inside += [_text(0, y + 13 + LINE_HEIGHT * number, each, "b") for number, each in enumerate(said)]
+        y += LINE_HEIGHT * len(said) + 2
         at = 0.0
         for place, part in enumerate(parts):
             inside.append(
-                f'<rect class="f{place % COLOURS}" data-value="{part.share!r}" x="{at * width:.1f}" y="{y}" '
+                f'<rect class="f{place % SERIES_COLOURS}" data-value="{part.share!r}" x="{at * width:.1f}" y="{y}" '
                 f'width="{part.share * width:.1f}" height="26">'
                 f"<title>{text(f'{part.label} {part.words}')}</title></rect>"
             )
@@ -402,11 +407,11 @@ def _part_keys(labels: Sequence[str], width: int, y: int) -> tuple[list[str], in
     for place, label in enumerate(labels):
         wide = 20 + cells_wide(clean(label)) * CELL + 10
         if x and x + wide > width:
-            x, y = 0.0, y + LINE
-        found.append(f'<rect class="f{place % COLOURS}" x="{x:.0f}" y="{y - 11}" width="12" height="12"/>')
+            x, y = 0.0, y + LINE_HEIGHT
+        found.append(f'<rect class="f{place % SERIES_COLOURS}" x="{x:.0f}" y="{y - 11}" width="12" height="12"/>')
         found += [_text(x + 18, y, line, "t") for line in _lines(label, int(width - x - 18), SMALL_CELL)[:1]]
         x += wide
-    return found, y + LINE
+    return found, y + LINE_HEIGHT
 
 
 # A Gantt chart: a row for each thing, and on it when that was done.
@@ -414,24 +419,24 @@ def _part_keys(labels: Sequence[str], width: int, y: int) -> tuple[list[str], in
 
 def _draw_gantt(chart: Gantt, width: int) -> Picture:
     labels, right = _columns([(row.label, row.words) for row in chart.rows], width)
-    left = labels or EDGE
-    space = width - left - (right if labels else EDGE)
+    left = labels or EDGE_PIXELS
+    space = width - left - (right if labels else EDGE_PIXELS)
     inside, y = [], 6
     for row in chart.rows:
         if labels:
             inside += [_text(0, y + 14, row.label, "b"), _text(left + space + 8, y + 14, row.words, "v")]
         else:
             said = _lines(f"{row.label}: {row.words}", width, WIDE_CELL)
-            inside += [_text(0, y + 12 + LINE * number, line, "b") for number, line in enumerate(said)]
-            y += LINE * len(said) + 1
+            inside += [_text(0, y + 12 + LINE_HEIGHT * number, line, "b") for number, line in enumerate(said)]
+            y += LINE_HEIGHT * len(said) + 1
         for each in row.spans:
             x, wide = left + space * each.start / chart.length, space * (each.end - each.start) / chart.length
             told = text(f"{row.label}: {each.start:.4g} to {each.end:.4g} {chart.unit}")
             inside.append(
-                f'<rect class="span f{row.part % COLOURS}" data-low="{each.start!r}" data-high="{each.end!r}" '
-                f'x="{x:.1f}" y="{y}" width="{max(wide, 1):.1f}" height="{BAR}"><title>{told}</title></rect>'
+                f'<rect class="span f{row.part % SERIES_COLOURS}" data-low="{each.start!r}" data-high="{each.end!r}" '
+                f'x="{x:.1f}" y="{y}" width="{max(wide, 1):.1f}" height="{BAR_HEIGHT}"><title>{told}</title></rect>'
             )
-        y += BAR + GAP
+        y += BAR_HEIGHT + ROW_GAP
     ticks = [(left + space * place / chart.length, f"{told} {chart.unit}")
              for place, told in linear_ticks(0.0, chart.length)]  # fmt: skip
     return Picture("".join([*_grid(ticks, 4, y - 6), *inside, *_tick_words(ticks, y + 10, width)]), width, y + 18)

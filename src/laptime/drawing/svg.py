@@ -11,10 +11,10 @@ from html import escape
 from laptime.model.figure import Axis, Band, Curve, Plane, Point
 from laptime.visible import visible
 
-WIDTH, HEIGHT = 640, 280
+CHART_WIDTH, CHART_HEIGHT = 640, 280
 LEFT, RIGHT, TOP, BOTTOM = 88, 14, 12, 46
-INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-COLOURS = 8
+INNER_WIDTH, INNER_HEIGHT = CHART_WIDTH - LEFT - RIGHT, CHART_HEIGHT - TOP - BOTTOM
+SERIES_COLOURS = 8
 TICK_LETTER = 12  # units that a letter of a tick takes on a narrow screen, where words are largest
 ACROSS_LETTERS, UP_LETTERS = 52, 23  # of the label of an axis, on a narrow screen
 
@@ -22,7 +22,7 @@ ACROSS_LETTERS, UP_LETTERS = 52, 23  # of the label of an axis, on a narrow scre
 def plane_svg(plane: Plane, title: str, says: str, numbers: Mapping[str, int]) -> str:
     """Return a plane as an SVG element of a page; `numbers` has the number of each curve's colour."""
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{text(f"{title}. {says}")}" '
+        f'<svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" aria-label="{text(f"{title}. {says}")}" '
         f'class="plane" tabindex="0">{plane_inside(plane, in_values(plane), numbers)}</svg>'
     )
 
@@ -81,7 +81,7 @@ def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
             *_up_ticks(up),
             *_compared(plane, up),
             f'<path class="axis" d="M{LEFT} {TOP}V{TOP + INNER_HEIGHT}H{LEFT + INNER_WIDTH}"/>',
-            _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{HEIGHT - 5}"', plane.across.words(ACROSS_LETTERS)),
+            _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{CHART_HEIGHT - 5}"', plane.across.words(ACROSS_LETTERS)),
             _label(f'transform="translate(17 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.words(UP_LETTERS)),
             f'<g transform="{frame.matrix}">',
             *(_curve(each, numbers[each.label], plane, frame) for each in plane.curves),
@@ -116,14 +116,14 @@ def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
     if curve.kind in {"marked", "banded"} and len(points) > 1:
         dots = "".join(f"M{x:.7g} {y:.7g}h0" for x, y in points)
         marks = (
-            f'<path class="marks c{number % COLOURS}" data-key="{number}" '
+            f'<path class="marks c{number % SERIES_COLOURS}" data-key="{number}" '
             f'vector-effect="non-scaling-stroke" d="{dots}"/>'
         )
     return (
         _ends(curve, number, plane, frame)
         + (
-            f'<path class="curve {kind} c{number % COLOURS}" data-key="{number}" vector-effect="non-scaling-stroke" '
-            f'd="{path}"><title>{text(curve.label)}</title></path>'
+            f'<path class="curve {kind} c{number % SERIES_COLOURS}" data-key="{number}" '
+            f'vector-effect="non-scaling-stroke" d="{path}"><title>{text(curve.label)}</title></path>'
         )
         + marks
     )
@@ -140,11 +140,11 @@ def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
     if curve.kind == "banded" and len(both) > 1:
         around = [low for low, _ in both] + [high for _, high in reversed(both)]
         path = " ".join(f"{x:.7g} {y:.7g}" for x, y in around)
-        return f'<path class="ends f{number % COLOURS}" data-key="{number}" d="M{path}Z"/>'
+        return f'<path class="ends f{number % SERIES_COLOURS}" data-key="{number}" d="M{path}Z"/>'
     lines = [f"M{x:.7g} {low:.7g}L{x:.7g} {high:.7g}" for (x, low), (_, high) in both]
     kind = " predicted" * (curve.kind == "predicted")
     return (
-        f'<path class="curve-ends{kind} c{number % COLOURS}" data-key="{number}" '
+        f'<path class="curve-ends{kind} c{number % SERIES_COLOURS}" data-key="{number}" '
         f'vector-effect="non-scaling-stroke" d="{"".join(lines)}"/>'
     )
 
@@ -177,7 +177,7 @@ def _across_ticks(scale: Scale) -> list[str]:
     for place, told in scale.ticks():
         x = LEFT + INNER_WIDTH * (place - scale.low) / (scale.high - scale.low)
         found.append(f'<path class="grid" d="M{x:.1f} {TOP}v{INNER_HEIGHT}"/>')
-        middle = min(x, WIDTH - len(told) * TICK_LETTER / 2)
+        middle = min(x, CHART_WIDTH - len(told) * TICK_LETTER / 2)
         found.append(f'<text x="{middle:.1f}" y="{TOP + INNER_HEIGHT + 18}" text-anchor="middle">{told}</text>')
     return found
 
@@ -198,9 +198,9 @@ def text(told: str) -> str:
 
 # Scales and ticks: from a plane's values to places in a picture, linear or logarithmic.
 
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+TICK_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 TICKS = 5
-EDGE = 0.04  # share of the range that is left free on each side
+EDGE_SHARE = 0.04  # share of the range that is left free on each side
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def scales_of(plane: Plane) -> tuple[Scale, Scale]:
     ends = [each for band in plane.bands for each in (band.start, band.end)]
     across = _scale([point[0] for point in points] + ends, plane.across, free=0.0)
     compared = [] if plane.at is None else [plane.at]
-    return across, _scale([point[1] for point in points] + compared, plane.up, free=EDGE)
+    return across, _scale([point[1] for point in points] + compared, plane.up, free=EDGE_SHARE)
 
 
 def _end_points(curve: Curve) -> list[Point]:
@@ -277,7 +277,7 @@ def linear_ticks(low: float, high: float, *, whole: bool = False) -> list[tuple[
     rough = max((high - low) / TICKS, 1.0 if whole else 0.0)
     size = 10 ** math.floor(math.log10(rough))
     step = size * next(
-        each for each in STEPS if each * size >= rough * (1 - 1e-9) and (each * size % 1 == 0 or not whole)
+        each for each in TICK_STEPS if each * size >= rough * (1 - 1e-9) and (each * size % 1 == 0 or not whole)
     )
     first = math.ceil(low / step - 1e-9)
     places = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]

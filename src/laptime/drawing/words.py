@@ -27,17 +27,16 @@ from laptime.model.figure import (
 )
 from laptime.model.quantities import number
 from laptime.pages.layout import clean, padded, wrap
-from laptime.pages.page import sparkline
+from laptime.pages.page import NARROWEST, sparkline
 from laptime.pages.words import escape_markdown
 from laptime.visible import as_cell, cells_wide, visible
 
-BAR, PLAIN_BAR = "█", "#"
-NARROWEST = 40
+BLOCK_SIGN, PLAIN_BAR = "█", "#"
 FENCED = 96  # cells of a line in Markdown
-POINTS_MOST = 40  # of curves, each of which is a line
+TABLE_POINTS_MOST = 40  # of curves, each of which is a line
 HAS_ENDS = re.compile(r"±|\d-\d|to -?\d|varies|no interval")  # words that already say how sure a figure is
 
-Row = tuple[str, ...]
+TextRow = tuple[str, ...]
 
 
 def as_markdown(reports: Sequence[Report]) -> str:
@@ -136,7 +135,7 @@ def rows_of(chart: Chart) -> Table:
         case Table():
             return chart
         case Bars():
-            rows: list[Row] = [
+            rows: list[TextRow] = [
                 (bar.label, "-" if bar.value is None else f"{bar.value:.4g}", _between(bar.low, bar.high), bar.words)
                 for bar in (*chart.bars, *chart.reported)
             ]
@@ -272,7 +271,7 @@ def _parts_as_bars(stack: Stack) -> Bars:
 def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
     """Return a line a row: blocks where it was done, on one clock."""
     names = min(max((cells_wide(clean(row.label)) for row in chart.rows), default=0), width // 3)
-    room, mark = max(width - names - 30, 8), BAR if blocks else PLAIN_BAR
+    room, mark = max(width - names - 30, 8), BLOCK_SIGN if blocks else PLAIN_BAR
     words_most = min(24, max(width - names - room - 8, 8))
     lines = []
     for row in chart.rows:
@@ -289,7 +288,10 @@ def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
 
 def _points(plane: Plane) -> list[Bar]:
     """Return the points of a plane as bars, where they are few and have intervals; else none."""
-    if not any(curve.ends for curve in plane.curves) or sum(len(curve.points) for curve in plane.curves) > POINTS_MOST:
+    if (
+        not any(curve.ends for curve in plane.curves)
+        or sum(len(curve.points) for curve in plane.curves) > TABLE_POINTS_MOST
+    ):
         return []
     found = []
     for curve in plane.curves:
@@ -325,7 +327,7 @@ def _around_one(rows: Sequence[Bar], width: int, *, blocks: bool) -> list[str]:
 
 
 def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
-    longest, mark = longest_of(bars), BAR if blocks else PLAIN_BAR
+    longest, mark = longest_of(bars), BLOCK_SIGN if blocks else PLAIN_BAR
     shortest = min((bar.value for bar in bars.bars if bar.value is not None and bar.value > 0), default=longest) / 3
 
     def picture(bar: Bar, room: int) -> str:

@@ -26,10 +26,10 @@ from laptime.visible import as_cell, encodable, visible
 
 NS_PER_MS = 1e6
 SCRIPT_PARTS = ("data", "copy", "forward_backward", "no_grad", "optimizer", "checkpoint", "outside")
-Row = dict[str, Any]
+ExportedRow = dict[str, Any]
 
 
-def table_of(record: Record, what: str | None) -> tuple[str, list[Row]]:
+def table_of(record: Record, what: str | None) -> tuple[str, list[ExportedRow]]:
     """Return a table's name and its rows: the one that is asked for, or the first of TABLES that has any."""
     held = {name: rows for name, make in TABLES.items() if (rows := list(make(record)))}
     if what is None and not held:
@@ -42,7 +42,7 @@ def table_of(record: Record, what: str | None) -> tuple[str, list[Row]]:
     return what, held[what]
 
 
-def _heats(record: Record) -> Iterator[Row]:
+def _heats(record: Record) -> Iterator[ExportedRow]:
     for lane, result in _all_heats(record):
         per_s = lane.items_per_step * 1e3 / result.step_ms if lane.items_per_step and result.step_ms else None
         yield {
@@ -62,7 +62,7 @@ def _heats(record: Record) -> Iterator[Row]:
         }
 
 
-def _laps(record: Record) -> Iterator[Row]:
+def _laps(record: Record) -> Iterator[ExportedRow]:
     lanes = {lane.name: lane for lane in record.lanes}
     for run in record.answer.runs if isinstance(record.answer, TrainingAnswer) else ():
         lane = lanes.get(run.process.lane)
@@ -85,7 +85,7 @@ def _laps(record: Record) -> Iterator[Row]:
             }
 
 
-def _answers(record: Record) -> Iterator[Row]:
+def _answers(record: Record) -> Iterator[ExportedRow]:
     """Yield a row for the single calls of a lane (no batch), and one for each batch size."""
     for lane in record.answer.lanes if isinstance(record.answer, InferAnswer) else ():
         begin = {"record": record.id, "workload": record.workload.name, "lane": lane.lane}
@@ -96,7 +96,7 @@ def _answers(record: Record) -> Iterator[Row]:
             yield {**begin, "batch": batch.batch, "calls": None, **dict.fromkeys(single), **rate}
 
 
-def _lanes(record: Record) -> Iterator[Row]:
+def _lanes(record: Record) -> Iterator[ExportedRow]:
     for lane in record.lanes:
         yield {
             **_begin(record, lane),
@@ -116,7 +116,7 @@ def _lanes(record: Record) -> Iterator[Row]:
         }
 
 
-def _windows(record: Record) -> Iterator[Row]:
+def _windows(record: Record) -> Iterator[ExportedRow]:
     """Yield the windows of heats; or, of a watched script, some iterations in a row of each process, with its parts."""
     if isinstance(record.answer, WatchAnswer):
         yield from _script_windows(record.id, record.answer)
@@ -141,7 +141,7 @@ def _windows(record: Record) -> Iterator[Row]:
             }
 
 
-def _script_windows(identity: str, answer: WatchAnswer) -> Iterator[Row]:
+def _script_windows(identity: str, answer: WatchAnswer) -> Iterator[ExportedRow]:
     for process in answer.processes:
         for number, window in enumerate(process.loop.windows if process.loop else ()):
             per_ms = NS_PER_MS * max(window.iterations, 1)
@@ -160,7 +160,7 @@ def _script_windows(identity: str, answer: WatchAnswer) -> Iterator[Row]:
             }
 
 
-def _steps(record: Record) -> Iterator[Row]:
+def _steps(record: Record) -> Iterator[ExportedRow]:
     """Yield the single steps that windows kept; a window of thousands of steps keeps the first only."""
     for lane, result in _all_heats(record):
         for number, window in enumerate(result.heat.windows):
@@ -179,7 +179,7 @@ def _all_heats(record: Record) -> Iterator[tuple[LaneResult, HeatResult]]:
     return ((lane, heat) for lane in record.lanes for heat in lane.heats)
 
 
-def _begin(record: Record, lane: LaneResult) -> Row:
+def _begin(record: Record, lane: LaneResult) -> ExportedRow:
     return {
         "record": record.id,
         "started": record.started,
@@ -190,13 +190,13 @@ def _begin(record: Record, lane: LaneResult) -> Row:
     }
 
 
-def _settings(lane: LaneResult) -> Row:
+def _settings(lane: LaneResult) -> ExportedRow:
     held = asdict(lane.settings)
     extra = held.pop("extra")
     return {f"setting_{name}": value for name, value in {**held, **extra}.items()}
 
 
-def _estimate(name: str, figure: Estimate | None) -> Row:
+def _estimate(name: str, figure: Estimate | None) -> ExportedRow:
     return {
         name: _median(figure),
         f"{name}_low": figure.low if figure else None,
@@ -208,7 +208,7 @@ def _median(figure: Estimate | None) -> float | None:
     return figure.median if figure else None
 
 
-def compared_rows(found: Compared) -> Iterator[Row]:
+def compared_rows(found: Compared) -> Iterator[ExportedRow]:
     """Yield a row for each lane of a comparison: its rates before and after, and the ratio."""
     for lane in found.lanes:
         yield {
@@ -224,7 +224,7 @@ def compared_rows(found: Compared) -> Iterator[Row]:
         }
 
 
-def history_rows(found: History) -> Iterator[Row]:
+def history_rows(found: History) -> Iterator[ExportedRow]:
     """Yield a row for each point of a history, the oldest first. The ratio is against the last on its machine."""
     for point in found.points:
         yield {
@@ -240,7 +240,7 @@ def history_rows(found: History) -> Iterator[Row]:
         }
 
 
-def _change(change: LaneChange | None) -> Row:
+def _change(change: LaneChange | None) -> ExportedRow:
     """Return how a lane changed; where there is nothing to compare with, all is missing."""
     return {
         "ratio": change.ratio if change else None,
@@ -255,7 +255,7 @@ def value_or_none(value: Any) -> Any:
     return None if isinstance(value, Missing) else value
 
 
-TABLES: dict[str, Callable[[Record], Iterator[Row]]] = {
+TABLES: dict[str, Callable[[Record], Iterator[ExportedRow]]] = {
     "heats": _heats,
     "laps": _laps,
     "answers": _answers,
@@ -342,7 +342,7 @@ def _local_date(started: str) -> str:
     return started.replace("T", " ")[:19]
 
 
-def _columns(rows: Sequence[Row]) -> list[str]:
+def _columns(rows: Sequence[ExportedRow]) -> list[str]:
     return list(dict.fromkeys(encodable(name) for row in rows for name in row))
 
 
@@ -383,7 +383,7 @@ def history_frame(found: History) -> Any:
     return _frame(history_rows(found))
 
 
-def _frame(rows: Iterable[Row]) -> Any:
+def _frame(rows: Iterable[ExportedRow]) -> Any:
     """Return a DataFrame. Where a figure is missing, the cell is empty."""
     pandas = import_client("pandas")
     return pandas.DataFrame([{name: value_or_none(value) for name, value in row.items()} for row in rows])

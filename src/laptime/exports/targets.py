@@ -10,7 +10,7 @@ from laptime.errors import UsageError
 from laptime.exports.tables import as_csv, as_json, as_parquet, as_pyperf
 from laptime.model.record import Record
 
-ENTRY_POINTS = "laptime.exports"
+EXPORT_ENTRY_POINTS = "laptime.exports"
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 WITH_TRACKERS = "It comes with the package laptime-trackers: pip install ./extras/trackers, in a clone of laptime."
 
@@ -46,7 +46,7 @@ def all_exports() -> dict[str, ExportRow]:
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and only an export needs it
 
     ours = {row.name: row for row in EXPORTS}
-    added: list[ExportRow] = [each.load() for each in metadata.entry_points(group=ENTRY_POINTS)]
+    added: list[ExportRow] = [each.load() for each in metadata.entry_points(group=EXPORT_ENTRY_POINTS)]
     return ours | {row.name: row for row in added if row.name not in ours}
 
 

@@ -9,16 +9,17 @@ from itertools import groupby, pairwise
 from laptime.analysis.readings import points_of
 from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.figure import Axis, Band, Curve, Figure, Plane, Point, Table
-from laptime.model.limits import COPY
+from laptime.model.limits import COPY_EXERCISE
 from laptime.model.missing import Missing
 from laptime.model.process import Settings
+from laptime.model.quantities import number, size
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import WATTS, Meaning, Owner, meaning_of, owner_of
 from laptime.model.script import WatchAnswer
 from laptime.model.timeline import Channel, Timeline
-from laptime.pages.words import duration, memory_words, number, processor_words, short_name, size
+from laptime.pages.words import duration, memory_words, processor_words, short_name
 
-LAP = "lap "  # how the mark of a lap begins
+LAP_MARK = "lap "  # how the mark of a lap begins
 GAP_READINGS = 5  # a longer gap than this many usual ones breaks a curve
 
 
@@ -78,7 +79,7 @@ def _laps(record: Record) -> Iterator[Band]:
     for run in runs:
         for each in run.watched:
             for mark, after in pairwise(each.marks):
-                if mark.name.startswith(LAP):
+                if mark.name.startswith(LAP_MARK):
                     label = f"{mark.name} of {short_name(run.process.lane)}"
                     yield Band(mark.at_ns / 1e9, after.at_ns / 1e9, "part", label)
 
@@ -134,7 +135,7 @@ def _stretches(points: Sequence[Point]) -> list[tuple[Point, ...]]:
 
 # What every report ends with: findings with their evidence, machine, versions, settings, and the tool's own cost.
 
-Row = tuple[str, ...]
+FactRow = tuple[str, ...]
 
 
 def fact_figures(record: Record) -> list[Figure]:
@@ -164,7 +165,7 @@ def _lanes(record: Record) -> list[Figure]:
     return [Figure("All lanes", Table(heads, rows))] if rows else []
 
 
-def _lane_row(lane: LaneResult) -> Row:
+def _lane_row(lane: LaneResult) -> FactRow:
     step, rate, lap = lane.step_ms, lane.items_per_s, lane.lap_s
     memory = lane.peak_memory_bytes
     ends = (None, None) if step is None else step.drawn_ends
@@ -187,7 +188,7 @@ def _fact_figure(value: float | None) -> str:
 
 def _machine(record: Record) -> Figure:
     machine = record.machine
-    rows: list[Row] = [
+    rows: list[FactRow] = [
         ("processor", processor_words(machine)),
         ("memory", memory_words(machine)),
         *(("card", each.maker if isinstance(each.name, Missing) else each.name) for each in machine.cards),
@@ -219,7 +220,7 @@ def _settings(record: Record) -> list[Figure]:
 
 def _own_cost(record: Record) -> Figure:
     known = {"parent_processor_s": "processor time of laptime's own process", "journal_s": "saving the record"}
-    rows: list[Row] = [("from the first word to the last", duration(record.elapsed_s))]
+    rows: list[FactRow] = [("from the first word to the last", duration(record.elapsed_s))]
     rows += [(known.get(name, name), f"{number(value)} s") for name, value in record.overhead.items()]
     return Figure("What laptime itself took", Table(("what", "=time"), tuple(rows)))
 
@@ -240,7 +241,7 @@ def roofline_figures(lanes: Sequence[LaneResult]) -> list[Figure]:
 def _of_device(lanes: Sequence[LaneResult]) -> list[Figure]:
     rooflines = [(short_name(lane.name), lane.roofline) for lane in lanes if lane.roofline is not None]
     peaks = rooflines[0][1].peaks
-    bytes_per_s = peaks.peaks[COPY].best_per_s if COPY in peaks.peaks else None
+    bytes_per_s = peaks.peaks[COPY_EXERCISE].best_per_s if COPY_EXERCISE in peaks.peaks else None
     if bytes_per_s is None:
         return []
     roofs = []

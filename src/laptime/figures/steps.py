@@ -17,7 +17,7 @@ from laptime.stats import quantile
 GAP_NS = 50_000_000  # a longer one between two windows is not bridged
 COLUMNS = 40  # of the distribution
 OUTERMOST = 0.002  # share of the steps on each side that the distribution leaves out
-STEP = Axis("ms a step", from_zero=True)
+STEP_AXIS = Axis("ms a step", from_zero=True)
 
 
 def step_figures(lanes: Sequence[LaneResult]) -> list[Figure]:
@@ -40,7 +40,7 @@ def _over_time(lane: LaneResult) -> Figure:
     said = [f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"]
     said += ["warm-up, which does not count, is marked"] if any(each.kind == "warm-up" for each in bands) else []
     said += ["disturbed windows are marked"] if any(each.kind == "disturbed" for each in bands) else []
-    plane = Plane(Axis("seconds of the lane's heats"), STEP, tuple(curves), tuple(bands))
+    plane = Plane(Axis("seconds of the lane's heats"), STEP_AXIS, tuple(curves), tuple(bands))
     return Figure(f"Steps of {short_name(lane.name)}", plane, f"{'; '.join(said)}.")
 
 
@@ -113,7 +113,7 @@ def _steady_steps(lane: LaneResult) -> list[float]:
 
 
 def _edges(low: float, high: float, *, is_log: bool) -> list[float]:
-    shares = [number / COLUMNS for number in range(COLUMNS + 1)]
+    shares = [column / COLUMNS for column in range(COLUMNS + 1)]
     if is_log:
         return [exp(log(low) + (log(high) - log(low)) * share) for share in shares]
     return [low + (high - low) * share for share in shares]
@@ -160,8 +160,8 @@ def thin_curve(curve: Curve, most: int) -> Curve:
         return curve
     stretches = max(most // 2, 1)
     kept: list[Point] = []
-    for number in range(stretches):
-        stretch = points[len(points) * number // stretches : len(points) * (number + 1) // stretches]
+    for place in range(stretches):
+        stretch = points[len(points) * place // stretches : len(points) * (place + 1) // stretches]
         lowest, highest = min(stretch, key=lambda point: point[1]), max(stretch, key=lambda point: point[1])
         kept += sorted({lowest, highest})
     return replace(curve, points=tuple(kept), of_points=max(curve.of_points, len(points)), ends=())

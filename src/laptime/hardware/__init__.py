@@ -18,26 +18,26 @@ from laptime.errors import UsageError
 from laptime.model.hardware import Efficiencies, KnownDevice
 from laptime.model.machine import DeviceKind
 
-KEYS = tuple(each.name for each in fields(KnownDevice))
+DEVICE_KEYS = tuple(each.name for each in fields(KnownDevice))
 NEEDED = ("name", "short", "kind", "architecture")
-MANY = ("aliases", "sources")
+LISTED_KEYS = ("aliases", "sources")
 FLAGS = ("halved_sums", "doubled_fp32")
-WORDS = (*NEEDED, "capability", "released", "vector", "host", "price_provider", "price_date", "price_note")
+TEXT_KEYS = (*NEEDED, "capability", "released", "vector", "host", "price_provider", "price_date", "price_note")
 NEAREST = 3
-LARGEST = 1e12
-DEVICES, EFFICIENCIES = (Path(__file__).with_name(name) for name in ("devices.toml", "efficiencies.toml"))
+LARGEST_FACT = 1e12
+DEVICES_FILE, EFFICIENCIES_FILE = (Path(__file__).with_name(name) for name in ("devices.toml", "efficiencies.toml"))
 
 
 @cache
 def known_devices() -> tuple[KnownDevice, ...]:
     """Return the devices that laptime ships."""
-    return _read(DEVICES.read_text(encoding="utf-8"), DEVICES.name)
+    return _read(DEVICES_FILE.read_text(encoding="utf-8"), DEVICES_FILE.name)
 
 
 @cache
 def known_efficiencies() -> Efficiencies:
     """Return what devices reach of their peaks."""
-    return Efficiencies(**tomllib.loads(EFFICIENCIES.read_text(encoding="utf-8")))
+    return Efficiencies(**tomllib.loads(EFFICIENCIES_FILE.read_text(encoding="utf-8")))
 
 
 def read_devices(place: Path) -> tuple[KnownDevice, ...]:
@@ -103,26 +103,26 @@ def _as_device(row: dict[str, Any], place: str) -> KnownDevice:
     name = row.get("short", row.get("name", "a device"))
     if lacks := [key for key in NEEDED if key not in row]:
         raise UsageError(f"{place}: {name} has no {lacks[0]}", f"needed: {', '.join(NEEDED)}")
-    if unknown := sorted(set(row) - set(KEYS)):
-        raise UsageError(f"{place}: {name} has an unknown key {unknown[0]}", f"keys: {', '.join(KEYS)}")
+    if unknown := sorted(set(row) - set(DEVICE_KEYS)):
+        raise UsageError(f"{place}: {name} has an unknown key {unknown[0]}", f"keys: {', '.join(DEVICE_KEYS)}")
     for key, value in row.items():
         _check_value(key, value, f"{place}: {key} of {name}")
     if row["kind"] not in get_args(DeviceKind):
         raise UsageError(f"{place}: kind of {name} is {row['kind']}", f"expected {', '.join(get_args(DeviceKind))}")
-    given: dict[str, Any] = {key: tuple(value) if key in MANY else value for key, value in row.items()}
+    given: dict[str, Any] = {key: tuple(value) if key in LISTED_KEYS else value for key, value in row.items()}
     return KnownDevice(**given)
 
 
 def _check_value(key: str, value: Any, where: str) -> None:
-    if key in MANY:
+    if key in LISTED_KEYS:
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise UsageError(f"{where}: expected a list of texts", 'such as ["RTX 3090"]')
     elif key in FLAGS:
         if not isinstance(value, bool):
             raise UsageError(f"{where}: expected true or false", f"such as {key} = true")
-    elif key in WORDS:
+    elif key in TEXT_KEYS:
         if not isinstance(value, str):
             raise UsageError(f"{where}: expected a text", f'such as {key} = "..."')
-    elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
-        says = f"{where}: expected a number above 0 and up to {LARGEST:g}"
+    elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_FACT:
+        says = f"{where}: expected a number above 0 and up to {LARGEST_FACT:g}"
         raise UsageError(says, "leave the key out where it is not known")

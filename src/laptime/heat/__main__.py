@@ -109,7 +109,7 @@ def main() -> int:
 
         read_fd, write_fd = serve(read_fd, write_fd, socket_fd)  # returns in the heats alone
     line = Lifeline(read_fd, write_fd)
-    line.say(wire.Hello(wire.VERSION, os.getpid()))
+    line.say(wire.Hello(wire.WIRE_VERSION, os.getpid()))
     if socket_fds:
         line.say(wire.Phase("held", time.perf_counter_ns()))
     try:

@@ -13,7 +13,7 @@ from laptime import wire
 from laptime.backends.base import Backend, Exercise, Exercises
 from laptime.heat.loop import ParentLine
 from laptime.heat.work import Clock
-from laptime.model.limits import COPY, Peak, PeakOrder
+from laptime.model.limits import COPY_EXERCISE, Peak, PeakOrder
 from laptime.model.missing import Missing
 from laptime.model.symptoms import is_memory_error, refusal_words
 
@@ -74,7 +74,7 @@ def run_gauge(backend: Backend, order: PeakOrder, line: ParentLine) -> None:
 
 def find_peak(clock: Clock, exercises: Exercises, order: PeakOrder, limit: str) -> Peak:
     """Try each method, then measure those that are not far slower; return the peak of the fastest."""
-    methods = _copies(exercises, order) if limit == COPY else _products(exercises, order, limit)
+    methods = _copies(exercises, order) if limit == COPY_EXERCISE else _products(exercises, order, limit)
     tried, failed = _each(partial(_try, clock), methods)
     most = max((each.rate for each in tried), default=0.0)
     peaks, failed_later = _each(

@@ -10,19 +10,17 @@ import math
 from dataclasses import dataclass
 
 from laptime import wire
-from laptime.backends.base import REFUSALS, Backend, Predictor
+from laptime.backends.base import BATCH_SIZE_ERRORS, Backend, Predictor
 from laptime.errors import LaptimeError
-from laptime.heat.loop import LONG_STEP, ParentLine, precisions_to_prove, warm_up_s
+from laptime.heat.loop import LONG_STEP, PATIENCE_FACTOR, WINDOWS_LEAST, ParentLine, precisions_to_prove, warm_up_s
 from laptime.heat.work import Clock
 from laptime.model.missing import Missing
 from laptime.model.protocol import PROOF_ITEMS, InferOrder, InferPace
 from laptime.model.sample import Window
 from laptime.model.symptoms import is_memory_error, refusal_words
 
-WINDOWS_LEAST = 3
 CALLS_LEAST = 3
 WARM_MOST_S = 0.1  # not timed at the beginning of a turn; between single calls a card is idle in any case
-PATIENCE_FACTOR = 2  # when calls are so slow that few windows fit, measuring may take this many times as long
 
 
 def run_inference(backend: Backend, order: InferOrder, line: ParentLine) -> int | Missing:
@@ -67,7 +65,7 @@ class TimedAnswers:
         """Time the first call. A user's own network may refuse every batch size but its own."""
         try:
             taken_ns = self._first(self.smallest)
-        except REFUSALS as error:
+        except BATCH_SIZE_ERRORS as error:
             if is_memory_error(error) or not self.predictor.keep_whole(
                 str(error).splitlines()[0] if str(error) else "-"
             ):

@@ -41,10 +41,10 @@ from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.process import Exchange, RankReport, RankTimes
 from laptime.model.sample import ProofRun, Reference
 
-MEET_S = 300.0
-BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
+RANKS_MEET_S = 300.0
+RANK_BLAME_S = 2.0  # a rank that failed reports it before the others notice that it is gone
 NOT_APART = Missing("its ranks step together: laptime scale says what they wait for")
-LARGEST_BYTES = 256 << 20
+REPORT_MOST_BYTES = 256 << 20
 EXCHANGE_S, EXCHANGES_LEAST, EXCHANGES_MOST = 0.1, 3, 50
 
 
@@ -108,7 +108,7 @@ class Leader:
         except LaneError:
             raise
         except Exception as error:
-            deadline = time.monotonic() + BLAME_S
+            deadline = time.monotonic() + RANK_BLAME_S
             while time.monotonic() < deadline:
                 failed = next((each for each in self._followers if each.failure is not None), None)
                 if failed is not None:
@@ -122,12 +122,12 @@ class Leader:
         server, address = open_meeting(place.address.rpartition(":")[0])
         with closing(Admission(server, secret)) as admission:
             self._line.say(wire.RanksMeet(replace(place, rank=first, meeting_fd=None, links=address)))
-            deadline = time.monotonic() + MEET_S
+            deadline = time.monotonic() + RANKS_MEET_S
             while len(came) < place.of - first:
                 admitted = admission.next(deadline - time.monotonic())
                 if admitted is None:
                     missing = min(set(range(first, place.of)) - came.keys())
-                    raise LaneError(f"rank {missing} did not come within {MEET_S:g} s")
+                    raise LaneError(f"rank {missing} did not come within {RANKS_MEET_S:g} s")
                 connection, said = admitted
                 number = to.number_in(said)
                 if number is None or number in came or not first <= number < place.of:
@@ -137,7 +137,9 @@ class Leader:
         return [came[number] for number in sorted(came)]
 
     def _fail(self, reason: str) -> None:
-        time.sleep(2 * BLAME_S)  # by then this process has ended, unless it waits for the other one within an exchange
+        time.sleep(
+            2 * RANK_BLAME_S
+        )  # by then this process has ended, unless it waits for the other one within an exchange
         self._line.give_up(reason)
 
 
@@ -246,7 +248,7 @@ class RankedTraining:
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Time the exchange of next to nothing, and of all gradients, among the ranks."""
-        sizes = dict.fromkeys((to.SMALL_BYTES, min(4 * self.parameters, LARGEST_BYTES)))
+        sizes = dict.fromkeys((to.HOP_BYTES, min(4 * self.parameters, REPORT_MOST_BYTES)))
         return tuple(Exchange(size, self._time_exchange(size)) for size in sizes)
 
     def _time_exchange(self, size_bytes: int) -> float:

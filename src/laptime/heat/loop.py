@@ -12,7 +12,7 @@ from laptime.backends.base import Builder, BuiltTraining, Learner, Runner
 from laptime.backends.own import digest_imported
 from laptime.errors import LaneError
 from laptime.heat.work import (
-    TOLERANCE,
+    REPEATED_TOLERANCE,
     Clock,
     CountedRunner,
     break_down_steps,
@@ -33,7 +33,7 @@ HALTED_TIMES = 10  # when a window is this many times slower than the estimate, 
 MARKED_MOST = 4_096  # steps of a window that are timed one by one; more would make a record of megabytes
 PATIENCE_FACTOR = 2  # when steps are so slow that few windows fit, measuring may take this many times as long
 # Not timed at the beginning of a turn: a processor's caches, and a card's clock, which falls while others play.
-WARM_S, WARM_CARD_S = {"cpu": 0.03}, 0.25
+TURN_WARM_S, WARM_CARD_S = {"cpu": 0.03}, 0.25
 
 
 class ParentLine(Protocol):
@@ -66,7 +66,7 @@ def run_heat(
         prove_training(backend, training, order.lane.settings, line)
     runner = take_first_steps(backend, training, order, line)
     line.say(wire.Phase("timing", backend.clock()))
-    facts = Facts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken)
+    facts = PartFacts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken)
     sizing = measure(backend.clock, runner, order.pace, line, facts)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.census:
@@ -83,7 +83,7 @@ def run_heat(
 
 def warm_up_s(device: Device) -> float:
     """Return how long a turn warms up before it is timed."""
-    return WARM_S.get(device.kind, WARM_CARD_S)
+    return TURN_WARM_S.get(device.kind, WARM_CARD_S)
 
 
 def break_down(clock: Clock, runner: Runner, least: int, line: ParentLine, data: Any = None) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def take_first_steps(backend: Builder, training: BuiltTraining, order: HeatOrder
     line.say(wire.Phase("first losses", backend.clock()))
     losses = take_losses(runner)
     line.say(wire.FirstStep(first_ns, losses))
-    if not order.first_losses or (apart := find_distance(losses, order.first_losses)) <= TOLERANCE:
+    if not order.first_losses or (apart := find_distance(losses, order.first_losses)) <= REPEATED_TOLERANCE:
         return runner
     send_notes((f"its first losses are not those of the heat that was proven ({apart:.0e} apart): proven again",), line)
     runner.close()
@@ -195,7 +195,7 @@ def _checked(run: ProofRun) -> ProofRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PartFacts:
     """The steps in a lap, if known; how long a turn warms up before it is timed; how to ask for the device's memory.
 
     `taken` is how many steps the training has taken before it is measured.
@@ -212,13 +212,13 @@ def measure(
     runner: Runner,
     pace: Pace,
     line: ParentLine,
-    facts: Facts | None = None,
+    facts: PartFacts | None = None,
 ) -> WindowSizing:
     """Run the planned windows, then those that the parent asks for.
 
     A heat that takes turns with others has no planned windows. Each of its turns begins with steps that are not timed.
     """
-    facts = facts or Facts()
+    facts = facts or PartFacts()
     counted = runner if isinstance(runner, CountedRunner) else CountedRunner(runner, facts.taken)
     sizing = _begin(clock, counted, pace, line, facts)
     windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None)
@@ -264,7 +264,7 @@ class WindowRun:
             self.sizing = self.sizing.with_step(window_ns / steps)
 
 
-def _begin(clock: Clock, runner: CountedRunner, pace: Pace, line: ParentLine, facts: Facts) -> WindowSizing:
+def _begin(clock: Clock, runner: CountedRunner, pace: Pace, line: ParentLine, facts: PartFacts) -> WindowSizing:
     """Use up the batches a loader had ready, and size the windows; from here to the first window there is no pause."""
     lap = facts.lap
     if runner.holds:
@@ -336,7 +336,9 @@ ESTIMATE_MOST = 1 << 16
 WHOLE_LAPS = 4  # this many windows of whole laps, or of all batches a loader had ready, must fit in the measuring time
 STRIDES_LEAST = 3  # where batches come three at a time, one of these has waited
 FASTER = 2 / 3  # of a mean step: batches come in bursts if the faster half of the steps takes less than this
-SHORTER = 0.1  # of a stride: a window may be this much short; a much shorter one cannot show other processes' load
+WINDOW_SHORTER = (
+    0.1  # of a stride: a window may be this much short; a much shorter one cannot show other processes' load
+)
 MANY_BURSTS = 10  # a window with this many bursts needs no extra length: one burst more or less changes little
 RUN_DOWN_MOST_S = 30.0
 LONG_STEP = 2  # times the warm-up of a turn: of a step this long, the first of a turn is hardly slower than the next
@@ -389,7 +391,7 @@ class WindowSizing:
     @property
     def _fitting(self) -> int:
         strides = self.pace.window_s * 1e9 / max(self.step_ns, 1) / self.stride
-        return max(1, math.ceil(strides - SHORTER)) * self.stride
+        return max(1, math.ceil(strides - WINDOW_SHORTER)) * self.stride
 
     def with_step(self, step_ns: float) -> WindowSizing:
         """Return the same sizing with a better estimate."""

@@ -19,9 +19,17 @@ from laptime.disk import open_atomically
 from laptime.heat.loop import ParentLine, build_training, run_down, send_notes, time_steps
 from laptime.heat.work import Clock, count_step
 from laptime.model.missing import Missing
-from laptime.model.profile import STEPS_LEAST, DeviceSum, Observed, Operator, OperatorSum, Profile, ProfileOrder
+from laptime.model.profile import (
+    PROFILED_STEPS_LEAST,
+    DeviceSum,
+    Observed,
+    Operator,
+    OperatorSum,
+    Profile,
+    ProfileOrder,
+)
 
-WARM_S = 1.0
+PROFILE_WARM_S = 1.0
 PLAIN_WINDOWS = 3  # before, and the same number after
 PLAIN_WINDOW_S = 0.3
 COMPRESSION = 6  # a trace is very repetitive text
@@ -56,8 +64,8 @@ def warm_up(clock: Clock, runner: Runner) -> float:
     """Run about a second of steps and return what one of the last took; cached images are then in memory."""
     taken_ns, steps = time_steps(clock, runner, runner.stride), runner.stride
     spent_ns = taken_ns
-    while spent_ns < WARM_S * 1e9:
-        steps = _fitting(WARM_S * 1e9 - spent_ns, taken_ns / steps, runner.stride)
+    while spent_ns < PROFILE_WARM_S * 1e9:
+        steps = _fitting(PROFILE_WARM_S * 1e9 - spent_ns, taken_ns / steps, runner.stride)
         taken_ns = time_steps(clock, runner, steps)
         spent_ns += max(taken_ns, 1)
     if runner.holds:
@@ -99,7 +107,7 @@ class TimedSteps:
         """Return how many steps to profile: up to the order's limits, at least three, in whole strides."""
         stride = self.runner.stride
         fitting = min(self.order.steps, self.order.seconds * 1e9 / max(self.step_ns, 1))
-        return math.ceil(max(STEPS_LEAST, int(fitting)) / stride) * stride
+        return math.ceil(max(PROFILED_STEPS_LEAST, int(fitting)) / stride) * stride
 
     def _plain_windows(self) -> list[float]:
         """Return the mean step time of each of some windows."""

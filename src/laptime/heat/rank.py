@@ -22,11 +22,11 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from laptime import wire
-from laptime.authentication import BACKLOG, LineSocket, SignedLines, connect_to
+from laptime.authentication import BACKLOG, LOOPBACK, LineSocket, SignedLines, connect_to
 from laptime.backends.base import Backend, ExchangeProfiler, Exercise, Runner, SharedTraining
 from laptime.errors import LaneError, WireError
 from laptime.heat.loop import RankedLine, run_down, time_steps
-from laptime.heat.work import peak_memory_bytes
+from laptime.heat.work import Clock, peak_memory_bytes
 from laptime.model.missing import Missing
 from laptime.model.plan import NODE_ADDRESS, RANKS_SECRET, HeatOrder, PlannedLane, RankPlace
 from laptime.model.process import RANK_IS_GONE, REASON_S, Collectives, RankReport
@@ -34,7 +34,6 @@ from laptime.model.process import RANK_IS_GONE, REASON_S, Collectives, RankRepor
 NO_SCHEDSTAT = Missing("this system does not say how long threads wait for a core")
 NOT_PROFILED = Missing("only laptime scale profiles it, in the first rank of lanes that exchange gradients")
 TASKS = Path("/proc/self/task")
-Clock = Callable[[], int]
 
 
 @dataclass(slots=True)
@@ -71,7 +70,7 @@ class Rank:
         self._waited_before_s = waited_s()
         self.runner = self._steps = self.training.start()
         if self.in_lockstep:
-            self._steps = LockstepSteps(self.runner, self.training.exchange(SMALL_BYTES), self.clock)
+            self._steps = LockstepSteps(self.runner, self.training.exchange(HOP_BYTES), self.clock)
         return self.runner
 
     def run(self, steps: int) -> None:
@@ -237,8 +236,8 @@ def waited_s() -> float | Missing:
 #
 # Between nodes both ends have proven that they know the secret of the race, and sign their lines.
 
-LINE_MOST_BYTES = 64 << 20  # a report is some kilobytes, the times of steps have some digits each
-SMALL_BYTES = 4  # an exchange of this many bytes takes what a hop takes
+RANK_LINE_MOST_BYTES = 64 << 20  # a report is some kilobytes, the times of steps have some digits each
+HOP_BYTES = 4  # an exchange of this many bytes takes what a hop takes
 
 
 class JoinRank(msgspec.Struct, frozen=True, tag=True):
@@ -347,12 +346,12 @@ class Link:
 
 def link_on_node(connection: socket.socket) -> Link:
     """Return the link between two ranks of one node, over a pair of sockets that nobody else has."""
-    return Link(LineSocket(connection, LINE_MOST_BYTES))
+    return Link(LineSocket(connection, RANK_LINE_MOST_BYTES))
 
 
 def link_to_node(connection: SignedLines) -> Link:
     """Return the link between two ranks on different nodes."""
-    connection.lines.most_bytes = LINE_MOST_BYTES
+    connection.lines.most_bytes = RANK_LINE_MOST_BYTES
     return Link(connection)
 
 
@@ -371,8 +370,7 @@ def number_in(line: bytes) -> int | None:
 # itself for each rank of its node, and all connect to the first rank. Both ends of such a connection prove that they
 # know the secret that the agents of their nodes gave them.
 
-LOOPBACK = "127.0.0.1"
-CONNECT_S = 60.0
+LEADER_CONNECT_S = 60.0
 
 
 def own_address(lane: PlannedLane) -> str:
@@ -408,7 +406,7 @@ def join_ranks(backend: Backend, order: HeatOrder, line: RankedLine) -> None:
 
 def _join(backend: Backend, order: HeatOrder, place: RankPlace, secret: str) -> None:
     host, _, port = place.links.rpartition(":")
-    link = link_to_node(connect_to(host, int(port), secret, CONNECT_S))
+    link = link_to_node(connect_to(host, int(port), secret, LEADER_CONNECT_S))
     link.say(JoinRank(place.rank))
     serve(backend, order_of(order, place), link)
 
@@ -518,7 +516,7 @@ class LockstepSteps:
 # Profile some steps of the first rank, after a heat's windows, to see how long collectives were in progress.
 
 WATCH_NS = 0.4e9
-STEPS_MOST = 8
+RANK_STEPS_MOST = 8
 T = TypeVar("T")
 
 
@@ -535,7 +533,7 @@ def watch_collectives(clock: Clock, runner: Runner, profiler: ExchangeProfiler |
     if isinstance(took_ns, Missing):
         return took_ns
     if took_ns < WATCH_NS:  # The first start of a profiler loads its libraries, and its first steps differ.
-        strides = min(STEPS_MOST // runner.stride, int(WATCH_NS / max(took_ns, 1)))
+        strides = min(RANK_STEPS_MOST // runner.stride, int(WATCH_NS / max(took_ns, 1)))
         steps *= max(1, strides)
         took_ns = _watch(clock, runner, profiler, steps)
     if isinstance(took_ns, Missing):

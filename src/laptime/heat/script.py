@@ -32,7 +32,8 @@ from laptime.attach.listening_socket import ListeningSocket
 from laptime.attach.messages import Mailbox
 from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
-from laptime.heat.loop import Facts, ParentLine, measure, warm_up_s
+from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
+from laptime.heat.template import SET_PARENT_DEATH_SIGNAL
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
@@ -40,7 +41,7 @@ from laptime.model.sample import AS_THE_SCRIPT, ProofRun
 from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
 
 SET_INSIDE = ("denormals", "matmul", "workers")  # settings that the agent sets; all others are environment variables
-NOT_SET = (None, "keep")
+KEEPS_SETTING = (None, "keep")
 CANNOT_SET = {
     "denormals": "the script imports no PyTorch, or this processor cannot",
     "matmul": "the script imports no PyTorch",
@@ -52,7 +53,7 @@ PROOF_STEPS = 10
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
 REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
 PREFETCHED = 2  # batches of each worker, where a loader does not say
-WHOLE = 0.05  # how near to a whole number the ends per iteration have to be
+WHOLE_ENDS = 0.05  # how near to a whole number the ends per iteration have to be
 NO_PARTS = Missing("a script is not taken apart: laptime watch shows the parts of its steps")
 NO_DATALOADER = "its batches come from no DataLoader of PyTorch, so they cannot be replayed or fetched alone"
 NO_COUNT = "no denormal numbers of it were counted: it was too short, or its weights are no float32 on a processor"
@@ -124,12 +125,14 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     """Run the script until the parent has heard enough, or to its end, and report the memory that it held."""
     lane = order.lane
     line.say(wire.Phase("build", now_ns()))
-    sets = {name: lane.settings.value_of(name) for name in SET_INSIDE if lane.settings.value_of(name) not in NOT_SET}
+    sets = {
+        name: lane.settings.value_of(name) for name in SET_INSIDE if lane.settings.value_of(name) not in KEEPS_SETTING
+    }
     with RacedScript(order.subject.command, {"seed": str(order.seed), **sets}, order.seen_within_s) as script:
         runner = _make_runner(script, order, set(sets), line)
         line.say(wire.Phase("timing", now_ns()))
         taken = script.leader.reader.progress.iterations
-        facts = Facts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes, taken)
+        facts = PartFacts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes, taken)
         try:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
@@ -233,7 +236,7 @@ def _check(visitor: Visitor, lane: PlannedLane, sets: set[str]) -> None:
 def _ends_per_iteration(progress: LoopProgress) -> tuple[float, tuple[str, ...]]:
     """Return how many ends are counted in an iteration: usually one, as often as several optimizers step otherwise."""
     ends = (progress.updates or progress.backwards or progress.iterations) / progress.iterations
-    if abs(ends - round(ends)) <= WHOLE and round(ends) >= 1:
+    if abs(ends - round(ends)) <= WHOLE_ENDS and round(ends) >= 1:
         return float(round(ends)), ()
     return ends, (f"an iteration has {ends:.1f} optimizer steps, so that a window may end within one",)
 
@@ -305,13 +308,13 @@ def _known(figure: int | None) -> int | Missing:
 
 # A script that is raced: start it, hear its agents, let it go on for some iterations, and stop it.
 
-SITE = Path(kinds.__file__).parent / "site"
-CHUNK = 1 << 18
-LOOK_S = 0.5  # how long at most until the script's end is seen
-LAST_WORDS_S = 0.2  # after its end, what it sent is on its way
+AGENT_SITE = Path(kinds.__file__).parent / "site"
+SCRIPT_CHUNK_BYTES = 1 << 18
+SCRIPT_LOOK_S = 0.5  # how long at most until the script's end is seen
+SCRIPT_LAST_WORDS_S = 0.2  # after its end, what it sent is on its way
 CALLS_AGAIN_S = 2.0  # a script may close the connection of its agent, which then calls again
-LEAVES_S = 10.0  # to leave with its exit code once its training has ended: an error is said by that alone
-GRACE_S = 3.0  # after each of the signals that ask it to end
+SCRIPT_LEAVES_S = 10.0  # to leave with its exit code once its training has ended: an error is said by that alone
+SIGNAL_GRACE_S = 3.0  # after each of the signals that ask it to end
 ENDS_BY = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -433,7 +436,7 @@ class RacedScript:
     def wait(self) -> HeldScript:
         """Wait until the script is held. Raise ScriptEnded if it ends before, NothingSeen if it trains too late."""
         while True:
-            self._hear_all(LOOK_S)
+            self._hear_all(SCRIPT_LOOK_S)
             if self._leader is not None and self._leader.held is not None:
                 return self._leader.held
             self._check_end()
@@ -455,7 +458,7 @@ class RacedScript:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, number)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(GRACE_S)
+                    self._process.wait(SIGNAL_GRACE_S)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -495,7 +498,7 @@ class RacedScript:
         peer: socket.socket = key.fileobj  # type: ignore[assignment]
         mailbox: Mailbox = key.data
         try:
-            data = peer.recv(CHUNK)
+            data = peer.recv(SCRIPT_CHUNK_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -527,13 +530,13 @@ class RacedScript:
     def _check_end(self) -> None:
         code = self._process.poll()
         if code is not None:
-            self._hear_all(LAST_WORDS_S)
+            self._hear_all(SCRIPT_LAST_WORDS_S)
             if self._leader is None or self._leader.held is None:
                 raise ScriptEnded(code)
         is_gone = self._peer is None and time.monotonic() > self._hung_up_s + CALLS_AGAIN_S
         if self._leader is not None and (self._leader.has_left or is_gone):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(LEAVES_S)
+                code = self._process.wait(SCRIPT_LEAVES_S)
             raise ScriptEnded(code)
 
 
@@ -557,13 +560,13 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
 
 
 def _environment(address: str, sets: Mapping[str, str]) -> dict[str, str]:
-    paths = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(AGENT_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
     words = ",".join(f"{name}={value}" for name, value in sets.items())
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         kinds.ADDRESS: address,
-        kinds.HOLDS: "1",
+        kinds.HOLDS_VARIABLE: "1",
         kinds.SET: words,
     }
 
@@ -596,7 +599,6 @@ def now_ns() -> int:
 
 ROWS_AND_COLUMNS = (24, 80)
 NOTHING_TYPED = b"\x04" * 1024  # the end of the input, as Ctrl-D types it, for each time that the script asks
-SET_PARENT_DEATH_SIGNAL = 1  # <linux/prctl.h>
 TYPED_CHUNK = 1 << 16
 
 

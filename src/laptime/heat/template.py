@@ -35,17 +35,17 @@ from laptime import wire
 from laptime.backends import open_backend
 from laptime.errors import WireError
 
-FORK, WAIT, REFUSED = b"fork", b"wait", b"refused"
+FORK_REQUEST, WAIT_REQUEST, REFUSED_FORK = b"fork", b"wait", b"refused"
 REQUEST_BYTES = 1 << 16
 SET_PARENT_DEATH_SIGNAL = 1  # <linux/prctl.h>
 HEAP_BYTES, HUGE_PAGE_BYTES = 1 << 16, 1 << 21
 GUARDED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 MADV_POPULATE_READ = 22  # <linux/mman.h>
-CARDS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
+CARD_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 PAGEMAP_BYTES = 8  # of each page; the highest bit of the last one says that it is there
 PRESENT = re.compile(rb"[\x80-\xff]+")
 Pipes = tuple[int, int]
-Span = tuple[int, int]
+MemorySpan = tuple[int, int]
 """Where a part of memory begins, and how many bytes it has."""
 
 _moved: list[object] = []  # what moves a fork's memory stays as long as the fork
@@ -65,7 +65,7 @@ def serve(read_fd: int, write_fd: int, socket_fd: int) -> Pipes:
     while True:
         request, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, 3)
         kind, *words = request.split(b"\0")
-        if kind == FORK:
+        if kind == FORK_REQUEST:
             heat = _fork(words, descriptors, requests)
             if heat is not None:
                 requests.close()
@@ -73,7 +73,7 @@ def serve(read_fd: int, write_fd: int, socket_fd: int) -> Pipes:
                     os.close(descriptor)
                 sys.argv[1:] = [str(each) for each in heat]
                 return heat
-        elif kind == WAIT:
+        elif kind == WAIT_REQUEST:
             requests.send(_wait(int(words[0])))
         else:
             os._exit(0)
@@ -81,7 +81,7 @@ def serve(read_fd: int, write_fd: int, socket_fd: int) -> Pipes:
 
 def _import(read_fd: int, write_fd: int) -> None:
     """Import what a heat will need, and report that as a heat reports it."""
-    _say(write_fd, wire.Hello(wire.VERSION, os.getpid()))
+    _say(write_fd, wire.Hello(wire.WIRE_VERSION, os.getpid()))
     line = b""
     while not line.endswith(b"\n"):  # no thread may read: a fork would not have it
         line += os.read(read_fd, 1) or os._exit(0)
@@ -106,7 +106,7 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
     threads = _count_threads()
     card = _find_open_card()
     if threads > 1 or card:
-        requests.send(REFUSED + f"\0{card or f'{threads} threads'}".encode())
+        requests.send(REFUSED_FORK + f"\0{card or f'{threads} threads'}".encode())
         guardian = -1
     else:
         mapped = _find_mapped()
@@ -140,7 +140,7 @@ def _find_open_card() -> str:
     for each in os.listdir(folder):  # noqa: PTH208  no paths are wanted
         with contextlib.suppress(OSError):  # the descriptor of this very listing
             file = os.readlink(f"{folder}/{each}")  # noqa: PTH115
-            if file.startswith(CARDS):
+            if file.startswith(CARD_DEVICES):
                 return file
     return ""
 
@@ -172,9 +172,9 @@ def _become_guardian(words: list[bytes], pipes: Pipes, reports_fd: int) -> Pipes
     return pipes
 
 
-def _find_mapped() -> list[Span]:
+def _find_mapped() -> list[MemorySpan]:
     """Return where this process has pages of files in its memory: code of libraries above all."""
-    spans: list[Span] = []
+    spans: list[MemorySpan] = []
     with open("/proc/self/maps", encoding="utf-8") as maps, open("/proc/self/pagemap", "rb") as pages:  # noqa: PTH123
         for row in maps:
             place, allowed, _, _, inode, *_ = row.split()
@@ -188,7 +188,7 @@ def _find_mapped() -> list[Span]:
     return spans
 
 
-def _map_again(spans: Sequence[Span]) -> None:
+def _map_again(spans: Sequence[MemorySpan]) -> None:
     """Have the pages of files that the template had: a fork begins without most of them.
 
     So its memory is counted as that of a process that imported the framework itself, and it takes no more page faults.

@@ -36,10 +36,10 @@ def count_step(training: BuiltTraining) -> StepWork | Missing:
 # proven is proven for all whose first losses are the same: the first one depends on the weights, the batch and the
 # loss, the later ones on the optimizer's updates. The lane's own steps are compared at its own rate, as they are timed.
 
-STEPS = 2
+WORK_STEPS = 2
 # Relative. Two processes compute the same sums, but threads may add them up in another order. Heats of PyTorch's lanes
 # on a processor had the same losses to the last bit (docs/proof.md). A heat beyond this is not refused, but proven.
-TOLERANCE = 1e-5
+REPEATED_TOLERANCE = 1e-5
 
 
 def take_losses(runner: Runner) -> tuple[float, ...]:
@@ -48,7 +48,7 @@ def take_losses(runner: Runner) -> tuple[float, ...]:
     A loader that holds its items is not asked for more: its fresh ones are timed.
     """
     losses: list[float | None] = [runner.loss()]
-    for _ in range(0 if runner.holds else STEPS - 1):
+    for _ in range(0 if runner.holds else WORK_STEPS - 1):
         runner.run(runner.stride)
         runner.fence()
         losses.append(runner.loss())
@@ -153,7 +153,7 @@ class CountedRunner:
 # Asked after the windows, in the process of the heat: an item that is fetched draws from the same random numbers as
 # any.
 
-ITEMS, TIMES = 8, 4  # a flip of every second item differs in all but one of some thousand looks
+LOOKED_ITEMS, LOOKED_TIMES = 8, 4  # a flip of every second item differs in all but one of some thousand looks
 NO_ITEMS = Missing("its data have no items by number")
 
 
@@ -166,9 +166,9 @@ def find_redrawn(data: Any, clock: Callable[[], int]) -> bool | Missing:
         return False  # it holds its items, which may be large
     began_ns = clock()
     try:
-        for number in range(min(ITEMS, len(items))):
+        for number in range(min(LOOKED_ITEMS, len(items))):
             first = _values_of(items[number])
-            for _ in range(TIMES - 1):
+            for _ in range(LOOKED_TIMES - 1):
                 if _values_of(items[number]) != first:
                     return True
                 if clock() - began_ns > ENOUGH_NS:
@@ -243,10 +243,10 @@ def peak_memory_bytes() -> int | Missing:
 # Break down some steps: how long the loader, the copy and the rest of a step take, each between two fences.
 
 ENOUGH_NS = 1_000_000_000
-STEPS_LEAST, STEPS_MOST = 3, 50
-LOOKS = 3  # additional steps, inspected off the clock because inspecting takes time
-SLOW_NS = 1_000_000_000  # of steps that take longer, one is enough
-CHUNK_BYTES = 1 << 20  # too small for huge pages, where one fault maps hundreds of small pages
+DENORMAL_STEPS_LEAST, DENORMAL_STEPS_MOST = 3, 50
+MORE_STEPS_LOOKED_AT = 3  # additional steps, inspected off the clock because inspecting takes time
+SLOW_STEP_NS = 1_000_000_000  # of steps that take longer, one is enough
+FAULT_CHUNK_BYTES = 1 << 20  # too small for huge pages, where one fault maps hundreds of small pages
 CHUNKS = 24
 NO_TIME = Missing("this clock did not move while pages were fetched")
 
@@ -258,15 +258,15 @@ def break_down_steps(clock: Clock, fence: Callable[[], None], apart: StepParts, 
 
     `least` is how many steps must be timed when a loader delivers that many batches at once.
     """
-    calls_least = max(STEPS_LEAST, least // apart.stride)
+    calls_least = max(DENORMAL_STEPS_LEAST, least // apart.stride)
     spent = [0, 0, 0]
     shapes: set[Hashable] = set()
     calls = 0
-    while calls < calls_least or (sum(spent) < ENOUGH_NS and calls < STEPS_MOST):
+    while calls < calls_least or (sum(spent) < ENOUGH_NS and calls < DENORMAL_STEPS_MOST):
         for part, ns in enumerate(_time_parts(clock, fence, apart, shapes)):
             spent[part] += ns
         calls += 1
-    told = apart.look(1 if sum(spent) / calls > SLOW_NS else LOOKS, calls)
+    told = apart.look(1 if sum(spent) / calls > SLOW_STEP_NS else MORE_STEPS_LOOKED_AT, calls)
     return replace(
         told,
         steps=calls * apart.stride,
@@ -306,8 +306,8 @@ def time_fault_ns(clock: Clock) -> float | Missing:
 
     Memory is written twice: the first write maps each page, the second maps none.
     """
-    ink = bytes(CHUNK_BYTES)
-    pages = CHUNK_BYTES // mmap.PAGESIZE
+    ink = bytes(FAULT_CHUNK_BYTES)
+    pages = FAULT_CHUNK_BYTES // mmap.PAGESIZE
     costs = sorted(_time_chunk(clock, ink) for _ in range(CHUNKS))
     cost = costs[CHUNKS // 2] / pages
     return cost if cost > 0 else NO_TIME
@@ -315,7 +315,7 @@ def time_fault_ns(clock: Clock) -> float | Missing:
 
 def _time_chunk(clock: Clock, ink: bytes) -> int:
     start_ns = clock()
-    memory = mmap.mmap(-1, CHUNK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = mmap.mmap(-1, FAULT_CHUNK_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory[:] = ink
     fetched_ns = clock()
     memory[:] = ink

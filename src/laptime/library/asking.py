@@ -27,7 +27,7 @@ What: TypeAlias = OneTraining | Ask
 Trainings: TypeAlias = Sequence[OneTraining]
 LaneNames: TypeAlias = str | Sequence[str]
 DurationLike: TypeAlias = str | float
-Items: TypeAlias = int | Literal["all"]
+ItemsAsked: TypeAlias = int | Literal["all"]
 PathLike: TypeAlias = str | os.PathLike[str]
 ShareLike: TypeAlias = str | float
 
@@ -36,7 +36,7 @@ ARGUMENT_OF = {
     **{row.option: row.name for row in OPTIONS if row.only != "command"},
     "--framework": "frameworks",  # of `laptime devices` and `laptime doctor`
 }
-OPTION = re.compile(r"(?<!\S)--[a-z]+(?:-[a-z]+)*")
+OPTION_IN_TEXT = re.compile(r"(?<!\S)--[a-z]+(?:-[a-z]+)*")
 
 
 def make_ask(what: What | Trainings, lanes: LaneNames, question: str = "race", **given: object) -> Ask:
@@ -130,7 +130,7 @@ def options_as_arguments() -> Iterator[None]:
 
 
 def _as_arguments(sentence: str) -> str:
-    return OPTION.sub(lambda found: ARGUMENT_OF.get(found[0], found[0]), sentence)
+    return OPTION_IN_TEXT.sub(lambda found: ARGUMENT_OF.get(found[0], found[0]), sentence)
 
 
 def _refuse_both(names: Sequence[str]) -> None:

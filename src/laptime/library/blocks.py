@@ -43,7 +43,7 @@ class Watching:
         refuse_within_a_heat()
         if self._run is not None:
             raise UsageError("this block was watched already", "Call laptime.watching() again for another one.")
-        OPEN.enter(self)
+        OPEN_BLOCK.enter(self)
         try:
             with options_as_arguments():
                 line = self._opened.enter_context(progress_shown(wanted=self._progress))
@@ -51,7 +51,7 @@ class Watching:
                 self._run.begin()
         except BaseException:
             self._opened.close()
-            OPEN.leave(self)
+            OPEN_BLOCK.leave(self)
             raise
         return self
 
@@ -81,7 +81,7 @@ class Watching:
             unsaved = [error]
         finally:
             self._opened.close()
-            OPEN.leave(self)
+            OPEN_BLOCK.leave(self)
         if unsaved:
             warnings.warn(str(unsaved[-1]), RuntimeWarning, stacklevel=3)
 
@@ -150,7 +150,7 @@ class OpenBlock:
                 self.now = None
 
 
-OPEN = OpenBlock()
+OPEN_BLOCK = OpenBlock()
 
 
 class StepsBlock(Watching):
@@ -173,7 +173,7 @@ class StepsBlock(Watching):
 
     def finish(self) -> None:
         """End the block, unless it has ended. The record is saved at the latest when the process ends."""
-        if OPEN.now is self and os.getpid() == self._pid:
+        if OPEN_BLOCK.now is self and os.getpid() == self._pid:
             atexit.unregister(self.finish)
             self._end(ended_s=None if self.passes else self._ended_s)
 
@@ -196,7 +196,7 @@ class WatchedBatches(Generic[Batch]):
             yield from self._batches
             return
         agents = [each for each in (command_agent(),) if each is not None]
-        block = OPEN.now
+        block = OPEN_BLOCK.now
         if block is None and not agents:
             block = StepsBlock().__enter__()
         if block is not None:

@@ -20,7 +20,7 @@ from laptime.errors import UsageError
 from laptime.model.questions import QUESTIONS
 
 # Calls whose only purpose is to change what they are called on, or a library's global state.
-CHANGES = re.compile(
+CHANGING_CALLS = re.compile(
     r"append|extend|insert|add|update|setdefault|remove|discard|pop|clear|sort|reverse"
     r"|(set|use|enable|disable|register)_\w+|(manual_)?seed"
 )
@@ -30,7 +30,7 @@ OF_OURS = re.compile(rf"\s*get_ipython\(\)\.run_cell_magic\('({'|'.join(ASKS)})'
 RUN_AT_ONCE = {"listcomp", "setcomp", "dictcomp", "genexpr"}
 ALWAYS_THERE = {*dir(builtins), *dir(types.ModuleType("any")), "__builtins__", "__file__"}
 FUTURE = "__future__"
-EVERYTHING = "*"
+IMPORT_STAR = "*"
 OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 CONDITIONAL = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match)
@@ -131,7 +131,7 @@ class _Search:
                     break
         if is_bound or name in ALWAYS_THERE:
             return found
-        return [place for place in range(before) if EVERYTHING in self._statements[place].binds]
+        return [place for place in range(before) if IMPORT_STAR in self._statements[place].binds]
 
 
 def _parse(cell: str) -> list[ast.stmt]:
@@ -157,8 +157,8 @@ def _inside_magic(node: ast.stmt) -> list[ast.stmt]:
 
 def _describe(node: ast.stmt) -> Statement | None:
     """Return a statement with its names, or None where it cannot be compiled outside a notebook, as `await` is."""
-    if isinstance(node, ast.ImportFrom) and node.names[0].name == EVERYTHING:
-        return Statement(node, binds=frozenset({EVERYTHING}), settles=False)
+    if isinstance(node, ast.ImportFrom) and node.names[0].name == IMPORT_STAR:
+        return Statement(node, binds=frozenset({IMPORT_STAR}), settles=False)
     if _is_future(node):
         return Statement(node)
     try:
@@ -202,7 +202,7 @@ def _changed(node: ast.stmt) -> Iterator[str]:
         match each:
             case ast.Attribute() | ast.Subscript() if not isinstance(each.ctx, ast.Load):
                 yield from _root(each)
-            case ast.Expr(ast.Call(ast.Attribute(attr=called) as function)) if CHANGES.fullmatch(called):
+            case ast.Expr(ast.Call(ast.Attribute(attr=called) as function)) if CHANGING_CALLS.fullmatch(called):
                 yield from _root(function)
 
 

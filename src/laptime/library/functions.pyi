@@ -3,7 +3,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from laptime.library.asking import DurationLike, Items, LaneNames, PathLike, ShareLike, Trainings, What
+from laptime.library.asking import (
+    DurationLike,
+    ItemsAsked,
+    LaneNames,
+    OneTraining,
+    PathLike,
+    ShareLike,
+    Trainings,
+    What,
+)
 from laptime.library.results import PlanResult, RaceResult, Result
 from laptime.library.saved import Recorded
 from laptime.questions.forecast.call import ForecastResult
@@ -51,7 +60,7 @@ def race(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -110,7 +119,7 @@ def why(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -147,7 +156,7 @@ def tune(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -188,7 +197,7 @@ def sweep(
     batch: str | Sequence[int] | None = None,
     threads: str | Sequence[int] | None = None,
     workers: str | Sequence[int] | None = None,
-    items: Items | str | Sequence[int] | None = None,
+    items: ItemsAsked | str | Sequence[int] | None = None,
     lr: str | Sequence[float] | None = None,
     width: str | Sequence[float] | None = None,
     budget: DurationLike | None = None,
@@ -212,7 +221,7 @@ def scale(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -264,7 +273,7 @@ def train(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -294,7 +303,7 @@ def infer(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -317,7 +326,7 @@ def profile(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -332,7 +341,7 @@ def plan(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: Items | None = None,
+    items: ItemsAsked | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,

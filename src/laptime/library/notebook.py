@@ -26,6 +26,7 @@ from laptime.library.cells import read_cells, without_failed, write_file
 from laptime.model.progress import Progress
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
+from laptime.showing import WIDTH_OFF_TERMINAL
 from laptime.visible import visible
 
 OF_CELLS = "ipykernel_"  # the folder of a cell's file; a debugger really writes it, with that cell alone
@@ -94,7 +95,7 @@ def _sources(held: dict[str, Any]) -> dict[str, str]:
 
 UPDATES_MOST = 4  # a second
 LAPS_MOST = 20  # finished laps above that which runs
-NOTHING = {"text/plain": "", "text/html": ""}
+EMPTY_BUNDLE = {"text/plain": "", "text/html": ""}
 FROM_THE_LEFT, TO_THE_END = "\r", "\x1b[K"
 
 
@@ -125,7 +126,7 @@ class NotebookTable(ProgressLine):
 
     def __init__(self) -> None:
         display = importlib.import_module("IPython.display").display
-        self._handle: Any = display(NOTHING, raw=True, display_id=True)
+        self._handle: Any = display(EMPTY_BUNDLE, raw=True, display_id=True)
         self._sent: deque[float] = deque(maxlen=UPDATES_MOST)
         self._laps: deque[str] = deque(maxlen=LAPS_MOST)
 
@@ -144,7 +145,7 @@ class NotebookTable(ProgressLine):
 
     def end(self) -> None:
         """Remove the table: the cell shows its value, the result."""
-        self._handle.update(NOTHING, raw=True)
+        self._handle.update(EMPTY_BUNDLE, raw=True)
 
     def _update(self, make: Callable[[], Sequence[str]]) -> None:
         """Show the lines, if the last updates are long enough ago. A table that cannot be made is left out."""
@@ -201,7 +202,6 @@ def _open(*, wanted: bool | None) -> ProgressLine:
 
 # What prints as a page: in a terminal, in a file, and in a notebook.
 
-WIDTH_OFF_TERMINAL = 100
 AS_TYPED = "white-space:pre;line-height:1.25"  # bars of blocks touch, and no line is broken
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 from laptime import api, showing
 from laptime.errors import LaptimeError, RecordError, UsageError
-from laptime.library.notebook import WIDTH_OFF_TERMINAL, Shown, as_block, write_report
+from laptime.library.notebook import Shown, as_block, write_report
 from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
@@ -21,7 +21,8 @@ from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
 from laptime.model.record import Comparison, Estimate, InferFactor, InferLane, LaneResult, Parity, Record
 from laptime.questions.compare.call import CompareResult
 from laptime.questions.doctor.nouns import Checkup, Problem
-from laptime.questions.doctor.run import Limits
+from laptime.questions.doctor.run import DeviceLimits
+from laptime.showing import WIDTH_OFF_TERMINAL
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,7 +165,7 @@ class DevicesResult(Shown):
     """The devices of this machine, and what was measured of each."""
 
     machine: Machine
-    limits: Limits = ()
+    limits: DeviceLimits = ()
 
     @property
     def usable(self) -> tuple[str, ...]:
@@ -215,8 +216,8 @@ class DoctorResult(Shown):
 # The lanes of a result: their figures as plain numbers, and how they compare with the first lane.
 
 RatioVerdict = Literal["faster", "slower", "not distinguishable"]
-NOT_COMPARED = Missing("it is not compared with another lane")
-NOT_MEASURED = Missing("not measured")
+WITHOUT_COMPARISON = Missing("it is not compared with another lane")
+ATTRIBUTE_NOT_MEASURED = Missing("not measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,7 @@ class LaneFigures:
     notes: tuple[str, ...]
     record: LaneResult = field(repr=False)
     trainings: tuple[FullRun, ...] = field(default=(), repr=False)
-    inference: InferLane | Missing = field(default=NOT_MEASURED, repr=False)
+    inference: InferLane | Missing = field(default=ATTRIBUTE_NOT_MEASURED, repr=False)
 
 
 class LaneList(Sequence[LaneFigures]):
@@ -342,7 +343,7 @@ def _ratio_of_laps(found: LapFactor) -> Ratio | None:
 def lanes_of(record: Record) -> LaneList:
     """Return the figures of each lane of a record."""
     ratios = ratios_of(record)
-    return LaneList([_figures(lane, record, ratios.get(lane.name, NOT_COMPARED)) for lane in record.lanes])
+    return LaneList([_figures(lane, record, ratios.get(lane.name, WITHOUT_COMPARISON)) for lane in record.lanes])
 
 
 def _figures(lane: LaneResult, record: Record, ratio: Ratio | Missing) -> LaneFigures:
@@ -368,7 +369,7 @@ def _figures(lane: LaneResult, record: Record, ratio: Ratio | Missing) -> LaneFi
         notes=lane.notes,
         record=lane,
         trainings=trainings,
-        inference=next((each for each in inferences if each.lane == lane.name), NOT_MEASURED),
+        inference=next((each for each in inferences if each.lane == lane.name), ATTRIBUTE_NOT_MEASURED),
     )
 
 
@@ -381,17 +382,17 @@ def _is_same(parity: Parity) -> bool | Missing:
 def _median(figure: Estimate | None, lane: LaneResult, name: str = "") -> float | Missing:
     if figure is not None:
         return figure.median
-    return lane.absent.get(name, Missing(lane.reason or NOT_MEASURED.missing))
+    return lane.absent.get(name, Missing(lane.reason or ATTRIBUTE_NOT_MEASURED.missing))
 
 
 def _known(figure: float | None) -> float | Missing:
-    return NOT_MEASURED if figure is None else figure
+    return ATTRIBUTE_NOT_MEASURED if figure is None else figure
 
 
 def _whole_s(lane: LaneResult, trainings: Sequence[FullRun]) -> float | Missing:
     if trainings:
         return _mean([run.whole_s for run in trainings if run.process.status == "ok"])
-    return NOT_MEASURED if lane.whole is None else lane.whole.whole_s.median
+    return ATTRIBUTE_NOT_MEASURED if lane.whole is None else lane.whole.whole_s.median
 
 
 def _accuracy(trainings: Sequence[FullRun]) -> float | Missing:
@@ -400,4 +401,4 @@ def _accuracy(trainings: Sequence[FullRun]) -> float | Missing:
 
 
 def _mean(values: Sequence[float]) -> float | Missing:
-    return sum(values) / len(values) if values else NOT_MEASURED
+    return sum(values) / len(values) if values else ATTRIBUTE_NOT_MEASURED

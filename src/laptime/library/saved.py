@@ -15,7 +15,7 @@ from laptime.model.option_kinds import read_count, read_share
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import Record, RecordRow
 from laptime.questions.compare.call import CompareResult, HistoryResult
-from laptime.questions.compare.nouns import POINTS_MOST
+from laptime.questions.compare.nouns import HISTORY_POINTS
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
@@ -126,7 +126,7 @@ def read_threshold(given: ShareLike | None) -> float | None:
 
 def _read_limit(given: int | None) -> int:
     try:
-        limit = POINTS_MOST if given is None else read_count(given)
+        limit = HISTORY_POINTS if given is None else read_count(given)
     except TypeError as error:
         raise UsageError(f"limit={given!r}: {error}", "such as 100, or 0 for all") from None
     if limit < 0:

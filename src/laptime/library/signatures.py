@@ -13,7 +13,7 @@ from laptime.model.questions import public_names
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 OWN_NAMES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-HEAD = '''\
+STUB_HEAD = '''\
 # ruff: noqa: PYI021  an editor shows what a stub says
 """Made from the tables of questions and options by `make signatures`: what type checkers read of `functions.py`."""
 
@@ -22,7 +22,16 @@ from collections.abc import Mapping, Sequence
 '''
 # What annotations of options name.
 ANNOTATIONS = {
-    "laptime.library.asking": {"DurationLike", "Items", "LaneNames", "PathLike", "ShareLike", "Trainings", "What"},
+    "laptime.library.asking": {
+        "DurationLike",
+        "ItemsAsked",
+        "LaneNames",
+        "OneTraining",
+        "PathLike",
+        "ShareLike",
+        "Trainings",
+        "What",
+    },
     "laptime.library.saved": {"Recorded"},
     "laptime.questions.tune.options": {"AimWord"},
 }
@@ -60,7 +69,7 @@ def stub_text(functions: list[Callable[..., Any]]) -> str:
     lines = [f"from {module} import {', '.join(sorted(imported[module]))}" for module in sorted(imported)]
     public = [f'    "{name}",' for name in sorted(public_names())]
     head = "\n".join([*lines, "", "__all__ = [", *public, "]", ""])
-    return "\n".join([HEAD + head, *map(_stub_of, functions)])
+    return "\n".join([STUB_HEAD + head, *map(_stub_of, functions)])
 
 
 def _stub_of(function: Callable[..., Any]) -> str:

@@ -13,7 +13,7 @@ from laptime.sensors.apple import describe_apple_cards
 from laptime.sensors.base import PATIENCE_S, PendingAnswer, read_lines, read_link_generation, read_word
 from laptime.sensors.nvml import Survey, survey_cards
 
-NO_CARD = Missing("the NVIDIA driver is here, but it shows no card")
+DRIVER_SHOWS_NO_CARD = Missing("the NVIDIA driver is here, but it shows no card")
 NO_DRIVER = Missing("no card that amdgpu drives is under /sys/class/drm")
 NO_PLACE = Missing("no display and no accelerator is on the PCI bus")
 
@@ -112,7 +112,9 @@ def _absent(
 ) -> dict[str, Missing]:
     """Return, for each source that reported no card, the reason."""
     told: dict[str, Missing | bool] = {
-        "NVIDIA": nvidia if isinstance(nvidia, Missing) else bool(nvidia.cards or nvidia.unseen) or NO_CARD,
+        "NVIDIA": nvidia
+        if isinstance(nvidia, Missing)
+        else bool(nvidia.cards or nvidia.unseen) or DRIVER_SHOWS_NO_CARD,
         "AMD": amd if isinstance(amd, Missing) else bool(amd) or NO_DRIVER,
         "Apple": apple if isinstance(apple, Missing) else bool(apple),
         "PCI": bus if isinstance(bus, Missing) else bool(bus) or NO_PLACE,
@@ -122,9 +124,9 @@ def _absent(
 
 # Which cards are on the PCI bus, with or without a driver: displays (0x03) and accelerators (0x12).
 
-CLASSES = {"03": "display", "12": "accelerator"}
+PCI_CLASSES = {"03": "display", "12": "accelerator"}
 NVIDIA, AMD, INTEL = "0x10de", "0x1002", "0x8086"
-MAKERS = {
+CARD_MAKERS = {
     NVIDIA: "NVIDIA",
     AMD: "AMD",
     INTEL: "Intel",
@@ -137,7 +139,7 @@ MAKERS = {
     "0x10ee": "Xilinx",
 }
 # Cards that only drive a screen: a server's own console, and the virtual cards of hypervisors.
-DRAWS = {
+SCREEN_CARDS = {
     "0x1a03": "ASPEED",
     "0x102b": "Matrox",
     "0x1013": "Cirrus Logic",
@@ -151,8 +153,8 @@ DRAWS = {
 # The kernel modules with which programs compute on a maker's cards.
 MODULES = {NVIDIA: ("nvidia",), AMD: ("amdgpu",), INTEL: ("i915", "xe", "habanalabs")}
 GIVEN_AWAY = {"vfio-pci", "pci-stub", "xen-pciback"}
-NAMES = (Path("/usr/share/hwdata/pci.ids"), Path("/usr/share/misc/pci.ids"))
-NOT_TOLD = Missing("no driver reports it")
+PCI_NAMES = (Path("/usr/share/hwdata/pci.ids"), Path("/usr/share/misc/pci.ids"))
+NO_DRIVER_TELLS = Missing("no driver reports it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,21 +181,21 @@ def list_pci(sys: Path = Path("/sys")) -> tuple[PciDevice, ...] | Missing:
     return tuple(reversed(cards.values()))  # of a card with several functions, the first is kept
 
 
-def describe_pci(found: PciDevice, names: tuple[Path, ...] = NAMES) -> Card:
+def describe_pci(found: PciDevice, names: tuple[Path, ...] = PCI_NAMES) -> Card:
     """Return a card with what the bus shows of it, without a driver."""
-    draws = found.vendor in DRAWS
-    maker = MAKERS.get(found.vendor) or DRAWS.get(found.vendor) or f"vendor {found.vendor}"
+    draws = found.vendor in SCREEN_CARDS
+    maker = CARD_MAKERS.get(found.vendor) or SCREEN_CARDS.get(found.vendor) or f"vendor {found.vendor}"
     speed, most = (read_link_generation(found.folder / each) for each in ("current_link_speed", "max_link_speed"))
     width, widest = (_lanes(found.folder / each) for each in ("current_link_width", "max_link_width"))
     return card_with(
-        NOT_TOLD,
+        NO_DRIVER_TELLS,
         bus=found.bus,
         name=find_name(found, names) or f"{maker} {found.kind} {found.vendor[2:]}:{found.device[2:]}",
         pcie_generation=speed,
         pcie_generation_most=most,
         pcie_width=width,
         pcie_width_most=widest,
-        display={"1": True, "0": False}.get(read_word(found.folder / "boot_vga"), NOT_TOLD),
+        display={"1": True, "0": False}.get(read_word(found.folder / "boot_vga"), NO_DRIVER_TELLS),
         maker=maker,
         reason=None if draws else why_idle(found),
         module=found.module or Missing("no driver holds it"),
@@ -214,7 +216,7 @@ def why_idle(found: PciDevice) -> str | None:
     return None
 
 
-def find_name(found: PciDevice, places: tuple[Path, ...] = NAMES) -> str:
+def find_name(found: PciDevice, places: tuple[Path, ...] = PCI_NAMES) -> str:
     """Return the card's name from the system's list of PCI names, or an empty string."""
     section, wanted = f"{found.vendor[2:]}  ", f"\t{found.device[2:]}  "
     for place in places:
@@ -230,7 +232,7 @@ def find_name(found: PciDevice, places: tuple[Path, ...] = NAMES) -> str:
 
 
 def _look_at(folder: Path) -> PciDevice:
-    kind = CLASSES.get(read_word(folder / "class")[2:4], "")
+    kind = PCI_CLASSES.get(read_word(folder / "class")[2:4], "")
     driver = folder / "driver"
     return PciDevice(
         bus=normal_bus(folder.name),

@@ -303,7 +303,7 @@ def _times(count: int) -> str:
 
 LEAST_S = 0.5  # the kernel counts in ticks of 10 ms, and what ran for a moment is no neighbour
 STAYS_S = 6.0  # a process that fills a core now and then is no reason to leave it that core for the whole question
-NEARLY = 0.7  # of a core: the rest of it is of no use to a thread that the others wait for
+CORE_NEARLY = 0.7  # of a core: the rest of it is of no use to a thread that the others wait for
 
 
 class CoresTaken:
@@ -347,4 +347,4 @@ class CoresTaken:
             return 0
         before, after, own_before, own_after = (0.0 if isinstance(each, Missing) else each for each in figures)
         others = ((after - before) - (own_after - own_before)) / passed_s
-        return max(0, int(others + 1 - NEARLY))
+        return max(0, int(others + 1 - CORE_NEARLY))

@@ -17,7 +17,7 @@ from laptime.sensors.cgroup import usable_cores
 from laptime.sensors.host import mean_frequency
 
 # The features that decide how fast a training can run; a processor's other flags matter little here.
-FEATURES = {
+PROCESSOR_FEATURES = {
     "avx2",
     "avx512f",
     "avx512_bf16",
@@ -43,7 +43,7 @@ def look_at_processor() -> Processor:
         cores_visible=os.cpu_count() or 1,
         cores_usable=usable_cores(),
         quota_cores=cgroup.quota_cores(),
-        features=tuple(sorted(FEATURES & flags)),
+        features=tuple(sorted(PROCESSOR_FEATURES & flags)),
     )
 
 

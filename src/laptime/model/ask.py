@@ -15,7 +15,7 @@ from laptime.questions.tune.options import AIMS, Aim, LanePrices, TuneAsk
 from laptime.questions.verdict.options import VerdictAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
-LABEL = re.compile(r"\w[\w./+:,=@#%-]*")
+LABEL_FORM = re.compile(r"\w[\w./+:,=@#%-]*")
 """What a label may be: as the names of branches mostly are, and of characters that no shell acts on."""
 
 
@@ -110,7 +110,7 @@ class Ask:
 
 DataLayout = Literal["archive", "folders", "plates"]
 SetState = Literal["whole", "half-written", "other version"]
-Part = Literal["train", "test"]
+DataPart = Literal["train", "test"]
 
 
 @dataclass(frozen=True, slots=True)

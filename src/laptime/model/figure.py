@@ -49,13 +49,13 @@ class Bars:
     is_log: bool = False
 
 
-FAR_APART = 30.0  # times from the shortest to the longest bar
+BARS_FAR_APART = 30.0  # times from the shortest to the longest bar
 
 
 def are_far_apart(bars: Sequence[Bar]) -> bool:
     """Whether only a logarithmic scale would show the shortest next to the longest."""
     values = [bar.value for bar in bars if bar.value is not None and bar.value > 0]
-    return bool(values) and max(values) > FAR_APART * min(values)
+    return bool(values) and max(values) > BARS_FAR_APART * min(values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from laptime.model.machine import Machine
 
-ENTRY_POINTS = "laptime.frameworks"
+FRAMEWORK_ENTRY_POINTS = "laptime.frameworks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ TENSORFLOW_PACKAGE = Package(
         *("tensorflow-cpu-aws", "tensorflow-aarch64", "intel-tensorflow", "tf-nightly", "tf-nightly-cpu"),
     ),
 )
-KERAS = "laptime.backends.keras"
+KERAS_BACKEND = "laptime.backends.keras"
 TORCH_LINES = (
     "    model = ...      # as the script makes it",
     "    optimizer = ...  # of the model's parameters",
@@ -188,7 +188,7 @@ FRAMEWORKS = (
     ),
     FrameworkRow(
         name="keras-tf",
-        backend=KERAS,
+        backend=KERAS_BACKEND,
         engine=TENSORFLOW,
         family="keras",
         packages=(KERAS_PACKAGE, TENSORFLOW_PACKAGE),
@@ -199,7 +199,7 @@ FRAMEWORKS = (
     ),
     FrameworkRow(
         name="keras-jax",
-        backend=KERAS,
+        backend=KERAS_BACKEND,
         engine=JAX,
         family="keras",
         packages=(KERAS_PACKAGE, *JAX_PACKAGES),
@@ -208,7 +208,7 @@ FRAMEWORKS = (
     ),
     FrameworkRow(
         name="keras-torch",
-        backend=KERAS,
+        backend=KERAS_BACKEND,
         engine=TORCH,
         family="keras",
         packages=(KERAS_PACKAGE, TORCH_PACKAGE),
@@ -233,7 +233,7 @@ FRAMEWORKS = (
         spreads="ranks",
     ),
 )
-DEFAULT = FRAMEWORKS[0].name
+DEFAULT_FRAMEWORK = FRAMEWORKS[0].name
 SCRIPT = "script"  # in place of a framework, on the lanes of a script that decides itself what it uses
 SCRIPT_ROW = FrameworkRow(name=SCRIPT, engine=EngineRow(SCRIPT, denormals="switch"), family=SCRIPT)
 
@@ -244,7 +244,7 @@ def all_frameworks() -> dict[str, FrameworkRow]:
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and a heat needs none of this
 
     ours = {row.name: row for row in FRAMEWORKS}
-    added: list[FrameworkRow] = [each.load() for each in metadata.entry_points(group=ENTRY_POINTS)]
+    added: list[FrameworkRow] = [each.load() for each in metadata.entry_points(group=FRAMEWORK_ENTRY_POINTS)]
     return ours | {row.name: row for row in added if row.name not in ours}
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-NAME = "laptime"
+PACKAGE_NAME = "laptime"
 
 
 def install_command(*extras: str) -> str:
@@ -30,7 +30,7 @@ def installed_version() -> str:
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and few commands need it
 
     try:
-        return metadata.version(NAME)
+        return metadata.version(PACKAGE_NAME)
     except metadata.PackageNotFoundError:
         return "not installed"
 
@@ -44,8 +44,8 @@ def command_for(origin: dict[str, Any], extras: tuple[str, ...], flags: tuple[st
         return shlex.join(["pip", "install", *flags, *editable, f"{folder}{wanted}"])
     if "vcs_info" in origin:
         url = f"{origin['vcs_info'].get('vcs', 'git')}+{origin.get('url', '')}"
-        return shlex.join(["pip", "install", *flags, f"{NAME}{wanted} @ {url}"])
-    return shlex.join(["pip", "install", *flags, f"{NAME}{wanted}"])
+        return shlex.join(["pip", "install", *flags, f"{PACKAGE_NAME}{wanted} @ {url}"])
+    return shlex.join(["pip", "install", *flags, f"{PACKAGE_NAME}{wanted}"])
 
 
 @cache
@@ -54,7 +54,7 @@ def _read_origin() -> dict[str, Any]:
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and few commands need it
 
     try:
-        told = json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}")
+        told = json.loads(metadata.distribution(PACKAGE_NAME).read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, OSError, ValueError):
         return {}
     return told if isinstance(told, dict) else {}

@@ -9,8 +9,8 @@ from laptime.model.hardware import StepOperator
 from laptime.model.machine import Device, Processor, normal_bus, plain_uuid
 from laptime.model.missing import Missing
 
-COPY = "copy"
-PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+COPY_EXERCISE = "copy"
+PRODUCT_PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 NOT_MEASURED = Missing("what this device can do at most was not measured: laptime devices --measure")
 FAKE = "fake"
 
@@ -88,7 +88,7 @@ class PeakOrder:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        return (*self.precisions, COPY)
+        return (*self.precisions, COPY_EXERCISE)
 
 
 @dataclass(frozen=True, slots=True)

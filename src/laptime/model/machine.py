@@ -121,8 +121,8 @@ class Device:
 # A card as its driver reports it, and which card a framework's device is.
 
 BUS = re.compile(r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.[0-7])?")
-KIND = re.compile(r"^(?:gpu|mig)-")
-MAKERS = {"mps": "Apple", "xpu": "Intel"}  # by the kind of device
+VISIBLE_KIND = re.compile(r"^(?:gpu|mig)-")
+MAKER_OF_KIND = {"mps": "Apple", "xpu": "Intel"}  # by the kind of device
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
     uuid, bus = device.details.get("uuid", ""), device.details.get("bus", "")
     by_uuid = [each for each in cards if uuid and is_uuid(each, uuid)]
     by_bus = [each for each in cards if bus and is_at(each, bus)]
-    by_maker = [each for each in cards if not uuid and not bus and each.maker == MAKERS.get(device.kind)]
+    by_maker = [each for each in cards if not uuid and not bus and each.maker == MAKER_OF_KIND.get(device.kind)]
     for found in (by_uuid, by_bus, by_maker):
         if len(found) == 1:
             return found[0]
@@ -208,7 +208,7 @@ def is_at(card: Card, bus: str) -> bool:
 
 def plain_uuid(uuid: str) -> str:
     """Strip the prefix that names the kind of device: the driver's GPU-1f... is CUDA's 1f..."""
-    return KIND.sub("", uuid.strip().lower())
+    return VISIBLE_KIND.sub("", uuid.strip().lower())
 
 
 def normal_bus(bus: str) -> str:

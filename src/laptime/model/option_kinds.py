@@ -18,7 +18,7 @@ from laptime.model.quantities import parse_duration, parse_share
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OptionKind:
     """A kind of values."""
 
     name: str  # as `--help` writes it
@@ -152,23 +152,25 @@ def write_items(value: object) -> str:
     return "all" if value == 0 else str(value)
 
 
-FLAG = Kind("flag", "bool", bool, read_flag)
-COUNT = Kind("integer", "int", _parse_count, read_count)
-NUMBER = Kind("float", "float", _parse_number, read_number, _digits, "{:g}")
-DURATION = Kind("time", "DurationLike", parse_duration, read_duration, lambda value: f"{_digits(value)}s", "{:g}s")
-SHARE = Kind("share", "ShareLike", parse_share, read_share, _digits, "{:g}")
-ITEMS = Kind("number", "Items", parse_items, read_item_count, write_items)
-COUNTS = Kind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text), _read_counts,
-              lambda value: ",".join(map(str, value)))  # fmt: skip
-NUMBERS = Kind("numbers", "float | Sequence[float]", lambda text: _parse_list(float, "1e-3,1e-4", text), _read_numbers,
-               lambda value: ",".join(map(_digits, value)), "{:g}")  # fmt: skip
-NAME = Kind("text", "str", str, _read_name)
-WORDS = Kind("words", "str | Sequence[str]", split_words, read_words, ",".join)
-SETTING = Kind("text", "Sequence[str]", str, _read_command)  # each time that the option is given
-COMMAND = Kind("words", "Sequence[str]", split_words, _read_command)
-PATH = Kind("path", "PathLike", str, _read_path)
-RECORD = Kind("text", "Recorded", str, _read_name)
-PROGRESS = Kind("flag", "bool", bool, read_flag)  # by default it depends on where the call is
+FLAG = OptionKind("flag", "bool", bool, read_flag)
+COUNT = OptionKind("integer", "int", _parse_count, read_count)
+NUMBER = OptionKind("float", "float", _parse_number, read_number, _digits, "{:g}")
+DURATION = OptionKind(
+    "time", "DurationLike", parse_duration, read_duration, lambda value: f"{_digits(value)}s", "{:g}s"
+)
+SHARE = OptionKind("share", "ShareLike", parse_share, read_share, _digits, "{:g}")
+ITEMS = OptionKind("number", "ItemsAsked", parse_items, read_item_count, write_items)
+COUNTS = OptionKind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text), _read_counts,
+                    lambda value: ",".join(map(str, value)))  # fmt: skip
+NUMBERS = OptionKind("numbers", "float | Sequence[float]", lambda text: _parse_list(float, "1e-3,1e-4", text),
+                     _read_numbers, lambda value: ",".join(map(_digits, value)), "{:g}")  # fmt: skip
+NAME = OptionKind("text", "str", str, _read_name)
+WORDS = OptionKind("words", "str | Sequence[str]", split_words, read_words, ",".join)
+SETTING = OptionKind("text", "Sequence[str]", str, _read_command)  # each time that the option is given
+COMMAND = OptionKind("words", "Sequence[str]", split_words, _read_command)
+PATH = OptionKind("path", "PathLike", str, _read_path)
+RECORD = OptionKind("text", "Recorded", str, _read_name)
+PROGRESS = OptionKind("flag", "bool", bool, read_flag)  # by default it depends on where the call is
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ class Option:
     """One option of some questions."""
 
     name: str  # of the argument
-    kind: Kind
+    kind: OptionKind
     questions: tuple[str, ...]  # that take it
     fills: str = ""  # a field of the ask, or of a part: `full.laps`; empty where it is no part of what is asked
     help: str = ""
@@ -249,4 +251,4 @@ class Option:
 WEEK_S = 7 * 24 * 3600.0
 MOST_BATCH = 1_000_000
 BATCHES = ValueRange(1, MOST_BATCH, f"expected whole numbers from 1 to {MOST_BATCH:,}", "such as 64,128")
-LAPS = ValueRange(1, 100_000, "expected a whole number from 1 to 100,000", "such as 3")
+LAPS_RANGE = ValueRange(1, 100_000, "expected a whole number from 1 to 100,000", "such as 3")

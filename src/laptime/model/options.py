@@ -30,8 +30,8 @@ from laptime.model.option_kinds import (
     SHARE,
     WEEK_S,
     WORDS,
-    Kind,
     Option,
+    OptionKind,
     ValueRange,
     read_number,
     split_words,
@@ -76,9 +76,9 @@ def _write_place(value: str | Sequence[str]) -> str:
     return value if isinstance(value, str) else ",".join(value)
 
 
-CLUSTER = Kind("text", "str", str, _read_cluster)
-PLACES = Kind("words", "str", split_words, _read_cluster, _write_place)  # clusters, and devices of a script
-PRICES = Kind("prices", "Mapping[str, float]", _parse_prices, _read_prices, _write_prices)
+CLUSTER = OptionKind("text", "str", str, _read_cluster)
+PLACES = OptionKind("words", "str", split_words, _read_cluster, _write_place)  # clusters, and devices of a script
+PRICES = OptionKind("prices", "Mapping[str, float]", _parse_prices, _read_prices, _write_prices)
 
 # The rows, in the order in which `--help` lists them.
 

@@ -10,8 +10,8 @@ from laptime.model.missing import Missing
 from laptime.model.timeline import Timeline
 
 ProcessStatus = Literal["ok", "dnf", "running", "interrupted"]
-NOT_FINISHED = Missing("the process did not finish")
-WAITING = "held"  # the phase in which a child waits for its turn while another is timed
+PROCESS_NOT_FINISHED = Missing("the process did not finish")
+HELD_PHASE = "held"  # the phase in which a child waits for its turn while another is timed
 NODE_IS_GONE = "its node is gone"
 
 
@@ -60,8 +60,8 @@ class ProcessRun:
     phases_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     dnf: Dnf | None = None
-    peak_memory_bytes: int | Missing = NOT_FINISHED
-    device_memory_bytes: int | Missing = NOT_FINISHED
+    peak_memory_bytes: int | Missing = PROCESS_NOT_FINISHED
+    device_memory_bytes: int | Missing = PROCESS_NOT_FINISHED
     timeline: Timeline | None = None
     node: str | None = None
     template: Template | None = None
@@ -70,7 +70,7 @@ class ProcessRun:
     def spent_s(self) -> float:
         """How long the process itself took, without the time in which it waited for its turn."""
         theirs = ("start", "import") if self.template is not None else ()
-        return sum(each for name, each in self.phases_s.items() if name not in (WAITING, *theirs))
+        return sum(each for name, each in self.phases_s.items() if name not in (HELD_PHASE, *theirs))
 
 
 # A lane is one competitor in a race: a framework, a device, and settings.
@@ -81,7 +81,7 @@ Execution = Literal["eager", "compile", "graph", "compiled_graph"]
 Layout = Literal["framework", "channels_last"]
 Optimizer = Literal["framework", "fused"]
 Malloc = Literal["system", "keep"]
-Denormals = Literal["keep", "flush"]
+DenormalMode = Literal["keep", "flush"]
 Reads = Literal["at once", "deferred"]
 Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"]
 
@@ -91,7 +91,7 @@ ON_NODES = " on "  # before the type of its nodes, where a race has each lane on
 # Groups of inputs.
 NO_TRAINING: tuple[Input, ...] = ("copy", "only")  # one stage alone: nothing is computed
 READY: tuple[Input, ...] = ("cached", "resident", "one")  # kept batches: only the computing is left
-KEPT: tuple[Input, ...] = (*READY, "copy")
+KEPT_INPUTS: tuple[Input, ...] = (*READY, "copy")
 FROM_FILES: tuple[Input, ...] = ("published", "fast", "only")
 # How several devices share a step, as PyTorch calls it: each in a process with all weights, or with its share of them,
 # or all in one process.
@@ -143,7 +143,7 @@ class Settings:
     batch: int | None = None
     learning_rate: float | None = None
     steps_per_execution: int | None = None
-    denormals: Denormals = "keep"
+    denormals: DenormalMode = "keep"
     reads: Reads = "at once"
     joined: int | None = None
     extra: dict[str, str] = field(default_factory=dict)

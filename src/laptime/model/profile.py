@@ -10,9 +10,9 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import ProcessRun
 
-Side = Literal["processor", "device"]
-NOT_TOLD = Missing("the profiler does not tell")
-STEPS_LEAST = 3
+ComputedOn = Literal["processor", "device"]
+PROFILER_TELLS_NOT = Missing("the profiler does not tell")
+PROFILED_STEPS_LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Operator:
     """
 
     name: str
-    where: Side
+    where: ComputedOn
     calls: float
     own_ms: float
-    memory_bytes: float | Missing = NOT_TOLD
+    memory_bytes: float | Missing = PROFILER_TELLS_NOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Profile:
     kernel_mean_us: float | Missing
     trace: str | Missing
     work: StepWork | None
-    device_ms: float | Missing = NOT_TOLD
+    device_ms: float | Missing = PROFILER_TELLS_NOT
     absent: dict[str, Missing] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -66,10 +66,10 @@ class OperatorSum:
     """One operator in all the steps that a profiler saw, as a back end reports it."""
 
     name: str
-    where: Side
+    where: ComputedOn
     calls: int
     own_ns: float
-    memory_bytes: float | Missing = NOT_TOLD
+    memory_bytes: float | Missing = PROFILER_TELLS_NOT
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class Moment:
 
 # Inference: how long a heat measures, what the child is ordered to do, and what it returns.
 
-BATCHES = (1, 8, 64, 256)
+INFER_BATCHES = (1, 8, 64, 256)
 PROOF_ITEMS = 8
 
 
@@ -216,7 +216,7 @@ class InferPace:
     measure_s: float
     window_s: float
     patience_s: float
-    batches: tuple[int, ...] = BATCHES
+    batches: tuple[int, ...] = INFER_BATCHES
     calls_min: int = 100
     calls_max: int = 10_000
     windows_min: int = 5

@@ -6,6 +6,8 @@ import re
 from decimal import Decimal
 from math import floor, isfinite, log10
 
+HOUR_S = 3600.0
+
 UNITS_S = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 

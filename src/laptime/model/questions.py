@@ -23,12 +23,17 @@ class Question:
     render: str  # makes the page of a record
     summary: str  # the few words in a list
     live: str = "laptime.questions.race.live:live_lines"  # makes the lines that are redrawn while it runs
-    says: str = ""  # the help of its command, where that is made from it
+    says: str = ""  # the help of its command, where that is made from this row
+    more: str = ""  # what `laptime help COMMAND` says besides
+    examples: tuple[str, ...] = ()
+    docs: str = ""  # the page that says more
+    plans: bool = False  # it has --dry-run
+    takes_scripts: bool = False  # with their arguments behind --
     parts: str = ""  # returns what the page of a record says
     figures: str = ""  # what a report draws; without them a report has the page alone
     result: str = "laptime.library.results:Result"  # the class of `import laptime` that holds its record
     call: str = ""  # its function in `import laptime`
-    own_command: str = ""  # its command, where that is not made from `says`
+    own_command: str = ""  # its command, where that is not made from this row
     typed: str = ""  # the command's name, where it is another
     line: str = ""  # of the list of commands
     has_line_of_its_own: bool = True  # on the first page of help
@@ -65,6 +70,9 @@ def find_part(place: str) -> Any:
 
 
 ALL_OPTIONS = ("trained", "timed", "measured", "priced")
+WHAT_HELP = """WHAT is a built-in training (laptime workloads; cifar-cnn by default) or your own: file.py:function.
+A LANE is framework/device/settings, such as torch/cpu/best (laptime help lanes)."""
+ONE_LANE_HELP = "By default it is the card if there is one, else the processor, as written."
 
 # In the order in which help lists them.
 QUESTIONS: list[Question] = [
@@ -99,7 +107,27 @@ QUESTIONS: list[Question] = [
         figures="laptime.questions.why.page:figures",
         result="laptime.questions.why.call:WhyResult",
         call="laptime.questions.why.call:why",
-        own_command="laptime.questions.why.command:why",
+        says=f"""Why does WHAT take so long on LANE, and what would make it faster?
+
+{WHAT_HELP}
+{ONE_LANE_HELP}
+A script is looked at unchanged, its arguments behind --.
+""",
+        more="""\
+The lane is raced against itself. First next to its three ceilings: its loader alone, the copy to the device alone,
+the training alone on batches that are ready. Then next to experiments, in each of which one possible cause is gone;
+first those to which readings and ceilings point. A cause is proven where its removal moved the time, likely where
+only its signature is there, and ruled out by a figure. Sixteen causes are judged. A lane that did other work than
+its reference, or too much noise to conclude anything, is exit code 4. Of a script that knows nothing of laptime
+(its arguments are behind --) the batches of its DataLoader are replayed, or fetched alone.
+""",
+        examples=(
+            "laptime why plates-cnn",
+            "laptime why my.py:training cuda --budget 5m",
+            "laptime why train.py -- -e 3",
+        ),
+        docs="docs/why.md",
+        takes_scripts=True,
         line="Where does the time go, what limits it, and what would gain?",
         takes=("trained", "timed", "measured"),
         budget="2m",  # experiments take longer than two lanes
@@ -134,11 +162,30 @@ QUESTIONS: list[Question] = [
         figures="laptime.questions.tune.page:figures",
         result="laptime.questions.tune.call:TuneResult",
         call="laptime.questions.tune.call:tune",
-        own_command="laptime.questions.tune.command:tune",
+        says=f"""Find the best settings of each LANE for WHAT, and prove what they gain.
+
+{WHAT_HELP}
+{ONE_LANE_HELP}
+""",
+        more="""\
+The lane races in short heats against each single setting, and against what the presets set: threads, memory, compile,
+graph, layout, optimizer, input, workers. What seems faster is joined, and the best set is changed step by step as long
+as that helps. Settings that change the arithmetic or the batch are tried only if --allow names them. With --allow
+batch,learning another batch also gets the learning rate that belongs to it. A setting that fails, hangs, or does other
+work than the reference is out, and the page says why. The best of many seems faster than it is, so at the end the
+winner races the lane as it was on fresh heats, and the page shows that gain. With --frameworks all, each device is
+tuned on every installed framework. With --laps N, the lane and its winner are then trained N whole laps from the same
+seed, after the budget. --for energy rates settings by items per joule, which needs an instrument that reads the power;
+--for money by what an item costs, which needs --rate or --prices. Ctrl-C ends the search; the best so far is then not
+confirmed.
+""",
+        examples=("laptime tune cifar-cnn torch/cpu", "laptime tune cifar-mlp cpu --frameworks all --allow precision"),
+        docs="docs/tune.md",
+        plans=True,
         line="Which settings are best on each lane, and what do they gain?",
         asks="tune",
         ask="laptime.questions.tune.options:TuneAsk",
-        options="laptime.questions.tune.options:OPTIONS",
+        options="laptime.questions.tune.options:TUNE_OPTIONS",
         takes=ALL_OPTIONS,
         budget="5m",
         spoken="a tuning",
@@ -154,11 +201,30 @@ QUESTIONS: list[Question] = [
         figures="laptime.questions.sweep.page:figures",
         result="laptime.questions.sweep.call:SweepResult",
         call="laptime.questions.sweep.call:sweep",
-        own_command="laptime.questions.sweep.command:sweep",
+        says=f"""How fast is each LANE at each batch, and where does one overtake another?
+
+{WHAT_HELP}
+{ONE_LANE_HELP}
+""",
+        more="""\
+`1..1024` doubles from the first value to the last, `8,16,24` is a list. One axis or two. At each value all lanes race
+in turns, in short heats, and again as long as the budget allows. Between two values the crossover is found on
+logarithmic axes, with its interval. Memory is estimated before a batch runs: what surely does not fit is left out.
+Where a lane has no memory left, larger batches are left out, too, and the largest that fits is found to within 5 %. The
+page has the batch from which on a lane has 90 % of its highest rate, and what a step with nothing in it would take.
+--items makes a data set of each size, to see where it no longer fits into memory. --width multiplies the filters and
+hidden units of a built-in network; inputs and classes stay.
+""",
+        examples=(
+            "laptime sweep cifar-cnn cpu cuda --batch 1..1024",
+            "laptime sweep my.py:training cpu --workers 0..8",
+        ),
+        docs="docs/sweep.md",
+        plans=True,
         line="How fast is each lane at each batch, and where do they cross?",
         asks="sweep",
         ask="laptime.questions.sweep.options:SweepAsk",
-        options="laptime.questions.sweep.options:OPTIONS",
+        options="laptime.questions.sweep.options:SWEEP_OPTIONS",
         takes=ALL_OPTIONS,
         budget="5m",
         spoken="a sweep",
@@ -174,11 +240,30 @@ QUESTIONS: list[Question] = [
         figures="laptime.questions.scale.page:figures",
         result="laptime.questions.scale.call:ScaleResult",
         call="laptime.questions.scale.call:scale",
-        own_command="laptime.questions.scale.command:scale",
+        says=f"""Train WHAT on 1, 2, 4 devices: what do they bring, and what is lost?
+
+{WHAT_HELP}
+{ONE_LANE_HELP}
+""",
+        more="""\
+A LANE names one device, and devices of its kind are counted. All counts race in turns, and with them experiments:
+the same processes without their exchange of gradients, the same on batches that are ready, and one device on its
+part of a batch. From these follow the parts of a step: the exchange that no computing hides, a slow rank, loaders
+that do not keep up, devices that slow each other down. With --weak each device has the batch as written, with
+--strong they share it out. On a processor a device is a process with its share of the cores. A model of an
+all-reduce predicts more devices, with ranges, up to eight times the largest count. With three counts or more, the
+largest is predicted from the others first, and the page says how well. In PyTorch a lane may name ddp (the default),
+fsdp or dp.
+
+With --on ray or --on torchrun the devices may be on several nodes (docs/clusters.md).
+""",
+        examples=("laptime scale cifar-cnn cuda --devices 1,2,4", "laptime scale my.py:training cpu --both"),
+        docs="docs/scale.md",
+        plans=True,
         line="What do 2, 4, 8 devices bring, and what is lost?",
         asks="scale",
         ask="laptime.questions.scale.options:ScaleAsk",
-        options="laptime.questions.scale.options:OPTIONS",
+        options="laptime.questions.scale.options:SCALE_OPTIONS",
         takes=ALL_OPTIONS,
         budget="2m",
         spoken="a scale",
@@ -199,7 +284,7 @@ QUESTIONS: list[Question] = [
         line="Is this change faster, and is it still the same training?",
         asks="verdict",
         ask="laptime.questions.verdict.options:VerdictAsk",
-        options="laptime.questions.verdict.options:OPTIONS",
+        options="laptime.questions.verdict.options:VERDICT_OPTIONS",
         takes=("timed", "measured"),
         budget="90s",
         spoken="a verdict",
@@ -215,13 +300,23 @@ QUESTIONS: list[Question] = [
         parts="laptime.questions.train.page:page_parts",
         figures="laptime.questions.train.page:figures",
         call="laptime.library.calls:train",
-        own_command="laptime.questions.train.command:train",
+        says=f"""Train WHAT whole on each LANE, one after another: time, loss and accuracy of every lap.
+
+{WHAT_HELP}
+""",
+        more="""\
+All laps, validation and test run as published, unless options say otherwise. After each lap a checkpoint is saved;
+`laptime resume ID` goes on after the last whole lap.
+""",
+        examples=("laptime train cifar-cnn torch/cpu torch/cpu/best", "laptime train my.py:training --laps 5"),
+        docs="docs/reading.md",
+        plans=True,
         typed="train",
         line="How long does a whole training take, and what does it learn?",
         has_line_of_its_own=False,
         asks="full",
         ask="laptime.questions.train.options:FullAsk",
-        options="laptime.questions.train.options:OPTIONS",
+        options="laptime.questions.train.options:TRAIN_OPTIONS",
         takes=("trained", "measured", "priced"),
         rates="laptime.questions.compare.reduce:rates_of_trainings",
         spoken="a training",
@@ -238,7 +333,17 @@ QUESTIONS: list[Question] = [
         parts="laptime.questions.infer.page:page_parts",
         figures="laptime.questions.infer.page:figures",
         call="laptime.library.calls:infer",
-        own_command="laptime.questions.infer.command:infer",
+        says=f"""Time answers of WHAT on each LANE: single calls and batches.
+
+{WHAT_HELP}
+""",
+        more="""\
+The first call and the start-up are apart from later calls. Throughput is measured in batches of 1, 8, 64 and 256.
+Answers are checked against a reference in float64.
+""",
+        examples=("laptime infer pets-densenet", "laptime infer cifar-cnn torch/cpu torch/cpu/best --budget 2m"),
+        docs="docs/reading.md",
+        plans=True,
         line="How long does an answer take, and how many are there per second?",
         has_line_of_its_own=False,
         asks="infer",
@@ -257,7 +362,19 @@ QUESTIONS: list[Question] = [
         parts="laptime.questions.profile.page:page_parts",
         figures="laptime.questions.profile.page:figures",
         call="laptime.library.calls:profile",
-        own_command="laptime.questions.profile.command:profile",
+        says=f"""Where does a step of WHAT go on each LANE? Operators by time and memory, kernels, and a trace.
+
+{WHAT_HELP}
+{ONE_LANE_HELP}
+""",
+        more="""\
+Each lane is built and warmed up as in a heat, in a fresh process. Then some of its steps (3 to 20, for about two
+seconds) run under the framework's own profiler: torch.profiler, JAX's or TensorFlow's. Steps without it are timed
+before and after, so the profiler's own cost is known. Nothing is proven and nothing is raced. The trace of each
+lane opens in https://ui.perfetto.dev or chrome://tracing. `laptime race --profile` races first.
+""",
+        examples=("laptime profile cifar-cnn torch/cpu", "laptime profile my.py:training cuda"),
+        docs="docs/why.md",
         line="What laptime race --profile does after a race, without one.",
         has_line_of_its_own=False,
         is_older=True,

@@ -12,7 +12,7 @@ from laptime.model.sample import Usage
 from laptime.model.symptoms import DenormalCensus
 from laptime.model.timeline import Timeline
 
-Counted = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
+CountedBy = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
 GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]
 SpanPart = Literal[
     "data",
@@ -153,7 +153,7 @@ class TrainingLoop:
     longest. `typical` is one of its iterations in time, where their events were kept.
     """
 
-    counted: Counted
+    counted: CountedBy
     iterations: int
     epochs: int | Missing
     first_ms: float

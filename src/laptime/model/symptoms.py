@@ -98,7 +98,7 @@ class StepSymptoms:
 
 # The words with which frameworks and numpy refuse memory, and how to find the sentence in an error that has them.
 
-REFUSALS = (
+NO_MEMORY_WORDS = (
     "out of memory",  # PyTorch, XLA
     "out_of_memory",  # CUDA's own names
     "oom when allocating",  # TensorFlow
@@ -144,4 +144,4 @@ def find_refusal(told: str) -> str:
 
 def _refuses(line: str) -> bool:
     said = line.lower()
-    return any(words in said for words in REFUSALS)
+    return any(words in said for words in NO_MEMORY_WORDS)

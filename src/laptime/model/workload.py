@@ -16,7 +16,7 @@ FLOAT_BYTES = 4
 AT_WIDTH = "@"  # in a workload's name, before the width of its network
 WIDTHS = (0.01, 100.0)
 
-Loader = Literal["memory", "threads", "one by one", "dataloader"]
+LoaderKind = Literal["memory", "threads", "one by one", "dataloader"]
 Loss = Literal["softmax_crossentropy", "sigmoid_crossentropy"]
 
 
@@ -133,7 +133,7 @@ class Workload:
     data_layout: DataLayout
     items_made: int
     items: str
-    loader: Loader
+    loader: LoaderKind
     proof: ProofPlan
     parameters: int
     published: Published

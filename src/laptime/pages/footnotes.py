@@ -8,30 +8,19 @@ from collections.abc import Sequence
 
 from laptime.model.missing import Missing
 from laptime.model.process import NODE_IS_GONE, Dnf
-from laptime.model.quantities import percent
+from laptime.model.quantities import percent, size
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.pages.layout import clean, flow, wrap
 from laptime.pages.page import Said
-from laptime.pages.words import (
-    about,
-    duration,
-    factor,
-    joined,
-    over,
-    short_name,
-    short_names,
-    size,
-    spread,
-    whole_minutes,
-)
+from laptime.pages.words import about, duration, factor, joined, over, short_name, short_names, spread, whole_minutes
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 
-WORTH_A_WORD = 1.03
+WORTH_A_FOOTNOTE = 1.03
 OVER_BUDGET = 1.2
 LARGE_SPREAD = 2.0
 STDERR_LINES = 5
 STDERR_ROWS_A_LINE = 3
-FIGURES = re.compile(r"\d+(?:\.\d+)?")
+FIGURE_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
 
 
 def distrust(record: Record) -> list[Said]:
@@ -257,7 +246,7 @@ def _disturbance(record: Record) -> str:
 def _freshness(record: Record) -> str:
     """Return how much slower steps are until every item was decoded once."""
     slower = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
-    said = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in slower if times > WORTH_A_WORD]
+    said = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in slower if times > WORTH_A_FOOTNOTE]
     if not said:
         return ""
     return f"Until every one of the {record.workload.items} was decoded once, a step takes longer: {', '.join(said)}."
@@ -267,7 +256,7 @@ def disturbed(flags: Sequence[str | None]) -> str:
     """Count the windows that have a flag, and name the worst of each kind. Return "" if there is none."""
     kinds: dict[str, list[str]] = {}
     for flag in filter(None, flags):
-        kinds.setdefault(FIGURES.sub("", flag), []).append(flag)
+        kinds.setdefault(FIGURE_IN_TEXT.sub("", flag), []).append(flag)
     if not kinds:
         return ""
     count = sum(map(len, kinds.values()))
@@ -277,7 +266,7 @@ def disturbed(flags: Sequence[str | None]) -> str:
 
 
 def _first_figure(flag: str) -> float:
-    found = FIGURES.search(flag)
+    found = FIGURE_IN_TEXT.search(flag)
     return float(found.group()) if found else 0.0
 
 

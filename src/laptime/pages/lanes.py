@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN
+from laptime.model.quantities import HOUR_S, number
 from laptime.model.record import Comparison, InferFactor, LaneResult, Record
 from laptime.model.workload import PublishedResult
 from laptime.pages.layout import SEPARATOR, Cell, flow, wrap
@@ -19,7 +20,6 @@ from laptime.pages.words import (
     failure_words,
     joined,
     lap_words,
-    number,
     published_lap,
     rate_words,
     same_work,
@@ -29,8 +29,7 @@ from laptime.pages.words import (
 )
 from laptime.visible import cells_wide
 
-HOUR_S = 3600
-STATUSES = ("same", "differs", "unproven")
+PARITY_STATUSES = ("same", "differs", "unproven")
 IN_ALL = " in all"
 VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
 
@@ -97,7 +96,7 @@ def proof_lines(record: Record, width: int) -> list[str]:
 def proof_sentence(record: Record) -> str:
     """Return whether the lanes that finished did the same work, in one sentence."""
     done = [lane for lane in record.lanes if not failure_words(lane) and lane.step_ms is not None]
-    by_status = {status: [each for each in done if each.parity.status == status] for status in STATUSES}
+    by_status = {status: [each for each in done if each.parity.status == status] for status in PARITY_STATUSES}
     proven = by_status["same"]
     said = []
     if by_status["differs"]:

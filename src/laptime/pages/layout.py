@@ -11,12 +11,12 @@ from laptime.visible import cells_wide, visible
 
 Item = TypeVar("Item")
 Style = Literal["", "strong", "good", "bad", "quiet"]
-CODES: dict[Style, str] = {"strong": "1", "good": "32", "bad": "31", "quiet": "2"}
+STYLE_CODES: dict[Style, str] = {"strong": "1", "good": "32", "bad": "31", "quiet": "2"}
 GAPS = (4, 3, 2)
 SEPARATOR = " · "
 GLUE = "\0"
-PARTS = re.compile(r"(?<=[/+])")  # of a word that may be broken
-UNITS = re.compile(r"(?<=\d) (?=(?:%|ms|µs|s|min|h|bytes|[kMGT]B)(?![A-Za-z]))")
+WORD_BREAKS = re.compile(r"(?<=[/+])")  # of a word that may be broken
+UNIT_GAP = re.compile(r"(?<=\d) (?=(?:%|ms|µs|s|min|h|bytes|[kMGT]B)(?![A-Za-z]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def table_or_sentences(
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Break a text between words. Later lines begin with `indent`, cut to half the width."""
     indent = indent[: width // 2]
-    words = UNITS.sub(GLUE, clean(text)).lstrip(" ").split(" ")
+    words = UNIT_GAP.sub(GLUE, clean(text)).lstrip(" ").split(" ")
     lines, line = [], " " * (len(text) - len(text.lstrip(" ")))
     for piece in (piece for word in words for piece in _pieces(word, max(width - len(indent), 1))):
         joined = f"{line} {piece}" if line.strip() else line + piece
@@ -130,7 +130,7 @@ def clean(text: str) -> str:
 
 
 def paint(text: str, style: Style, *, color: bool) -> str:
-    return f"\x1b[{CODES[style]}m{text}\x1b[0m" if color and style and text else text
+    return f"\x1b[{STYLE_CODES[style]}m{text}\x1b[0m" if color and style and text else text
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -174,8 +174,8 @@ def _natural(title: str, rows: Sequence[list[Cell]], place: int) -> int:
 def _longest(title: str, rows: Sequence[list[Cell]], place: int) -> int:
     """Return the width of the longest word in a column, where words may be broken after a slash or a plus."""
     texts = [row[place].text for row in rows if place < len(row) and not row[place].spans]
-    words = (word for text in [title, *texts] for word in UNITS.sub(GLUE, clean(text)).split(" "))
-    return max(cells_wide(piece) for word in words for piece in PARTS.split(word))
+    words = (word for text in [title, *texts] for word in UNIT_GAP.sub(GLUE, clean(text)).split(" "))
+    return max(cells_wide(piece) for word in words for piece in WORD_BREAKS.split(word))
 
 
 def _lines_of(

@@ -11,14 +11,14 @@ from laptime.model.ask import MadeSet
 from laptime.model.options import repeat_options
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPace, InferPlan, LapFactor, Protocol
-from laptime.model.quantities import percent
+from laptime.model.quantities import percent, size, step
 from laptime.model.questions import find_question
 from laptime.model.record import Comparison, Estimate, FileCheck, Imported, InferFactor, Record, RecordRow
 from laptime.model.script import TrainingLoop
 from laptime.model.workload import Workload
 from laptime.pages.layout import Column, Item, table_or_sentences, wrap
 from laptime.pages.other_trainings import most_telling, names_of_trainings
-from laptime.pages.words import about, duration, lap, short_name, size, step, subject_words
+from laptime.pages.words import about, duration, lap, short_name, subject_words
 from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.why.nouns import Why, WhyAnswer

@@ -6,31 +6,30 @@ from collections.abc import Sequence
 
 from laptime.model.progress import Progress
 from laptime.pages.layout import flow, paint, painted, wrap
-from laptime.pages.page import INDENT, Row, View, bar_rows
+from laptime.pages.page import FIELD_INDENT, LEAST_BAR, MOST_BAR, Row, View, bar_rows
 from laptime.pages.words import duration
 from laptime.visible import cells_wide
 
-GAP = "   "
-LEAST_BAR, MOST_BAR = 10, 40
+WORDS_GAP = "   "
 
 
 def live_page(what: str, progress: Progress, rows: Sequence[Row], view: View) -> list[str]:
     """Return what is trained and done with the bar of its time, a row a lane, and notes."""
-    said = GAP.join(filter(None, [what, progress.doing]))
+    said = WORDS_GAP.join(filter(None, [what, progress.doing]))
     clock = clock_words(progress)
-    room = view.width - cells_wide(said) - cells_wide(clock) - len(GAP) - 2
+    room = view.width - cells_wide(said) - cells_wide(clock) - len(WORDS_GAP) - 2
     if progress.share is None:
         clock = clock if progress.elapsed_s else ""
-        head = painted(GAP.join(filter(None, [said, clock])), view.width, "strong", color=view.color)
+        head = painted(WORDS_GAP.join(filter(None, [said, clock])), view.width, "strong", color=view.color)
     elif room >= LEAST_BAR:
-        head = [f"{paint(said, 'strong', color=view.color)}{GAP}{time_bar(progress.share, room, view)}  {clock}"]
+        head = [f"{paint(said, 'strong', color=view.color)}{WORDS_GAP}{time_bar(progress.share, room, view)}  {clock}"]
     else:
         head = painted(said, view.width, "strong", color=view.color)
         room = view.width - cells_wide(clock) - 2
         drawn = f"{time_bar(progress.share, room, view)}  " if room >= LEAST_BAR else ""
-        head += wrap(f"{drawn}{clock}", view.width, INDENT)
-    lanes = [INDENT + line for line in bar_rows(rows, view.inner)] if rows else []
-    notes = flow(progress.notes, view.width, INDENT) if progress.notes else []
+        head += wrap(f"{drawn}{clock}", view.width, FIELD_INDENT)
+    lanes = [FIELD_INDENT + line for line in bar_rows(rows, view.inner)] if rows else []
+    notes = flow(progress.notes, view.width, FIELD_INDENT) if progress.notes else []
     return [*head, *lanes, *(paint(line, "quiet", color=view.color) for line in notes)]
 
 

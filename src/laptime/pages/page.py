@@ -28,7 +28,7 @@ from laptime.visible import cells_wide
 
 NARROWEST = 40
 NOTES_MOST = 5  # lines below the figures
-INDENT = "  "
+FIELD_INDENT = "  "
 NOT_SAVED = "Not saved."
 Lines = Sequence[str]
 
@@ -46,7 +46,7 @@ class View:
     @property
     def inner(self) -> View:
         """Return the view that is left inside of the indent of figures."""
-        return replace(self, width=self.width - len(INDENT))
+        return replace(self, width=self.width - len(FIELD_INDENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def page_text(page: PageParts, record: Record, view: View) -> str:
     if view.details:
         body = [line for section in page.details for line in section]
         return _joined([answer, body, _own_cost(record, view.width), _closing(page, saved, view)])
-    figures = [INDENT + line if line else "" for line in page.figures]
+    figures = [FIELD_INDENT + line if line else "" for line in page.figures]
     notes, left_out = _first_notes(page.notes, view.width)
     count = sum(1 for section in page.details if section) + left_out
     more = f"{count} details: laptime show {record.id} --details"
@@ -107,7 +107,7 @@ def _first_notes(notes: Lines, width: int) -> tuple[list[str], int]:
     lines: list[str] = []
     left_out = 0
     for note in filter(None, notes):
-        broken = wrap(note, width, INDENT)
+        broken = wrap(note, width, FIELD_INDENT)
         if len(lines) + len(broken) <= NOTES_MOST:
             lines += broken
         else:
@@ -117,10 +117,10 @@ def _first_notes(notes: Lines, width: int) -> tuple[list[str], int]:
 
 def _closing(page: PageParts, saved: str, view: View) -> list[str]:
     """Return what was done and, in the last line, what to type next."""
-    done = wrap(page.done, view.width, INDENT)
+    done = wrap(page.done, view.width, FIELD_INDENT)
     saved = saved if view.kept else NOT_SAVED
     if view.details:
-        return [*done, *wrap(saved, view.width, INDENT)]
+        return [*done, *wrap(saved, view.width, FIELD_INDENT)]
     return [*done, *flow([*page.then, saved], view.width)]
 
 
@@ -210,8 +210,8 @@ def _own_cost(record: Record, width: int) -> list[str]:
 # Bars, one row a lane: the longest is the slowest. Where bars have no room, the figures stand alone.
 
 LEAST_BAR, MOST_BAR = 10, 40
-GAP = 2
-SIGNS, LETTERS = "▁▂▃▄▅▆▇█", "_.-=+*#@"  # of a sparkline; letters where a terminal cannot show blocks
+COLUMN_GAP = 2
+SPARK_SIGNS, SPARK_LETTERS = "▁▂▃▄▅▆▇█", "_.-=+*#@"  # of a sparkline; letters where a terminal cannot show blocks
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -234,9 +234,9 @@ def bar_rows(rows: Sequence[Row], view: View) -> list[str]:
     figures = [_column(place) for place in shown]
     longest = max((row.length for row in rows if row.length), default=0.0)
     taken = max((cells_wide(clean(row.name)) for row in rows), default=0) + sum(
-        GAP + max(cells_wide(_figure(row, place).text) for row in rows) for place in shown
+        COLUMN_GAP + max(cells_wide(_figure(row, place).text) for row in rows) for place in shown
     )
-    room = min(view.width - taken - GAP, MOST_BAR)
+    room = min(view.width - taken - COLUMN_GAP, MOST_BAR)
     bars: list[Column[Row]] = [Column("", lambda row: bar(row.length, longest, room, blocks=view.blocks))]
     columns = [names, *(bars if room >= LEAST_BAR and len(rows) > 1 else []), *figures]
     lines = lay_out(columns, rows, view.width, color=view.color, failed=lambda row: row.failed)
@@ -267,13 +267,13 @@ def _column(place: int) -> Column[Row]:
 
 def sparkline(shares: Sequence[float], *, blocks: bool) -> str:
     """Return a sign a value, from 0 (the lowest) to 1 (the highest)."""
-    signs = SIGNS if blocks else LETTERS
+    signs = SPARK_SIGNS if blocks else SPARK_LETTERS
     return "".join(signs[min(int(len(signs) * share), len(signs) - 1)] for share in shares)
 
 
 # All fields of what a page shows, in words: what `--details` prints below a page that is not a question's.
 
-NAMES = ("name", "id", "file")  # which field names a row, the first that it has
+NAMING_FIELDS = ("name", "id", "file")  # which field names a row, the first that it has
 
 
 def render_fields(values: object, width: int) -> str:
@@ -286,17 +286,17 @@ def render_fields(values: object, width: int) -> str:
 def _lines(value: object, width: int, indent: str) -> Iterator[str]:
     """Yield the fields of an object. Below the root, its name is on the line above."""
     if not isinstance(value, dict):
-        yield from wrap(indent + _words(value), width, indent + INDENT)
+        yield from wrap(indent + _words(value), width, indent + FIELD_INDENT)
         return
     for name, part in value.items():
         said = f"{indent}{str(name).replace('_', ' ')}:"
         if part in (None, "", [], {}):  # there is nothing to say
             continue
         if _is_plain(part):
-            yield from wrap(f"{said} {_words(part)}", width, indent + INDENT)
+            yield from wrap(f"{said} {_words(part)}", width, indent + FIELD_INDENT)
         elif isinstance(part, dict):
-            below = [*_lines(part, width, indent + INDENT)]
-            yield from [*wrap(said, width, indent + INDENT), *below] if below else []
+            below = [*_lines(part, width, indent + FIELD_INDENT)]
+            yield from [*wrap(said, width, indent + FIELD_INDENT), *below] if below else []
         else:
             yield from _rows(said, part, width, indent)
 
@@ -304,9 +304,9 @@ def _lines(value: object, width: int, indent: str) -> Iterator[str]:
 def _rows(said: str, rows: Sequence[object], width: int, indent: str) -> Iterator[str]:
     """Yield a list of objects, each below its name or its number."""
     for number, row in enumerate(rows, start=1):
-        name = next((row[each] for each in NAMES if row.get(each)), number) if isinstance(row, dict) else number
-        yield from wrap(f"{said} {name}", width, indent + INDENT)
-        yield from _lines(row, width, indent + INDENT)
+        name = next((row[each] for each in NAMING_FIELDS if row.get(each)), number) if isinstance(row, dict) else number
+        yield from wrap(f"{said} {name}", width, indent + FIELD_INDENT)
+        yield from _lines(row, width, indent + FIELD_INDENT)
 
 
 def _is_plain(value: object) -> bool:

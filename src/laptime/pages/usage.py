@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 
 from laptime.model.answers import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.missing import Missing
+from laptime.model.quantities import HOUR_S, number, size
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
 from laptime.pages.layout import Column, flow, lay_out, table_or_sentences, wrap_all
-from laptime.pages.words import number, over, short_name, size
+from laptime.pages.words import over, short_name
 from laptime.questions.tune.options import LanePrices
 
-NONE = Missing("")
+NO_FIGURE = Missing("")
 NO_SENSOR = Missing("no sensor was read")
 NO_ENERGY = Energy("", NO_SENSOR, NO_SENSOR, NO_SENSOR, NO_SENSOR, NO_SENSOR)
-NOT_WATCHED = Usage(
+USAGE_NOT_WATCHED = Usage(
     processor_percent=NO_SENSOR,
     others_percent=NO_SENSOR,
     memory_most_bytes=NO_SENSOR,
@@ -127,8 +128,8 @@ def _is_priced(prices: LanePrices) -> bool:
 def _kind(record: Record) -> str:
     """Return the kind of page: energy and money are per lap, per lap and training, or per 1,000 answers."""
     if isinstance(record.answer, InferAnswer):
-        return ANSWERS
-    return TRAININGS if isinstance(record.answer, TrainingAnswer) else LAPS
+        return OF_ANSWERS
+    return OF_TRAININGS if isinstance(record.answer, TrainingAnswer) else OF_LAPS
 
 
 def _rows(record: Record) -> list[UsageRow]:
@@ -137,7 +138,7 @@ def _rows(record: Record) -> list[UsageRow]:
 
 def _lanes(record: Record) -> list[UsageRow]:
     """Return a row for each lane that was watched and, where the time itself has a price, for each that finished."""
-    rows = [UsageRow(lane, lane.usage or NOT_WATCHED, record) for lane in record.lanes]
+    rows = [UsageRow(lane, lane.usage or USAGE_NOT_WATCHED, record) for lane in record.lanes]
     return [
         row
         for row in rows
@@ -150,10 +151,12 @@ def _answers(record: Record) -> list[UsageRow]:
     lanes = {lane.name: lane for lane in record.lanes}
     rows: list[UsageRow] = []
     for answers in (each for each in inference_of(record).lanes if each.lane in lanes):
-        lane = replace(lanes[answers.lane], peak_memory_bytes=NONE, device_memory_bytes=NONE, lap_s=None)
+        lane = replace(lanes[answers.lane], peak_memory_bytes=NO_FIGURE, device_memory_bytes=NO_FIGURE, lap_s=None)
         rates = {each.batch: each.items_per_s for each in answers.batches if each.items_per_s is not None}
         fastest = max(rates, key=lambda batch: rates[batch].median, default=None)
-        unwatched = [AnswerUsage(batch, NOT_WATCHED) for batch in (None, fastest)] if record.ask.rate_per_hour else []
+        unwatched = (
+            [AnswerUsage(batch, USAGE_NOT_WATCHED) for batch in (None, fastest)] if record.ask.rate_per_hour else []
+        )
         for each in answers.usages or unwatched:
             if each.batch is None:
                 part = replace(lane, name=f"{short_name(lane.name)}, single calls")
@@ -180,7 +183,7 @@ def _reasons(columns: Sequence[UsageColumn], rows: Sequence[UsageRow]) -> list[s
     for each in columns:
         figures = [each.figure(row) for row in rows]
         missing = [figure for figure in figures if isinstance(figure, Missing)]
-        if each.of and len(missing) == len(figures) and missing[0] != NONE:
+        if each.of and len(missing) == len(figures) and missing[0] != NO_FIGURE:
             what = told.setdefault(missing[0].missing, [])
             what += [each.of] if each.of not in what else []
     return [f"- ({', '.join(what)}: {reason})" for reason, what in told.items()]
@@ -214,7 +217,7 @@ def _card_memory(row: UsageRow) -> str | Missing:
     """Return the most that the framework's allocator held, and the most that the driver saw in use on the card."""
     own, most = row.lane.device_memory_bytes, row.usage.device_memory_most_bytes
     if row.lane.device.kind == "cpu":
-        return NONE
+        return NO_FIGURE
     if isinstance(own, Missing):
         return _said(most, size)
     return size(own) if isinstance(most, Missing) else f"{size(own)} of {size(most)} used"
@@ -257,7 +260,7 @@ def _whole_money(row: UsageRow) -> str | Missing:
 def _thousand_money(row: UsageRow) -> str | Missing:
     used, pace = row.usage.energy.j_per_1000_items, row.lane.items_per_s
     seconds = Missing("how many answers there are a second was not told") if pace is None else over(1000, pace.median)
-    return _cost(row, used if isinstance(used, Missing) else used / 3600, seconds)
+    return _cost(row, used if isinstance(used, Missing) else used / HOUR_S, seconds)
 
 
 def _cost(row: UsageRow, used_wh: float | Missing, seconds: float | Missing) -> str | Missing:
@@ -265,16 +268,16 @@ def _cost(row: UsageRow, used_wh: float | Missing, seconds: float | Missing) -> 
     prices = _prices(row)
     price, rate = prices.per_kwh, prices.per_hour
     if not _is_priced(prices):
-        return NONE
+        return NO_FIGURE
     if isinstance(seconds, Missing):
         return seconds
     if price is not None and isinstance(used_wh, Missing):
         return used_wh
     electricity = 0.0 if price is None or isinstance(used_wh, Missing) else price * used_wh / 1000
-    return number(electricity + (rate or 0.0) * seconds / 3600)
+    return number(electricity + (rate or 0.0) * seconds / HOUR_S)
 
 
-LAPS, TRAININGS, ANSWERS = "laps", "trainings", "answers"
+OF_LAPS, OF_TRAININGS, OF_ANSWERS = "laps", "trainings", "answers"
 USAGE_COLUMNS = [
     UsageColumn("cores busy", lambda row: _said(row.usage.processor_percent, PERCENT), "processor"),
     UsageColumn("others", lambda row: _said(row.usage.others_percent, PERCENT)),
@@ -285,21 +288,26 @@ USAGE_COLUMNS = [
     UsageColumn("hottest", _temperature, "temperature"),
     UsageColumn("power", _power, "power"),
     UsageColumn(
-        "a lap", lambda row: _energy(row.usage.energy.j_per_lap, row.usage.energy.how), "energy", (LAPS, TRAININGS)
+        "a lap",
+        lambda row: _energy(row.usage.energy.j_per_lap, row.usage.energy.how),
+        "energy",
+        (OF_LAPS, OF_TRAININGS),
     ),
     UsageColumn(
         "whole training",
         lambda row: _energy(row.usage.energy.j_whole, row.usage.energy.how),
         "energy of the whole",
-        (TRAININGS,),
+        (OF_TRAININGS,),
     ),
-    UsageColumn("or", lambda row: _said(row.usage.energy.wh_per_lap, _watt_hours), shown=(LAPS,)),
-    UsageColumn("or", lambda row: _said(row.usage.energy.wh_whole, _watt_hours), shown=(TRAININGS,)),
-    UsageColumn("1,000 items", lambda row: _said(row.usage.energy.j_per_1000_items, joules), shown=(LAPS, TRAININGS)),
-    UsageColumn("items/J", lambda row: _said(row.usage.energy.items_per_j, number), shown=(LAPS,)),
-    UsageColumn("money a lap", _money, "money", (LAPS, TRAININGS)),
-    UsageColumn("money for it", _whole_money, "money for the whole", (TRAININGS,)),
-    UsageColumn("1,000 answers", lambda row: _said(row.usage.energy.j_per_1000_items, joules), "energy", (ANSWERS,)),
-    UsageColumn("answers/J", lambda row: _said(row.usage.energy.items_per_j, number), shown=(ANSWERS,)),
-    UsageColumn("money for 1,000", _thousand_money, "money", (ANSWERS,)),
+    UsageColumn("or", lambda row: _said(row.usage.energy.wh_per_lap, _watt_hours), shown=(OF_LAPS,)),
+    UsageColumn("or", lambda row: _said(row.usage.energy.wh_whole, _watt_hours), shown=(OF_TRAININGS,)),
+    UsageColumn(
+        "1,000 items", lambda row: _said(row.usage.energy.j_per_1000_items, joules), shown=(OF_LAPS, OF_TRAININGS)
+    ),
+    UsageColumn("items/J", lambda row: _said(row.usage.energy.items_per_j, number), shown=(OF_LAPS,)),
+    UsageColumn("money a lap", _money, "money", (OF_LAPS, OF_TRAININGS)),
+    UsageColumn("money for it", _whole_money, "money for the whole", (OF_TRAININGS,)),
+    UsageColumn("1,000 answers", lambda row: _said(row.usage.energy.j_per_1000_items, joules), "energy", (OF_ANSWERS,)),
+    UsageColumn("answers/J", lambda row: _said(row.usage.energy.items_per_j, number), shown=(OF_ANSWERS,)),
+    UsageColumn("money for 1,000", _thousand_money, "money", (OF_ANSWERS,)),
 ]

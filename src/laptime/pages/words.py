@@ -11,6 +11,7 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN, parts_of
+from laptime.model.quantities import number, size, step
 from laptime.model.record import Comparison, Estimate, LaneResult, Parity, Record
 from laptime.pages.layout import Cell, clean
 
@@ -234,10 +235,7 @@ def rate_words(lane: LaneResult) -> str:
 
 # Numbers as text: three digits, and a unit that fits.
 
-WIDE = 0.5  # half an interval, as a share of its figure
-
-
-number, step, size = quantities.number, quantities.step, quantities.size  # shared by all rooms
+WIDE_INTERVAL = 0.5  # half an interval, as a share of its figure
 
 
 def lap(seconds: float) -> str:
@@ -292,7 +290,7 @@ def spread(estimate: Estimate) -> str:
     """
     if estimate.half is None or not estimate.median:
         return ""
-    if estimate.half > WIDE * estimate.median:
+    if estimate.half > WIDE_INTERVAL * estimate.median:
         return "(varies too much)"
     return f"±{quantities.percent(estimate.half / estimate.median)}"
 
@@ -341,7 +339,7 @@ def escape_markdown(text: str) -> str:
 
 # Rates of computing and copying.
 
-FLOPS, BYTES = "FLOP/s", "B/s"
+FLOPS_UNIT, BYTES_UNIT = "FLOP/s", "B/s"
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 

@@ -13,10 +13,10 @@ from laptime.pages.page import NARROWEST
 from laptime.pages.words import duration, memory_words, processor_words, published_lap, whole_size
 
 PLACEMENTS = {"before": "added before the bias correction", "after": "added after the bias correction"}
-NAMES = {"cuda": "CUDA", "cudnn": "cuDNN", "hip": "HIP", "miopen": "MIOpen", "nccl": "NCCL", "rccl": "RCCL"}
-NAMES |= {"onednn": "oneDNN"}
+LIBRARY_NAMES = {"cuda": "CUDA", "cudnn": "cuDNN", "hip": "HIP", "miopen": "MIOpen", "nccl": "NCCL", "rccl": "RCCL"}
+LIBRARY_NAMES |= {"onednn": "oneDNN"}
 # The details of a device that are shown, in this order. Its other details are for programs.
-DETAILS = {
+DEVICE_DETAILS = {
     "capability": "compute capability {}",
     "memory": "{}",
     "driver": "driver {}",
@@ -174,7 +174,7 @@ def _framework(name: str, framework: Framework | None) -> list[Fact]:
     if framework.problem:
         return [(name, f"{framework.version}, cannot run: {framework.problem}")]
     versions = framework.versions or {name: framework.version}
-    told = [value if key == name else f"{NAMES.get(key, key)} {value}" for key, value in versions.items()]
+    told = [value if key == name else f"{LIBRARY_NAMES.get(key, key)} {value}" for key, value in versions.items()]
     return [(name, ", ".join(told)), *((f"  {each.name}", _device_words(each)) for each in framework.devices)]
 
 
@@ -184,7 +184,9 @@ def _device_words(device: Device) -> str:
         return f"{label}not usable: {device.reason or 'no reason given'}"
     memory = {} if isinstance(device.memory_bytes, Missing) else {"memory": whole_size(device.memory_bytes)}
     known = {**device.details, **memory}
-    return ", ".join([device.label, *(words.format(known[key]) for key, words in DETAILS.items() if known.get(key))])
+    return ", ".join(
+        [device.label, *(words.format(known[key]) for key, words in DEVICE_DETAILS.items() if known.get(key))]
+    )
 
 
 def _data_words(workload: Workload, data: DataSource | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from laptime.model.workload import Loader, Workload
+from laptime.model.workload import LoaderKind, Workload
 from laptime.pipelines.decode import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
 from laptime.pipelines.fast import open_fast, open_read_by_workers
 from laptime.pipelines.job import LoaderJob, Way, make_job
@@ -13,7 +13,7 @@ from laptime.pipelines.making import bytes_to_hold
 
 __all__ = ["LoaderJob", "Pipeline", "make_job", "open_fast_pipeline", "open_published_pipeline", "read_plain"]
 
-WAYS: dict[Loader, Way] = {"threads": "smoothed", "one by one": "smoothed", "dataloader": "plain"}
+LOADER_WAYS: dict[LoaderKind, Way] = {"threads": "smoothed", "one by one": "smoothed", "dataloader": "plain"}
 
 
 class Pipeline(Protocol):
@@ -43,7 +43,7 @@ def open_published_pipeline(workload: Workload, job: LoaderJob, first: int, work
     With workers, each worker makes whole batches in this way, and the training's own process makes none.
     """
     if workers:
-        return open_read_by_workers(replace(job, way=WAYS[workload.loader]), workers, first)
+        return open_read_by_workers(replace(job, way=LOADER_WAYS[workload.loader]), workers, first)
     if workload.loader == "threads":
         return QueuedLoader(job, first)
     return OneByOneLoader(job, first, read_plain if workload.loader == "dataloader" else read_smoothed)

@@ -25,8 +25,9 @@ from laptime.disk import read_regular
 from laptime.errors import LaneError, TrainingError
 from laptime.model.installation import install_command
 from laptime.pipelines.job import BatchOrder, Labels, LoaderJob, rng_of
+from laptime.workloads.data import Floats
 
-KINDS: dict[str, tuple[bytes, ...]] = {
+FILE_SIGNATURES: dict[str, tuple[bytes, ...]] = {
     "JPEG": (b"\xff\xd8\xff",),
     "PNG": (b"\x89PNG\r\n\x1a\n",),
     "BMP": (b"BM",),
@@ -36,19 +37,19 @@ KINDS: dict[str, tuple[bytes, ...]] = {
 }
 """How each format begins: those whose suffixes laptime lists, and GIF, which image sets often have under such names."""
 
-BEGINNINGS = tuple(beginning for each in KINDS.values() for beginning in each)
+BEGINNINGS = tuple(beginning for each in FILE_SIGNATURES.values() for beginning in each)
 
 MOST_PIXELS = 2**26
 """More than a camera of 60 megapixels takes; 0.2 GB decoded. A file of 0.5 MB may claim any number of pixels."""
 
-MOST_BYTES = 8 * MOST_PIXELS
+IMAGE_MOST_BYTES = 8 * MOST_PIXELS
 """Four uncompressed channels of sixteen bits."""
 
 LEAST_SIDE = 8
 SMALLEST_PART = 8
 MOST_SHARE = 0.01
 ALWAYS_ALLOWED = 3
-NAMED = 3
+DAMAGED_NAMED = 3
 Bad = tuple[str, str]
 """A file, and why it cannot be used."""
 
@@ -89,7 +90,7 @@ def check_file(path: str) -> io.BytesIO:
     """
     held = _read(path)
     if not held.startswith(BEGINNINGS):
-        raise DamagedImageError(f"cannot be decoded (it is none of {', '.join(KINDS)})")
+        raise DamagedImageError(f"cannot be decoded (it is none of {', '.join(FILE_SIGNATURES)})")
     return io.BytesIO(held)
 
 
@@ -160,14 +161,14 @@ def _as_rgb(picture: Any) -> Any:
 
 def _read(path: str) -> bytes:
     try:
-        return read_regular(path, MOST_BYTES)
+        return read_regular(path, IMAGE_MOST_BYTES)
     except OSError as error:
         raise DamagedImageError(f"cannot be read ({error.strerror or error})") from error
 
 
 def _open(pillow: Any, held: bytes) -> Any:
     """Open an image by its header. Refuse it before decoding if its format is not listed or it is too large."""
-    picture = pillow.open(io.BytesIO(held), formats=tuple(KINDS))
+    picture = pillow.open(io.BytesIO(held), formats=tuple(FILE_SIGNATURES))
     _check_most(picture.height, picture.width)
     return picture
 
@@ -217,7 +218,7 @@ class DamagedImages:
         return (f"left out {len(self._reasons)} of {self._items:,} images: {self._named()}",)
 
     def _named(self) -> str:
-        named = [f"{path} {reason}" for path, reason in list(self._reasons.items())[:NAMED]]
+        named = [f"{path} {reason}" for path, reason in list(self._reasons.items())[:DAMAGED_NAMED]]
         more = len(self._reasons) - len(named)
         return "; ".join(named) + (f"; and {more} more" if more else "")
 
@@ -233,7 +234,7 @@ class DamagedImages:
 ROTATION_DEGREES = 20.0
 SHEAR_DEGREES = 0.2
 ZOOM_LEAST, ZOOM_MOST = 0.8, 1.2
-RANGES = (
+TRANSFORM_RANGES = (
     (-ROTATION_DEGREES, ROTATION_DEGREES),
     (-SHEAR_DEGREES, SHEAR_DEGREES),
     (ZOOM_LEAST, ZOOM_MOST),
@@ -243,8 +244,8 @@ RANGES = (
 Matrix = tuple[tuple[float, float], tuple[float, float]]
 Pixels = npt.NDArray[np.uint8]
 PIXEL = np.dtype("V3")
-BITS = 16
-ONE = 1 << BITS
+FRACTION_BITS = 16
+ONE = 1 << FRACTION_BITS
 Doubles = npt.NDArray[np.float64]
 CUT_AT = 4.0  # standard deviations
 
@@ -265,8 +266,8 @@ STILL = Turn(0.0, 0.0, 1.0, 1.0, flip=False)
 
 def draw_turns(rng: np.random.Generator, count: int) -> list[Turn]:
     """Draw the transforms of `count` images from the published ranges."""
-    least, most = np.array(RANGES).T
-    drawn = least + (most - least) * rng.random((count, len(RANGES)))
+    least, most = np.array(TRANSFORM_RANGES).T
+    drawn = least + (most - least) * rng.random((count, len(TRANSFORM_RANGES)))
     return [Turn(angle, lean, x, y, flip=side < 0.5) for angle, lean, x, y, side in drawn.tolist()]
 
 
@@ -318,7 +319,7 @@ class NearestWarp(threading.local):
         # The centre of an image is half a pixel from its middle pixels, so rounding down finds the nearest pixel.
         by_column = (along[1] * ONE * self._across + ONE * size / 2).astype(np.int32)
         np.add(by_row[:, None], by_column[None, :], out=place)
-        np.right_shift(place, BITS, out=place)
+        np.right_shift(place, FRACTION_BITS, out=place)
         place.clip(0, size - 1, out=place)
 
 
@@ -401,7 +402,6 @@ def _mirrored(places: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]
 KERAS_THREADS = 12
 KERAS_QUEUE = 10
 TRIES = 50
-Floats = npt.NDArray[np.float32]
 MadeItem = tuple[Floats, Labels]
 ReadStill = Callable[[str, int, int], Floats]
 PassOver = Callable[[str, str], None]

@@ -25,8 +25,8 @@ from laptime.pipelines.worker import OUT_OF_ROOM, BatchReply
 from laptime.sensors.cgroup import usable_cores
 
 SLOTS_A_WORKER = 2
-GRACE_S = 5.0
-Made = tuple[Pixels, Labels]
+WORKER_GRACE_S = 5.0
+MadeBatch = tuple[Pixels, Labels]
 
 
 class LoaderProcesses:
@@ -58,7 +58,7 @@ class LoaderProcesses:
         for number in range(first, first + self._job.slots):
             self._ask(number)
 
-    def __call__(self) -> Made:
+    def __call__(self) -> MadeBatch:
         if self._taken >= 0:
             self._ask(self._taken + self._job.slots)  # its slot is free again
         number, self._next = self._next, self._next + 1
@@ -83,7 +83,7 @@ class LoaderProcesses:
                 worker.stdin.close()
         for worker in self._workers:
             try:
-                worker.wait(GRACE_S)
+                worker.wait(WORKER_GRACE_S)
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
@@ -147,7 +147,7 @@ class LoaderThreads:
         self._images = np.empty((job.batch, job.height, job.width, 3), np.uint8)
         self._labels = np.empty((job.batch, job.label_width), np.int64)
 
-    def __call__(self) -> Made:
+    def __call__(self) -> MadeBatch:
         place = self._given if self._among is None else self._given % self._among
         for path, reason in self._make(self._first + place, self._images, self._labels):
             self._damaged.add(path, reason)

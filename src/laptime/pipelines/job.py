@@ -13,7 +13,7 @@ import numpy.typing as npt
 import psutil
 
 from laptime.data import list_items
-from laptime.model.ask import DataSource, Part
+from laptime.model.ask import DataPart, DataSource
 from laptime.model.missing import Missing
 from laptime.model.process import Settings
 from laptime.model.workload import Workload
@@ -23,7 +23,7 @@ Labels = npt.NDArray[np.int64]
 Way = Literal["ours", "plain", "smoothed"]
 """Ours decodes no more than is needed and returns bytes. The authors' two decode whole images and return floats."""
 Indices = npt.NDArray[np.int64]
-MOST_WORKERS = 16
+LOADER_MOST_WORKERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class LoaderJob:
         return -(-self.batch * (8 * self.label_width + self.image_bytes) // 64) * 64
 
 
-def make_job(workload: Workload, source: DataSource, part: Part, batch: int, seed: int) -> LoaderJob:
+def make_job(workload: Workload, source: DataSource, part: DataPart, batch: int, seed: int) -> LoaderJob:
     """Return the job for one part of the files: shuffled and turned for training, in order and unturned for a test."""
     listing = list_items(source, part)
     height, width, _ = workload.image_shape
@@ -105,7 +105,7 @@ def workers_for(settings: Settings, device_kind: str) -> int:
     """Return how many worker processes read. On a processor none, because a step uses all of its cores."""
     if settings.workers is not None:
         return settings.workers
-    return 0 if device_kind == "cpu" else max(1, min(usable_cores() - 1, MOST_WORKERS))
+    return 0 if device_kind == "cpu" else max(1, min(usable_cores() - 1, LOADER_MOST_WORKERS))
 
 
 def free_memory_bytes() -> int:

@@ -16,9 +16,10 @@ import numpy as np
 
 from laptime.data import read_arrays
 from laptime.errors import TrainingError
-from laptime.model.ask import DataSource, Part
+from laptime.model.ask import DataPart, DataSource
 from laptime.model.workload import Workload
 from laptime.pipelines.decode import (
+    TRIES,
     Bad,
     DamagedImageError,
     DamagedImages,
@@ -33,14 +34,13 @@ from laptime.pipelines.job import BatchOrder, Labels, LoaderJob, free_memory_byt
 from laptime.sensors.cgroup import usable_cores
 from laptime.workloads.data import Items
 
-TRIES = 50
-Spread = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
+SpreadWork = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
 
 
 class BatchMaker:
     """Makes batches into given arrays. A batch depends on its number only."""
 
-    def __init__(self, job: LoaderJob, held: PictureStore | None = None, spread: Spread = map) -> None:
+    def __init__(self, job: LoaderJob, held: PictureStore | None = None, spread: SpreadWork = map) -> None:
         self._job, self._held, self._spread = job, held, spread
         self._order = BatchOrder(len(job.paths), job.batch, job.seed) if job.shuffled else None
         self._labels = np.array(job.labels, np.int64)
@@ -107,8 +107,8 @@ def _fit(pixels: Pixels, job: LoaderJob) -> Pixels:
 
 LOOKED_AT = 8
 MOST_OF_FREE = 0.5
-WORD = 8
-HEAD_BYTES = 2 * WORD  # height and width, in front of the pixels
+WORD_BYTES = 8
+SIZE_BYTES = 2 * WORD_BYTES  # height and width, in front of the pixels
 ROW_BYTES = 32  # what an image takes at most, apart from its pixels: a word of the table, its head, padding to a word
 
 
@@ -171,10 +171,10 @@ class PictureStore:
 
     def __init__(self, memory: memoryview, items: int, part: int = 0, parts: int = 1) -> None:
         self._places = np.frombuffer(memory, np.int64, items)
-        self._words = np.frombuffer(memory, np.int64, len(memory) // WORD)
+        self._words = np.frombuffer(memory, np.int64, len(memory) // WORD_BYTES)
         self._bytes = np.frombuffer(memory, np.uint8)
-        room = (len(self._bytes) - items * WORD) // parts // WORD * WORD
-        self._next = items * WORD + part * room
+        room = (len(self._bytes) - items * WORD_BYTES) // parts // WORD_BYTES * WORD_BYTES
+        self._next = items * WORD_BYTES + part * room
         self._end = self._next + room
         self._lock = threading.Lock()
 
@@ -182,20 +182,20 @@ class PictureStore:
         place = int(self._places[index])
         if not place:
             return None
-        height, width = self._words[place // WORD : place // WORD + 2].tolist()
-        begin = place + HEAD_BYTES
+        height, width = self._words[place // WORD_BYTES : place // WORD_BYTES + 2].tolist()
+        begin = place + SIZE_BYTES
         return self._bytes[begin : begin + height * width * 3].reshape(height, width, 3)
 
     def put(self, index: int, pixels: Pixels) -> None:
         """Keep an image if there is room."""
-        taken = HEAD_BYTES + -(-pixels.size // WORD) * WORD
+        taken = SIZE_BYTES + -(-pixels.size // WORD_BYTES) * WORD_BYTES
         with self._lock:
             place = self._next
             if place + taken > self._end:
                 return
             self._next = place + taken
-            self._words[place // WORD : place // WORD + 2] = pixels.shape[:2]
-            begin = place + HEAD_BYTES
+            self._words[place // WORD_BYTES : place // WORD_BYTES + 2] = pixels.shape[:2]
+            begin = place + SIZE_BYTES
             self._bytes[begin : begin + pixels.size] = pixels.reshape(-1)
         # Other processors may see writes in another order. Releasing the lock and taking it again prevents that: the
         # image is visible before its place is.
@@ -224,11 +224,11 @@ def _decoded_bytes(path: str, height: int, width: int) -> int:
 
 # Read decoded items into memory: from an archive's arrays, or from a shuffled choice of files.
 
-CHUNK = 64
+ITEMS_AT_ONCE = 64
 CHOICE_SEED = 0
 
 
-def read_items(workload: Workload, source: DataSource, part: Part, count: int | None) -> Items:
+def read_items(workload: Workload, source: DataSource, part: DataPart, count: int | None) -> Items:
     """Return the first `count` items of one part, or all, as floats from 0 to 1.
 
     An archive's items keep their order. Files are sorted by class, so they are shuffled first, always in the same way.
@@ -236,11 +236,13 @@ def read_items(workload: Workload, source: DataSource, part: Part, count: int | 
     if source.layout == "archive":
         arrays = read_arrays(source, part)
         return Items(arrays.images[:count].astype(np.float32) / np.float32(255), arrays.labels[:count])
-    chunks = list(read_batches(workload, source, part, count, CHUNK))
+    chunks = list(read_batches(workload, source, part, count, ITEMS_AT_ONCE))
     return Items(np.concatenate([each.images for each in chunks]), np.concatenate([each.labels for each in chunks]))
 
 
-def read_batches(workload: Workload, source: DataSource, part: Part, count: int | None, batch: int) -> Iterator[Items]:
+def read_batches(
+    workload: Workload, source: DataSource, part: DataPart, count: int | None, batch: int
+) -> Iterator[Items]:
     """Yield the same items of files in batches, so that a large test set need not fit in memory."""
     job = make_job(workload, source, part, batch, CHOICE_SEED)
     wanted = min(count or len(job.paths), len(job.paths))

@@ -15,12 +15,12 @@ from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, PlannedLane
 from laptime.model.process import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Lane, Settings
-from laptime.model.protocol import BATCHES, InferPace
+from laptime.model.protocol import INFER_BATCHES, InferPace
 from laptime.model.quantities import size
 from laptime.model.workload import ProofPlan
 from laptime.planner.refusals import LaneFacts
 
-COUNTED = re.compile(r"([1-9][0-9]{0,3})x(gpu|cpu|cuda|mps|xpu|tpu)", re.ASCII)
+COUNTED_DEVICES = re.compile(r"([1-9][0-9]{0,3})x(gpu|cpu|cuda|mps|xpu|tpu)", re.ASCII)
 BETWEEN = "+"
 HOW_TO_ASK = "laptime race and laptime scale take it"
 XLA_THREADS = 2  # a device, at least
@@ -29,7 +29,7 @@ XLA_DEVICES = "--xla_force_host_platform_device_count={}"  # of several such fla
 
 def split_group(text: str) -> tuple[str, ...]:
     """Return the devices that a lane names: `2xcuda` are the first two, `cuda:0+cuda:1` these two."""
-    counted = COUNTED.fullmatch(text)
+    counted = COUNTED_DEVICES.fullmatch(text)
     if counted is None:
         return tuple(text.split(BETWEEN))
     count, kind = int(counted[1]), counted[2]
@@ -40,7 +40,7 @@ def split_group(text: str) -> tuple[str, ...]:
 
 def is_group(text: str | None) -> bool:
     """Whether a lane is on several devices, or on one that is named as a group of one: `1xcuda`."""
-    return text is not None and (BETWEEN in text or COUNTED.fullmatch(text) is not None)
+    return text is not None and (BETWEEN in text or COUNTED_DEVICES.fullmatch(text) is not None)
 
 
 def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
     Devices are numbered on each node, so no node gets more than the first one.
     """
     devices = split_group(lane.device or "")
-    counted = COUNTED.fullmatch(lane.device or "")
+    counted = COUNTED_DEVICES.fullmatch(lane.device or "")
     if not machine.nodes or counted is None or lane.row.spreads != "ranks":
         return ()
     threads = dict(lane.overrides).get("threads", "1")
@@ -88,7 +88,7 @@ def devices_on_nodes(text: str, spread: Sequence[int]) -> tuple[str, ...]:
 
 def name_group(text: str, devices: tuple[Device, ...]) -> str:
     """Return a group's name, as records have it."""
-    counted = COUNTED.fullmatch(text)
+    counted = COUNTED_DEVICES.fullmatch(text)
     return f"{len(devices)}x{devices[0].kind}" if counted else BETWEEN.join(each.name for each in devices)
 
 
@@ -337,16 +337,16 @@ def why_too_large(device: Device, needed_bytes: int, may_be_off: float, free_byt
 # How many heats to run, and how long each, so that the budget yields the narrowest interval.
 
 HEATS_USUAL = 5
-HEATS_LEAST = 3
+GROUP_HEATS_LEAST = 3
 HEATS_MOST = 15
 OVERHEAD_S = 4.0  # a first guess for process start, import, build and proof; if it is too low, the race has fewer heats
 OVERRUN = 0.25  # of the budget: so much longer the rounds without which there is no interval may take
 MEASURE_LEAST_S = 1.2  # its ten windows are long enough to measure what other processes took
 MEASURE_MOST_S = 10.0
 WINDOWS_A_HEAT = 10
-WINDOWS_LEAST = 5
+GROUP_WINDOWS_LEAST = 5
 TURN_S = 0.25
-TURNS_LEAST = 4
+GROUP_TURNS_LEAST = 4
 TURNS_COMPARED = 8  # half of the noise of four turns' ratio is gone, for a fifth more time with the start
 TURNS_OVERHEAD_S = 2.5  # a first guess, as OVERHEAD_S: the processes of a round start side by side
 FORK_OVERHEAD_S = 0.7  # the same, where heats are forked from a process that has imported their framework
@@ -357,7 +357,7 @@ TEMPLATES_S = 6.0  # what the first two rounds take longer, in which these proce
 POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
 MOST_OVER = 1.3  # a heat that took more than this multiple of `measure_s` cannot be shortened by a smaller `measure_s`
-PARTS = 1 + len(BATCHES)  # the single calls, then each batch size
+INFERENCE_PARTS = 1 + len(INFER_BATCHES)  # the single calls, then each batch size
 PART_LEAST_S = 0.4
 PART_MOST_S = 2.0  # fast calls are measured well enough by then
 PATIENCE_PARTS = 3
@@ -373,14 +373,14 @@ def choose_pace(
         if forks:
             asked = replace(ask, budget_s=max(ask.budget_s - TEMPLATES_S, 0.0))
             return _choose_turns(asked, lanes, FORK_OVERHEAD_S, FORK_TURNS, most)
-        return _choose_turns(ask, lanes, TURNS_OVERHEAD_S, TURNS_LEAST, most)
+        return _choose_turns(ask, lanes, TURNS_OVERHEAD_S, GROUP_TURNS_LEAST, most)
     share_s = ask.budget_s / max(lanes, 1) / (ask.heats or HEATS_USUAL)
     measure_s = min(max(share_s - OVERHEAD_S, MEASURE_LEAST_S), MEASURE_MOST_S)
-    most = ask.heats or (HEATS_USUAL if lanes > 1 else HEATS_LEAST)
+    most = ask.heats or (HEATS_USUAL if lanes > 1 else GROUP_HEATS_LEAST)
     if ask.heats is None and share_s > OVERHEAD_S + MEASURE_MOST_S:
         most = min(HEATS_MOST, int(ask.budget_s / lanes / (OVERHEAD_S + MEASURE_MOST_S)))
     return Pace(
-        heats_min=min(HEATS_LEAST, most),
+        heats_min=min(GROUP_HEATS_LEAST, most),
         heats_max=most,
         adaptive=ask.heats is None and lanes > 1,
         measure_s=measure_s,
@@ -399,7 +399,7 @@ def _choose_turns(ask: Ask, lanes: int, overhead_s: float, turns: int, heats_mos
     spare_s = ask.budget_s / lanes / most - overhead_s if ask.heats or most == heats_most else 0.0
     measure_s = min(max(spare_s, least_s), MEASURE_MOST_S)
     return Pace(
-        heats_min=min(HEATS_LEAST, most),
+        heats_min=min(GROUP_HEATS_LEAST, most),
         heats_max=most,
         adaptive=ask.heats is None,
         measure_s=measure_s,
@@ -425,7 +425,7 @@ def shorten_pace(pace: Pace, timed_s: list[float], round_s: float, left_s: float
     return replace(pace, measure_s=measure_s, window_s=measure_s / WINDOWS_A_HEAT)
 
 
-def shortest_pace(pace: Pace, *, takes_turns: bool, turns: int = TURNS_LEAST, reads_power: bool = False) -> Pace:
+def shortest_pace(pace: Pace, *, takes_turns: bool, turns: int = GROUP_TURNS_LEAST, reads_power: bool = False) -> Pace:
     """Return the pace of the shortest heats that show a difference: many of them fit into a budget.
 
     A heat whose power is read has to last longer.
@@ -435,7 +435,7 @@ def shortest_pace(pace: Pace, *, takes_turns: bool, turns: int = TURNS_LEAST, re
     shortest = replace(pace, measure_s=measure_s, adaptive=False)
     if not takes_turns:
         return replace(shortest, window_s=measure_s / WINDOWS_A_HEAT)
-    return replace(shortest, window_s=TURN_S, windows_min=TURNS_LEAST, takes_turns=True)
+    return replace(shortest, window_s=TURN_S, windows_min=GROUP_TURNS_LEAST, takes_turns=True)
 
 
 def confirming_pace(pace: Pace, round_s: float, lanes: int, left_s: float, most: int) -> Pace:
@@ -455,13 +455,13 @@ def without_turns(pace: Pace) -> Pace:
     """Return the pace of a heat that runs alone, for as long."""
     if not pace.takes_turns:
         return pace
-    return replace(pace, takes_turns=False, window_s=pace.measure_s / WINDOWS_A_HEAT, windows_min=WINDOWS_LEAST)
+    return replace(pace, takes_turns=False, window_s=pace.measure_s / WINDOWS_A_HEAT, windows_min=GROUP_WINDOWS_LEAST)
 
 
 def choose_infer_pace(ask: Ask, lanes: int, *, takes_turns: bool = False) -> InferPace:
     """Return the pace of inference: each part of each heat gets an equal share of the budget, within limits."""
-    heats = ask.heats or HEATS_LEAST
-    share_s = max((ask.budget_s / max(lanes, 1) / heats - OVERHEAD_S) / PARTS, PART_LEAST_S)
+    heats = ask.heats or GROUP_HEATS_LEAST
+    share_s = max((ask.budget_s / max(lanes, 1) / heats - OVERHEAD_S) / INFERENCE_PARTS, PART_LEAST_S)
     part_s = min(share_s, PART_MOST_S)
     patience_s = max(PATIENCE_PARTS * share_s, PART_MOST_S)
     if takes_turns:

@@ -11,25 +11,25 @@ from itertools import product
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.frameworks import DEFAULT, all_frameworks, find_framework, frameworks_of
+from laptime.model.frameworks import DEFAULT_FRAMEWORK, all_frameworks, find_framework, frameworks_of
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN, Lane, Preset
-from laptime.planner.groups import BETWEEN, COUNTED
+from laptime.planner.groups import BETWEEN, COUNTED_DEVICES
 from laptime.planner.settings import PRESETS, SETTINGS, find_setting, list_settings
 
 Overrides = tuple[tuple[str, str], ...]
 
 GPU = "gpu"  # the first accelerator that a framework can use, of whatever kind
-DEVICE = re.compile(r"gpu|(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
-DEVICES = ("cpu", "gpu", "cuda", "cuda:1", "mps", "xpu", "tpu", "2xcuda", "4xcpu", "cuda:0+cuda:1")
+DEVICE_WORD = re.compile(r"gpu|(cpu|cuda|mps|xpu|tpu)(?::(0|[1-9][0-9]{0,2}))?", re.ASCII)
+DEVICE_EXAMPLES = ("cpu", "gpu", "cuda", "cuda:1", "mps", "xpu", "tpu", "2xcuda", "4xcpu", "cuda:0+cuda:1")
 SYNTAX = "a lane is [framework/]device[/setting+setting...], such as torch/cuda:0/bf16+compile"
 
 
 def parse_lane(text: str) -> Lane:
     """Parse one lane. A UsageError names the part that is wrong and what is allowed there."""
     parts = text.split("/")
-    framework = DEFAULT
+    framework = DEFAULT_FRAMEWORK
     if parts[0] in all_frameworks():
         framework, parts = parts[0], parts[1:]
     if not parts:
@@ -64,15 +64,15 @@ def name_lane(framework: str, device: str, preset: Preset, overrides: Overrides)
 
 
 def _is_device(part: str) -> bool:
-    return COUNTED.fullmatch(part) is not None or all(map(DEVICE.fullmatch, part.split(BETWEEN)))
+    return COUNTED_DEVICES.fullmatch(part) is not None or all(map(DEVICE_WORD.fullmatch, part.split(BETWEEN)))
 
 
 def _read_device(text: str, part: str) -> str:
     if not _is_device(part):
         names = [row.name for row in all_frameworks().values() if not row.switch]
         raise UsageError(
-            f"lane '{text}': '{part}' is neither a framework nor a device{_near(part, (*names, *DEVICES))}",
-            f"frameworks: {', '.join(names)}; devices: {', '.join(DEVICES)}; {SYNTAX}",
+            f"lane '{text}': '{part}' is neither a framework nor a device{_near(part, (*names, *DEVICE_EXAMPLES))}",
+            f"frameworks: {', '.join(names)}; devices: {', '.join(DEVICE_EXAMPLES)}; {SYNTAX}",
         )
     return part
 
@@ -156,7 +156,7 @@ def able_frameworks(machine: Machine, subject: Subject) -> tuple[str, ...]:
 def default_framework(machine: Machine, subject: Subject) -> str:
     """Return PyTorch, or what a user's file is written for; for Keras, with the engine that Keras itself would use."""
     if subject.written_for is None:
-        return DEFAULT
+        return DEFAULT_FRAMEWORK
     rows = frameworks_of(subject.written_for)
     named = (row.name for row in rows if row.engine.name == os.environ.get("KERAS_BACKEND"))
     installed = (row.name for row in rows if machine.framework(row.name))

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.ask import LABEL, Ask
+from laptime.model.ask import LABEL_FORM, Ask
 from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework
 from laptime.model.installation import install_command
 from laptime.model.machine import Device, Framework, Machine
@@ -55,7 +55,7 @@ SEES_NONE = {
     "xpu": "no Intel card",
     "tpu": "no TPU",
 }
-FIELDS = frozenset(field.name for field in fields(Settings))
+SETTING_FIELDS = frozenset(field.name for field in fields(Settings))
 OWN_PROOF = ProofPlan(steps=5, single_step_scale=100.0)
 
 
@@ -105,7 +105,7 @@ def check_label(label: str | None) -> None:
         raise UsageError("--label: it is empty", "give a name, such as main or fix/loader")
     if len(label) > LONGEST_LABEL:
         raise UsageError(f"--label: {len(label)} characters, expected at most {LONGEST_LABEL}", "give a shorter name")
-    if not LABEL.fullmatch(label):
+    if not LABEL_FORM.fullmatch(label):
         says = f"--label {label!r}: expected a letter or digit, then letters, digits or any of ._/+:,=@#%-"
         raise UsageError(says, "give a name such as main or fix/loader")
 
@@ -274,8 +274,8 @@ def name_device(framework: FrameworkRow, device: Device) -> dict[str, str]:
 
 
 def with_values(settings: Settings, values: dict[str, Any]) -> Settings:
-    extra = {name: str(value) for name, value in values.items() if name not in FIELDS}
-    known = {name: value for name, value in values.items() if name in FIELDS}
+    extra = {name: str(value) for name, value in values.items() if name not in SETTING_FIELDS}
+    known = {name: value for name, value in values.items() if name in SETTING_FIELDS}
     return replace(settings, **known, extra=settings.extra | extra)
 
 
@@ -365,7 +365,7 @@ def check_question(plan: Plan, command: str) -> None:
 INPUTS = ("published", "cached", "one", "only")  # what the agent can make of a DataLoader
 DECIDES_ITSELF = "a script decides itself what it computes with; laptime shows it one device and sets its environment"
 DRIVEN = "driver's uuid"  # of a card that no framework here has tried
-HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+HIDING_VARIABLES = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 
 
 def plan_script(ask: Ask, machine: Machine, subject: Subject) -> Plan:
@@ -447,7 +447,7 @@ def show_device(device: Device, devices: Sequence[Device]) -> dict[str, str]:
     if device.kind == "cpu":
         if any(each.kind == "mps" for each in devices):
             raise UsageError("cpu: a GPU of an Apple computer cannot be hidden from a script", "race it on mps alone")
-        return dict(HIDDEN)
+        return dict(HIDING_VARIABLES)
     number = int(device.name.partition(":")[2] or 0)
     if DRIVEN in device.details:
         return {"CUDA_VISIBLE_DEVICES": device.details[DRIVEN]}

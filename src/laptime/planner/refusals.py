@@ -14,11 +14,11 @@ from laptime.model.installation import install_command
 from laptime.model.limits import Conv, Dropout
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import OwnTraining, PlannedLane, Subject
-from laptime.model.process import AS_WRITTEN, FROM_FILES, KEPT, NO_TRAINING, Settings
+from laptime.model.process import AS_WRITTEN, FROM_FILES, KEPT_INPUTS, NO_TRAINING, Settings
 from laptime.model.workload import Workload
 
-PLAIN = ("fp32", "eager", "framework")  # what every device can do
-RETURNS = {
+PLAIN_VALUES = ("fp32", "eager", "framework")  # what every device can do
+RETURNED_BY_TRAINING = {
     "torch": ("a PyTorch model", "torch lanes, such as torch/cpu"),
     "keras": ("a Keras model", "Keras lanes, such as keras-torch/cpu"),
 }
@@ -46,7 +46,7 @@ def refuse_kind(row: FrameworkRow, own: OwnTraining, name: str) -> None:
     """Refuse a user's training on a framework that cannot run what its function returns."""
     can_run = row.runs_steps if own.kind == "step" else row.family == own.kind
     if own.kind != "other" and not can_run:
-        returns, instead = RETURNS.get(own.kind) or ("a step function", _lanes_of_steps())
+        returns, instead = RETURNED_BY_TRAINING.get(own.kind) or ("a step function", _lanes_of_steps())
         raise UsageError(f"{row.name} cannot run {name}: its function returns {returns}", f"race it on {instead}")
 
 
@@ -74,7 +74,7 @@ def refuse_training(lane: LaneFacts) -> None:
 def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
     """Refuse a precision, execution, layout or optimizer that this device does not have."""
     value, device = settings.value_of(field), lane.device
-    if value in PLAIN:
+    if value in PLAIN_VALUES:
         return
     if lane.row.is_opaque or (lane.subject.gives_step and value != "tf32"):
         raise UsageError(f"{value}: a step of your own has the {field} that its code gives it", "set it there")
@@ -180,7 +180,7 @@ def refuse_workers(settings: Settings, lane: LaneFacts) -> None:
             f"workers={workers}: the data of {lane.subject.name} are {own.data}, which worker processes cannot load",
             "give a DataLoader or a PyDataset whose items have numbers, or leave workers out",
         )
-    if kind in KEPT:
+    if kind in KEPT_INPUTS:
         raise UsageError(
             f"workers={workers} with input={kind}: batches that are kept need no loader",
             "leave input out, or leave workers out",
@@ -199,7 +199,7 @@ def refuse_prefetch(settings: Settings, lane: LaneFacts) -> None:
         )
     if own is not None and not own.has_workers and not settings.workers:
         raise UsageError(f"prefetch={prefetch}: its DataLoader has no workers", "add some: workers=2")
-    if settings.input in KEPT:
+    if settings.input in KEPT_INPUTS:
         raise UsageError(f"prefetch={prefetch} with input={settings.input}: nothing is loaded", "leave one of them out")
 
 

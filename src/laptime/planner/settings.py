@@ -11,7 +11,7 @@ from laptime.errors import UsageError
 from laptime.model.machine import Device, DeviceKind, Framework
 from laptime.model.plan import OwnBatches
 from laptime.model.process import Preset, Settings
-from laptime.model.protocol import BATCHES
+from laptime.model.protocol import INFER_BATCHES
 from laptime.planner import groups, refusals
 from laptime.planner.refusals import LARGEST_COUNT, LaneFacts, Setting, first_of, is_count, switch
 
@@ -238,7 +238,7 @@ def of_onednn(settings: Settings, _device: Device) -> dict[str, str]:
 
 PRESETS: tuple[Preset, ...] = ("as-written", "best", "fastest")
 TUNED = "tuned"  # in place of a preset: what the newest `laptime tune` found (questions/tune/said.py)
-SIZES = ", ".join(map(str, BATCHES))
+BATCH_WORDS = ", ".join(map(str, INFER_BATCHES))
 
 
 def _refuse_threads(settings: Settings, lane: LaneFacts) -> None:
@@ -246,7 +246,7 @@ def _refuse_threads(settings: Settings, lane: LaneFacts) -> None:
     groups.refuse_shared_threads(settings, lane)
 
 
-ROWS = (
+SETTING_ROWS = (
     Setting(
         "precision",
         ("fp32", "tf32", "bf16", "fp16"),
@@ -457,7 +457,9 @@ ROWS = (
         fields=("batch", "joined"),
         read=as_batch,
         refuse=refuse_batch,
-        refused_for={"infer": (f"names a batch, and every lane is asked in batches of {SIZES}", "leave batch out")},
+        refused_for={
+            "infer": (f"names a batch, and every lane is asked in batches of {BATCH_WORDS}", "leave batch out")
+        },
     ),
     Setting(
         "lr",
@@ -524,7 +526,7 @@ ROWS = (
         refuse=groups.refuse_sync,
     ),
 )
-SETTINGS: dict[str, Setting] = {row.name: row for row in ROWS}
+SETTINGS: dict[str, Setting] = {row.name: row for row in SETTING_ROWS}
 
 
 def find_setting(word: str) -> tuple[Setting, str] | None:

@@ -17,7 +17,7 @@ from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards
 from laptime.machine.look import CoresTaken
 from laptime.model.ask import Ask
-from laptime.model.frameworks import DEFAULT, find_framework, frameworks_of
+from laptime.model.frameworks import DEFAULT_FRAMEWORK, find_framework, frameworks_of
 from laptime.model.machine import Framework, Machine
 from laptime.model.options import given_options
 from laptime.model.plan import OwnTraining, Plan, Subject
@@ -279,7 +279,7 @@ def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:
     if ask.lanes and all(text.partition("/")[0] == "cpu" for text in ask.lanes):
         return machine
     installed = [each.name for each in machine.frameworks]
-    wanted = [row.name for row in frameworks_of(subject.written_for or DEFAULT) if row.name in installed]
+    wanted = [row.name for row in frameworks_of(subject.written_for or DEFAULT_FRAMEWORK) if row.name in installed]
     others = (row.name for row in map(find_framework, installed) if row.runs_own_code and not row.is_opaque)
     return scout_machine(machine, wanted[:1] or [*others][:1], ask.patience_s)
 

@@ -17,7 +17,7 @@ from laptime.workloads.shapes import count_step
 
 ROOFLINE, PROFILE = "roofline", "profile"
 TRAINS_NOTHING = Missing("this lane trains nothing")
-NOT_COUNTED = Missing("a training of your own is counted with --profile")
+WORK_NOT_COUNTED = Missing("a training of your own is counted with --profile")
 Recall = Callable[[DeviceKey], "DevicePeaks | Missing"]
 
 
@@ -44,7 +44,7 @@ def _work_of(plan: Plan, lane: PlannedLane) -> StepWork | Missing:
         return TRAINS_NOTHING
     subject = plan.subject_of(lane)
     if not subject.is_built_in:
-        return NOT_COUNTED
+        return WORK_NOT_COUNTED
     workload = find_workload(subject.name)
     return count_step(workload, lane.settings.batch or workload.batch, lane.settings.precision)
 
@@ -75,8 +75,8 @@ def _step_ms(lane: LaneResult) -> float | None:
 
 def _roofline(lane: LaneResult, bounds: Bounds, step_ms: float) -> Roofline | Missing:
     work = bounds.work
-    if isinstance(work, Missing) and work == NOT_COUNTED and lane.profile is not None:
-        work = lane.profile.work or lane.profile.absent.get("work", NOT_COUNTED)
+    if isinstance(work, Missing) and work == WORK_NOT_COUNTED and lane.profile is not None:
+        work = lane.profile.work or lane.profile.absent.get("work", WORK_NOT_COUNTED)
     if isinstance(bounds.peaks, Missing):
         return bounds.peaks
     if isinstance(work, Missing):

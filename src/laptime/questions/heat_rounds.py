@@ -23,19 +23,21 @@ from laptime.model.sample import FirstLosses, Heat, Reference, Window
 from laptime.model.workload import Workload
 from laptime.planner.groups import LINE_MAY_BE_OFF, SHAPES_MAY_BE_OFF, room_for, why_too_large, without_turns
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
-from laptime.questions.job import FAKE, Job
+from laptime.questions.job import FAKE_FRAMEWORK, Job
 from laptime.questions.profile.run import with_profile
 from laptime.questions.proving import Proof, order_heat, run_together, say_why_alone
 from laptime.questions.train.run import find_protocol
 from laptime.run.instruments import SensorSelection
-from laptime.run.runner import COMPILED, UNTIMED, HeatRunner, Limits
+from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
 from laptime.run.turns import CORES_A_CHILD, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
 from laptime.workloads import find_workload
 from laptime.workloads.memory import count_heat_memory, count_step_memory
 
+HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
+
 UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
-FURTHER = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
-ONCE = ("look ahead", "census", "take apart")  # phases of a lane's first heat alone
+COUNTED_AGAIN = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
+FIRST_HEAT_PHASES = ("look ahead", "census", "take apart")  # phases of a lane's first heat alone
 PHASES = {"import": "imports", "held": "starts", "build": "builds", "proof": "is proven"}
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
@@ -140,14 +142,14 @@ class HeatRounds:
         once_s = sum(
             process.phases_s.get(name, 0.0)
             for lane, process in last
-            for name in (*ONCE, *(("proof",) if self._proves_once(lane) else ()))
+            for name in (*FIRST_HEAT_PHASES, *(("proof",) if self._proves_once(lane) else ()))
         )
         spent_s = sum(process.spent_s for _, process in last)
         return 1.0 - once_s / spent_s if spent_s else 1.0
 
     def _proves_once(self, lane: PlannedLane) -> bool:
         """Whether the lane's next heat saves the time of a proof. What is compiled in a proof is compiled again."""
-        return lane.settings.execution not in COMPILED and bool(self._proven_losses(lane))
+        return lane.settings.execution not in COMPILING_EXECUTIONS and bool(self._proven_losses(lane))
 
     def hear_appeals(self) -> None:
         """Prove each lane that seems to do other work again, but only once: its proof is the same in every heat."""
@@ -235,7 +237,7 @@ class HeatRounds:
     def runner(self, lane: PlannedLane, order: HeatOrder, then: str = "") -> HeatRunner:
         """Return what runs such an order; `then` says what follows when nothing is shown any more."""
         ask = self.job.plan.ask
-        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on)
+        sampler = None if lane.framework == FAKE_FRAMEWORK else self._sensors.sampler_for(lane.name, lane.computes_on)
         limits = Limits(ask.patience_s, ask.watchdog_s)
         return HeatRunner(order, limits, self.job.cores, partial(self._show_phase, lane, then), sampler)
 
@@ -267,7 +269,7 @@ class HeatRounds:
         if not counted:
             return not heats and lane.settings.input not in NO_TRAINING
         reached = max(((each.first_step or 0) + each.steps for heat in heats for each in heat.windows), default=0)
-        return reached > FURTHER * max(counted)
+        return reached > COUNTED_AGAIN * max(counted)
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
         """Return the result of a lane so far by its own heats alone, without its roofline."""
@@ -319,7 +321,7 @@ class HeatRounds:
 
     def _show_phase(self, lane: PlannedLane, then: str, phase: str) -> None:
         """Show in which phase a child is, and for how long already, as long as nothing of it is timed."""
-        compiles = phase == "first step" and lane.settings.execution in COMPILED
+        compiles = phase == "first step" and lane.settings.execution in COMPILING_EXECUTIONS
         if phase not in UNTIMED and not compiles:
             return
         if self._since[:2] != (lane.name, phase):
@@ -391,8 +393,10 @@ class _Crew:
 # and for memory from its shapes.
 
 FULL_PRECISION = ("fp32", "tf32")
-STEPS_LEAST = 14  # of a heat, however slow: ten of the proof, the first one, and three windows
-NOT_COUNTED = Missing("only built-in trainings in PyTorch hold what their shapes say, in float32 and not compiled")
+HEAT_STEPS_LEAST = 14  # of a heat, however slow: ten of the proof, the first one, and three windows
+MEMORY_NOT_COUNTED = Missing(
+    "only built-in trainings in PyTorch hold what their shapes say, in float32 and not compiled"
+)
 
 
 class Fitting:
@@ -432,7 +436,7 @@ class Fitting:
             return Missing("fewer than two batches of this lane have run")
         small, large = known[-2:]
         item_ms = max(0.0, (steps[large] - steps[small]) / (large - small))
-        return STEPS_LEAST * (steps[large] + item_ms * (batch - large)) / 1e3
+        return HEAT_STEPS_LEAST * (steps[large] + item_ms * (batch - large)) / 1e3
 
     def _estimator(self, lane: PlannedLane) -> Callable[[int], int | Missing]:
         peaks, workload = self._peaks(lane), self._counted(lane)
@@ -447,7 +451,7 @@ class Fitting:
         """Return what a step holds by its shapes, without what the framework takes."""
         workload, batch = self._counted(lane), self._batch_of(lane)
         if isinstance(workload, Missing) or isinstance(batch, Missing):
-            return NOT_COUNTED
+            return MEMORY_NOT_COUNTED
         return count_step_memory(workload, batch, lane.device.kind)
 
     def _counted(self, lane: PlannedLane) -> Workload | Missing:
@@ -456,7 +460,7 @@ class Fitting:
         is_plain = settings.execution == "eager" and settings.precision in FULL_PRECISION
         trains = lane.row.holds_its_shapes and settings.input not in NO_TRAINING
         if not (subject.is_built_in and trains and is_plain):
-            return NOT_COUNTED
+            return MEMORY_NOT_COUNTED
         return find_workload(subject.name)
 
     def _peaks(self, lane: PlannedLane) -> dict[int, int]:

@@ -33,9 +33,10 @@ from laptime.questions.bounds import Recall, nothing_measured
 from laptime.questions.forecast.run import with_cards
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import OwnCode, supply
-from laptime.run.launchers import Fleet, Launcher, Tell, Wanted
+from laptime.run.child import Tell
+from laptime.run.launchers import Fleet, Launcher, Wanted
 
-FAKE = "fake"  # it has its own clock, so no reading can be compared with its windows
+FAKE_FRAMEWORK = "fake"  # it has its own clock, so no reading can be compared with its windows
 RecordStatus = Literal["running", "finished", "interrupted"]
 
 

@@ -19,7 +19,7 @@ from laptime.disk import expand_home, name_in_utf8
 from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import (
-    DEFAULT,
+    DEFAULT_FRAMEWORK,
     FrameworkRow,
     all_frameworks,
     family_of_any_steps,
@@ -41,7 +41,7 @@ from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training
 from laptime.workloads import find_workload
 
-EVERYTHING = "*"  # what `from x import *` binds is known only when it runs
+STAR_IMPORT = "*"  # what `from x import *` binds is known only when it runs
 HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
@@ -205,7 +205,7 @@ def _how_to_make_one(file: Path, tree: ast.Module) -> str:
     as_it_is = f"laptime race {file}, laptime why {file} and laptime watch python {file} take a script as it is."
     needs = "All else needs a function that returns what it trains, and does not train:"
     written = {row.family: row.training_lines for row in all_frameworks().values() if row.training_lines}
-    lines = written.get(family_in(tree) or "", written[find_framework(DEFAULT).family])
+    lines = written.get(family_in(tree) or "", written[find_framework(DEFAULT_FRAMEWORK).family])
     return "\n".join([as_it_is, needs, *(f"  {line}" for line in ("import laptime", "def training():", *lines))])
 
 
@@ -238,7 +238,7 @@ def _check_function(tree: ast.Module, file: Path, function: str) -> None:
     bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     bound |= {alias.asname or alias.name for node in ast.walk(tree)
               if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
-    if function not in bound | set(names) and EVERYTHING not in bound:
+    if function not in bound | set(names) and STAR_IMPORT not in bound:
         there = f"functions there: {', '.join(names) or 'none'}"
         defined = (node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
         if function in defined:
@@ -359,9 +359,9 @@ def _lanes_of_built_in(plan: Plan) -> list[PlannedLane]:
 
 PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
 ON_LOAD = "load"  # the file's import or its function raised, before anything was placed on a device
-IN_PLACE = ("own", ON_LOAD)  # errors that name file and line
+NAMES_ITS_LINE = ("own", ON_LOAD)  # errors that name file and line
 TRACEBACK = "Traceback (most recent call last):\n"  # what follows says where a script failed, and is enough
-BY_ITS_CODE = (*IN_PLACE, "exit", "error", "TrainingError")
+BY_ITS_CODE = (*NAMES_ITS_LINE, "exit", "error", "TrainingError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +413,7 @@ class OwnCode:
 
 def say_failure(name: str, failure: Failure) -> TrainingError:
     """Return an error that names the training, or the place in its file."""
-    is_named = failure.kind in IN_PLACE or failure.source or failure.reason.startswith(name.partition(":")[0])
+    is_named = failure.kind in NAMES_ITS_LINE or failure.source or failure.reason.startswith(name.partition(":")[0])
     return TrainingError(failure.reason if is_named else f"{name}: {failure.reason}", failure.source, name)
 
 
@@ -483,7 +483,7 @@ def _may_run(row: FrameworkRow, family: str | None) -> bool:
 
 # A record is data: what it names is started only if this user made it here, or says that it is trusted.
 
-SHOWN_MOST = 1_500  # characters: an error is cut at 2,000, and what is cut could hide the worst part
+ERROR_SHOWN_MOST = 1_500  # characters: an error is cut at 2,000, and what is cut could hide the worst part
 
 
 def check_trusted(record: Record, trusted: str | None, *, is_ours: bool) -> None:
@@ -494,7 +494,7 @@ def check_trusted(record: Record, trusted: str | None, *, is_ours: bool) -> None
     if is_ours or trusted:
         return
     starts = "; ".join(describe_start(record))
-    if len(starts) > SHOWN_MOST:
+    if len(starts) > ERROR_SHOWN_MOST:
         starts = f"more than fits here, {len(starts)} characters; read it whole: laptime show {record.id} --json"
     raise UsageError(
         f"{record.id} bears no signature of yours: it was made elsewhere, by another user, or by an older laptime. "

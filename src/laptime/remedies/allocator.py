@@ -16,11 +16,22 @@ from typing import Any
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 # Map no block on its own. Older versions of glibc accept no threshold above 32 MB, but all accept this.
 NO_MAPS = 0
-NEVER = -1
+NEVER_TRIM = -1
 TOP_PAD_BYTES = 64 << 20
 ASKED_BYTES = 64 << 20
 # The fields of mallinfo2, in order. `mapped` and `given` are the bytes of blocks that are in use.
-COUNTED = ("arena", "free_blocks", "fast_blocks", "mapped_blocks", "mapped", "unused", "fast", "given", "free", "top")
+MALLINFO_FIELDS = (
+    "arena",
+    "free_blocks",
+    "fast_blocks",
+    "mapped_blocks",
+    "mapped",
+    "unused",
+    "fast",
+    "given",
+    "free",
+    "top",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ def keep_memory() -> Allocator:
 def _wanted() -> tuple[tuple[str, int, int], ...]:
     return (
         ("M_MMAP_MAX", M_MMAP_MAX, NO_MAPS),
-        ("M_TRIM_THRESHOLD", M_TRIM_THRESHOLD, NEVER),
+        ("M_TRIM_THRESHOLD", M_TRIM_THRESHOLD, NEVER_TRIM),
         ("M_TOP_PAD", M_TOP_PAD, TOP_PAD_BYTES),
     )
 
@@ -76,7 +87,7 @@ def _glibc_version(program: Any) -> str | None:
 class _Counts(ctypes.Structure):
     """The struct that mallinfo2 returns."""
 
-    _fields_ = tuple((name, ctypes.c_size_t) for name in COUNTED)
+    _fields_ = tuple((name, ctypes.c_size_t) for name in MALLINFO_FIELDS)
 
 
 def _glibc_answers(program: Any) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from laptime.errors import UsageError
 from laptime.remedies.shared_items import SharedItemStore, check_memory, make_store, read_memory
 
-OWN = frozenset({"_laptime_dataset", "_laptime_store"})
+OWN_ATTRIBUTES = frozenset({"_laptime_dataset", "_laptime_store"})
 NOT_TAKEN_FOR = {"builtins", "numpy", "collections"}  # C code checks the real type of these, so imitation would fail
 
 
@@ -178,7 +178,7 @@ class Cached:
 
     def __getattr__(self, name: str) -> Any:
         """Return the dataset's own attributes, but no special methods: `__getitems__` would bypass this class."""
-        if name in OWN or (name.startswith("__") and name.endswith("__")):
+        if name in OWN_ATTRIBUTES or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(f"a cached dataset has no {name}")
         return getattr(self._laptime_dataset, name)
 

@@ -34,22 +34,24 @@ from laptime.model.missing import Missing
 from laptime.model.quantities import brief
 from laptime.sensors.cgroup import memory_left_bytes, memory_limit_bytes
 
-UNITS = {"B": 1}
-UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)}
-UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)}
+BYTES_UNITS = {"B": 1}
+BYTES_UNITS |= {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)}
+BYTES_UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)}
 WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B)\s*", re.IGNORECASE)
-HOW = 'write it as "4 GB", "512MB", "1.5 GiB", or give the bytes as a whole number'
+SIZE_HOW = 'write it as "4 GB", "512MB", "1.5 GiB", or give the bytes as a whole number'
 NAMELESS = hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir()
 
 _paths: dict[int, str] = {}  # by descriptor, for files that have a name
-WORD = 8
-LINE = 64  # a processor's cache line: everything begins on one, so that arrays are aligned
-KIND, TOKEN, ITEMS, NEXT, GIVEN = range(5)  # words of the head: up to `GIVEN` the system has allocated the memory
-OURS = 0x6C61_7074_0001
+COUNTER_BYTES = 8
+CACHE_LINE = 64  # a processor's cache line: everything begins on one, so that arrays are aligned
+KIND_WORD, TOKEN_WORD, ITEMS_WORD, NEXT_WORD, GIVEN_WORD = range(
+    5
+)  # words of the head: up to `GIVEN_WORD` the system has allocated the memory
+OUR_KIND = 0x6C61_7074_0001
 COUNTERS = 256  # how many processes at a time have their own counter
-WHO, HITS, MISSES, NOT_KEPT = range(4)  # words of a counter
-HEAD_BYTES = LINE * (1 + COUNTERS)
-CHUNK_BYTES = 16 << 20  # allocated from the system at once
+WHO_COUNTER, HITS_COUNTER, MISSES_COUNTER, NOT_KEPT_COUNTER = range(4)  # words of a counter
+COUNTERS_BYTES = CACHE_LINE * (1 + COUNTERS)
+ALLOCATED_CHUNK_BYTES = 16 << 20  # allocated from the system at once
 LEFT_FREE_BYTES = 64 << 20
 
 _open: weakref.WeakValueDictionary[int, SharedItemStore] = weakref.WeakValueDictionary()
@@ -60,14 +62,14 @@ def read_memory(memory: str | int) -> int:
     if isinstance(memory, int) and not isinstance(memory, bool):
         if memory > 0:
             return memory
-        raise UsageError(f"memory={memory}: expected more than 0 bytes", HOW)
+        raise UsageError(f"memory={memory}: expected more than 0 bytes", SIZE_HOW)
     found = WRITTEN.fullmatch(memory) if isinstance(memory, str) else None
-    unit = UNITS.get(found[2].upper()) if found else None
+    unit = BYTES_UNITS.get(found[2].upper()) if found else None
     if found is None or unit is None:
-        raise UsageError(f"memory={memory!r}: that is no amount of memory", HOW)
+        raise UsageError(f"memory={memory!r}: that is no amount of memory", SIZE_HOW)
     size = int(float(found[1]) * unit)
     if size < 1:
-        raise UsageError(f"memory={memory!r}: expected more than 0 bytes", HOW)
+        raise UsageError(f"memory={memory!r}: expected more than 0 bytes", SIZE_HOW)
     return size
 
 
@@ -93,8 +95,8 @@ def free_memory() -> tuple[int, str]:
 def write_memory(size: int) -> str:
     """Return bytes as text, in the largest unit of which there is at least one."""
     for unit in ("TB", "GB", "MB", "KB"):
-        if size >= UNITS[unit]:
-            return f"{brief(size / UNITS[unit])} {unit}"
+        if size >= BYTES_UNITS[unit]:
+            return f"{brief(size / BYTES_UNITS[unit])} {unit}"
     return f"{size} B"
 
 
@@ -161,7 +163,7 @@ class SharedItemStore:
         self._descriptor = descriptor
         self._bytes = memoryview(mmap.mmap(descriptor, os.fstat(descriptor).st_size))
         self._words = self._bytes.cast("q")
-        self.token = self._words[TOKEN]
+        self.token = self._words[TOKEN_WORD]
         self.after_fork()
         _open[self.token] = self
 
@@ -172,7 +174,7 @@ class SharedItemStore:
 
     @property
     def items(self) -> int:
-        return self._words[ITEMS]
+        return self._words[ITEMS_WORD]
 
     @property
     def room_bytes(self) -> int:
@@ -180,14 +182,14 @@ class SharedItemStore:
 
     def get(self, number: int) -> list[memoryview] | None:
         """Return views of an item's parts in the shared memory. The caller must not change them."""
-        place = self._words[HEAD_BYTES // WORD + number]
+        place = self._words[COUNTERS_BYTES // COUNTER_BYTES + number]
         if not place:
-            self._count(MISSES)
+            self._count(MISSES_COUNTER)
             return None
-        self._count(HITS)
-        first = place // WORD
+        self._count(HITS_COUNTER)
+        first = place // COUNTER_BYTES
         lengths = self._words[first + 1 : first + 1 + self._words[first]].tolist()
-        begin = place + _rounded(WORD * (1 + len(lengths)))
+        begin = place + _rounded(COUNTER_BYTES * (1 + len(lengths)))
         parts = []
         for length in lengths:
             parts.append(self._bytes[begin : begin + length])
@@ -197,49 +199,51 @@ class SharedItemStore:
     def put(self, number: int, parts: Sequence[Any]) -> bool:
         """Keep an item. Return whether there was room for it."""
         views = [memoryview(part).cast("B") for part in parts]
-        head = _rounded(WORD * (1 + len(views)))
+        head = _rounded(COUNTER_BYTES * (1 + len(views)))
         place = self._take(head + sum(_rounded(len(view)) for view in views))
         if not place:
             self.refuse()
             return False
-        first, begin = place // WORD, place + head
+        first, begin = place // COUNTER_BYTES, place + head
         self._words[first] = len(views)
         for offset, view in enumerate(views, 1):
             self._words[first + offset] = len(view)
             self._bytes[begin : begin + len(view)] = view
             begin += _rounded(len(view))
         with self._alone():  # the lock makes the writes before it visible to later holders
-            self._words[HEAD_BYTES // WORD + number] = place
+            self._words[COUNTERS_BYTES // COUNTER_BYTES + number] = place
         return True
 
     def refuse(self) -> None:
         """Count an item that was not kept."""
-        self._count(NOT_KEPT)
+        self._count(NOT_KEPT_COUNTER)
 
     def count(self) -> StoreCounts:
         """Return the sums over all processes, and what is kept now."""
-        first = HEAD_BYTES // WORD
+        first = COUNTERS_BYTES // COUNTER_BYTES
         empty = self._words[first : first + self.items].tolist().count(0)
-        used = self._words[NEXT] - _first_place(self.items)
-        counters = range(LINE // WORD, HEAD_BYTES // WORD, LINE // WORD)
-        hits, misses, not_kept = (sum(self._words[at + of] for at in counters) for of in (HITS, MISSES, NOT_KEPT))
+        used = self._words[NEXT_WORD] - _first_place(self.items)
+        counters = range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES)
+        hits, misses, not_kept = (
+            sum(self._words[at + of] for at in counters) for of in (HITS_COUNTER, MISSES_COUNTER, NOT_KEPT_COUNTER)
+        )
         return StoreCounts(self.items - empty, used, hits, misses, not_kept)
 
     def _take(self, size: int) -> int:
         """Reserve `size` bytes. Return where they begin, or 0 if there is no room."""
         with self._alone():
-            place = self._words[NEXT]
+            place = self._words[NEXT_WORD]
             if place + size > self.room_bytes or not self._give(place + size):
                 return 0
-            self._words[NEXT] = place + size
+            self._words[NEXT_WORD] = place + size
             return place
 
     def _give(self, end: int) -> bool:
         """Allocate memory up to `end` now. If a mere write found no memory, the system would kill the process."""
-        given = self._words[GIVEN]
+        given = self._words[GIVEN_WORD]
         if end <= given:
             return True
-        until = min(self.room_bytes, max(end, given + CHUNK_BYTES))
+        until = min(self.room_bytes, max(end, given + ALLOCATED_CHUNK_BYTES))
         if until - given + LEFT_FREE_BYTES > free_memory()[0]:
             return False
         if hasattr(os, "posix_fallocate"):
@@ -247,7 +251,7 @@ class SharedItemStore:
                 os.posix_fallocate(self._descriptor, given, until - given)
             except OSError:
                 return False
-        self._words[GIVEN] = until
+        self._words[GIVEN_WORD] = until
         return True
 
     @contextlib.contextmanager
@@ -270,10 +274,10 @@ class SharedItemStore:
         """Take a counter that no living process has, and go on from its value."""
         own, at = os.getpid(), 0
         with self._alone():
-            for at in range(LINE // WORD, HEAD_BYTES // WORD, LINE // WORD):
-                holder = self._words[at + WHO]
+            for at in range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES):
+                holder = self._words[at + WHO_COUNTER]
                 if holder in {0, own} or not is_alive(holder):
-                    self._words[at + WHO] = own
+                    self._words[at + WHO_COUNTER] = own
                     break
         return at  # with more processes than counters, the last counter is shared, and may miss a few
 
@@ -285,15 +289,15 @@ class SharedItemStore:
 def make_store(items: int, room_bytes: int) -> SharedItemStore:
     """Make a store for `items` items with room for `room_bytes`, allocated as items are written."""
     least = _first_place(items)
-    if room_bytes < least + LINE:
+    if room_bytes < least + CACHE_LINE:
         raise UsageError(
             f"memory={write_memory(room_bytes)}: the table of {items:,} items alone takes {write_memory(least)}",
             "state more memory",
         )
-    descriptor = open_memory(room_bytes // LINE * LINE)
+    descriptor = open_memory(room_bytes // CACHE_LINE * CACHE_LINE)
     with mmap.mmap(descriptor, least) as head, memoryview(head) as view, view.cast("q") as words:
-        words[KIND], words[TOKEN], words[ITEMS] = OURS, secrets.randbits(62), items
-        words[NEXT] = words[GIVEN] = least
+        words[KIND_WORD], words[TOKEN_WORD], words[ITEMS_WORD] = OUR_KIND, secrets.randbits(62), items
+        words[NEXT_WORD] = words[GIVEN_WORD] = least
     store = SharedItemStore(descriptor)
     weakref.finalize(store, close_memory, descriptor, os.getpid())
     return store
@@ -305,9 +309,9 @@ def reopen(path: str, token: int) -> SharedItemStore:
     if held is not None:
         return held
     descriptor = open_others(path)
-    with mmap.mmap(descriptor, HEAD_BYTES, prot=mmap.PROT_READ) as head, memoryview(head) as view:
-        told = view.cast("q")[: TOKEN + 1].tolist()
-    if told != [OURS, token]:
+    with mmap.mmap(descriptor, COUNTERS_BYTES, prot=mmap.PROT_READ) as head, memoryview(head) as view:
+        told = view.cast("q")[: TOKEN_WORD + 1].tolist()
+    if told != [OUR_KIND, token]:
         close_memory(descriptor, None)
         raise UsageError("a cached dataset came from a process that is gone, and what it kept with it",
                          "pickle it only for processes that are started while it is in use")  # fmt: skip
@@ -317,11 +321,11 @@ def reopen(path: str, token: int) -> SharedItemStore:
 
 
 def _first_place(items: int) -> int:
-    return HEAD_BYTES + _rounded(WORD * items)
+    return COUNTERS_BYTES + _rounded(COUNTER_BYTES * items)
 
 
 def _rounded(size: int) -> int:
-    return -(-size // LINE) * LINE
+    return -(-size // CACHE_LINE) * CACHE_LINE
 
 
 def _renew_all() -> None:

@@ -24,17 +24,19 @@ from laptime.model.missing import Missing
 from laptime.model.process import Template
 from laptime.model.sample import Noise
 from laptime.run import guardian
-from laptime.run.guardian import GO_ON, GOES_ON, PAUSE, PAUSED, REPORTS, TAIL_BYTES, WENT_ON
+from laptime.run.guardian import CONTINUE_SIGNAL, GOES_ON, PAUSE_SIGNAL, PAUSED, REPORTS, TAIL_BYTES, WENT_ON
 from laptime.run.instruments import Instruments
 from laptime.streams import fill_closed_streams
 
-READ_BYTES = 1 << 20
-LINE_MOST_BYTES = 256 << 20  # the predictions and the steps of one lap may be some megabytes
+Tell = Callable[[str], None]
+
+PIPE_READ_BYTES = 1 << 20
+CHILD_LINE_MOST_BYTES = 256 << 20  # the predictions and the steps of one lap may be some megabytes
 LONGEST_POLL_MS = 2**31 - 1
 SIGN_S = 1.0  # between signs of a child in which nothing is timed
-GRACE_S = 5.0
+CHILD_GRACE_S = 5.0
 PAUSE_S = 10.0  # stopping and continuing takes a millisecond
-SWEEP_S = 10.0  # the guardian kills what is left in milliseconds; if it takes longer, it is killed itself
+GUARDIAN_S = 10.0  # the guardian kills what is left in milliseconds; if it takes longer, it is killed itself
 GUARDIAN = Path(guardian.__file__)
 GUARDIAN_WORDS = (sys.executable, "-S", "-P", str(GUARDIAN))
 # By default JAX takes three quarters of a card's memory at once and TensorFlow all of it. User code may import either.
@@ -97,7 +99,7 @@ class AnyChild(Protocol):
 
     def open_instruments(self, cores: int) -> WindowReader: ...
 
-    def end(self, *, grace_s: float = GRACE_S) -> Ended: ...
+    def end(self, *, grace_s: float = CHILD_GRACE_S) -> Ended: ...
 
     def abandon(self) -> None: ...
 
@@ -161,7 +163,7 @@ class Child:
                 raise Silence
             printed = self._read_printed() if self._printed_fd in ready else True
             if self._read_fd in ready:
-                heard = os.read(self._read_fd, READ_BYTES)
+                heard = os.read(self._read_fd, PIPE_READ_BYTES)
                 if not heard:
                     return None
                 self._buffer += heard
@@ -194,20 +196,20 @@ class Child:
 
     def pause(self) -> None:
         """Stop the heat and all that it started, so that it computes nothing and loads nothing. Return when done."""
-        self._request(PAUSE, PAUSED)
+        self._request(PAUSE_SIGNAL, PAUSED)
         self.is_paused = True
 
     def go_on(self) -> None:
         """Continue a paused heat."""
-        self._request(GO_ON, GOES_ON)
+        self._request(CONTINUE_SIGNAL, GOES_ON)
         self.is_paused = False
 
-    def end(self, *, grace_s: float = GRACE_S) -> Ended:
+    def end(self, *, grace_s: float = CHILD_GRACE_S) -> Ended:
         """Wait for the child to end on its own, then end it with all that it started. Return how it ended."""
         if not self._is_gone_within(grace_s):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
-            if not self._is_gone_within(SWEEP_S):
+            if not self._is_gone_within(GUARDIAN_S):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, signal.SIGKILL)
         self._take()
@@ -278,8 +280,8 @@ class Child:
         end = self._buffer.find(b"\n", self._searched)
         if end < 0:
             self._searched = len(self._buffer)
-            if self._searched > LINE_MOST_BYTES:
-                raise WireError(f"the child began a message of more than {LINE_MOST_BYTES >> 20} MB")
+            if self._searched > CHILD_LINE_MOST_BYTES:
+                raise WireError(f"the child began a message of more than {CHILD_LINE_MOST_BYTES >> 20} MB")
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
@@ -288,7 +290,7 @@ class Child:
 
     def _read_printed(self) -> bool:
         """Read what the guardian sends and keep its end. Return whether more may come."""
-        printed = os.read(self._printed_fd, READ_BYTES)
+        printed = os.read(self._printed_fd, PIPE_READ_BYTES)
         self._was_stopped |= WENT_ON in printed
         self._reports += bytes(each for each in printed if each in PAUSED + GOES_ON)
         self._tail = (self._tail + printed.translate(None, REPORTS))[-TAIL_BYTES:]

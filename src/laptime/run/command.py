@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from laptime.attach.messages import Hall
 
 
-SITE = Path(__file__).parents[1] / "attach" / "site"
+WATCHED_SITE = Path(__file__).parents[1] / "attach" / "site"
 PASSED_ON = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -36,12 +36,14 @@ PASSED_ON = (
 )
 FROM_THE_KERNEL = 0  # codes above are a terminal's, which sends its signals to the command as well
 SIGNALLED = 128
-LOOK_S = 0.5  # how long at most until the command's end is seen: another thread of this process may get its signal
+COMMAND_LOOK_S = (
+    0.5  # how long at most until the command's end is seen: another thread of this process may get its signal
+)
 
 
 def watched_environment(address: str) -> dict[str, str]:
     """Return the environment that brings the agent into each Python process of a command."""
-    paths = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(WATCHED_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), kinds.ADDRESS: address}
 
 
@@ -86,7 +88,7 @@ def _pass_on(pid: int) -> None:
 def _next_signal() -> tuple[int, bool]:
     expected = {*PASSED_ON, signal.SIGCHLD}
     if hasattr(signal, "sigtimedwait"):
-        info = signal.sigtimedwait(expected, LOOK_S)
+        info = signal.sigtimedwait(expected, COMMAND_LOOK_S)
         if info is None:
             return signal.SIGCHLD, True
         return info.si_signo, info.si_code > FROM_THE_KERNEL
@@ -103,8 +105,8 @@ def _is_in_front() -> bool:
 
 # Hear what the agents in a command's processes send, in one thread, until the command has ended.
 
-CHUNK = 1 << 18
-WAIT_S = 0.02
+COMMAND_CHUNK_BYTES = 1 << 18
+COMMAND_WAIT_S = 0.02
 SETTLE_S = 0.3  # after the command's end: what its processes sent last is on its way
 
 
@@ -188,7 +190,7 @@ class Listener(Thread):
         try:
             peer = self._server.accept()
         except OSError:  # too many open files: it waits until others have closed theirs
-            time.sleep(WAIT_S)
+            time.sleep(COMMAND_WAIT_S)
             return False
         if peer is None:
             return False
@@ -199,7 +201,7 @@ class Listener(Thread):
     def _hear(self, key: selectors.SelectorKey) -> bool:
         peer: socket.socket = key.fileobj  # type: ignore[assignment]
         try:
-            data = peer.recv(CHUNK)
+            data = peer.recv(COMMAND_CHUNK_BYTES)
         except BlockingIOError:
             return False
         except OSError:

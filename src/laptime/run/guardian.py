@@ -34,15 +34,15 @@ TAIL_BYTES = 4_000
 PIPE_BYTES = 1 << 20  # what may be printed while the guardian pauses; more needs privileges
 MUCH_BYTES = PIPE_BYTES // 4
 PAUSE_MS = 50
-PAUSE, GO_ON = signal.SIGUSR1, signal.SIGUSR2
-WAKING = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, PAUSE, GO_ON)
+PAUSE_SIGNAL, CONTINUE_SIGNAL = signal.SIGUSR1, signal.SIGUSR2
+WAKING = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, PAUSE_SIGNAL, CONTINUE_SIGNAL)
 FULL_PIPES = 8  # at the end; a process that cannot be killed may still print
 SWEEP_S = 3.0
 STOP_S = 1.0  # one that waits for a disk stops when it has the data
-STOPPED = b"TtZX"  # the states of processes that compute nothing: stopped, or ended
+STOPPED_STATES = b"TtZX"  # the states of processes that compute nothing: stopped, or ended
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 F_SETPIPE_SZ = 1031  # <linux/fcntl.h>
-NOT_STARTED = 127
+NOT_STARTED_CODE = 127
 ADOPT = "adopt"  # in place of a command: the number of a child, and the descriptor from which its text is read
 # Bytes that report to the parent; they are removed from the printed text.
 WENT_ON = b"\0"  # another process had stopped the heat, and it went on
@@ -84,9 +84,9 @@ class Guardian:
             hung_up = ready - {self._woken_fd, self._printed_fd}
             if self._status is not None or signal.SIGTERM in signals or hung_up:
                 return
-            if PAUSE in signals:
+            if PAUSE_SIGNAL in signals:
                 self._pause()
-            if GO_ON in signals:
+            if CONTINUE_SIGNAL in signals:
                 self._go_on()
             if self._printed_fd in ready and self._keep() < MUCH_BYTES:
                 self._ends.poll(PAUSE_MS)
@@ -109,13 +109,13 @@ class Guardian:
                 break
         with contextlib.suppress(OSError):
             os.write(2, self._tail.translate(None, REPORTS))
-        code = NOT_STARTED if self._status is None else os.waitstatus_to_exitcode(self._status)
+        code = NOT_STARTED_CODE if self._status is None else os.waitstatus_to_exitcode(self._status)
         if code < 0:
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
             with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler to take back
                 signal.signal(-code, signal.SIG_DFL)
             os.kill(os.getpid(), -code)
-        os._exit(code if code >= 0 else NOT_STARTED)
+        os._exit(code if code >= 0 else NOT_STARTED_CODE)
 
     def _pause(self) -> None:
         """Stop all descendants of the heat. A process that was not stopped yet may have started another one."""
@@ -178,7 +178,7 @@ def _start(command: list[str], prctl: Callable[[int, int], object]) -> tuple[int
         prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() == own:  # else the guardian is gone already
             _become(command, printing_fd)
-        os._exit(NOT_STARTED)
+        os._exit(NOT_STARTED_CODE)
     os.close(printing_fd)
     return heat, printed_fd
 
@@ -248,7 +248,7 @@ def _descendants() -> list[int]:
 
 def _is_running(pid: int) -> bool:
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
-        return stat.read().rpartition(b")")[2].split()[0] not in STOPPED
+        return stat.read().rpartition(b")")[2].split()[0] not in STOPPED_STATES
     return False
 
 
@@ -279,7 +279,7 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"the heat could not be started: {error}\n")
         sys.stderr.flush()
-        os._exit(NOT_STARTED)
+        os._exit(NOT_STARTED_CODE)
     guardian.watch()
     guardian.sweep()
     guardian.leave()

@@ -31,7 +31,7 @@ OTHERS_LEAST_CORES = 0.25
 OTHERS_SHARE = 0.1
 THROTTLED_SHARE = 0.02
 ASLEEP_S = 0.1
-STOPPED = "a signal stopped the process for a while"
+STOPPED_BY_SIGNAL = "a signal stopped the process for a while"
 
 
 class Instruments:
@@ -62,7 +62,7 @@ class Instruments:
         """Return the noise since the last call."""
         if self._absent or self._last is None:
             reason = self._absent or Missing("no reading before the window")
-            return Noise(reason, reason, reason, halted=STOPPED if self._was_stopped() else None)
+            return Noise(reason, reason, reason, halted=STOPPED_BY_SIGNAL if self._was_stopped() else None)
         before, now = self._last, self._reader.read()
         self._last = now
         return _compare(before, now, stopped=self._was_stopped())
@@ -102,7 +102,7 @@ def _compare(before: NoiseReading, now: NoiseReading, *, stopped: bool) -> Noise
         own_cores=own,
         waited_cores=waited,
         io_wait_cores=_cores(before.io_wait_s, now.io_wait_s, span_ns),
-        halted=STOPPED if stopped else asleep,
+        halted=STOPPED_BY_SIGNAL if stopped else asleep,
     )
 
 
@@ -198,7 +198,7 @@ def _io_wait_ns(window: Window) -> float:
 
 # Choose the instruments of a lane: those of the machine, and those of its own cards. An absent one has a reason.
 
-Absent = tuple[str, Missing]
+AbsentInstrument = tuple[str, Missing]
 NOT_ASKED_FOR = Missing("it was not asked for")
 
 
@@ -236,10 +236,10 @@ class SensorSelection:
                 reasons.append(f"{row.name}: {found.missing}")
         return Missing("; ".join(reasons) or "no instrument reads it")
 
-    def _choose(self, devices: Sequence[Device]) -> tuple[dict[Sensor, str | None], list[Absent]]:
+    def _choose(self, devices: Sequence[Device]) -> tuple[dict[Sensor, str | None], list[AbsentInstrument]]:
         """Return the sensors, each with the device that it watches alone, and those that are absent."""
         sensors: dict[Sensor, str | None] = {}
-        absent: list[Absent] = []
+        absent: list[AbsentInstrument] = []
         for row in all_sensors().values():
             seen = [each for each in devices if not row.watches or each.kind in row.watches]
             if not seen:

@@ -27,10 +27,8 @@ from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.installation import install_command
 from laptime.model.machine import NodeRoom
 from laptime.model.plan import LauncherRow, Place, PlannedLane, find_launcher
-from laptime.run.child import AnyChild, Child
+from laptime.run.child import AnyChild, Child, Tell
 from laptime.run.node import FROM_NODE, NodeHello, NodeLink, NodeRefusal, read_hello, why_refused
-
-Tell = Callable[[str], None]
 
 
 class Launcher(Protocol):

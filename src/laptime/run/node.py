@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from laptime import wire
-from laptime.authentication import SignedLines, connect_to, derive
+from laptime.authentication import LOOPBACK, SignedLines, connect_to, derive
 from laptime.disk import cache_folder, write_new
 from laptime.errors import LaptimeError, UsageError, WireError
 from laptime.machine import CardSearch, add_cards, look_at_machine, time_core
@@ -35,7 +35,7 @@ from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import NODE_ADDRESS, NODE_VARIABLES, RANKS_SECRET
 from laptime.model.sample import Noise
-from laptime.run.child import LINE_MOST_BYTES, Child, Ended, Silence, WindowReader
+from laptime.run.child import CHILD_LINE_MOST_BYTES, Child, Ended, Silence, WindowReader
 from laptime.sensors.cgroup import allowed_cores
 from laptime.streams import fill_closed_streams
 
@@ -214,7 +214,7 @@ def main() -> int:
 # the parent says to the child (`ToChild`) and what the child says (`Heard`): messages of the wire, as they are.
 
 SECRET = "LAPTIME_NODE_SECRET"  # noqa: S105  the name of the variable in which the agent finds it
-CONNECT_S = 30.0
+NODE_CONNECT_S = 30.0
 # A connection whose other end vanished without a word is given up after half a minute.
 KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
@@ -330,7 +330,7 @@ class NodeLink:
 
     def __init__(self, signed: SignedLines, decoder: msgspec.json.Decoder[Any]) -> None:
         self._signed, self._decoder = signed, decoder
-        signed.lines.most_bytes = LINE_MOST_BYTES
+        signed.lines.most_bytes = CHILD_LINE_MOST_BYTES
         connection = signed.lines.connection
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in KEEP_ALIVE.items():
@@ -361,7 +361,7 @@ class NodeLink:
         self._signed.close()
 
 
-def connect_to_parent(host: str, port: int, secret: str, ticket: str, timeout_s: float = CONNECT_S) -> NodeLink:
+def connect_to_parent(host: str, port: int, secret: str, ticket: str, timeout_s: float = NODE_CONNECT_S) -> NodeLink:
     """Connect to the parent, and introduce the agent on this node. Raise WireError if it is not the parent."""
     link = NodeLink(connect_to(host, port, secret, timeout_s), TO_NODE)
     link.say(hello_of(ticket))
@@ -381,7 +381,7 @@ def raw(message: wire.FromChild | wire.FromParent) -> msgspec.Raw:
 
 def hello_of(ticket: str) -> NodeHello:
     """Return how the agent on this node introduces itself."""
-    return NodeHello(ticket, socket.gethostname(), installed_version(), platform.python_version(), wire.VERSION)
+    return NodeHello(ticket, socket.gethostname(), installed_version(), platform.python_version(), wire.WIRE_VERSION)
 
 
 def why_refused(hello: NodeHello) -> str | None:
@@ -391,9 +391,9 @@ def why_refused(hello: NodeHello) -> str | None:
             f"{hello.node} has laptime {hello.laptime}, and here is {installed_version()}: "
             "install the same version on all nodes"
         )
-    if hello.wire != wire.VERSION:
+    if hello.wire != wire.WIRE_VERSION:
         return (
-            f"the laptime of {hello.node} speaks version {hello.wire} of the wire, and this one {wire.VERSION}: "
+            f"the laptime of {hello.node} speaks version {hello.wire} of the wire, and this one {wire.WIRE_VERSION}: "
             "install the same on all nodes"
         )
     return None
@@ -401,13 +401,12 @@ def why_refused(hello: NodeHello) -> str | None:
 
 # By which address the nodes of a cluster reach this machine.
 
-LOOPBACK = "127.0.0.1"
-GIVEN = "LAPTIME_ADDRESS"  # for a machine that has several, or one that looks different from outside
+ADDRESS_VARIABLE = "LAPTIME_ADDRESS"  # for a machine that has several, or one that looks different from outside
 
 
 def address_towards(host: str) -> str:
     """Return the address that the user gave, or ours on the way to a host. Nothing is sent."""
-    if given := os.environ.get(GIVEN):
+    if given := os.environ.get(ADDRESS_VARIABLE):
         return given
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         way.connect((host, 9))
@@ -420,7 +419,7 @@ def address_towards(host: str) -> str:
 # torchrun gives its processes nothing that other programs could not read: its store is open to all that reach its port.
 
 GIVEN_TO_ALL = "LAPTIME_CLUSTER_SECRET"
-LEAST_CHARACTERS, MOST_BYTES = 16, 4096
+LEAST_CHARACTERS, TICKET_MOST_BYTES = 16, 4096
 SAME = f"set {GIVEN_TO_ALL} to the same secret on all nodes: openssl rand -hex 32 makes one"
 
 
@@ -445,7 +444,7 @@ def _kept_secret(path: Path) -> str:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
-            secret = file.read(MOST_BYTES).decode("ascii", "replace").strip() if is_ours else ""
+            secret = file.read(TICKET_MOST_BYTES).decode("ascii", "replace").strip() if is_ours else ""
     except OSError as error:
         raise UsageError(f"no secret for the nodes is in {path}: {error.strerror or error}", SAME) from error
     if not is_ours:

@@ -16,12 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from laptime.authentication import LOOPBACK
 from laptime.errors import UsageError
 from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
 from laptime.model.plan import Place
 from laptime.run.launchers import Meeting, Submission, Wanted
-from laptime.run.node import LOOPBACK, SECRET, address_towards
+from laptime.run.node import SECRET, address_towards
 from laptime.run.starting import NotSubmitted, make_starter, words_of
 
 ANYWHERE = (

@@ -34,7 +34,7 @@ from laptime.model.process import NODE_IS_GONE
 from laptime.run.child import Silence
 from laptime.run.launchers import Awaited, Meeting, Submission, Wanted
 from laptime.run.node import (
-    CONNECT_S,
+    NODE_CONNECT_S,
     SAME,
     AgentEnded,
     NodeLink,
@@ -47,12 +47,14 @@ from laptime.run.node import (
 from laptime.run.starting import NotSubmitted, agent_words, make_starter, words_of
 
 STORE = "laptime.backends.torch.meeting_place"
-HOW = "start it so: torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m laptime"
+START_HOW = (
+    "start it so: torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint HOST:29500 -m laptime"
+)
 # What torchrun sets for its own processes means something else in a heat. It also sets OMP_NUM_THREADS to 1 where a
 # node has several processes, unless the user did; a heat's threads are those of its lane.
 OF_TORCHRUN = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE")
 SPOILS = (*OF_TORCHRUN, "ROLE_WORLD_SIZE", "ROLE_NAME", "OMP_NUM_THREADS")
-LAST_WORDS_S, LOOK_S = 5.0, 0.2
+NODE_LAST_WORDS_S, STORE_LOOK_S = 5.0, 0.2
 STORED_MOST_BYTES = 1024
 
 
@@ -95,7 +97,7 @@ class TorchrunCluster:
     def __init__(self, wanted: Wanted) -> None:
         seat = find_seat()
         if seat is None:
-            raise UsageError("--on torchrun: torchrun did not start this command", HOW)
+            raise UsageError("--on torchrun: torchrun did not start this command", START_HOW)
         if seat.nodes * seat.on_node != seat.of:
             says = f"--on torchrun: {seat.of} processes on {seat.nodes} nodes, and {seat.on_node} of them on this one"
             raise UsageError(says, "give all nodes the same --nproc-per-node")
@@ -154,7 +156,7 @@ class TorchrunCluster:
         assert self._store is not None
         while time.monotonic() < deadline:
             try:
-                arrived = awaited.arrivals.get(timeout=LOOK_S)
+                arrived = awaited.arrivals.get(timeout=STORE_LOOK_S)
             except queue.Empty:
                 if self._store.poll() is not None:
                     raise LaneError(f"--on torchrun: its store was not reached: {_last_words(self._store)}") from None
@@ -279,7 +281,7 @@ def stand_by(patience_s: float) -> bool:
     secret = _secret_of_run()
     place = find_place(patience_s, kept)
     try:
-        link = connect_to_parent(place.host, place.port, secret, _ticket_of(seat.node), min(patience_s, CONNECT_S))
+        link = connect_to_parent(place.host, place.port, secret, _ticket_of(seat.node), min(patience_s, NODE_CONNECT_S))
         refused = Standby(place, link, secret).serve()
     except WireError as error:
         raise LaneError(f"--on torchrun: {error.says}", SAME) from error
@@ -340,7 +342,7 @@ def _end(store: subprocess.Popen[str]) -> None:
     with suppress(OSError):
         store.stdin.close()
     try:
-        store.wait(LAST_WORDS_S)
+        store.wait(NODE_LAST_WORDS_S)
     except subprocess.TimeoutExpired:
         store.kill()
         store.wait()

@@ -21,8 +21,17 @@ from laptime.model.plan import HeatOrder, Place, PlannedLane, RankPlace, largest
 from laptime.model.process import NODE_IS_GONE, RANK_IS_GONE, REASON_S, Template
 from laptime.model.quantities import brief
 from laptime.model.sample import Noise
-from laptime.run.child import GRACE_S, PAUSE_S, SWEEP_S, Ended, Silence, WindowReader, refuse_within_a_heat
-from laptime.run.launchers import Arrived, Awaited, Cluster, Fleet, Meeting, Submission, Tell, Wanted, open_cluster
+from laptime.run.child import (
+    CHILD_GRACE_S,
+    GUARDIAN_S,
+    PAUSE_S,
+    Ended,
+    Silence,
+    Tell,
+    WindowReader,
+    refuse_within_a_heat,
+)
+from laptime.run.launchers import Arrived, Awaited, Cluster, Fleet, Meeting, Submission, Wanted, open_cluster
 from laptime.run.node import (
     Around,
     BeginChild,
@@ -43,11 +52,11 @@ from laptime.run.node import (
 )
 from laptime.run.starting import agent_words
 
-LOOK_S = 0.2  # how often it is asked whether a submitted agent has failed
+AGENT_LOOK_S = 0.2  # how often it is asked whether a submitted agent has failed
 TOLD_AFTER_S = 2.0
 SLACK_S = 5.0  # for the way to a node and back
 NO_NOISE = Missing("the node sent no reading")
-NOT_STARTED, NODE_GONE = Missing("it was not started"), Missing(NODE_IS_GONE)
+NODE_NOT_STARTED, NODE_GONE = Missing("it was not started"), Missing(NODE_IS_GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ class Waiting:
             problem = self._submission.problem()  # before the look into the queue: it may have come and failed
             left_s = deadline - time.monotonic()
             try:
-                arrived = self._awaited.arrivals.get(timeout=min(max(left_s, 0.001), LOOK_S))
+                arrived = self._awaited.arrivals.get(timeout=min(max(left_s, 0.001), AGENT_LOOK_S))
             except queue.Empty:
                 if problem is not None:
                     raise WireError(problem) from None
@@ -169,7 +178,7 @@ class RemoteChild:
         machine: Machine = self._ask(LookAround(drivers), Around, timeout_s).machine
         return machine
 
-    def end(self, *, grace_s: float = GRACE_S) -> Ended:
+    def end(self, *, grace_s: float = CHILD_GRACE_S) -> Ended:
         if self._ended is None:
             self._ended = self._end(grace_s)
             if self._link is not None:
@@ -188,9 +197,9 @@ class RemoteChild:
 
     def _end(self, grace_s: float) -> Ended:
         if not self.pid:
-            return Ended(None, None, NOT_STARTED, "")
+            return Ended(None, None, NODE_NOT_STARTED, "")
         try:
-            ended: Ended = self._ask(EndChild(grace_s), ChildEnded, grace_s + SWEEP_S + SLACK_S).ended
+            ended: Ended = self._ask(EndChild(grace_s), ChildEnded, grace_s + GUARDIAN_S + SLACK_S).ended
         except WireError:
             return Ended(None, None, NODE_GONE, "")
         return ended
@@ -266,8 +275,8 @@ class ReadingsOfNode:
 # RemoteChild (further node) -> its agent -> laptime.heat: forks the ranks of its node, which connect to the first
 
 END_S = 1.0
-BLAME_S = 8.0  # the first rank says what failed: only if it does not, its loss of another one is reported
-NOT_KNOWN = Missing(RANK_IS_GONE)
+NODE_BLAME_S = 8.0  # the first rank says what failed: only if it does not, its loss of another one is reported
+RANK_GONE = Missing(RANK_IS_GONE)
 
 
 class SpreadChild(RemoteChild):
@@ -307,12 +316,12 @@ class SpreadChild(RemoteChild):
         while True:
             left_s = max(0.0, deadline - time.monotonic())
             try:
-                message = super().hear(min(left_s, LOOK_S))
+                message = super().hear(min(left_s, AGENT_LOOK_S))
             except Silence:
                 self._look_at_others()
                 if self._failed is not None and time.monotonic() >= self._blame_at_s:
                     return self._failed
-                if left_s <= LOOK_S:
+                if left_s <= AGENT_LOOK_S:
                     raise
                 continue
             if isinstance(message, wire.RanksMeet):
@@ -328,7 +337,7 @@ class SpreadChild(RemoteChild):
         deadline_s = time.monotonic() + REASON_S
         self._look_at_others()
         while self._failed is None and time.monotonic() < deadline_s:
-            time.sleep(LOOK_S)
+            time.sleep(AGENT_LOOK_S)
             self._look_at_others()
         return self._failed
 
@@ -342,12 +351,12 @@ class SpreadChild(RemoteChild):
             each.go_on()
         super().go_on()
 
-    def end(self, *, grace_s: float = GRACE_S) -> Ended:
+    def end(self, *, grace_s: float = CHILD_GRACE_S) -> Ended:
         try:
             return super().end(grace_s=grace_s)
         finally:
             for each in self._others:  # without the first rank they end on their own
-                each.end(grace_s=min(grace_s, GRACE_S))
+                each.end(grace_s=min(grace_s, CHILD_GRACE_S))
 
     def _send_others(self, place: RankPlace) -> None:
         """Send each further node its ranks, and where the first rank is."""
@@ -363,7 +372,7 @@ class SpreadChild(RemoteChild):
         for count, each in zip(self._counts[1:], self._others, strict=True):
             if self._failed is None:
                 self._failed = _failure_of(each, rank)
-                self._blame_at_s = time.monotonic() + BLAME_S
+                self._blame_at_s = time.monotonic() + NODE_BLAME_S
             rank += count
 
 
@@ -376,15 +385,15 @@ def _failure_of(child: RemoteChild, rank: int) -> wire.Failed | None:
     except Silence:
         return None
     except WireError as error:
-        return wire.Failed("start", f"rank {rank}: {error.says}", "error", NOT_KNOWN)
+        return wire.Failed("start", f"rank {rank}: {error.says}", "error", RANK_GONE)
     ended = child.end(grace_s=END_S)
     how = f"its process was ended by {ended.signal}" if ended.signal else RANK_IS_GONE
-    return wire.Failed("start", f"rank {rank} on {child.node}: {how}", "error", NOT_KNOWN)
+    return wire.Failed("start", f"rank {rank} on {child.node}: {how}", "error", RANK_GONE)
 
 
 # Children on the nodes of a cluster: have an agent submitted for each, and give the child that it will relay.
 
-LEAVE_S = 5.0
+NODE_LEAVE_S = 5.0
 FORWARDED = ("LAPTIME_FAKE",)
 A_LOOK = "a look at a node"
 
@@ -479,7 +488,7 @@ class RemoteLauncher:
     def close(self) -> None:
         """Leave the cluster. Agents end as their children do, so they are given a moment first."""
         self._meeting.close()
-        deadline = time.monotonic() + LEAVE_S
+        deadline = time.monotonic() + NODE_LEAVE_S
         for submission in self._submitted:
             while submission.problem() is None and time.monotonic() < deadline:
                 time.sleep(0.02)
@@ -490,7 +499,7 @@ class RemoteLauncher:
 def _look(node: FleetNode, child: RemoteChild, deadline: float) -> FleetNode:
     """Return a node with its description, or with why it has none. Its place is free afterwards."""
     try:
-        machine = child.look_around(max(deadline - time.monotonic(), LOOK_S), drivers=True)
+        machine = child.look_around(max(deadline - time.monotonic(), AGENT_LOOK_S), drivers=True)
         return replace(node, host=child.node, machine=machine)
     except WireError as error:
         return replace(node, host=child.node, problem=error.says)

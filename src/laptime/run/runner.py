@@ -7,29 +7,29 @@ how long the next silence may be.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from laptime import wire
 from laptime.errors import WireError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.process import NOT_FINISHED, Dnf, ProcessRun, ProcessStatus
+from laptime.model.process import PROCESS_NOT_FINISHED, Dnf, ProcessRun, ProcessStatus
 from laptime.model.quantities import brief
 from laptime.model.sample import Examination, FreshSteps, Heat, LateStep, Noise, ProofRun, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms, find_refusal
 from laptime.model.timeline import Timeline
-from laptime.run.child import AnyChild, Ended, Silence, WindowReader, hear_with_signs
+from laptime.run.child import AnyChild, Ended, Silence, Tell, WindowReader, hear_with_signs
 from laptime.run.instruments import flag_halts
 from laptime.run.sampler import Sampler
 
 MEDIANS_OF_SILENCE = 20
 FIRST_STEPS_OF_SILENCE = 12  # at first only the first step is known, and it may have used a ready batch
 UNTIMED = {"import", "held", "build", "proof"}
-COMPILED = ("compile", "compiled_graph")  # executions whose first step compiles
+COMPILING_EXECUTIONS = ("compile", "compiled_graph")  # executions whose first step compiles
 OWN_CLOCK = Missing("the heat has a clock of its own: no reading can be matched with its windows")
 NO_WATCH = Missing("no reading before the window")
-NOT_WATCHED = Noise(NO_WATCH, NO_WATCH, NO_WATCH)
+NOISE_NOT_WATCHED = Noise(NO_WATCH, NO_WATCH, NO_WATCH)
 CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS"}
 
 
@@ -214,8 +214,8 @@ class ProcessRunner:
             phases_s=self._phases_s(),
             notes=tuple(dict.fromkeys((*built.notes, *self.noted))) if built else (),
             dnf=dnf,
-            peak_memory_bytes=finished.peak_memory_bytes if finished else NOT_FINISHED,
-            device_memory_bytes=finished.device_memory_bytes if finished else NOT_FINISHED,
+            peak_memory_bytes=finished.peak_memory_bytes if finished else PROCESS_NOT_FINISHED,
+            device_memory_bytes=finished.device_memory_bytes if finished else PROCESS_NOT_FINISHED,
             timeline=self.timeline,
             node=child.node if child else None,
             template=child.template if child else None,
@@ -273,7 +273,7 @@ class WindowWatch:
     def close_span(self, ns: int) -> tuple[Noise, str | None]:
         """Return the noise since the last call, and why the span counts as disturbed, or None."""
         if self._instruments is None:
-            return NOT_WATCHED, None
+            return NOISE_NOT_WATCHED, None
         noise = self._instruments.close_window()
         return noise, self._instruments.judge(noise, ns)
 
@@ -309,7 +309,6 @@ def _why_gone(ended: Ended) -> str:
 # Run one heat of a race in one child. Read the machine's noise after each window; return a Heat whatever happens.
 
 FIRST_WINDOWS_OF_SILENCE = 3  # the child reports before it how long the first one should take
-Tell = Callable[[str], None]
 
 
 class HeatRunner(ProcessRunner):
@@ -420,7 +419,7 @@ class HeatRunner(ProcessRunner):
 
     @property
     def may_show(self) -> bool:
-        compiles = self.phase == "first step" and self.order.lane.settings.execution in COMPILED
+        compiles = self.phase == "first step" and self.order.lane.settings.execution in COMPILING_EXECUTIONS
         return compiles or self.phase in UNTIMED
 
     def show(self) -> None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from threading import Event, Thread
 
 from laptime.errors import SensorError
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened, Series, Timeline, Track
-from laptime.sensors.base import Sensor
+from laptime.sensors.base import Sensor, SensorClock
 
 DEFAULT_HZ = 10.0
-PATIENCE_S = 1.0  # for the last reading of a heat; a sensor that takes longer hangs
+LAST_READING_S = 1.0  # for the last reading of a heat; a sensor that takes longer hangs
 # The resolution of each unit: memory 64 KiB, energy a millijoule. So an hour of readings fits into 5 MB.
-STEPS = {
+RESOLUTIONS = {
     "s": 0.01,
     "ns": 1e6,
     "bytes": 65536.0,
@@ -35,9 +35,8 @@ STEPS = {
 }
 STEP_ELSE = 1.0
 SELDOM = 0.5  # share of the readings: expensive figures are read once a second
-Absent = tuple[tuple[Channel, Missing], ...]
-Clock = Callable[[], int]
-Told = tuple[int, tuple[float | None, ...]]
+AbsentChannels = tuple[tuple[Channel, Missing], ...]
+ToldReading = tuple[int, tuple[float | None, ...]]
 """The time of a reading, and its figures."""
 
 
@@ -54,7 +53,7 @@ class Sampler:
         sensors: Sequence[Sensor],
         hz: float = DEFAULT_HZ,
         absent: tuple[tuple[str, Missing], ...] = (),
-        clock: Clock = time.monotonic_ns,
+        clock: SensorClock = time.monotonic_ns,
         *,
         most: int | None = None,
         of: Mapping[Sensor, str] | None = None,
@@ -93,7 +92,7 @@ class Sampler:
         for watch in self._watches:
             watch.over.set()
             watch.may_read.set()
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + LAST_READING_S
         for watch in self._watches:
             watch.finish(max(0.0, deadline - time.monotonic()))
         timeline = self._timeline()
@@ -120,14 +119,14 @@ class Sampler:
 class _Watch(Thread):
     """The thread that reads one sensor over one heat. If it hangs, it ends with laptime."""
 
-    def __init__(self, sensor: Sensor, pid: int, period_s: float, clock: Clock, most: int | None) -> None:
+    def __init__(self, sensor: Sensor, pid: int, period_s: float, clock: SensorClock, most: int | None) -> None:
         super().__init__(name=f"sensor {sensor.name}", daemon=True)
         self.sensor, self.over, self.may_read = sensor, Event(), Event()
         self.may_read.set()
         self._pid, self._clock, self._most = pid, clock, most
         self._period_s = max(period_s, sensor.period_s)
         self._opened: Opened | None = None
-        self._told: list[Told] = []  # other threads may read it, so each time stays with its reading
+        self._told: list[ToldReading] = []  # other threads may read it, so each time stays with its reading
         self._spent_ns, self._asked = 0, 0
         self.lost: Missing | None = None
 
@@ -156,7 +155,7 @@ class _Watch(Thread):
         if self.ident is not None:
             self.join(patience_s)
         if self.is_alive() and self.lost is None:
-            self.lost = Missing(f"no answer for {PATIENCE_S:g} s: it hangs")
+            self.lost = Missing(f"no answer for {LAST_READING_S:g} s: it hangs")
 
     def names(self) -> list[str]:
         """Return the names that its channels have for what they belong to."""
@@ -177,7 +176,7 @@ class _Watch(Thread):
         rows = [(at, reading) for at, reading in told if any(reading[place] is not None for place in seldom)]
         return [first, self._track(seldom, rows, ())]
 
-    def _track(self, places: Sequence[int], rows: Sequence[Told], absent: Absent) -> Track:
+    def _track(self, places: Sequence[int], rows: Sequence[ToldReading], absent: AbsentChannels) -> Track:
         assert self._opened is not None
         times = [at for at, _ in rows]
         read_us = self._spent_ns / 1e3 / max(self._asked, 1)
@@ -229,7 +228,7 @@ def split_by_pace(channels: int, readings: Sequence[tuple[float | None, ...]]) -
 
 def make_series(channel: Channel, values: Sequence[float | None]) -> Series:
     """Round values to the unit's resolution, and store each as the difference from the one before."""
-    step = STEPS.get(channel.unit, STEP_ELSE)
+    step = RESOLUTIONS.get(channel.unit, STEP_ELSE)
     changes: list[int | None] = []
     level = 0
     for value in values:

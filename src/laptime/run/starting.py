@@ -14,7 +14,7 @@ from laptime.attach.agent import Agent
 from laptime.attach.fetches import fetches
 from laptime.run.node import SECRET
 
-LONGEST = 300
+LONGEST_REASON = 300
 
 
 def make_starter() -> Callable[[list[str], str | None], str]:
@@ -71,7 +71,7 @@ def words_of(error: Exception) -> str:
     """Return the last line of an error of another package, which may be a page long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[-1] if lines else ""
-    return f"{type(error).__name__}: {said}"[:LONGEST]
+    return f"{type(error).__name__}: {said}"[:LONGEST_REASON]
 
 
 # Watch this process: a stretch of a program or a notebook, in place of a command.

@@ -25,12 +25,12 @@ from laptime.model.process import Template
 from laptime.run.child import GUARDIAN_WORDS, Child, Silence, environment_of
 
 OF_A_LANE = 2  # templates that a lane's heats are forked from, in turn
-MOST = 12  # templates at once: each holds some 250 MB, half of them memory that its forks share
+TEMPLATES_MOST = 12  # templates at once: each holds some 250 MB, half of them memory that its forks share
 ROOM_BYTES = 2 << 30  # a further template is started where more than this is free
-ANSWER_S = 10.0  # a fork takes 10 ms
-ANSWER_BYTES = 4096
+FORK_ANSWER_S = 10.0  # a fork takes 10 ms
+FORK_ANSWER_BYTES = 4096
 
-Key = tuple[object, ...]
+TemplateKey = tuple[object, ...]
 
 
 class HeatTemplate:
@@ -38,7 +38,7 @@ class HeatTemplate:
 
     def __init__(self, lane: PlannedLane, number: int) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(ANSWER_S)
+        self._socket.settimeout(FORK_ANSWER_S)
         with theirs:
             try:
                 self._child = Child(lane.environment, (theirs.fileno(),))
@@ -103,7 +103,7 @@ class HeatTemplate:
         if not self._is_gone:
             with contextlib.suppress(OSError):
                 socket.send_fds(self._socket, [request], descriptors)
-                answer = self._socket.recv(ANSWER_BYTES)
+                answer = self._socket.recv(FORK_ANSWER_BYTES)
         if not answer:
             self._is_gone = self.is_broken = True
         return answer
@@ -133,7 +133,7 @@ class HeatTemplates:
     """
 
     def __init__(self) -> None:
-        self._made: dict[Key, HeatTemplate] = {}
+        self._made: dict[TemplateKey, HeatTemplate] = {}
         self._broken: list[HeatTemplate] = []
         self._forked: Counter[str] = Counter()
         self._numbers = itertools.count(1)
@@ -170,10 +170,10 @@ class HeatTemplates:
         wanted = {self._next_key(lane) for lane in lanes if may_fork(lane)} - self._made.keys()
         return sum(not self._is_refused(key) for key in wanted)
 
-    def _is_refused(self, key: Key) -> bool:
+    def _is_refused(self, key: TemplateKey) -> bool:
         return any(each.refuses and of[1:] == key[1:] for of, each in self._made.items())
 
-    def _next_key(self, lane: PlannedLane) -> Key:
+    def _next_key(self, lane: PlannedLane) -> TemplateKey:
         return (self._forked[lane.name] % OF_A_LANE, lane.framework, *_start_conditions(lane))
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class HeatTemplates:
 
         One that has forks which are alive is kept: they would end with it.
         """
-        if len(self._made) >= MOST:
+        if len(self._made) >= TEMPLATES_MOST:
             idle = next((key for key, each in self._made.items() if not each.forks), None)
             if idle is None:
                 return False
@@ -205,7 +205,7 @@ def may_fork(lane: PlannedLane) -> bool:
     return sys.platform.startswith("linux") and lane.may_fork
 
 
-def _start_conditions(lane: PlannedLane) -> Key:
+def _start_conditions(lane: PlannedLane) -> TemplateKey:
     """Return what a process has from its start on: its environment, its folder, and its cores."""
     cores: tuple[int, ...] = ()
     with contextlib.suppress(OSError):

@@ -32,7 +32,7 @@ from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import HeatRunner, Started
 from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
 
-PATIENCE_FACTOR = 2  # where steps are so slow that few turns fit, a round may take this many times as long
+ROUND_PATIENCE = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 BUSY_FACTOR = 4  # and this many times, where others computed in most of its turns but not in all
 REACH_FACTOR = 4  # and this many times, to reach the step at which something was seen
 TURNS_LEAST = 3
@@ -253,7 +253,7 @@ def _play_one(
 
 def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
     repeated = turns - quiet
-    if spent_s >= PATIENCE_FACTOR * pace.measure_s:
+    if spent_s >= ROUND_PATIENCE * pace.measure_s:
         # Where others compute now and then, a few more turns meet a quiet moment.
         may_become_quiet = 0 < quiet < TURNS_LEAST and spent_s < BUSY_FACTOR * pace.measure_s
         return turns >= TURNS_LEAST and not may_become_quiet
@@ -275,13 +275,13 @@ def _expect_turns(spent_s: float, turns: int, quiet: int, pace: Pace) -> int:
 # comparable. So has a lane whose turns would become too long for what the others need: a card takes hundreds of steps
 # until its clock is up, and a lane of slower steps would take as many.
 
-FAR = 8.0  # the slowest lane's step over the fastest one's, up to which they time the same steps
+FAR_SLOWER = 8.0  # the slowest lane's step over the fastest one's, up to which they time the same steps
 SHORTEST_S = 0.1  # of a turn, so that the kernel's ticks show what other processes did
 DEAR = 2.0  # times as long as of its own: the longest turns that a lane takes so that others time the same steps
 CATCH_UP_S = 3.0  # the longest that it takes to come to where they begin
-LONGEST = 4  # windows: a common multiple of two frameworks' strides may make turns this much longer
+LONGEST_TURN = 4  # windows: a common multiple of two frameworks' strides may make turns this much longer
 LATER = 8  # further steps that a heat may take to time the same ones as other rounds
-SHORTER = 0.1  # of a unit: a turn may be this much short
+TURN_SHORTER = 0.1  # of a unit: a turn may be this much short
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,11 +343,11 @@ def _groups(entrants: Sequence[Entrant], window_s: float) -> list[list[int]]:
 
 def _may_join(entrant: Entrant, group: Sequence[Entrant], window_s: float) -> bool:
     slowest_ns = group[0].needs.step_ns
-    if slowest_ns > FAR * entrant.needs.step_ns:
+    if slowest_ns > FAR_SLOWER * entrant.needs.step_ns:
         return False
     unit = math.lcm(entrant.needs.unit, *(each.needs.unit for each in group))
     is_common = unit == max(entrant.needs.unit, *(each.needs.unit for each in group))
-    if not is_common and unit * slowest_ns > LONGEST * window_s * 1e9:
+    if not is_common and unit * slowest_ns > LONGEST_TURN * window_s * 1e9:
         return False
     together = _steps_of([*group, entrant], window_s, 0)
     return all(_is_cheap(each, together, window_s) for each in (*group, entrant))
@@ -368,7 +368,7 @@ def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnStep
     fitting = max(window_s * len(group) / sum(times_s), SHORTEST_S / min(times_s))
     unit = math.lcm(*(each.needs.unit for each in group))
     stride = math.lcm(*(each.needs.stride for each in group))
-    units = max(math.ceil(fitting / unit - SHORTER), *(math.ceil(each.needs.least / unit) for each in group), 1)
+    units = max(math.ceil(fitting / unit - TURN_SHORTER), *(math.ceil(each.needs.least / unit) for each in group), 1)
     untimed = math.ceil(max(each.needs.warm for each in group) / stride) * stride
     taken = math.ceil(max(each.taken for each in group) / stride) * stride + untimed
     wanted = math.ceil(least / stride) * stride
@@ -382,14 +382,14 @@ def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnStep
 # other process ran. The cause is not known; perhaps another machine on the same host. A lane's own slow steps look
 # different: the other lane is as fast as ever next to them.
 
-SLOW = 1.25  # times the step of the heat's fastest undisturbed window
+SLOW_STEP = 1.25  # times the step of the heat's fastest undisturbed window
 
 
 def find_slow_spells(heats: Sequence[Sequence[Window]]) -> list[tuple[int, int]]:
     """Return the windows in such spells, each as the number of its heat and its number within the heat."""
     fastest = [min((_step_ns(each) for each in windows if each.flag is None), default=0.0) for windows in heats]
     timed = sorted(
-        (window.start_ns, heat, number, _step_ns(window) > SLOW * fastest[heat] > 0)
+        (window.start_ns, heat, number, _step_ns(window) > SLOW_STEP * fastest[heat] > 0)
         for heat, windows in enumerate(heats)
         for number, window in enumerate(windows)
     )

@@ -17,8 +17,8 @@ from laptime.model.timeline import Channel, Opened
 from laptime.sensors.base import OpenFile, read_link_generation, read_number_file, read_word
 
 VENDOR = "0x1002"
-NO_CARD = "no graphics card of AMD with the driver amdgpu is under /sys/class/drm"
-NOT_HERE = Missing("amdgpu does not tell it under /sys")
+NO_AMD_CARD = "no graphics card of AMD with the driver amdgpu is under /sys/class/drm"
+AMDGPU_TELLS_NOT = Missing("amdgpu does not tell it under /sys")
 OF_NVIDIA = Missing("it is a notion of NVIDIA's")
 
 
@@ -66,10 +66,10 @@ def _describe(card: AmdCard, driver: str | Missing) -> Card:
     folder = card.folder
     power = next(iter(sorted((folder / "hwmon").glob("hwmon*/power1_cap"))), folder / "hwmon" / "power1_cap")
     return card_with(
-        NOT_HERE,
+        AMDGPU_TELLS_NOT,
         uuid=card.unique_id,
         bus=normal_bus(card.bus),
-        name=read_word(folder / "product_name") or NOT_HERE,
+        name=read_word(folder / "product_name") or AMDGPU_TELLS_NOT,
         driver=driver,
         cuda=OF_NVIDIA,
         capability=OF_NVIDIA,
@@ -91,7 +91,7 @@ def _describe(card: AmdCard, driver: str | Missing) -> Card:
 def _kernel(sys: Path) -> str | Missing:
     """Return the kernel's version for a driver that is part of the kernel."""
     release = read_word(sys.parent / "proc" / "sys" / "kernel" / "osrelease")
-    return f"of Linux {release}" if release else NOT_HERE
+    return f"of Linux {release}" if release else AMDGPU_TELLS_NOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class AmdSensor:
     def probe(self) -> Missing | None:
         if self._cards():
             return None
-        return Missing(NO_CARD if self._bus is None else f"no card of AMD with the driver amdgpu is at {self._bus}")
+        return Missing(NO_AMD_CARD if self._bus is None else f"no card of AMD with the driver amdgpu is at {self._bus}")
 
     def open(self, _pid: int) -> Opened:
         channels, absent = [], []

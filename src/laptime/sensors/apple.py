@@ -18,14 +18,14 @@ from laptime.model.timeline import Channel, Opened
 
 IOREG = Path("/usr/sbin/ioreg")
 QUESTION = ("-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
-PATIENCE_S = 5.0
-DEVICE = "apple-gpu"
-BUSY, MEMORY = Channel(DEVICE, "busy_percent", "%"), Channel(DEVICE, "memory_used_bytes", "bytes")
-WORDS = {BUSY: "Device Utilization %", MEMORY: "In use system memory"}
+IOREG_PATIENCE_S = 5.0
+APPLE_GPU = "apple-gpu"
+BUSY_CHANNEL, MEMORY_CHANNEL = Channel(APPLE_GPU, "busy_percent", "%"), Channel(APPLE_GPU, "memory_used_bytes", "bytes")
+IOREG_WORDS = {BUSY_CHANNEL: "Device Utilization %", MEMORY_CHANNEL: "In use system memory"}
 ROOT_ONLY = Missing("only root may ask for it here (powermetrics)")
 ON_CHIP = Missing("it is part of the chip, on no such link")
-ABSENT = tuple(
-    (Channel(DEVICE, name, unit), ROOT_ONLY)
+ABSENT_FOR_USERS = tuple(
+    (Channel(APPLE_GPU, name, unit), ROOT_ONLY)
     for name, unit in (("power_instant_mw", "mW"), ("energy_mj", "mJ"), ("temperature_c", "C"), ("clock_mhz", "MHz"))
 )
 
@@ -47,14 +47,16 @@ class AppleSensor:
             told = self._ask()
         except SensorError as error:
             return Missing(error.says)
-        return None if any(word in told for word in WORDS.values()) else Missing("ioreg shows no graphics processor")
+        return (
+            None if any(word in told for word in IOREG_WORDS.values()) else Missing("ioreg shows no graphics processor")
+        )
 
     def open(self, _pid: int) -> Opened:
         told = self._ask()
-        shown = {channel: word for channel, word in WORDS.items() if word in told}
+        shown = {channel: word for channel, word in IOREG_WORDS.items() if word in told}
         self._words = tuple(shown.values())
-        silent = [(channel, Missing("ioreg does not tell it")) for channel in WORDS if channel not in shown]
-        return Opened(tuple(shown), (*silent, *ABSENT))
+        silent = [(channel, Missing("ioreg does not tell it")) for channel in IOREG_WORDS if channel not in shown]
+        return Opened(tuple(shown), (*silent, *ABSENT_FOR_USERS))
 
     def read(self) -> tuple[float | None, ...]:
         told = self._ask()
@@ -79,8 +81,8 @@ def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
     if not told:
         return Missing("ioreg shows no graphics processor")
     name = re.search(r'"model"\s*=\s*<?"([^"]+)"', text)
-    silent, used = Missing("ioreg does not tell it"), told.get(WORDS[MEMORY])
-    busy = told.get(WORDS[BUSY])
+    silent, used = Missing("ioreg does not tell it"), told.get(IOREG_WORDS[MEMORY_CHANNEL])
+    busy = told.get(IOREG_WORDS[BUSY_CHANNEL])
     card = card_with(
         silent,
         name=silent if name is None else name[1],
@@ -97,7 +99,7 @@ def describe_apple_cards(ioreg: Path = IOREG) -> tuple[Card, ...] | Missing:
 
 def _ask_ioreg(ioreg: Path) -> str:
     try:
-        ended = subprocess.run([ioreg, *QUESTION], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+        ended = subprocess.run([ioreg, *QUESTION], capture_output=True, text=True, check=True, timeout=IOREG_PATIENCE_S)
     except (OSError, subprocess.SubprocessError) as error:
         raise SensorError(f"{ioreg} gave no answer: {error}") from error
     return ended.stdout

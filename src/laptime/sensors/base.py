@@ -13,6 +13,8 @@ from typing import Generic, Protocol, TypeVar
 from laptime.model.missing import Missing
 from laptime.model.timeline import Opened
 
+SensorClock = Callable[[], int]
+
 T = TypeVar("T")
 PATIENCE_S = 15.0  # NVML wakes sleeping cards, which takes a second or two each
 

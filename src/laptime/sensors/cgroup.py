@@ -14,7 +14,7 @@ PROC = Path("/proc")
 # A version 1 group without a limit reports a number near 2**63.
 NO_LIMIT_BYTES = 1 << 60
 # Quotas are quotients of whole microseconds: a whole number of cores may come out slightly lower.
-ROUNDING = 1e-6
+QUOTA_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def usable_cores(root: Path = ROOT, proc: Path = PROC) -> int:
     """
     quota = quota_cores(root, proc)
     allowed = len(allowed_cores())
-    return allowed if isinstance(quota, Missing) else max(1, min(allowed, int(quota + ROUNDING)))
+    return allowed if isinstance(quota, Missing) else max(1, min(allowed, int(quota + QUOTA_ROUNDING)))
 
 
 def allowed_cores(pid: int = 0) -> frozenset[int]:

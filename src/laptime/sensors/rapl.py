@@ -15,7 +15,7 @@ from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
 from laptime.sensors.base import OpenFile, read_word
 
-NO_METER = "no meter of the processor's energy is under /sys/class/powercap, as in most virtual machines"
+NO_RAPL = "no meter of the processor's energy is under /sys/class/powercap, as in most virtual machines"
 
 
 class RaplSensor:
@@ -33,7 +33,7 @@ class RaplSensor:
         reasons = [reason for zone in zones.values() if (reason := _why_not(zone)) is not None]
         if len(reasons) < len(zones):
             return None
-        return reasons[0] if reasons else Missing(NO_METER)
+        return reasons[0] if reasons else Missing(NO_RAPL)
 
     def open(self, _pid: int) -> Opened:
         channels, absent = [], []

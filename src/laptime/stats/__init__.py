@@ -2,7 +2,7 @@
 
 from laptime.stats.interval import (
     Interval,
-    Verdict,
+    PairVerdict,
     Welch,
     log_mean_interval,
     mad,
@@ -16,14 +16,14 @@ from laptime.stats.interval import (
     verdict,
     welch,
 )
-from laptime.stats.steady import FIRST_LOOK, Kind, Steady, alpha_for_look, find_steady
+from laptime.stats.steady import FIRST_LOOK, Steady, SteadyKind, alpha_for_look, find_steady
 
 __all__ = [
     "FIRST_LOOK",
     "Interval",
-    "Kind",
+    "PairVerdict",
     "Steady",
-    "Verdict",
+    "SteadyKind",
     "Welch",
     "alpha_for_look",
     "find_steady",

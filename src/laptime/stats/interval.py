@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import erfc, exp, floor, fsum, hypot, inf, isfinite, lgamma, log, log2, sqrt
 from typing import Literal
 
-Verdict = Literal["faster", "slower", "not distinguishable"]
+PairVerdict = Literal["faster", "slower", "not distinguishable"]
 
 _LARGEST_POWER = 709.0
 
@@ -79,7 +79,7 @@ def paired_ratio(lane: Sequence[float], reference: Sequence[float], alpha: float
     return log_mean_interval([theirs / ours for ours, theirs in pairs], alpha)
 
 
-def verdict(interval: Interval) -> Verdict:
+def verdict(interval: Interval) -> PairVerdict:
     """Return what the interval of a ratio allows to conclude; an interval that includes 1 settles nothing."""
     if interval.low > 1:
         return "faster"

@@ -14,7 +14,7 @@ from typing import Literal
 
 from laptime.stats.interval import MAD_TO_SD, mad, median
 
-Kind = Literal["flat", "warm-up", "slowing", "unsteady"]
+SteadyKind = Literal["flat", "warm-up", "slowing", "unsteady"]
 
 _FEWEST_STEADY = 3
 _MOST_ODD = 2
@@ -30,7 +30,7 @@ _MOST_WINDOWS = 400
 class Steady:
     """How a heat behaved, and the index of its first steady window."""
 
-    kind: Kind
+    kind: SteadyKind
     start: int
 
 

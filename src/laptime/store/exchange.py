@@ -18,7 +18,7 @@ HINT_OTHER = (
 )
 HINT_RUNNING = "Wait for its end. If its process is gone, save it there again: `laptime show ID --json > FILE`."
 NEW: Final = "imported"
-KNOWN: Final = "is here already"
+KNOWN_ALREADY: Final = "is here already"
 
 
 def validate(names: Sequence[str]) -> tuple[FileCheck, ...]:
@@ -96,7 +96,7 @@ def _plan(paths: Sequence[Path]) -> list[tuple[Imported, bytes]]:
             says = f"{path} has the id {record.id}, which {known[1]} has with other content; nothing was imported"
             raise RecordError(says, HINT_OTHER.replace("ID", record.id))
         contents[record.id] = known or (content, path)
-        planned.append((Imported(record.id, str(path), NEW if known is None else KNOWN), _digest(data)))
+        planned.append((Imported(record.id, str(path), NEW if known is None else KNOWN_ALREADY), _digest(data)))
     return planned
 
 

@@ -35,17 +35,17 @@ from laptime.store.schema import HINT_MEMORY, decode, encode
 from laptime.visible import encodable
 
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
-FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+READING_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 MEBIBYTE = 2**20
-LARGEST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
+RECORD_FILE_MOST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
 SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
 INDEX_COSTS = 8  # to write a byte of the index takes an eighth of the time of reading a byte of a record
 MERGED_MOST = 1_000  # rows that are put into their places one by one; more are sorted
 ENDING = ".json"
 NO_STAMP = (0, 0)  # no file has it
 LIST_HINT = "`laptime list` shows all records."
-REASONS = {
+SAVING_REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "the file would be larger than this process may write",
@@ -152,7 +152,7 @@ def not_saved(identity: str, error: OSError) -> StoreError:
 
 
 def _reason(error: OSError) -> str:
-    return REASONS.get(error.errno or 0) or error.strerror or str(error)
+    return SAVING_REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
 def remove(identity: str) -> None:
@@ -288,8 +288,8 @@ def read_bytes(path: Path) -> bytes:
             raise RecordError(f"{path} is a device and no record", LIST_HINT)
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
-            is_too_large = status.st_size > LARGEST_BYTES
-            most = status.st_size if stat.S_ISREG(status.st_mode) else LARGEST_BYTES  # a pipe has no size
+            is_too_large = status.st_size > RECORD_FILE_MOST_BYTES
+            most = status.st_size if stat.S_ISREG(status.st_mode) else RECORD_FILE_MOST_BYTES  # a pipe has no size
             data = b"" if is_too_large else file.read(most + 1)
     except MemoryError:
         raise RecordError(f"{path} cannot be read: the system refused the memory", HINT_MEMORY) from None
@@ -297,8 +297,8 @@ def read_bytes(path: Path) -> bytes:
         raise RecordError(f"there is no file {path}", LIST_HINT) from None
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
-    if is_too_large or len(data) > LARGEST_BYTES:
-        says = f"{path} is larger than a record may be ({LARGEST_BYTES // MEBIBYTE} MiB)"
+    if is_too_large or len(data) > RECORD_FILE_MOST_BYTES:
+        says = f"{path} is larger than a record may be ({RECORD_FILE_MOST_BYTES // MEBIBYTE} MiB)"
         raise RecordError(says, "Check that it is a record; it was not read.")
     return data
 
@@ -360,7 +360,7 @@ def _look(identity: str, stamp: index.Stamp, known: index.Faulty | None = None) 
         return _Looked(row_of(identity, read(path_of(identity))))
     except RecordError as error:
         why, is_lasting = encodable(error.says), error.is_lasting
-    except FAULTS as error:
+    except READING_FAULTS as error:
         why, is_lasting = encodable(f"it holds what no list expects ({type(error).__name__}: {error})"), True
     is_kept = is_lasting and identity.isprintable()
     return _Looked(unreadable_row(identity, why), index.Faulty(identity, why, stamp) if is_kept else None)
@@ -385,7 +385,7 @@ def _reader() -> str:
 # Which record a name means: an id or its beginning, a file, `latest`, or `@label`.
 
 LATEST = "latest"
-LABEL = "@"  # before a label, where a record is named
+LABEL_SIGN = "@"  # before a label, where a record is named
 COMPARED = 2_000  # the newest ids, of which the nearest to a wrong one are named
 LABEL_HINT = "`laptime race --label NAME` gives a record a label."
 
@@ -429,8 +429,8 @@ def find(name: str) -> Path:
     """Return the file that `name` means; a RecordError names the nearest records."""
     if name == LATEST:
         return _latest()
-    if name.startswith(LABEL):
-        return _labelled(name.removeprefix(LABEL))
+    if name.startswith(LABEL_SIGN):
+        return _labelled(name.removeprefix(LABEL_SIGN))
     if is_file(path_of(name)):
         return path_of(name)
     if os.sep in name or name.endswith(".json") or is_file(Path(name)):
@@ -467,7 +467,7 @@ def _labelled(label: str) -> Path:
         return path_of(found.id)
     labels = list(dict.fromkeys(row.label for row in rows if row.label is not None))
     near = difflib.get_close_matches(label, labels, n=3, cutoff=0.5) or labels[:3]
-    hint = f"Nearest: {_few([LABEL + each for each in near])}. {LIST_HINT}" if near else LABEL_HINT
+    hint = f"Nearest: {_few([LABEL_SIGN + each for each in near])}. {LIST_HINT}" if near else LABEL_HINT
     raise RecordError(f"no record has the label {label!r}", hint)
 
 
@@ -488,7 +488,7 @@ def _few(ids: list[str]) -> str:
 
 # Where profilers' traces are: one compressed file per lane, in a folder next to that of the records.
 
-LONGEST_NAME = 100
+LONGEST_RECORD_NAME = 100
 
 
 def place_trace(record_id: str, lane: str) -> Path:
@@ -508,9 +508,9 @@ def drop_all(record_id: str) -> None:
 def _plain(lane: str) -> str:
     """Return a lane's name as a file name. A digest separates names that are shortened or become the same here."""
     plain = re.sub(r"[^A-Za-z0-9=.]+", "-", lane)
-    if plain == lane.replace("/", "-") and len(plain) <= LONGEST_NAME:
+    if plain == lane.replace("/", "-") and len(plain) <= LONGEST_RECORD_NAME:
         return plain
-    return f"{plain[:LONGEST_NAME]}-{hashlib.sha256(lane.encode()).hexdigest()[:8]}"
+    return f"{plain[:LONGEST_RECORD_NAME]}-{hashlib.sha256(lane.encode()).hexdigest()[:8]}"
 
 
 # Which records this user made here: laptime signs what it saves with a key in LAPTIME_HOME that its owner alone reads.

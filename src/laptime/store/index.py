@@ -22,15 +22,15 @@ from laptime.disk import read_regular, remove_stale, write_atomically
 from laptime.model.questions import find_question
 from laptime.model.record import GONE, Record, RecordRow
 
-NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
-FAKE = "fake/"  # the beginning of the names of lanes whose figures are made up
-VERSION = b"laptime index 7\n"
-LARGEST_BYTES = 2**30  # of 3 million records
-PARTS = 3  # the lines under the digest: head, rows, stamps
+INDEX_NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
+FAKE_LANES = "fake/"  # the beginning of the names of lanes whose figures are made up
+INDEX_VERSION = b"laptime index 7\n"
+INDEX_MOST_BYTES = 2**30  # of 3 million records
+INDEX_LINES = 3  # the lines under the digest: head, rows, stamps
 Stamp = tuple[int, int]  # the time and the size of a record's file when it was read
 
 
-Kind = TypeVar("Kind")
+Stored = TypeVar("Stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +77,20 @@ EMPTY = Index(Head(0))
 def recall(folder: Path) -> Index:
     """Return the index, or an empty one if it is missing, damaged or outdated. It is decoded once a process."""
     try:
-        status = (folder / NAME).stat()
+        status = (folder / INDEX_NAME).stat()
     except OSError:
         return EMPTY
-    return _recall(folder / NAME, status.st_mtime_ns, status.st_size, status.st_ino)
+    return _recall(folder / INDEX_NAME, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 @lru_cache(maxsize=1)
 def _recall(path: Path, *_stamp: int) -> Index:
     try:
-        data = read_regular(path, LARGEST_BYTES)  # another user's pipe or device would never end
+        data = read_regular(path, INDEX_MOST_BYTES)  # another user's pipe or device would never end
     except (OSError, MemoryError):
         return EMPTY
     digest, *lines = _split(data)
-    if len(lines) != PARTS or digest != _digest(*lines):
+    if len(lines) != INDEX_LINES or digest != _digest(*lines):
         return EMPTY
     head, rows = _decoded(lines[0], Head), _decoded(lines[1], tuple[RecordRow, ...])
     return EMPTY if head is None or rows is None else Index(head, rows, lines[2], len(data))
@@ -99,7 +99,7 @@ def _recall(path: Path, *_stamp: int) -> Index:
 def _split(data: bytes) -> Iterator[memoryview]:
     """Yield the first lines, and the rest."""
     whole, start = memoryview(data), 0
-    for _ in range(PARTS):
+    for _ in range(INDEX_LINES):
         end = data.find(b"\n", start)
         if end < 0:
             break
@@ -113,10 +113,10 @@ def remember(folder: Path, head: Head, rows: Sequence[RecordRow], stamps: Sequen
     with contextlib.suppress(OSError, UnicodeEncodeError):
         lines = [msgspec.json.encode(part) for part in (head, rows, stamps)]
         remove_stale(folder)
-        write_atomically(folder / NAME, b"\n".join([_digest(*lines), *lines]))
+        write_atomically(folder / INDEX_NAME, b"\n".join([_digest(*lines), *lines]))
 
 
-def _decoded(line: bytes | memoryview, kind: type[Kind]) -> Kind | None:
+def _decoded(line: bytes | memoryview, kind: type[Stored]) -> Stored | None:
     try:
         with no_collector():
             return msgspec.json.decode(line, type=kind)
@@ -138,7 +138,7 @@ def no_collector() -> Iterator[None]:
 
 def _digest(*lines: bytes | memoryview) -> bytes:
     """Return the digest of all lines as they are in the file."""
-    digest = hashlib.sha256(VERSION)
+    digest = hashlib.sha256(INDEX_VERSION)
     for number, line in enumerate(lines):
         digest.update(b"\n" if number else b"")
         digest.update(line)
@@ -156,7 +156,7 @@ def row_of(identity: str, record: Record) -> RecordRow:
         workload=" and ".join(record.trainings),
         status=record.status,
         summary=f"{GONE}; {summary}" if record.status == "ended" else summary,
-        is_fake=any(lane.name.startswith(FAKE) for lane in record.lanes),
+        is_fake=any(lane.name.startswith(FAKE_LANES) for lane in record.lanes),
         label=record.ask.label,
         lanes=tuple(lane.name for lane in record.lanes),
         devices=tuple(dict.fromkeys(lane.device.kind for lane in record.lanes)),

@@ -23,8 +23,8 @@ from laptime.model.record import Writer
 
 LOCK, OWNER = "lock", "owner"
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
-TRIES = 100
-MOST_BYTES = 4_096  # of an owner's file
+LOCK_TRIES = 100
+OWNER_MOST_BYTES = 4_096  # of an owner's file
 WRITTEN_WITHIN_S = 60.0  # an owner that has not written its name by then never will
 
 
@@ -61,7 +61,7 @@ class Held:
 def take(folder: Path) -> Held:
     """Lock a folder for this process, or raise Busy. Other failures are an OSError."""
     refused: OSError | None = None
-    for _ in range(TRIES):
+    for _ in range(LOCK_TRIES):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             held = _try_lock(folder)
@@ -100,7 +100,7 @@ def _try_owner(folder: Path) -> Held | None:
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        told = read_regular(place, MOST_BYTES)
+        told = read_regular(place, OWNER_MOST_BYTES)
         if _may_live(told, place):
             raise Busy(place) from None
         _put_aside(place, told)
@@ -132,19 +132,19 @@ def _put_aside(place: Path, told: bytes) -> None:
 
 # Which process writes a record, and whether it still runs. Its number alone may belong to another program by now.
 
-UNKNOWN = ""
+UNKNOWN_OWNER = ""
 
 
 def this_process() -> Writer:
     """Return what identifies this process, also after a restart of the machine."""
-    return Writer(host(), os.getpid(), _began(os.getpid()) or UNKNOWN)
+    return Writer(host(), os.getpid(), _began(os.getpid()) or UNKNOWN_OWNER)
 
 
 def is_gone(writer: Writer | None) -> bool:
     """Whether the process has ended. False if that is not known: on another machine, or from an older record."""
     if writer is None or writer.host != host() or not writer.began:
         return False
-    return _began(writer.pid) not in {writer.began, UNKNOWN}
+    return _began(writer.pid) not in {writer.began, UNKNOWN_OWNER}
 
 
 def _began(pid: int) -> str | None:
@@ -160,7 +160,7 @@ def _began(pid: int) -> str | None:
             return f"{process.create_time():.2f}"
         return f"{_read('/proc/sys/kernel/random/boot_id').strip()} {_ticks(_read(f'/proc/{pid}/stat'))}"
     except psutil.AccessDenied:
-        return UNKNOWN
+        return UNKNOWN_OWNER
     except (psutil.Error, OSError, LookupError, ValueError, OverflowError):
         return None
 

@@ -22,15 +22,15 @@ from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.missing import Missing
 from laptime.model.sample import Reference
 from laptime.store import lock
-from laptime.store.files import REASONS, home_folder
+from laptime.store.files import SAVING_REASONS, home_folder
 
-MOST_BYTES = 2**26  # of a reference, which has a few kB
+REFERENCE_MOST_BYTES = 2**26  # of a reference, which has a few kB
 
 
 def load_reference(key: str) -> Reference | None:
     """Return the reference that was saved under this key, or None if there is none that can be read."""
     try:
-        found = msgspec.json.decode(read_regular(_path_of(key), MOST_BYTES), type=Reference)
+        found = msgspec.json.decode(read_regular(_path_of(key), REFERENCE_MOST_BYTES), type=Reference)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.key == key else None
@@ -86,7 +86,7 @@ def _folder() -> Path:
 SHAPE = 1
 """Changes when earlier peaks no longer mean the same as those measured now."""
 MOST_PEAKS_BYTES = 2**20
-AGAIN = "laptime devices --measure measures them again"
+MEASURED_AGAIN_HINT = "laptime devices --measure measures them again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,14 @@ def load_peaks(key: DeviceKey) -> DevicePeaks | Missing:
     except OSError as error:
         return Missing(f"its peaks cannot be read: {error.strerror or error}")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Missing(f"the file of its peaks is damaged; {AGAIN}")
+        return Missing(f"the file of its peaks is damaged; {MEASURED_AGAIN_HINT}")
     found = kept.peaks
     if kept.shape != SHAPE or found is None or found.device != key.device:
-        return Missing(f"its peaks were kept by another version of laptime; {AGAIN}")
+        return Missing(f"its peaks were kept by another version of laptime; {MEASURED_AGAIN_HINT}")
     if key.driver and found.driver and key.driver != found.driver:
-        return Missing(f"its peaks were measured with driver {found.driver}, and this is {key.driver}; {AGAIN}")
+        return Missing(
+            f"its peaks were measured with driver {found.driver}, and this is {key.driver}; {MEASURED_AGAIN_HINT}"
+        )
     return found
 
 
@@ -120,7 +122,7 @@ def save_peaks(peaks: DevicePeaks) -> Path:
         remove_stale(path.parent)
         write_atomically(path, msgspec.json.encode(_Kept(SHAPE, peaks)))
     except OSError as error:
-        reason = REASONS.get(error.errno or errno.EIO) or error.strerror or str(error)
+        reason = SAVING_REASONS.get(error.errno or errno.EIO) or error.strerror or str(error)
         says = f"the peaks of {peaks.label} could not be saved in {path.parent}: {reason}"
         raise StoreError(says, "Make room there, or set LAPTIME_HOME to a folder that can be written.") from error
     return path

@@ -101,7 +101,7 @@ def _result(kept: Tree) -> Tree:
 def _in_ns(ms: float | None) -> int | None:
     if ms is None or not isfinite(ms):
         return None
-    if abs(ns := ms * 1e6) > LARGEST:
+    if abs(ns := ms * 1e6) > LARGEST_WHOLE:
         raise ValueError(f"first_step_ms is {ms:g}")
     return round(ns)
 
@@ -115,7 +115,7 @@ ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
 
 DEEPEST = 64
 MOST_PARTS = 500_000  # a record has one in some 80 bytes, so these would be 40 MB
-LARGEST = 2**63
+LARGEST_WHOLE = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
 UNFINITE_MARK = b"not a finite number"
 DIGITS_AS_0 = bytes.maketrans(b"123456789", b"0" * 9)
@@ -253,7 +253,7 @@ def _with_unfinite(value: Any, deep: int = 0) -> Any:
         if isinstance(reason, str):
             return UNFINITE.get(reason, value)
         return {key: _with_unfinite(part, deep + 1) for key, part in value.items()}
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
         raise OverflowError("a whole number has more than 64 bits")
     return [_with_unfinite(part, deep + 1) for part in value] if _has_parts(value) else value
 
@@ -265,7 +265,9 @@ def _has_parts(value: Any) -> bool:
 def _all_finite(values: Sequence[Any]) -> bool:
     """Whether all are finite numbers. This must be fast: a record may hold a million steps."""
     try:
-        return not values or (all(map(isfinite, values)) and min(values) >= -LARGEST and max(values) <= LARGEST)
+        return not values or (
+            all(map(isfinite, values)) and min(values) >= -LARGEST_WHOLE and max(values) <= LARGEST_WHOLE
+        )
     except (TypeError, OverflowError):
         return False
 
@@ -275,7 +277,7 @@ def _all_finite(values: Sequence[Any]) -> bool:
 # It describes the bytes of the file. A number that is not finite is written as a missing value, and the form of
 # `answer` depends on `question`.
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PLACE = "#/$defs/{name}"
 NOT_FINITE = "NotFinite"
 
@@ -300,7 +302,7 @@ def record_schema() -> Tree:
         "pattern": "^[0-9a-f]{64}$",
     }
     return {
-        "$schema": DIALECT,
+        "$schema": JSON_SCHEMA_DIALECT,
         "$id": f"urn:laptime:record:{SCHEMA}",
         **record,
         "title": f"A record of laptime, schema {SCHEMA}",
@@ -317,7 +319,7 @@ def schema_text() -> str:
 def verdict_schema_text() -> str:
     """Return the schema of `laptime verdict --json`, as it is in docs/verdict.schema.json."""
     made = msgspec.json.schema(VerdictFields)
-    whole = {"$schema": DIALECT, **made["$defs"][VerdictFields.__name__], "title": "laptime verdict --json"}
+    whole = {"$schema": JSON_SCHEMA_DIALECT, **made["$defs"][VerdictFields.__name__], "title": "laptime verdict --json"}
     whole["description"] = " ".join(whole["description"].split())
     return json.dumps(whole, indent=1) + "\n"
 
@@ -385,10 +387,22 @@ def _inside(*kinds: Any, seen: set[Any]) -> Iterator[type]:
 
 # Find figures that laptime never writes. A file with one was damaged or edited, and is refused.
 
-NUMBERS = {int, float}
-PLAIN = {int, float, str, bool, type(None)}
-UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_mhz", "_mw", "_w", "_mib")
-OTHERS = {"median", "seconds", "steps", "items", "laps", "heats", "calls", "pairs", "seeds", "batch", "processes"}
+NUMBER_TYPES = {int, float}
+JSON_TYPES = {int, float, str, bool, type(None)}
+FIELD_UNITS = ("_ns", "_us", "_ms", "_s", "_bytes", "_mhz", "_mw", "_w", "_mib")
+UNITLESS_FIELDS = {
+    "median",
+    "seconds",
+    "steps",
+    "items",
+    "laps",
+    "heats",
+    "calls",
+    "pairs",
+    "seeds",
+    "batch",
+    "processes",
+}
 ABOVE_ZERO: dict[type, tuple[str, ...]] = {
     Comparison: ("ratio",),
     Factor: ("ratio",),
@@ -409,7 +423,7 @@ def is_sound(value: Any) -> bool:
     """Whether there is no such figure. This must be fast: a list of records may read 100,000 of them."""
     kind: type = type(value)
     if kind is tuple:
-        return not value or type(value[0]) in PLAIN or all(map(is_sound, value))
+        return not value or type(value[0]) in JSON_TYPES or all(map(is_sound, value))
     if kind is dict:
         return all(map(is_sound, value.values()))
     return not _has_fields(kind) or _are_figures_sound(value, kind)
@@ -423,11 +437,11 @@ def _has_fields(kind: type) -> bool:
 def _are_figures_sound(value: Any, kind: type) -> bool:
     for name, above, _ in figure_fields(kind):
         found = getattr(value, name)
-        if type(found) in NUMBERS and (found < 0 or (above and found == 0)):
+        if type(found) in NUMBER_TYPES and (found < 0 or (above and found == 0)):
             return False
     for name in fields_with_parts(kind):
         part = getattr(value, name)
-        if type(part) not in PLAIN and not is_sound(part):
+        if type(part) not in JSON_TYPES and not is_sound(part):
             return False
     return True
 
@@ -469,5 +483,7 @@ def names_of(kind: Any) -> tuple[str, ...]:
 def figure_fields(kind: type) -> tuple[tuple[str, bool, str], ...]:
     """Return a class's fields of times, sizes and counts, each with whether 0 is refused and what is expected."""
     above, free = ABOVE_ZERO.get(kind, ()), MAY_BE_NEGATIVE.get(kind, ())
-    checked = [name for name in names_of(kind) if name not in free and (name.endswith(UNITS) or name in OTHERS)]
+    checked = [
+        name for name in names_of(kind) if name not in free and (name.endswith(FIELD_UNITS) or name in UNITLESS_FIELDS)
+    ]
     return tuple((name, name in above, "above 0" if name in above else "from 0 on") for name in {*checked, *above})

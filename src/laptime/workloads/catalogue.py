@@ -53,7 +53,7 @@ def _facts() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-MANY = {
+LISTED_RESULTS = {
     "lap_s",
     "step_ms",
     "accuracy",
@@ -67,7 +67,7 @@ MANY = {
 
 
 def _as_fields(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: _as_tuple(value) if key in MANY else value for key, value in row.items()}
+    return {key: _as_tuple(value) if key in LISTED_RESULTS else value for key, value in row.items()}
 
 
 def _as_tuple(value: Any) -> tuple[float, ...]:
@@ -313,10 +313,10 @@ def _words(layer: Layer, shape: Shape) -> str:
         case Transition():
             return f"transition: batch norm, relu, conv {shape[-1]} 1x1 no bias, average pool 2x2"
         case GlobalAveragePool() | BatchNorm() | Relu() | Flatten() | Reshape() | SwapAxes():
-            return PLAIN[type(layer)]
+            return PLAIN_LAYERS[type(layer)]
 
 
-PLAIN: dict[type[Layer], str] = {
+PLAIN_LAYERS: dict[type[Layer], str] = {
     GlobalAveragePool: "global average pool",
     BatchNorm: "batch norm",
     Relu: "relu",

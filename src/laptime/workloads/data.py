@@ -21,9 +21,11 @@ from laptime.workloads.memory import split_width
 VIEWS = 5  # items that show the same picture
 PICTURES = 50  # in a block; a block is drawn as a whole
 BLOCK = VIEWS * PICTURES
-TRAIN, TEST = 0, 1
-EDGE = 0.1  # a pattern reaches past each edge of a picture by this share of its side, so that the picture can move
-LIGHT = (0.5, 1.1)
+TRAIN_STREAM, TEST_STREAM = 0, 1
+PATTERN_EDGE = (
+    0.1  # a pattern reaches past each edge of a picture by this share of its side, so that the picture can move
+)
+LIGHT_RANGE = (0.5, 1.1)
 NOISE = 22 / 255
 
 Floats = npt.NDArray[np.float32]
@@ -75,12 +77,12 @@ class Drawing(NamedTuple):
 
 def make_items(workload: Workload, seed: int, count: int) -> Items:
     """Make the first `count` items of a workload's data. An item does not depend on `count`."""
-    return _make(workload, seed, TRAIN, count)
+    return _make(workload, seed, TRAIN_STREAM, count)
 
 
 def make_test_items(workload: Workload, seed: int, count: int) -> Items:
     """Make the first `count` items of the test set: the same classes in pictures that no training has seen."""
-    return _make(workload, seed, TEST, count)
+    return _make(workload, seed, TEST_STREAM, count)
 
 
 def hardness_of(workload: Workload) -> Hardness:
@@ -125,8 +127,8 @@ class Drawer:
         self._height, self._width, self._channels = height, width // self._slots, channels
         chance = np.random.default_rng([seed, 0xC1A55])
         coarse = chance.random((self._classes * self._hardness.looks, 6, 6, channels), np.float32)
-        tall = _stretch(coarse, height + 2 * round(height * EDGE), 1)
-        self._patterns = _stretch(tall, self._width + 2 * round(self._width * EDGE), 2)
+        tall = _stretch(coarse, height + 2 * round(height * PATTERN_EDGE), 1)
+        self._patterns = _stretch(tall, self._width + 2 * round(self._width * PATTERN_EDGE), 2)
         self._noise = chance.standard_normal((2 * height, 2 * width, channels), np.float32) * np.float32(NOISE)
 
     def draw(self, part: int, number: int) -> Drawing:
@@ -147,7 +149,7 @@ class Drawer:
         seen, hiding = (self._view(chance, each) for each in (own, other))
         shape = (PICTURES, 1, 1, 1)
         share = chance.uniform(*self._hardness.hidden, shape).astype(np.float32)
-        light = chance.uniform(*LIGHT, (*shape[:3], self._channels)).astype(np.float32)
+        light = chance.uniform(*LIGHT_RANGE, (*shape[:3], self._channels)).astype(np.float32)
         labels = np.repeat(np.stack([own, other, third], 1), self._hardness.votes, 1)
         if self._plate:  # another reader is wrong at each character
             turned = (np.arange(VIEWS) + chance.integers(0, VIEWS, (PICTURES, 1))) % VIEWS

@@ -167,7 +167,11 @@ PASSES |= {"gelu": (2, 3), "softmax": (2, 3), "embedding": (2, 2)}
 # Passes over the weights that an update makes: SGD reads gradient and weight, and writes the weight. A momentum, and
 # each of Adam's two, are read and written.
 UPDATE_PASSES = {"sgd": 3, "momentum": 5, "adam": 7, "none": 0}
-OF_AN_IMAGE, NARROW, MEDIUM = 16, 65, 129  # channels: fewer are an image's, fill the units badly, and half well
+IMAGE_CHANNELS, NARROW_CHANNELS, MEDIUM_CHANNELS = (
+    16,
+    65,
+    129,
+)  # channels: fewer are an image's, fill the units badly, and half well
 CAST_BYTES = 6  # of a weight that is cast to two bytes in each step
 
 
@@ -241,9 +245,9 @@ def kind_of_convolution(kernel: Sequence[int], stride: int, channels: int) -> Op
     up to 64, and less up to 128. Of more, only one of 3x3 without strides has an algorithm that multiplies less.
     """
     if max(kernel, default=1) == 1:
-        return "strided" if stride > 1 else "narrow" if channels < OF_AN_IMAGE else "pointwise"
-    if channels < MEDIUM:
-        return "narrow" if channels < NARROW else "medium"
+        return "strided" if stride > 1 else "narrow" if channels < IMAGE_CHANNELS else "pointwise"
+    if channels < MEDIUM_CHANNELS:
+        return "narrow" if channels < NARROW_CHANNELS else "medium"
     return "conv" if stride == 1 and set(kernel) == {3} else "direct"
 
 
@@ -267,7 +271,7 @@ MOMENT_PASSES = 4
 OUTPUT_PASSES = 4
 # The batch is read forward, and again for the gradient of the first layer's weights.
 BATCH_PASSES = 2
-HOW = (
+SHAPES_HOW = (
     "from the layers' shapes: operations of products and convolutions, forward and backward; bytes of weights, "
     "gradients and optimizer state in float32, of outputs and their gradients in the lane's precision, of the batch"
 )
@@ -292,7 +296,7 @@ def count_step(workload: Workload, batch: int, precision: str = "fp32") -> StepW
     state = FLOAT_BYTES * sum(part.weights * (passes + (part is not first)) for part in parts)
     outputs = VALUE_BYTES[precision] * OUTPUT_PASSES * batch * sum(part.outputs for part in parts)
     items = FLOAT_BYTES * BATCH_PASSES * batch * math.prod(workload.image_shape)
-    return StepWork(float(flops), float(state + outputs + items), HOW)
+    return StepWork(float(flops), float(state + outputs + items), SHAPES_HOW)
 
 
 def _parts_of(workload: Workload) -> Iterator[_Part]:

@@ -10,16 +10,16 @@ import numpy.typing as npt
 from laptime.model.workload import Workload
 from laptime.workloads.shapes import WeightSpec, list_weights
 
-Array = npt.NDArray[np.float32]
+WeightArray = npt.NDArray[np.float32]
 
 
-def make_weights(workload: Workload, seed: int) -> list[Array]:
+def make_weights(workload: Workload, seed: int) -> list[WeightArray]:
     """Draw the starting weights: Glorot uniform kernels, zero biases, unit scales (Keras's defaults)."""
     rng = np.random.default_rng([seed, 0x1A9])
     return [_draw(spec, rng) for spec in list_weights(workload)]
 
 
-def _draw(spec: WeightSpec, rng: np.random.Generator) -> Array:
+def _draw(spec: WeightSpec, rng: np.random.Generator) -> WeightArray:
     if spec.start == "zeros":
         return np.zeros(spec.shape, np.float32)
     if spec.start == "ones":

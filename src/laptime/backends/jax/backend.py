@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from laptime.backends.fingerprint import Array, seed_globals
+from laptime.backends.fingerprint import FloatArray, seed_globals
 from laptime.backends.jax.devices import compile_counter, join, open_placement, set_precision
 from laptime.backends.steps import (
     call_for_steps,
@@ -100,10 +100,10 @@ def open_room(_framework: str = "jax") -> JaxBackend:
 #
 # The proof runs in true float32, and in float64 with the random numbers of float32.
 
-NARROW = {"float64": jnp.float32, "complex128": jnp.complex64, "int64": jnp.int32, "uint64": jnp.uint32}
+NARROW_TYPES = {"float64": jnp.float32, "complex128": jnp.complex64, "int64": jnp.int32, "uint64": jnp.uint32}
 # These have no parameter for the type in which they draw: it is the type of this argument.
 BY_ARGUMENT = {"bernoulli": "p", "categorical": "logits"}
-KEYS = {"bits", "key", "wrap_key_data"}
+KEY_OPERATORS = {"bits", "key", "wrap_key_data"}
 
 
 class HostKey:
@@ -157,7 +157,7 @@ class UserSteps:
     def widen(self, batch: Any) -> Any:
         return jax.tree.map(_widen, batch)
 
-    def floats(self, state: Any) -> list[Array]:
+    def floats(self, state: Any) -> list[FloatArray]:
         leaves = (leaf for leaf in jax.tree.leaves(state) if isinstance(leaf, jax.Array))
         return [np.array(leaf) for leaf in leaves if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)]
 
@@ -202,7 +202,9 @@ def _widen(leaf: Any) -> Any:
 @contextlib.contextmanager
 def draw_in_float32() -> Iterator[None]:
     """Make what a step calls as `jax.random.normal(...)` draw the same numbers as without 64 bits."""
-    found = {name: each for name, each in vars(jax.random).items() if inspect.isfunction(each) and name not in KEYS}
+    found = {
+        name: each for name, each in vars(jax.random).items() if inspect.isfunction(each) and name not in KEY_OPERATORS
+    }
     with contextlib.ExitStack() as undo:
         for name, each in found.items():
             if (other := _narrowed(name, each)) is not None:
@@ -225,14 +227,14 @@ def _narrowed(name: str, draw: Callable[..., Any]) -> Callable[..., Any] | None:
             given.arguments[argument] = _narrow(jnp.asarray(given.arguments[argument]))
             return draw(*given.args, **given.kwargs)
         wanted = jax.eval_shape(lambda: draw(*given.args, **given.kwargs)).dtype
-        given.arguments["dtype"] = NARROW.get(wanted.name, wanted)
+        given.arguments["dtype"] = NARROW_TYPES.get(wanted.name, wanted)
         return draw(*given.args, **given.kwargs).astype(wanted)
 
     return drawn
 
 
 def _narrow(value: Any) -> Any:
-    return value.astype(NARROW.get(value.dtype.name, value.dtype))
+    return value.astype(NARROW_TYPES.get(value.dtype.name, value.dtype))
 
 
 def prove(steps: UserSteps, precision: str, batches: list[Any] | None = None) -> ProofRun:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -11,15 +10,13 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it allocates 3/4 of the card at once
-
 import jax
 import jaxlib
 import numpy as np
 from jax import numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from laptime.backends.base import IN_PLACE, PRODUCT, Exercise, copy_work, product_work
+from laptime.backends.base import PRODUCT, TURNED_IN_PLACE, Exercise, copy_work, product_work
 from laptime.backends.cuda import ask_driver, identify_card
 from laptime.backends.steps import count_items
 from laptime.backends.xplane import FolderProfiler, XEvent, XLine, XPlane
@@ -29,13 +26,13 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.pipelines.job import free_memory_bytes
 
-KINDS: dict[str, DeviceKind] = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
-NOT_TOLD = Missing("JAX reports only how much of it it may take")
-ABSENT = "this JAX is built for processors only: no CUDA plugin is installed"
+PLATFORM_KINDS: dict[str, DeviceKind] = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
+MEMORY_NOT_TOLD = Missing("JAX reports only how much of it it may take")
+NO_CUDA_PLUGIN = "this JAX is built for processors only: no CUDA plugin is installed"
 BLIND = "JAX's plugin {} is installed and finds no card or driver: it computes on the processor"
 # By default, JAX uses TF32 on NVIDIA cards. For bf16, inputs are cast and need no setting.
 PRODUCTS = {"fp32": "float32", "fp64": "float32", "tf32": "tensorfloat32"}
-TYPES = {"fp32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
+JAX_TYPES = {"fp32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
 
 
 def list_versions() -> dict[str, str]:
@@ -44,7 +41,7 @@ def list_versions() -> dict[str, str]:
 
 def list_cards() -> tuple[Device, ...]:
     """Return every accelerator, or one that is absent, with the reason."""
-    found = [each for each in jax.devices() if each.platform in KINDS]
+    found = [each for each in jax.devices() if each.platform in PLATFORM_KINDS]
     return tuple(map(_describe, found)) if found else (_absent(),)
 
 
@@ -52,7 +49,7 @@ def _absent() -> Device:
     """Return the absent card with its reason: JAX uses the processor both without a plugin and with one that fails."""
     plugin = next((each for each in list_plugins() if "cuda" in each or "rocm" in each), None)
     if plugin is None:
-        return Device("cuda", "cuda", "-", usable=False, reason=ABSENT)
+        return Device("cuda", "cuda", "-", usable=False, reason=NO_CUDA_PLUGIN)
     build = {"build": "ROCm" if "rocm" in plugin else "CUDA"}
     return Device("cuda", "cuda", "-", usable=False, reason=BLIND.format(plugin), details=build)
 
@@ -66,13 +63,13 @@ def list_plugins() -> list[str]:
 
 
 def _describe(device: Any) -> Device:
-    kind = KINDS[device.platform]
+    kind = PLATFORM_KINDS[device.platform]
     number = device.local_hardware_id or 0
     name = kind if kind == "tpu" else f"{kind}:{number}"
     capability = str(getattr(device, "compute_capability", ""))
     details = {"capability": capability} if capability else {}
     details |= {} if kind == "tpu" else {**identify_card(number), **ask_driver()}
-    return Device(name, kind, device.device_kind, usable=True, memory_bytes=NOT_TOLD, details=details)
+    return Device(name, kind, device.device_kind, usable=True, memory_bytes=MEMORY_NOT_TOLD, details=details)
 
 
 def find_device(name: str) -> Any:
@@ -108,7 +105,7 @@ def peak_bytes(name: str) -> int | Missing:
 
 class JaxExercises:
     products = (PRODUCT,)
-    copies = (IN_PLACE,)
+    copies = (TURNED_IN_PLACE,)
 
     def __init__(self, device: Device) -> None:
         self.by = f"jax {jax.__version__}"
@@ -128,7 +125,7 @@ class JaxExercises:
         set_precision(precision)
         random = np.random.default_rng(0)
         drawn = (random.standard_normal((rows, rows), np.float32) for _ in range(2))
-        left, right = (jax.device_put(each, self._device).astype(TYPES[precision]) for each in drawn)
+        left, right = (jax.device_put(each, self._device).astype(JAX_TYPES[precision]) for each in drawn)
         multiply = jax.jit(jnp.matmul)
         last = left
 
@@ -157,7 +154,7 @@ class JaxExercises:
 # before JAX itself
 
 
-COMPILED = "/jax/core/compile/backend_compile_duration"
+COMPILED_EVENT = "/jax/core/compile/backend_compile_duration"
 NO_READER = "JAX {} has no reader of its own profiles (jax.profiler.ProfileData); a newer one has"
 
 
@@ -201,7 +198,7 @@ class CompileCounter:
         self.times = 0
 
     def hear(self, event: str, _seconds: float, **_words: Any) -> None:
-        self.times += event == COMPILED
+        self.times += event == COMPILED_EVENT
 
 
 @functools.cache
@@ -219,7 +216,7 @@ def compile_counter() -> CompileCounter:
 
 
 AXIS = "batch"
-NUMBERS = "biufcV"  # V: the types that NumPy does not know, such as bfloat16
+NUMBER_KINDS = "biufcV"  # V: the types that NumPy does not know, such as bfloat16
 
 
 class Placement:
@@ -277,7 +274,7 @@ class ShardedPlacement(Placement):
         if not hasattr(leaf, "shape"):  # a plain number
             return leaf
         array = np.asarray(leaf)
-        return jax.device_put(array, wanted) if array.dtype.kind in NUMBERS else leaf
+        return jax.device_put(array, wanted) if array.dtype.kind in NUMBER_KINDS else leaf
 
 
 def open_placement(lane: PlannedLane) -> Placement:

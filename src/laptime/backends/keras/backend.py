@@ -30,7 +30,7 @@ from laptime.model.protocol import PROOF_ITEMS, AnswerReference, AnswerRun, Scor
 from laptime.model.sample import ProofRun, Reference
 from laptime.model.symptoms import DenormalCensus
 
-NO_STEP = Missing("no step was taken")
+NO_STEP_TAKEN = Missing("no step was taken")
 
 
 class KerasBackend:
@@ -247,7 +247,7 @@ class KerasLearner:
         parts = [] if fit_run is None else [*fit_run.epochs, (fit_run.steps_of_epoch(), fit_run.logs)]
         parts = [(steps, logs) for steps, logs in parts if steps]
         if not parts:
-            return Score(0, NO_STEP, NO_STEP)
+            return Score(0, NO_STEP_TAKEN, NO_STEP_TAKEN)
         steps = sum(each for each, _ in parts)
         means = {key: sum(taken * float(logs[key]) for taken, logs in parts) / steps for key in parts[-1][1]}
         return self._work.score(steps * self._feed.batch, means)
@@ -282,8 +282,8 @@ class KerasLearner:
 # call to another thread takes 0.03 to 0.06 ms more on the processor measured, out of 1.3 ms that JAX needs for cifar-
 # cnn.
 
-PLAIN = Settings()
-Ask = Callable[[Any, Any], Any]
+PLAIN_SETTINGS = Settings()
+AskEngine = Callable[[Any, Any], Any]
 
 
 def by_predict(model: Any, batch: Any) -> Any:
@@ -304,7 +304,7 @@ class KerasPredictor:
     def __init__(self, order: HeatOrder, engine: Engine) -> None:
         self._settings, self._device_name = order.lane.settings, order.lane.device.name
         self._engine, self._recipe = engine, KerasRecipe(order)
-        self._ask: Ask = by_predict if self._settings.preset == "as-written" else by_batch
+        self._ask: AskEngine = by_predict if self._settings.preset == "as-written" else by_batch
         self._items: Any = np.empty(0)
         self._held: Any = None
         engine.set_precision(self._settings.precision)
@@ -348,9 +348,9 @@ class KerasPredictor:
     def reference(self) -> AnswerReference:
         """Answer in float64 and float32; a network of the catalogue draws no random numbers when it answers."""
         self.read_items(PROOF_ITEMS)
-        twin = self._answer(self._make(PLAIN, "fp32"), "fp32", PROOF_ITEMS)
+        twin = self._answer(self._make(PLAIN_SETTINGS, "fp32"), "fp32", PROOF_ITEMS)
         self._engine.allow_float64()
-        model = self._make(PLAIN, "fp64")
+        model = self._make(PLAIN_SETTINGS, "fp64")
         exact = self._answer(model, "fp64", PROOF_ITEMS)
         return AnswerReference(exact, twin, len(model.trainable_variables))
 

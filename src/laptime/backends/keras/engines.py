@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 from laptime.backends.base import Exercises, Profiler
+from laptime.backends.cuda import AMPERE
 from laptime.errors import LaneError
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
@@ -20,8 +21,7 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.symptoms import DenormalCensus
 
-FEATURES = ("bf16", "compile")
-AMPERE = (8, 0)
+ENGINE_FEATURES = ("bf16", "compile")
 LACKS = {"no fp16": "Keras scales the loss on its own there and leaves out steps, which no proof here allows for yet"}
 
 
@@ -105,12 +105,12 @@ class Engine(Protocol):
 def card_features(capability: str) -> tuple[str, ...]:
     """Return the features of a card with a compute capability such as "9.0"; without a number, TF32 is left out."""
     numbers = tuple(int(each) for each in capability.split(".") if each.isdecimal())
-    return (*FEATURES, "tf32") if numbers >= AMPERE else FEATURES
+    return (*ENGINE_FEATURES, "tf32") if numbers >= AMPERE else ENGINE_FEATURES
 
 
 def processor() -> Device:
     """Return the processor as TensorFlow and JAX support it."""
-    return Device("cpu", "cpu", "the processor", usable=True, features=(*FEATURES, "malloc"), details=LACKS)
+    return Device("cpu", "cpu", "the processor", usable=True, features=(*ENGINE_FEATURES, "malloc"), details=LACKS)
 
 
 def open_engine(framework: str) -> Engine:

@@ -24,7 +24,7 @@ from laptime.backends.keras.fit import ENDLESS, FitRun
 from laptime.backends.keras.recipe import KerasRecipe, labels_for, steps_at_once
 from laptime.errors import LaneError, TrainingError
 from laptime.model.missing import Missing
-from laptime.model.process import KEPT, Settings
+from laptime.model.process import KEPT_INPUTS, Settings
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Workload
 from laptime.pipelines import LoaderJob, Pipeline, make_job, open_fast_pipeline, open_published_pipeline
@@ -41,7 +41,7 @@ from laptime.pipelines.decode import (
 from laptime.pipelines.job import workers_for
 
 BATCHES_KEPT = 10  # an engine reads at most eight batches ahead, and asks again for those that it dropped
-Batch = tuple[npt.NDArray[np.float32], npt.NDArray[Any]]
+FedBatch = tuple[npt.NDArray[np.float32], npt.NDArray[Any]]
 READ_AHEAD = 8  # batches that an engine may have taken from its data set too early; JAX takes 2
 ON_DEVICE = {"resident", "one"}
 
@@ -120,7 +120,7 @@ class BatchCache:
     def __init__(self, open_at: Callable[[int], Pipeline], workload: Workload) -> None:
         self._open_at, self._workload = open_at, workload
         self._pipeline: Pipeline | None = None
-        self._kept: dict[int, Batch] = {}
+        self._kept: dict[int, FedBatch] = {}
         self._next = 0
         self._lock = threading.Lock()
 
@@ -130,7 +130,7 @@ class BatchCache:
             self._pipeline, self._next = self._open_at(first), first
         return self._pipeline
 
-    def __call__(self, number: int) -> Batch:
+    def __call__(self, number: int) -> FedBatch:
         with self._lock:
             if number < self._next and number not in self._kept:
                 self._close()
@@ -158,7 +158,7 @@ class BatchCache:
         pipeline.close()
         return pipeline.notes()
 
-    def _made(self, pipeline: Pipeline) -> Batch:
+    def _made(self, pipeline: Pipeline) -> FedBatch:
         """Copy what the pipeline will overwrite, as floats from 0 to 1."""
         images, labels = pipeline()
         if images.dtype == np.uint8:
@@ -177,7 +177,7 @@ class NumberedBatches(keras.utils.PyDataset):
     def num_batches(self) -> None:
         return None
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> FedBatch:
         return self._stock(self._first + index)
 
 
@@ -324,7 +324,7 @@ class PipelineFeed(BuiltInFeed):
 def open_feed(recipe: KerasRecipe, settings: Settings, device: Callable[[], Any], device_kind: str) -> Feed:
     """Return the feed that the lane's settings name."""
     workload = recipe.workload
-    if recipe.data is None or not workload.reads_files or settings.input in KEPT:
+    if recipe.data is None or not workload.reads_files or settings.input in KEPT_INPUTS:
         return MemoryFeed(recipe, settings, device)
     job = make_job(workload, recipe.data, "train", settings.batch or workload.batch, recipe.seed)
     if settings.input == "fast" or (settings.input == "only" and settings.preset != "as-written"):
@@ -341,12 +341,12 @@ def open_feed(recipe: KerasRecipe, settings: Settings, device: Callable[[], Any]
 # `fit` takes its batches itself, in the middle of its step. So it is ended first, and this module iterates over its
 # data.
 
-PARTS = ("x", "y", "sample_weight")
+FIT_ARGUMENTS = ("x", "y", "sample_weight")
 WARM_UP = 2  # the first step on a batch passed in this way may be traced again
-ITS_OWN_COPY = Missing("Keras brings a batch to the device within its step")
-NOT_SEEN = Missing("what a step of Keras's reads is not looked into")
-CHUNK = 1 << 22
-BITS: dict[int, tuple[Any, int, int]] = {
+COPIES_IN_STEP = Missing("Keras brings a batch to the device within its step")
+KERAS_READS_NOT_SEEN = Missing("what a step of Keras's reads is not looked into")
+CHUNK_NUMBERS = 1 << 22
+NUMPY_FLOAT_BITS: dict[int, tuple[Any, int, int]] = {
     4: (np.uint32, 0x7F800000, 0x007FFFFF),
     8: (np.uint64, 0x7FF0000000000000, 0x000FFFFFFFFFFFFF),
 }
@@ -462,7 +462,7 @@ class KerasCopyRunner(StageRunner):
 
     def batches(self) -> Iterator[Any]:
         told = self._feed.data(0)
-        parts = [told[name] for name in PARTS if name in told]
+        parts = [told[name] for name in FIT_ARGUMENTS if name in told]
         size, strides = self._feed.batch, max(1, self._feed.epoch_steps() // self.stride)
         for number in itertools.cycle(range(strides)):
             first = number * self.stride * size
@@ -501,9 +501,9 @@ class KerasStepParts:
     def look(self, _steps: int, _timed: int) -> StepSymptoms:
         before, now = self._compiled, self._engine.compiled()
         compiles = now if isinstance(now, Missing) or isinstance(before, Missing) else now - before
-        own = ITS_OWN_COPY
-        told = StepSymptoms(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=NOT_SEEN, compiles=compiles,
-                     threads=self._engine.threads())  # fmt: skip
+        own = COPIES_IN_STEP
+        told = StepSymptoms(0, copy_ns=own, copied_bytes=own, copied_arrays=own, reads=KERAS_READS_NOT_SEEN,
+                     compiles=compiles, threads=self._engine.threads())  # fmt: skip
         return replace(told, denormals=self._one_thread(self._denormals))
 
     def _step(self, batch: Any) -> None:
@@ -522,12 +522,12 @@ def share_of_denormals(arrays: Iterable[npt.NDArray[Any]]) -> float:
     """Return the share of denormal numbers: all bits of their exponent are 0, and their fraction is not 0."""
     found = numbers = 0
     for each in arrays:
-        if each.dtype.kind != "f" or each.itemsize not in BITS:
+        if each.dtype.kind != "f" or each.itemsize not in NUMPY_FLOAT_BITS:
             continue
-        kind, exponent, fraction = BITS[each.itemsize]
+        kind, exponent, fraction = NUMPY_FLOAT_BITS[each.itemsize]
         bits = np.ascontiguousarray(each).reshape(-1).view(kind)
         numbers += bits.size
-        for start in range(0, bits.size, CHUNK):
-            part = bits[start : start + CHUNK]
+        for start in range(0, bits.size, CHUNK_NUMBERS):
+            part = bits[start : start + CHUNK_NUMBERS]
             found += int(np.count_nonzero(((part & kind(exponent)) == 0) & ((part & kind(fraction)) != 0)))
     return found / max(1, numbers)

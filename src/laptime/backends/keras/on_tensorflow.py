@@ -24,7 +24,7 @@ from laptime.model.machine import Device
 from laptime.model.missing import Missing
 from laptime.pipelines.job import free_memory_bytes
 
-TYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+TENSORFLOW_TYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 ADDED = "added in place"
 WHERE_ITS_FORMAT_IS = (  # versions have moved it
     "tensorflow.tsl.profiler.protobuf.xplane_pb2",
@@ -137,7 +137,7 @@ class TensorFlowExercises:
     def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is only one
         tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
         with tf.device(self._place):
-            left, right = (tf.cast(tf.random.normal((rows, rows)), TYPES[precision]) for _ in range(2))
+            left, right = (tf.cast(tf.random.normal((rows, rows)), TENSORFLOW_TYPES[precision]) for _ in range(2))
         return self._again(lambda: tf.linalg.matmul(left, right), product_work(rows))
 
     def copy(self, way: str, size_bytes: int) -> Exercise:  # noqa: ARG002  as above

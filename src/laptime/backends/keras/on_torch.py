@@ -31,7 +31,7 @@ from laptime.model.symptoms import GRADIENTS, SUMS, WEIGHTS, DenormalCensus
 
 # Settings of our own loop that Keras's does not have.
 BETWEEN_LAYERS = "Keras's layers have no hooks: what flows between them was not seen"
-NOT_HERE = ("channels_last", "fused", "graph", "compiled_graph", "fp16")
+SETTINGS_NOT_HERE = ("channels_last", "fused", "graph", "compiled_graph", "fp16")
 
 
 class TorchEngine:
@@ -44,7 +44,7 @@ class TorchEngine:
         return tuple(
             replace(
                 each,
-                features=tuple(word for word in each.features if word not in NOT_HERE),
+                features=tuple(word for word in each.features if word not in SETTINGS_NOT_HERE),
                 details={**each.details, **LACKS},
             )
             for each in list_devices()

@@ -23,17 +23,17 @@ from laptime.backends.own import call_own, endless, length_of
 from laptime.backends.steps import KEPT_BATCHES
 from laptime.errors import LaneError, LaptimeError, TrainingError
 from laptime.model.plan import HeatOrder
-from laptime.model.process import KEPT, Settings
+from laptime.model.process import KEPT_INPUTS, Settings
 
 Draws = npt.NDArray[np.float64]
 DRAWING = ("rate", "dropout", "recurrent_dropout")
-ROWS = (
+EMBEDDING_ROWS = (
     "where an item comes twice, Keras on TensorFlow squares each row of an embedding's gradient on its own, and other "
     "engines square their sum"
 )
 # These add their epsilon, and the initial value of their sums, to a square: gradients are compared with its root.
 SQUARED = (keras.optimizers.Adadelta, keras.optimizers.Adagrad)
-Array = npt.NDArray[Any]
+KerasArray = npt.NDArray[Any]
 
 
 @contextlib.contextmanager
@@ -238,7 +238,7 @@ class OwnModel:
         flat = self.model._flatten_layers(include_self=True, recursive=True)  # noqa: SLF001  no public name
         return {str(layer.compute_dtype) for layer in flat if layer.compute_dtype}
 
-    def weights(self) -> list[Array]:
+    def weights(self) -> list[KerasArray]:
         return [np.array(each.numpy()) for each in self.model.trainable_variables]
 
     def begin(self, at_once: int, *, compiled: bool) -> Any:
@@ -266,14 +266,14 @@ class OwnModel:
 
     def own_way(self) -> str | None:
         """Return how the engine is known to differ from others, if the steps so far were affected."""
-        return ROWS if any(optimizer.has_rows for optimizer in self._optimizers) else None
+        return EMBEDDING_ROWS if any(optimizer.has_rows for optimizer in self._optimizers) else None
 
-    def rewind(self, start: Sequence[Array]) -> None:
+    def rewind(self, start: Sequence[KerasArray]) -> None:
         """Set all variables that steps change to their initial values, or to other ones."""
         for variable, value in zip(self._variables, start, strict=True):
             variable.assign(value)
 
-    def reseeded(self) -> list[Array]:
+    def reseeded(self) -> list[KerasArray]:
         """Return the initial values, but with other seeds for the layers that draw random numbers."""
         pairs = zip(self._variables, self.start, strict=True)
         return [value + 1 if "seed_generator" in variable.path else value for variable, value in pairs]
@@ -297,10 +297,10 @@ class OwnModel:
         kept = [each for each in model.variables if id(each) not in metrics]
         return [*kept, *model.optimizer.variables]
 
-    def _read(self) -> list[Array]:
+    def _read(self) -> list[KerasArray]:
         return [np.array(each.numpy()) for each in self._variables]
 
-    def _build(self, batch: Batch) -> None:
+    def _build(self, batch: BatchParts) -> None:
         """Make what Keras would make at its first step, including the optimizer's own variables."""
         if not self.model.built:
             self.model(keras.tree.map_structure(keras.ops.convert_to_tensor, batch[0]))
@@ -321,9 +321,9 @@ class OwnModel:
 
 # A user's data as `fit` takes them: as the user passes them, or the first batches kept on the host or the device.
 
-KERAS_BATCH = 32  # the default of `fit` for arrays
-PARTS = (1, 2, 3)  # inputs, targets, and the weight of each item
-Batch = tuple[Any, ...]
+DEFAULT_FIT_BATCH = 32  # the default of `fit` for arrays
+BATCH_PART_COUNTS = (1, 2, 3)  # inputs, targets, and the weight of each item
+BatchParts = tuple[Any, ...]
 
 
 class UserData:
@@ -332,16 +332,16 @@ class UserData:
     def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str, devices: OneDevice) -> None:
         self.given = self._data = data
         self._name, self._devices, self.times = name, devices, devices.times
-        self._batch = batch or KERAS_BATCH
+        self._batch = batch or DEFAULT_FIT_BATCH
         self.is_arrays = _are_arrays(data)
         self._is_spent_once = hasattr(data, "__next__")
         self.trouble: LaptimeError | None = None
         self._adapter = None if self._is_spent_once else self._adapt()
         lap = steps_per_lap or self._length()
         self.lap = lap if lap is None else max(1, round(lap / self.times))
-        self._taken: list[Batch] = []
+        self._taken: list[BatchParts] = []
 
-    def first(self, count: int) -> list[Batch]:
+    def first(self, count: int) -> list[BatchParts]:
         """Return the first batches, on the host; data that can be iterated only once continue after them."""
         if len(self._taken) < count:
             source = self._walk() if self._adapter is None else iter(self._adapter.get_numpy_iterator())
@@ -428,7 +428,7 @@ class UserData:
         told = length_of(self._data) if self._adapter is None else self._adapter.num_batches
         return None if told is None else int(told)
 
-    def _steps(self) -> Iterator[Batch]:
+    def _steps(self) -> Iterator[BatchParts]:
         """Yield the batches of one step after another."""
         batches = self._walk()
         while True:
@@ -441,7 +441,7 @@ class UserData:
                 raise
             yield batch
 
-    def _walk(self) -> Iterator[Batch]:
+    def _walk(self) -> Iterator[BatchParts]:
         """Yield one batch after another without end, and keep an error: the engine would report it in its own words."""
         number = len(self._taken) if self._is_spent_once else 0
         try:
@@ -455,8 +455,8 @@ class UserData:
         self.trouble = TrainingError(told, "give a generator without end, a list, a PyDataset or a tf.data.Dataset")
         raise self.trouble
 
-    def _checked(self, batch: Any) -> Batch:
-        if isinstance(batch, list | tuple) and len(batch) in PARTS:
+    def _checked(self, batch: Any) -> BatchParts:
+        if isinstance(batch, list | tuple) and len(batch) in BATCH_PART_COUNTS:
             return tuple(batch)
         kind = f"{type(batch).__name__} of {len(batch)}" if isinstance(batch, list | tuple) else type(batch).__name__
         raise TrainingError(
@@ -465,14 +465,14 @@ class UserData:
         )
 
 
-def items_of(batch: Batch) -> int:
+def items_of(batch: BatchParts) -> int:
     sizes = (np.shape(each) for part in batch for each in keras.tree.flatten(part))
     return next((int(shape[0]) for shape in sizes if shape), 1)
 
 
 def _are_arrays(data: Any) -> bool:
     """Whether the data are arrays: a tuple (inputs, targets) whose first part is no tuple. A list is batches."""
-    return isinstance(data, tuple) and len(data) in PARTS and not isinstance(data[0], tuple | list)
+    return isinstance(data, tuple) and len(data) in BATCH_PART_COUNTS and not isinstance(data[0], tuple | list)
 
 
 def _said(error: Exception, name: str, number: int) -> LaptimeError:
@@ -530,17 +530,17 @@ class KeptFeed(Feed):
 
 def open_own_feed(data: UserData, at_once: int, settings: Settings, device: Callable[[], Any]) -> Feed:
     """Return the feed that the lane's settings name."""
-    feed = KeptFeed if settings.input in KEPT else UserFeed
+    feed = KeptFeed if settings.input in KEPT_INPUTS else UserFeed
     return feed(data, at_once, settings, device)
 
 
-def _of_one_size(batches: Sequence[Batch]) -> list[Batch]:
+def _of_one_size(batches: Sequence[BatchParts]) -> list[BatchParts]:
     """Leave out a shorter last batch: it would be a different step."""
     size = items_of(batches[0])
     return [batch for batch in batches if items_of(batch) == size]
 
 
-def join(batches: Sequence[Batch]) -> Batch:
+def join(batches: Sequence[BatchParts]) -> BatchParts:
     """Return one batch of several."""
     return tuple(_joined([batch[part] for batch in batches]) for part in range(len(batches[0])))
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from keras import layers as made
 from keras import ops
 
-from laptime.backends.fingerprint import Array, make_run
+from laptime.backends.fingerprint import FloatArray, make_run
 from laptime.backends.items import BuiltInItems
 from laptime.backends.keras.engines import Engine, OneDevice
 from laptime.backends.keras.fit import seed_all
@@ -29,7 +29,7 @@ from laptime.workloads.weights import make_weights
 
 POLICIES = {"fp32": "float32", "tf32": "float32", "fp64": "float64", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]
-PLAIN = Settings(input="cached")
+KERAS_PROOF_SETTINGS = Settings(input="cached")
 UNSET = {"kernel_initializer": "zeros"}  # weights are loaded; JAX would compile for a second to draw others first
 
 
@@ -230,10 +230,12 @@ def prove(recipe: KerasRecipe, settings: Settings, precision: str, devices: OneD
 
 def refer(recipe: KerasRecipe, engine: Engine, devices: OneDevice) -> Reference:
     """Run the same steps in float64, and in float32 to see the effect of rounding alone."""
-    twin = prove(recipe, PLAIN, "fp32", devices)
+    twin = prove(recipe, KERAS_PROOF_SETTINGS, "fp32", devices)
     engine.allow_float64()
-    exact = prove(recipe, PLAIN, "fp64", devices)
-    sizes = [int(np.prod(each.shape)) for each in recipe.model(PLAIN, "fp32", rate=1.0).trainable_variables]
+    exact = prove(recipe, KERAS_PROOF_SETTINGS, "fp64", devices)
+    sizes = [
+        int(np.prod(each.shape)) for each in recipe.model(KERAS_PROOF_SETTINGS, "fp32", rate=1.0).trainable_variables
+    ]
     return Reference("", exact, twin, depth=len(sizes), weights=sum(sizes))
 
 
@@ -245,5 +247,5 @@ def _step(model: Any, batch: tuple[Any, Any], shape: tuple[int, ...], scale: flo
     return float(told["loss"]) / scale
 
 
-def _weights(model: Any) -> list[Array]:
+def _weights(model: Any) -> list[FloatArray]:
     return [np.array(each.numpy()) for each in model.trainable_variables]

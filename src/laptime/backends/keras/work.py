@@ -11,21 +11,20 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
-from laptime.backends.base import Evaluator
-from laptime.backends.fingerprint import make_run, measure_movement, part
+from laptime.backends.base import ONE_LABEL, Evaluator
+from laptime.backends.fingerprint import CHANCE, make_run, measure_movement, part
 from laptime.backends.keras.engines import Engine, KerasThread, OneDevice
 from laptime.backends.keras.feeds import Feed, open_feed
-from laptime.backends.keras.own_model import Array, OwnModel, items_of, open_own_feed
+from laptime.backends.keras.own_model import KerasArray, OwnModel, items_of, open_own_feed
 from laptime.backends.keras.recipe import Arrays, KerasRecipe, prove, refer
-from laptime.backends.steps import CHANCE, OTHER_WAY
+from laptime.backends.steps import OTHER_WAY
 from laptime.errors import LaneError, LaptimeError
 from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Predictions, Score
 from laptime.model.sample import ProofRun, Reference
 
-ONE_LABEL = Missing("an item has one label")
-NOT_COUNTED = Missing("Keras counts characters, not whole plates")
+PLATES_NOT_COUNTED = Missing("Keras counts characters, not whole plates")
 NO_ACCURACY = Missing("its compile names no metric 'accuracy'")
 AS_IT_IS = "float32 as this code and its engine have it, which may be TF32; its proof is taken in float32 proper"
 
@@ -88,7 +87,7 @@ class KerasEvaluator:
 
 def make_score(recipe: KerasRecipe, items: int, told: dict[str, Any]) -> Score:
     several = len(recipe.workload.outputs) > 1
-    return Score(items, finite_loss(told), float(told["accuracy"]), NOT_COUNTED if several else ONE_LABEL)
+    return Score(items, finite_loss(told), float(told["accuracy"]), PLATES_NOT_COUNTED if several else ONE_LABEL)
 
 
 def finite_loss(told: dict[str, Any]) -> float | Missing:
@@ -248,7 +247,7 @@ class OwnWork:
             self._precision = precision
         return self._own
 
-    def _take(self, own: OwnModel, precision: str, start: Sequence[Array] | None = None) -> ProofRun:
+    def _take(self, own: OwnModel, precision: str, start: Sequence[KerasArray] | None = None) -> ProofRun:
         began, plan = time.perf_counter(), self._order.proof
         start = own.start if start is None else start
         model = own.begin_proof()
@@ -268,8 +267,8 @@ class OwnWork:
         return replace(run, seconds=seconds, own_way=own.own_way(), problem=problem)
 
     def _take_alone(
-        self, own: OwnModel, batch: tuple[Any, ...], start: Sequence[Array], gradients: float
-    ) -> list[Array]:
+        self, own: OwnModel, batch: tuple[Any, ...], start: Sequence[KerasArray], gradients: float
+    ) -> list[KerasArray]:
         """Run one step from the start, at the large rate, and return the weights after it."""
         assert self._order.proof.single_step_scale is not None
         own.rewind(start)

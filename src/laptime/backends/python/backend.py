@@ -34,10 +34,22 @@ from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.sample import ProofRun, Reference
 
-LIBRARIES = ("numpy", "torch", "tensorflow", "keras", "jax", "mxnet", "tinygrad", "cupy", "paddle", "numba", "mlx")
+KNOWN_LIBRARIES = (
+    "numpy",
+    "torch",
+    "tensorflow",
+    "keras",
+    "jax",
+    "mxnet",
+    "tinygrad",
+    "cupy",
+    "paddle",
+    "numba",
+    "mlx",
+)
 UNTRIED = "NVIDIA card, not tried"
-ABSENT = "there is no NVIDIA card here: no /dev/nvidia0"
-HIDDEN = "CUDA_VISIBLE_DEVICES hides every card"
+NO_NVIDIA_DEVICE = "there is no NVIDIA card here: no /dev/nvidia0"
+CARDS_HIDDEN = "CUDA_VISIBLE_DEVICES hides every card"
 NOBODY_TELLS = Missing("no framework is asked")
 UNKNOWN_FRAMEWORK = Missing("a python lane calls the step as it is, and does not know whose profiler would see into it")
 
@@ -66,13 +78,13 @@ def list_devices(nodes: Path = Path("/dev"), environment: Mapping[str, str] = os
     processor = Device("cpu", "cpu", "the processor", usable=True, features=features)
     cards = [Device(f"cuda:{index}", "cuda", UNTRIED, usable=True, memory_bytes=NOBODY_TELLS) for index in range(shown)]
     if not cards:
-        cards = [Device("cuda", "cuda", "-", usable=False, reason=HIDDEN if there else ABSENT)]
+        cards = [Device("cuda", "cuda", "-", usable=False, reason=CARDS_HIDDEN if there else NO_NVIDIA_DEVICE)]
     return (processor, *cards)
 
 
 def list_versions() -> dict[str, str]:
     """Return Python's version, then those of the frameworks that the user's code has imported so far."""
-    loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in LIBRARIES}
+    loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in KNOWN_LIBRARIES}
     return {"python": platform.python_version(), **{name: str(each) for name, each in loaded.items() if each}}
 
 

@@ -29,10 +29,10 @@ from laptime.backends.torch.devices import (
 from laptime.backends.torch.inputs import BatchSource, open_source
 from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.predictor import TorchPredictor
-from laptime.backends.torch.profiling import COMPILED, TorchExchangeProfiler, TorchProfiler
+from laptime.backends.torch.profiling import COMPILED_HIDES_OPERATORS, TorchExchangeProfiler, TorchProfiler
 from laptime.backends.torch.proof import prove, refer, rewind, take_late_step
 from laptime.backends.torch.ranks import Ranks
-from laptime.backends.torch.recipe import Batch, OwnRecipe, TorchRecipe, open_recipe, speed_up_dropout
+from laptime.backends.torch.recipe import OwnRecipe, StepBatch, TorchRecipe, open_recipe, speed_up_dropout
 from laptime.backends.torch.runners import (
     STALE,
     CapturedStep,
@@ -128,7 +128,7 @@ class TorchTraining:
 
     def exchange_profiler(self) -> TorchExchangeProfiler | Missing:
         if self._device.type == "cpu" and self._settings.execution == "compile":
-            return COMPILED
+            return COMPILED_HIDES_OPERATORS
         return TorchExchangeProfiler(self._device)
 
     def device_memory_bytes(self) -> int | Missing:
@@ -213,7 +213,7 @@ class TorchLearner(StepwiseRunner):
         self.fence = DeviceClock(device).fence
         self._source: BatchSource | None = None
         self._graph: CapturedStep | None = None
-        self._waiting: list[Batch] = []
+        self._waiting: list[StepBatch] = []
 
     def begin(self, steps_done: int, state: Any | None) -> None:
         self._source = open_source(self._recipe, self._settings, self._device, self._seed, first=steps_done)
@@ -250,7 +250,7 @@ class TorchLearner(StepwiseRunner):
         self._source.close()
         return self._source.notes()
 
-    def _next_batch(self) -> Batch:
+    def _next_batch(self) -> StepBatch:
         assert self._source is not None
         return self._waiting.pop() if self._waiting else self._source()
 

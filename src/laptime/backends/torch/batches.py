@@ -22,10 +22,10 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree
 
 KEPT_MOST_BYTES = 512 << 20
-MARK = b"laptime batches 1\n"
+BATCHES_MARK = b"laptime batches 1\n"
 HEADER_MOST_BYTES = 16 << 20
-TYPES = {str(each): each for each in vars(torch).values() if isinstance(each, torch.dtype)}
-PLAIN = (bool, int, float, str, type(None))
+TYPE_NAMES = {str(each): each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+PLAIN_TYPES = (bool, int, float, str, type(None))
 
 
 class Container(NamedTuple):
@@ -234,7 +234,7 @@ def load_batches(path: Path, pattern: Any) -> tuple[list[Any], str] | None:
     """Read the batches into containers like those of `pattern`, with their digest; None if they do not match."""
     try:
         with path.open("rb") as file:
-            if file.read(len(MARK)) != MARK:
+            if file.read(len(BATCHES_MARK)) != BATCHES_MARK:
                 return None
             header = json.loads(file.read(min(int.from_bytes(file.read(8), "little"), HEADER_MOST_BYTES)))
             if any(each["holds"] != describe(pattern) for each in header["batches"]):
@@ -268,14 +268,14 @@ def hollow(batch: Any) -> Any:
 
 def _is_kept(leaf: Any) -> bool:
     if not isinstance(leaf, Tensor):
-        return isinstance(leaf, PLAIN)
+        return isinstance(leaf, PLAIN_TYPES)
     return leaf.layout == torch.strided and not leaf.is_nested and not leaf.is_quantized
 
 
 def _write(file: IO[bytes], batches: list[Any]) -> None:
     told = [{"holds": describe(batch), "leaves": [_tell(each) for each in leaves(batch)]} for batch in batches]
     header = json.dumps({"digest": digest_batches(batches), "batches": told}).encode()
-    file.write(MARK + len(header).to_bytes(8, "little") + header)
+    file.write(BATCHES_MARK + len(header).to_bytes(8, "little") + header)
     for batch in batches:
         for leaf in leaves(batch):
             if isinstance(leaf, Tensor):
@@ -298,7 +298,7 @@ def _read_leaves(file: IO[bytes], told: list[Any], types: list[type]) -> Iterato
         if isinstance(each, list):
             yield each[0]
             continue
-        dtype, shape = TYPES[each["type"]], each["shape"]
+        dtype, shape = TYPE_NAMES[each["type"]], each["shape"]
         if math.prod(shape) * dtype.itemsize > KEPT_MOST_BYTES:
             raise ValueError
         made = torch.empty(shape, dtype=dtype)

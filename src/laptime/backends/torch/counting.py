@@ -26,11 +26,11 @@ from laptime.model.hardware import OperatorKind, StepOperator
 from laptime.model.limits import StepWork
 from laptime.workloads.shapes import kind_of_convolution
 
-HOW = (
+COUNTED_HOW = (
     "one eager step: torch.utils.flop_counter for products and convolutions, and the bytes of every operator's tensor "
     "arguments and results, views not counted"
 )
-SMALL = 0.005  # of the largest operator's bytes
+SMALL_OPERATOR = 0.005  # of the largest operator's bytes
 WRITES_ONLY = ("copy_", "fill_", "zero_", "random_", "bernoulli_", "normal_", "uniform_", "exponential_")
 MAKES_ONLY = ("_like", "new_zeros", "new_ones", "new_full")  # of their arguments, only the shape is read
 MOVES_NOTHING = (
@@ -51,7 +51,7 @@ ON_THE_PROCESSOR: dict[str, tuple[Any, int]] = {
     "_scaled_dot_product_flash_attention_for_cpu": (flop_counter.sdpa_flop_count, 3),
     "_scaled_dot_product_flash_attention_for_cpu_backward": (flop_counter.sdpa_backward_flop_count, 4),
 }
-FORWARD, BACKWARD = "convolution", "convolution_backward"
+CONVOLUTION_FORWARD, CONVOLUTION_BACKWARD = "convolution", "convolution_backward"
 
 
 def count_work(step: Callable[[Any], object], draw: Callable[[], Any]) -> StepWork:
@@ -77,7 +77,7 @@ def _count(step: Callable[[Any], object], batch: Any) -> StepWork:
     with CountingMode() as counted, counted.noting_updates():
         step(batch)
     operators = tuple(replace(each, calls=calls) for each, calls in counted.found.items())
-    return StepWork(counted.flops, float(counted.bytes), HOW, fold_small(operators))
+    return StepWork(counted.flops, float(counted.bytes), COUNTED_HOW, fold_small(operators))
 
 
 def fold_small(operators: Sequence[StepOperator]) -> tuple[StepOperator, ...]:
@@ -85,7 +85,7 @@ def fold_small(operators: Sequence[StepOperator]) -> tuple[StepOperator, ...]:
 
     The layers of a built-in training, by which a forecast was fitted, list none of them.
     """
-    least = SMALL * max((each.bytes for each in operators), default=0.0)
+    least = SMALL_OPERATOR * max((each.bytes for each in operators), default=0.0)
     small = [each for each in operators if each.kind == "move" and each.bytes < least]
     folded = StepOperator("move", 0.0, sum(each.calls * each.bytes for each in small))
     kept = [each for each in operators if each not in small]
@@ -137,7 +137,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def list_calls(func: Any, args: Any, kwargs: Any, told: Any) -> Iterator[StepOperator]:
     """Yield the operators of one call: none for a view, two for a convolution's gradients, else one."""
     name = name_of(func)
-    if name in {FORWARD, BACKWARD}:
+    if name in {CONVOLUTION_FORWARD, CONVOLUTION_BACKWARD}:
         yield from _convolutions(name, args, told)
         return
     moved = float(moved_bytes(func, args, kwargs, told)) * PASSES_MORE.get(name, 1.0)
@@ -159,7 +159,7 @@ def _flops(func: Any, name: str, args: Any, kwargs: Any, told: Any) -> int:
 
 def _convolutions(name: str, args: Sequence[Any], told: Any) -> Iterator[StepOperator]:
     """Yield a convolution's forward, or its gradients of inputs and of weights, which take as many operations each."""
-    if name == FORWARD:
+    if name == CONVOLUTION_FORWARD:
         inputs, weights, outputs, stride, transposed, groups = args[0], args[1], told, args[3], args[6], args[8]
         moves = [(inputs, weights, outputs)]
     else:

@@ -19,20 +19,20 @@ from laptime.model.symptoms import FLOW, GRADIENTS, OUTPUTS, STATISTICS, SUMS, W
 
 SAMPLE = 1 << 16  # numbers of a tensor: a share of 0.1 % is then known to an eighth of it
 # A number is denormal if all bits of its exponent are 0 and its fraction is not 0.
-BITS: dict[torch.dtype, tuple[torch.dtype, int, int]] = {
+TORCH_FLOAT_BITS: dict[torch.dtype, tuple[torch.dtype, int, int]] = {
     torch.float32: (torch.int32, 0x7F800000, 0x007FFFFF),
     torch.float64: (torch.int64, 0x7FF0000000000000, 0x000FFFFFFFFFFFFF),
     torch.bfloat16: (torch.int16, 0x7F80, 0x007F),
     torch.float16: (torch.int16, 0x7C00, 0x03FF),
 }
 TINY = torch.finfo(torch.float32).tiny
-FUSED = "its step was compiled or captured: what flows between its layers was not seen"
+LAYERS_NOT_SEEN = "its step was compiled or captured: what flows between its layers was not seen"
 NO_LAYERS = "it has no layers that are PyTorch's modules"
 
 
 def count(values: Tensor) -> Tensor:
     """Count the denormal numbers by their bits: where they are flushed, a comparison also treats them as 0."""
-    kind, exponent, fraction = BITS[values.dtype]
+    kind, exponent, fraction = TORCH_FLOAT_BITS[values.dtype]
     bits = values.view(kind)
     return ((bits & exponent == 0) & (bits & fraction != 0)).sum()
 
@@ -63,7 +63,7 @@ class DenormalCount:
 
     def take(self, kind: str, found: Iterable[Tensor]) -> None:
         for each in found:
-            if each.dtype in BITS and each.layout == torch.strided and each.numel():
+            if each.dtype in TORCH_FLOAT_BITS and each.layout == torch.strided and each.numel():
                 taken = sample(each)
                 self._found.setdefault(kind, []).append((count(taken), each.numel() / taken.numel()))
                 self._all[kind] = self._all.get(kind, 0) + each.numel()
@@ -88,7 +88,7 @@ def take_census(stepper: Any, step: Callable[[], object]) -> DenormalCensus:
         counted.shares(),
         sorted_types(stepper.network),
         is_flushing(next((each.device.type for each in stepper.network.parameters()), "cpu")),
-        (FUSED if not stepper.is_eager else None) if has_layers else NO_LAYERS,
+        (LAYERS_NOT_SEEN if not stepper.is_eager else None) if has_layers else NO_LAYERS,
     )
 
 

@@ -19,8 +19,16 @@ from torch import Tensor
 from torch.cuda import nccl
 from torch.optim import Optimizer
 
-from laptime.backends.base import CONVOLUTION, ELSEWHERE, IN_PLACE, PRODUCT, Exercise, copy_work, product_work
-from laptime.backends.cuda import ask_driver
+from laptime.backends.base import (
+    CONVOLUTION,
+    COPIED_ELSEWHERE,
+    PRODUCT,
+    TURNED_IN_PLACE,
+    Exercise,
+    copy_work,
+    product_work,
+)
+from laptime.backends.cuda import AMPERE, ask_driver
 from laptime.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.missing import Missing
@@ -28,8 +36,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.process import Settings
 from laptime.pipelines.job import free_memory_bytes
 
-AMPERE = (8, 0)
-TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+PRECISION_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def list_devices() -> tuple[Device, ...]:
@@ -235,7 +242,7 @@ class DeviceClock:
 
 
 class TorchExercises:
-    copies = (ELSEWHERE, IN_PLACE)
+    copies = (COPIED_ELSEWHERE, TURNED_IN_PLACE)
 
     def __init__(self, device: Device) -> None:
         self.by = f"torch {torch.__version__}"
@@ -255,7 +262,7 @@ class TorchExercises:
 
     def product(self, precision: str, way: str, rows: int) -> Exercise:
         set_precision("tf32" if precision == "tf32" else "fp32")
-        kind = TYPES[precision]
+        kind = PRECISION_TYPES[precision]
         left, right = (torch.randn(rows, rows, device=self._device).to(kind) for _ in range(2))
         if way == CONVOLUTION:
             return self._convolution(left, right, rows)
@@ -270,7 +277,7 @@ class TorchExercises:
 
     def copy(self, way: str, size_bytes: int) -> Exercise:
         source = torch.ones(size_bytes // 4, device=self._device)
-        if way == IN_PLACE:
+        if way == TURNED_IN_PLACE:
             return Exercise(source.neg_, self._fence, copy_work(source.nbytes))
         into = torch.zeros_like(source)
         return Exercise(lambda: into.copy_(source), self._fence, copy_work(source.nbytes))
@@ -283,8 +290,12 @@ class TorchExercises:
 
 HAS_NEW_WORDS = hasattr(torch.backends.cuda.matmul, "fp32_precision")  # from PyTorch 2.9 on
 EXACT, TF32 = "ieee", "tf32"
-ROWS, SMALL, SMALLER = 256, 1e-30, 1e-10  # a product of denormal numbers only, of which each thread gets rows
-MANY = 1 << 20
+DENORMAL_ROWS, DENORMAL_FACTOR, DENORMAL_FACTOR_2 = (
+    256,
+    1e-30,
+    1e-10,
+)  # a product of denormal numbers only, of which each thread gets rows
+EXERCISE_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,14 +396,16 @@ def flush_denormals() -> None:
 
 def keeps_denormals() -> bool:
     """Whether any thread still computes with denormal numbers: products may have their own threads."""
-    product = torch.full((ROWS, ROWS), SMALL) @ torch.full((ROWS, ROWS), SMALLER)
-    scaled = torch.full((MANY,), SMALL) * SMALLER
+    product = torch.full((DENORMAL_ROWS, DENORMAL_ROWS), DENORMAL_FACTOR) @ torch.full(
+        (DENORMAL_ROWS, DENORMAL_ROWS), DENORMAL_FACTOR_2
+    )
+    scaled = torch.full((EXERCISE_NUMBERS,), DENORMAL_FACTOR) * DENORMAL_FACTOR_2
     return any(bool(each.view(torch.int32).any()) for each in (product, scaled))
 
 
 # Deep copies of PyTorch's optimizers with all that they hold.
 
-HOOKS = "_optimizer_"
+OPTIMIZER_HOOKS = "_optimizer_"
 WRAPPED = "_wrapped_by_lr_sched"
 
 
@@ -407,7 +420,9 @@ def whole_optimizers() -> Iterator[None]:
 
     def get_whole_state(optimizer: Optimizer) -> dict[str, Any]:
         held = {
-            key: value for key, value in vars(optimizer).items() if not key.startswith(HOOKS) and not callable(value)
+            key: value
+            for key, value in vars(optimizer).items()
+            if not key.startswith(OPTIMIZER_HOOKS) and not callable(value)
         }
         if hasattr(optimizer.step, WRAPPED):
             held["step"] = MethodType(_step, optimizer)

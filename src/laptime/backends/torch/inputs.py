@@ -17,18 +17,24 @@ from torch.utils.data import DataLoader, Dataset
 
 from laptime.backends.items import repeated
 from laptime.backends.torch.batches import in_layout, mapped
-from laptime.backends.torch.own_inputs import QUEUE_A_WORKER, keep_own, open_loader, ready_of, walk_own
-from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnData
+from laptime.backends.torch.own_inputs import (
+    CACHED_MOST_BATCHES,
+    QUEUE_A_WORKER,
+    keep_own,
+    open_loader,
+    ready_of,
+    walk_own,
+)
+from laptime.backends.torch.recipe import BuiltInRecipe, OwnData, StepBatch
 from laptime.errors import LaneError, TrainingError
 from laptime.model.ask import DataSource
-from laptime.model.process import KEPT, Settings
+from laptime.model.process import KEPT_INPUTS, Settings
 from laptime.model.workload import Workload
 from laptime.pipelines import LoaderJob, Pipeline, make_job, open_fast_pipeline, open_published_pipeline, read_plain
 from laptime.pipelines.decode import DamagedImageError, DamagedImages, Matrix, draw_turns, matrix_of
 from laptime.pipelines.job import BatchOrder, rng_of, workers_for
 
-CACHED_MOST_BATCHES = 64
-WORDS = (bool, int, float, complex, str, bytes)
+NO_TENSORS = (bool, int, float, complex, str, bytes)
 """What a batch may hold besides tensors: it is the same wherever the batch is."""
 
 
@@ -38,12 +44,12 @@ class BatchSource(Protocol):
     ready_batches: int
     holds: bool
 
-    def __call__(self) -> Batch: ...
+    def __call__(self) -> StepBatch: ...
 
     def fetch(self) -> Any:
         """Return the next batch as the loader made it."""
 
-    def move(self, batch: Any) -> Batch:
+    def move(self, batch: Any) -> StepBatch:
         """Move the batch to the device, in the lane's layout."""
 
     def repeat(self) -> None:
@@ -74,17 +80,17 @@ class InMemory:
 class Cycle(InMemory):
     """Batches made before: in host memory and moved each step, or already on the device."""
 
-    def __init__(self, batches: list[Batch], move: Callable[[Batch], Batch] | None) -> None:
+    def __init__(self, batches: list[StepBatch], move: Callable[[StepBatch], StepBatch] | None) -> None:
         self._next = itertools.cycle(batches).__next__
         self._move = move
 
-    def __call__(self) -> Batch:
+    def __call__(self) -> StepBatch:
         return self._move(self._next()) if self._move else self._next()
 
-    def fetch(self) -> Batch:
+    def fetch(self) -> StepBatch:
         return self._next()
 
-    def move(self, batch: Batch) -> Batch:
+    def move(self, batch: StepBatch) -> StepBatch:
         return self._move(batch) if self._move else batch
 
 
@@ -93,20 +99,20 @@ class Stream(InMemory):
 
     def __init__(
         self,
-        batches: Iterator[Batch],
-        move: Callable[[Batch], Batch],
+        batches: Iterator[StepBatch],
+        move: Callable[[StepBatch], StepBatch],
         ready_batches: int = 0,
         let_go: Callable[[], None] = lambda: None,
     ) -> None:
         self._next, self._move, self.ready_batches, self._let_go = batches.__next__, move, ready_batches, let_go
 
-    def __call__(self) -> Batch:
+    def __call__(self) -> StepBatch:
         return self._move(self._next())
 
-    def fetch(self) -> Batch:
+    def fetch(self) -> StepBatch:
         return self._next()
 
-    def move(self, batch: Batch) -> Batch:
+    def move(self, batch: StepBatch) -> StepBatch:
         return self._move(batch)
 
     def close(self) -> None:
@@ -116,28 +122,30 @@ class Stream(InMemory):
 class Prefetch(InMemory):
     """Threads gather the next batches while the step runs; NumPy releases the interpreter lock to copy."""
 
-    def __init__(self, draw: Callable[[int], Batch], move: Callable[[Batch], Batch], workers: int, first: int) -> None:
+    def __init__(
+        self, draw: Callable[[int], StepBatch], move: Callable[[StepBatch], StepBatch], workers: int, first: int
+    ) -> None:
         self.ready_batches = QUEUE_A_WORKER * workers
         self._move, self._draw = move, draw
         self._numbers = itertools.count(first)
         self._pool = ThreadPoolExecutor(workers, "prefetch")
         self._queue = deque(self._ask() for _ in range(self.ready_batches))
 
-    def __call__(self) -> Batch:
+    def __call__(self) -> StepBatch:
         return self._move(self.fetch())
 
-    def fetch(self) -> Batch:
+    def fetch(self) -> StepBatch:
         batch = self._queue.popleft().result()
         self._queue.append(self._ask())
         return batch
 
-    def move(self, batch: Batch) -> Batch:
+    def move(self, batch: StepBatch) -> StepBatch:
         return self._move(batch)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self) -> Future[Batch]:
+    def _ask(self) -> Future[StepBatch]:
         return self._pool.submit(self._draw, next(self._numbers))
 
 
@@ -156,7 +164,7 @@ class ShuffledItems:
         self._rank, self._of = recipe.group.rank, recipe.group.of  # rank 1 of 2 takes batches 1, 3, 5
         self._lock = threading.Lock()
 
-    def __call__(self, number: int) -> Batch:
+    def __call__(self, number: int) -> StepBatch:
         lap, place = divmod(number * self._of + self._rank, self.batches_a_lap)
         chosen = self._order(lap)[place * self._batch : (place + 1) * self._batch]
         images, labels = self._images.index_select(0, chosen), self._labels.index_select(0, chosen)
@@ -180,7 +188,7 @@ def open_source(
     move = _mover(device, channels_last=channels_last)
     if isinstance(recipe, OwnData):
         return _open_own(recipe, settings, move, first)
-    if recipe.data is not None and recipe.workload.reads_files and settings.input not in KEPT:
+    if recipe.data is not None and recipe.workload.reads_files and settings.input not in KEPT_INPUTS:
         share = (recipe.group.rank, recipe.group.of)
         return open_files(recipe.workload, recipe.data, settings, device, seed=seed, first=first, share=share)
     batch = settings.batch or recipe.workload.batch
@@ -188,15 +196,15 @@ def open_source(
     gather = ShuffledItems(recipe, batch, channels_last=channels_last, pin=pin, seed=seed)
     if settings.input == "fast":
         return Prefetch(gather, move, settings.workers or 1, first)
-    if settings.input in KEPT:
+    if settings.input in KEPT_INPUTS:
         most = 1 if settings.input == "one" else CACHED_MOST_BATCHES
         count = max(1, min(most, gather.batches_a_lap // recipe.group.of))
         return _cycle([gather((first + number) % count) for number in range(count)], settings, move)
     return Stream(map(gather, itertools.count(first)), move)
 
 
-def _open_own(recipe: OwnData, settings: Settings, move: Callable[[Batch], Batch], first: int) -> BatchSource:
-    if settings.input in KEPT:
+def _open_own(recipe: OwnData, settings: Settings, move: Callable[[StepBatch], StepBatch], first: int) -> BatchSource:
+    if settings.input in KEPT_INPUTS:
         kept = keep_own(recipe, settings)
         turned = first % len(kept)
         return _cycle(kept[turned:] + kept[:turned], settings, move)
@@ -205,7 +213,7 @@ def _open_own(recipe: OwnData, settings: Settings, move: Callable[[Batch], Batch
     return Stream(itertools.islice(walk, first, None), move, ready_of(data, settings), walk.close)
 
 
-def _cycle(batches: list[Batch], settings: Settings, move: Callable[[Batch], Batch]) -> Cycle:
+def _cycle(batches: list[StepBatch], settings: Settings, move: Callable[[StepBatch], StepBatch]) -> Cycle:
     if settings.input in {"resident", "one"}:
         return Cycle([move(batch) for batch in batches], None)
     return Cycle(batches, move)
@@ -216,7 +224,7 @@ def _copies_at_best(settings: Settings) -> bool:
     return settings.input == "copy" and settings.preset != "as-written"
 
 
-def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Batch]:
+def _mover(device: torch.device, *, channels_last: bool) -> Callable[[StepBatch], StepBatch]:
     """Return the function that moves a batch to the device, in the lane's layout."""
 
     def move_tensor(value: Tensor) -> Tensor:
@@ -225,7 +233,7 @@ def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Ba
         return in_layout(moved, channels_last=True) if channels_last and moved.dim() == 4 else moved
 
     def move_other(leaf: Any) -> Any:
-        if device.type == "cpu" or leaf is None or isinstance(leaf, WORDS):
+        if device.type == "cpu" or leaf is None or isinstance(leaf, NO_TENSORS):
             return leaf
         if callable(getattr(leaf, "to", None)):  # a container of another library, which can move its own tensors
             return leaf.to(device)
@@ -238,7 +246,7 @@ def _mover(device: torch.device, *, channels_last: bool) -> Callable[[Batch], Ba
 
 # Batches from files: a pipeline's pixels in NumPy become tensors on the device, as floats from 0 to 1.
 
-STAGES = 3
+STAGES_AHEAD = 3
 
 
 class FileBatchSource:
@@ -252,13 +260,13 @@ class FileBatchSource:
         self._device, self._channels_last = device, channels_last
         self._pinned = PinnedBuffers(device) if device.type == "cuda" else None
 
-    def __call__(self) -> Batch:
+    def __call__(self) -> StepBatch:
         return self.move(self.fetch())
 
     def fetch(self) -> Any:
         return self._pipeline()
 
-    def move(self, batch: Any) -> Batch:
+    def move(self, batch: Any) -> StepBatch:
         images, labels = batch
         placed = self._images(torch.from_numpy(images))
         return placed if self._warp is None else self._warp(placed), self._labels(labels)
@@ -294,12 +302,12 @@ class PinnedBuffers:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._buffers: list[Tensor | None] = [None] * STAGES
-        self._copied: list[Any] = [None] * STAGES
+        self._buffers: list[Tensor | None] = [None] * STAGES_AHEAD
+        self._copied: list[Any] = [None] * STAGES_AHEAD
         self._turn = 0
 
     def __call__(self, images: Tensor) -> Tensor:
-        turn, self._turn = self._turn, (self._turn + 1) % STAGES
+        turn, self._turn = self._turn, (self._turn + 1) % STAGES_AHEAD
         buffer = self._buffers[turn]
         if buffer is None or buffer.shape != images.shape:
             buffer = self._buffers[turn] = torch.empty_like(images, pin_memory=True)

@@ -19,7 +19,7 @@ from laptime.errors import TrainingError
 from laptime.model.plan import OwnBatches
 from laptime.model.workload import Training
 
-KEPT = (
+KEPT_ARGUMENTS = (
     *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
     *("multiprocessing_context", "generator", "prefetch_factor", "persistent_workers"),
 )
@@ -55,7 +55,7 @@ def with_batch(training: Training, batch: int | None, name: str) -> Training:
 
 
 def _made_again(given: DataLoader[Any], batch: int) -> DataLoader[Any]:
-    words: dict[str, Any] = {word: getattr(given, word) for word in KEPT}
+    words: dict[str, Any] = {word: getattr(given, word) for word in KEPT_ARGUMENTS}
     if not isinstance(given.dataset, IterableDataset):
         words["sampler"] = given.sampler
     return DataLoader(given.dataset, batch_size=batch, drop_last=True, **words)

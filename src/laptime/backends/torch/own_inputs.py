@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from laptime.backends.own import endless
 from laptime.backends.torch.batches import count_bytes, describe, filled, leaves
 from laptime.backends.torch.ranks import OneProcess, Ranks
-from laptime.backends.torch.recipe import Batch, OwnData
+from laptime.backends.torch.recipe import OwnData, StepBatch
 from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import SET_IN_ITS_DATA
 from laptime.model.process import Settings
@@ -46,12 +46,12 @@ def open_loader(recipe: OwnData, settings: Settings) -> Any:
     return _rebuilt(data, data.num_workers if workers is None else workers, ahead)
 
 
-def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[Batch, None, None]:
+def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[StepBatch, None, None]:
     """Yield the data's batches without end, joined if the lane's settings say it.
 
     Closing the generator also closes the loader and its workers.
     """
-    batches: Iterator[Batch] = endless(data, recipe.name)
+    batches: Iterator[StepBatch] = endless(data, recipe.name)
     if isinstance(recipe.group, Ranks) and not hands_out_shares(data):
         batches = recipe.group.own(batches)
     if settings.workers is not None:
@@ -59,11 +59,11 @@ def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[Batch,
     yield from batches if settings.joined is None else _joined(batches, settings.joined, recipe.name)
 
 
-def keep_own(recipe: OwnData, settings: Settings) -> list[Batch]:
+def keep_own(recipe: OwnData, settings: Settings) -> list[StepBatch]:
     """Return the first batches of a lap, as many as fit in modest memory; or only the first one."""
     most = 1 if settings.input == "one" else min(CACHED_MOST_BATCHES, recipe.steps_per_lap or CACHED_MOST_BATCHES)
     count = max(1, most // (settings.joined or 1))
-    batches: list[Batch] = []
+    batches: list[StepBatch] = []
     held = 0
     for batch in itertools.islice(walk_own(shared_loader(recipe.training.data, recipe.group), recipe, settings), count):
         batches.append(batch)
@@ -141,7 +141,7 @@ def _rebuilt(given: DataLoader[Any], workers: int, prefetch: int | None, batch_s
     return DataLoader(given.dataset, batch_sampler=batch_sampler or given.batch_sampler, **words)
 
 
-def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:
+def _told_of_workers(batches: Iterator[StepBatch], workers: int) -> Iterator[StepBatch]:
     """Raise an error in words if a worker died, or could not receive its dataset."""
     try:
         yield from batches
@@ -165,7 +165,7 @@ def _told_of_workers(batches: Iterator[Batch], workers: int) -> Iterator[Batch]:
                         "define it at the top of its file, without open files and locks") from error  # fmt: skip
 
 
-def _joined(batches: Iterator[Batch], count: int, name: str) -> Iterator[Batch]:
+def _joined(batches: Iterator[StepBatch], count: int, name: str) -> Iterator[StepBatch]:
     while True:
         several = list(itertools.islice(batches, count))
         kinds = {(type(each), len(each)) if type(each) in {list, tuple} else None for each in several}

@@ -21,7 +21,7 @@ from laptime.backends.torch.devices import DeviceClock, LanePrecision, peak_byte
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.random_numbers import draws_left_to_kernels
-from laptime.backends.torch.recipe import Batch, OwnData
+from laptime.backends.torch.recipe import OwnData, StepBatch
 from laptime.backends.torch.runners import STALE, DeferredRunner, EagerRunner, TorchCopyRunner, TorchLoaderRunner
 from laptime.backends.torch.sync_detector import count_compiled
 from laptime.errors import LaneError, TrainingError
@@ -36,7 +36,7 @@ class TorchSteps(CopiedSteps):
     """The steps of a proof: each is called on a batch of the host, with a copy of the state on the device."""
 
     def __init__(self, own: OwnSteps, state: Any, device: torch.device) -> None:
-        def step(held: Any, batch: Batch) -> Any:
+        def step(held: Any, batch: StepBatch) -> Any:
             return own.step(held, _on(device, batch))
 
         super().__init__(replace(own, step=step), state)
@@ -63,7 +63,7 @@ class OwnStepper:
     def __init__(self, own: OwnSteps, state: Any, take_late_step: Callable[[], LateStep | None]) -> None:
         self._take, self.state, self.take_late_step = own.take, state, take_late_step
 
-    def __call__(self, batch: Batch) -> Any:
+    def __call__(self, batch: StepBatch) -> Any:
         self.state, loss = self._take(self.state, batch)
         return loss
 
@@ -190,7 +190,7 @@ def _left_out(settings: Settings) -> tuple[str, ...]:
     return (*stale, f"{' and '.join(named)}: up to the code of a step of your own, and not set here")
 
 
-def _on(device: torch.device, batch: Batch) -> Any:
+def _on(device: torch.device, batch: StepBatch) -> Any:
     """Return a batch of a proof with its tensors on the device, and all else as it is."""
     if device.type == "cpu":
         return batch

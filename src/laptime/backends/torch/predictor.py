@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from laptime.backends.base import REFUSALS
-from laptime.backends.fingerprint import make_answers
+from laptime.backends.base import BATCH_SIZE_ERRORS
+from laptime.backends.fingerprint import CHANCE, make_answers
 from laptime.backends.items import repeated
 from laptime.backends.torch.batches import in_layout, mapped, move_leaf, tensors
 from laptime.backends.torch.devices import DeviceClock, LanePrecision, peak_bytes, set_precision
@@ -26,7 +26,6 @@ from laptime.model.plan import HeatOrder
 from laptime.model.process import Settings
 from laptime.model.protocol import PROOF_ITEMS, AnswerReference, AnswerRun
 
-CHANCE = 1e-5  # two float32 runs of one network differ by less; another random mask makes them differ by far more
 Forward = Callable[[Any], Any]
 
 
@@ -121,7 +120,7 @@ class TorchPredictor:
         """Find out, like the first call of each heat, whether the network accepts other batch sizes than its own."""
         try:
             call(network, self._items.cut(self.sizes((1,))[0]))
-        except REFUSALS:
+        except BATCH_SIZE_ERRORS:
             if not self._items.keep_whole():
                 raise
 

@@ -24,15 +24,14 @@ from laptime.backends.torch.denormals import DenormalCount, count_held, flow_cou
 from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.stepping import Stepper
 from laptime.backends.torch.sync_detector import SyncDetector, count_compiled
-from laptime.backends.xplane import Activity, overlap_ns, sum_device, sum_operators, unite_ns
+from laptime.backends.xplane import ON_PROCESSOR, Activity, overlap_ns, sum_device, sum_operators, unite_ns
 from laptime.model.missing import Missing
 from laptime.model.process import CollectiveSum
 from laptime.model.profile import DeviceSum, Observed, OperatorSum
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 SIDES = {"cuda": ("CUDA", "CUDA"), "xpu": ("XPU", "XPU")}  # PyTorch's names in two enums: what is watched, where it ran
-NO_CARD = Missing("this lane computes on the processor")
-NOTHING_TOLD = (
+NO_KERNEL_TOLD = (
     "PyTorch's profiler told of no kernel: another tool may hold the card's profiling interface (CUPTI serves one at a "
     "time), or the driver keeps it to the administrator"
 )
@@ -97,11 +96,11 @@ class TorchProfiler:
 
     def _sum_device(self, ran: list[Activity]) -> DeviceSum | Missing:
         if self._device.type == "cpu":
-            return NO_CARD
+            return ON_PROCESSOR
         if self._side() is None:
             return Missing(f"PyTorch's profiler does not watch {self._device.type}")
         if not ran:
-            return Missing(self._refusal or NOTHING_TOLD)
+            return Missing(self._refusal or NO_KERNEL_TOLD)
         return sum_device(ran)
 
 
@@ -156,8 +155,8 @@ def list_activities(events: Iterable[Any], side: Any) -> list[Activity]:
 
 # A PyTorch step in parts: fetch, copy, the rest; with its reads, its compilations and its denormal numbers.
 
-NOTHING = Missing("this lane has one stage alone, and computes nothing")
-FUSED = Missing("a step that was compiled or captured is not looked into: its reads are its compiler's")
+NOTHING_COMPUTED = Missing("this lane has one stage alone, and computes nothing")
+READS_NOT_SEEN = Missing("a step that was compiled or captured is not looked into: its reads are its compiler's")
 
 
 class TorchStepParts:
@@ -185,13 +184,13 @@ class TorchStepParts:
         threads = torch.get_num_threads()
         told = StepSymptoms(0, copied_bytes=self._bytes, copied_arrays=float(self._arrays), threads=threads)
         if self._stepper is None:
-            return replace(told, reads=NOTHING, compiles=NOTHING, denormals=NOTHING)
+            return replace(told, reads=NOTHING_COMPUTED, compiles=NOTHING_COMPUTED, denormals=NOTHING_COMPUTED)
         told = self._read(self._stepper, steps, told)
         return replace(told, compiles=count_compiled() - self._compiled)
 
     def _read(self, stepper: Stepper, steps: int, told: StepSymptoms) -> StepSymptoms:
         counted = DenormalCount()
-        reads = FUSED if not stepper.is_eager else self._watch(stepper, steps, counted)
+        reads = READS_NOT_SEEN if not stepper.is_eager else self._watch(stepper, steps, counted)
         count_held(stepper.network, stepper.optimizer, counted, gradients=isinstance(reads, Missing))
         share, whose = DenormalCensus(counted.shares()).worst
         notes = {"denormals": f"of {whose}"} if share else {}
@@ -221,11 +220,15 @@ def _is_here(leaf: Any) -> bool:
 # around operators (a module's forward, a node of the backward pass, an optimizer's step) may hold waiting, and do not
 # count.
 
-COMPILED = Missing("compiled code on a processor does not name its operators to PyTorch's profiler")
+COMPILED_HIDES_OPERATORS = Missing("compiled code on a processor does not name its operators to PyTorch's profiler")
 NO_COLLECTIVE = Missing("PyTorch's profiler told of no collective")
-ON_CARD, ON_PROCESSOR = "nccl", "gloo:"
-CALLS = ("c10d::", "c10d_functional::", "_c10d_functional::")  # operators that start a collective, or wait for it
-AROUND = ("autograd::", "torch::", "torch.")  # what calls operators, and hooks that start collectives
+CARD_COLLECTIVES, PROCESSOR_COLLECTIVES = "nccl", "gloo:"
+COLLECTIVE_CALLS = (
+    "c10d::",
+    "c10d_functional::",
+    "_c10d_functional::",
+)  # operators that start a collective, or wait for it
+AROUND_OPERATORS = ("autograd::", "torch::", "torch.")  # what calls operators, and hooks that start collectives
 Spans = list[tuple[float, float]]
 
 
@@ -242,14 +245,14 @@ class TorchExchangeProfiler(TorchProfiler):
         if self._device.type != "cuda" or side is None:
             return Missing(f"which kernels exchange on {self._device.type} is not known")
         ran = list_activities(events, side[1])
-        return sum_on_card(ran) if ran else Missing(self._refusal or NOTHING_TOLD)
+        return sum_on_card(ran) if ran else Missing(self._refusal or NO_KERNEL_TOLD)
 
 
 def sum_on_card(ran: Iterable[Activity]) -> CollectiveSum | Missing:
     """Compare the kernels of NCCL with all others."""
     kernels = [each for each in ran if each.is_kernel]
-    exchange = [(each.start_ns, each.end_ns) for each in kernels if each.name.lower().startswith(ON_CARD)]
-    computing = [(each.start_ns, each.end_ns) for each in kernels if not each.name.lower().startswith(ON_CARD)]
+    exchange = [(each.start_ns, each.end_ns) for each in kernels if each.name.lower().startswith(CARD_COLLECTIVES)]
+    computing = [(each.start_ns, each.end_ns) for each in kernels if not each.name.lower().startswith(CARD_COLLECTIVES)]
     if not exchange:
         return NO_COLLECTIVE
     in_progress_ns = unite_ns(exchange)
@@ -262,10 +265,10 @@ def sum_on_processor(events: Iterable[Any]) -> CollectiveSum | Missing:
     A call that starts a collective belongs to it, with all operators that it calls in turn.
     """
     events = [each for each in events if each.device_type() == DeviceType.CPU]
-    exchange = [each for each in events if str(each.name()).startswith(ON_PROCESSOR)]
+    exchange = [each for each in events if str(each.name()).startswith(PROCESSOR_COLLECTIVES)]
     if not exchange:
         return NO_COLLECTIVE
-    calls = [each for each in events if str(each.name()).startswith(CALLS)]
+    calls = [each for each in events if str(each.name()).startswith(COLLECTIVE_CALLS)]
     of_gloo = {each.start_thread_id() for each in exchange} - {each.start_thread_id() for each in calls}
     computing = _spans(each for each in events if _computes(each) and each.start_thread_id() not in of_gloo)
     in_calls = _spans(calls)
@@ -277,7 +280,11 @@ def sum_on_processor(events: Iterable[Any]) -> CollectiveSum | Missing:
 
 def _computes(event: Any) -> bool:
     name = str(event.name())
-    around = event.is_user_annotation() or event.is_async() or name.startswith((*AROUND, *CALLS, ON_PROCESSOR))
+    around = (
+        event.is_user_annotation()
+        or event.is_async()
+        or name.startswith((*AROUND_OPERATORS, *COLLECTIVE_CALLS, PROCESSOR_COLLECTIVES))
+    )
     return "::" in name and not around
 
 

@@ -13,13 +13,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from laptime.backends.fingerprint import Array, measure_movement
+from laptime.backends.fingerprint import CHANCE, FloatArray, measure_movement
 from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.devices import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
 from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
 from laptime.backends.torch.ranks import computes_over_batch, whole
-from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnRecipe, TorchRecipe
+from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, StepBatch, TorchRecipe
 from laptime.backends.torch.runners import CapturedStep
 from laptime.backends.torch.stepping import Stepper, optimizer_options, switch_off_dropout
 from laptime.backends.torch.sync_detector import count_compiled
@@ -27,11 +27,10 @@ from laptime.errors import LaneError
 from laptime.model.process import Settings
 from laptime.model.sample import LateStep, Movement, ProofRun, Reference
 
-PLAIN = Settings(input="cached")
+TORCH_PROOF_SETTINGS = Settings(input="cached")
 CPU = torch.device("cpu")
 HALVINGS_MOST = 40  # of fp16's loss scale, each with a step that was left out and is taken again
-RATES = {"p": "dropout rate", "dropout": "dropout rate", "momentum": "momentum of running statistics"}
-CHANCE = 1e-5  # two float32 runs on the same numbers differ by less; on other numbers by far more
+LAYER_RATES = {"p": "dropout rate", "dropout": "dropout rate", "momentum": "momentum of running statistics"}
 
 
 class SingleSteps:
@@ -68,8 +67,8 @@ def restore_weights(network: torch.nn.Module, start: list[Tensor]) -> None:
         held.copy_(saved)
 
 
-def _as_array(weights: Tensor) -> Array:
-    array: Array = whole(weights.detach()).to("cpu", torch.float64, copy=True).numpy()
+def _as_array(weights: Tensor) -> FloatArray:
+    array: FloatArray = whole(weights.detach()).to("cpu", torch.float64, copy=True).numpy()
     return array
 
 
@@ -167,7 +166,7 @@ def take_late_step(recipe: OwnRecipe, stepper: Stepper, settings: Settings, devi
 def refer(recipe: TorchRecipe) -> Reference:
     """Run the same steps in float64 on the processor, and in float32 to see the effect of rounding alone."""
     problem = recipe.keep_batches() if isinstance(recipe, OwnRecipe) else None
-    twin = prove(recipe, PLAIN, "fp32", CPU)
+    twin = prove(recipe, TORCH_PROOF_SETTINGS, "fp32", CPU)
     problem = problem or (_find_problem(recipe, twin) if isinstance(recipe, OwnRecipe) else None)
     if problem:
         return _reference(recipe, twin, twin, problem)
@@ -183,7 +182,7 @@ def _find_problem(recipe: OwnRecipe, twin: ProofRun) -> str | None:
     """Run the steps again with the same batches and seeds: if they differ now, no lane can be compared."""
     if not all(map(math.isfinite, twin.losses)):
         raise LaneError("the loss is not finite in the proof's first steps, at a hundredth of the learning rate")
-    again = prove(recipe, PLAIN, "fp32", CPU)
+    again = prove(recipe, TORCH_PROOF_SETTINGS, "fp32", CPU)
     pairs = zip(twin.losses, again.losses, strict=True)
     apart = [abs(one - other) / max(abs(one), 1e-30) for one, other in pairs]
     step = next((number for number, each in enumerate(apart, 1) if not each <= CHANCE), None)
@@ -210,7 +209,7 @@ def rates_of(network: torch.nn.Module) -> tuple[tuple[str, float], ...]:
     found: list[tuple[str, float]] = []
     numbers: Counter[str] = Counter()
     for module in network.modules():
-        for name, words in RATES.items():
+        for name, words in LAYER_RATES.items():
             rate = getattr(module, name, None)
             if isinstance(rate, float) and rate:
                 numbers[words] += 1
@@ -220,13 +219,13 @@ def rates_of(network: torch.nn.Module) -> tuple[tuple[str, float], ...]:
 
 def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
     began = time.perf_counter()
-    stepper = Stepper(recipe, PLAIN, CPU, recipe.proof.learning_rate_scale, dropout=False)
+    stepper = Stepper(recipe, TORCH_PROOF_SETTINGS, CPU, recipe.proof.learning_rate_scale, dropout=False)
     stepper.widen()
     before = [each.detach().clone() for each in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
     batches = list(map(doubled, drawn))
     take = partial(_take, draws=SameRandomNumbers(recipe.seed) if isinstance(recipe, OwnRecipe) else None)
-    singles = SingleSteps(recipe, stepper, PLAIN)
+    singles = SingleSteps(recipe, stepper, TORCH_PROOF_SETTINGS)
     losses = take(recipe, stepper, batches)
     after = [each.detach() for each in stepper.network.parameters()]
     run = make_run("fp64", losses, before, after, 0.0)
@@ -234,14 +233,14 @@ def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
     return replace(run, batches=digest, seconds=time.perf_counter() - began)
 
 
-def _draw(recipe: TorchRecipe) -> tuple[list[Batch], str | None]:
+def _draw(recipe: TorchRecipe) -> tuple[list[StepBatch], str | None]:
     return recipe.told_batches() if isinstance(recipe, OwnRecipe) else (recipe.proof_batches(), None)
 
 
 def _take(
     recipe: TorchRecipe,
     stepper: Stepper,
-    batches: list[Batch],
+    batches: list[StepBatch],
     gradients: float = 1.0,
     draws: SameRandomNumbers | None = None,
 ) -> list[float]:
@@ -263,7 +262,9 @@ def _loss_scale(stepper: Stepper) -> float:
     return float(stepper.scaler.get_scale()) if stepper.scaler is not None else 1.0
 
 
-def _take_as_graph(recipe: TorchRecipe, stepper: Stepper, batches: list[Batch], gradients: float = 1.0) -> list[float]:
+def _take_as_graph(
+    recipe: TorchRecipe, stepper: Stepper, batches: list[StepBatch], gradients: float = 1.0
+) -> list[float]:
     """Replay the step as a graph. What changes between steps is a constant in it, so each step is captured again."""
     start = [each.detach().clone() for each in stepper.network.state_dict().values()]
     _prepare(recipe, stepper, 0, gradients)
@@ -313,7 +314,7 @@ def _length(values: Tensor) -> float:
     return float(torch.linalg.vector_norm(values, dtype=torch.float64))
 
 
-def _placed(batch: Batch, settings: Settings, device: torch.device) -> Batch:
+def _placed(batch: StepBatch, settings: Settings, device: torch.device) -> StepBatch:
     channels_last = settings.layout == "channels_last"
 
     def place(value: Tensor) -> Tensor:

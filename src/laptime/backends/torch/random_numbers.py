@@ -39,7 +39,7 @@ class SameRandomNumbers(TorchDispatchMode):
     def __init__(self, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._seed = seed
-        self._known: dict[Any, Draw | None] = {}
+        self._known: dict[Any, DrawNumbers | None] = {}
         self.numbers = RandomNumbers()
         self.first_log: list[tuple[str, tuple[int, ...]]] = []
         self.drew = False
@@ -148,10 +148,10 @@ UNIFORM_BITS = 23
 FEWER_BITS = {torch.float16: 10, torch.bfloat16: 7}
 # Without bounds, `random_` draws up to the largest value below which the type has every whole number. Float64 uses the
 # limit of float32.
-WHOLE_MOST = {torch.float16: 1 << 11, torch.bfloat16: 1 << 8, torch.bool: 2}
+LARGEST_WHOLES = {torch.float16: 1 << 11, torch.bfloat16: 1 << 8, torch.bool: 2}
 FLOAT_MOST = 1 << 24
 Given = dict[str, Any]
-Draw = Callable[["RandomNumbers", Given], Any]
+DrawNumbers = Callable[["RandomNumbers", Given], Any]
 
 
 class RandomNumbers:
@@ -192,14 +192,14 @@ class RandomNumbers:
         return draw(*map(_exact, values))
 
 
-def find_draw(func: Any) -> Draw | None:
+def find_draw(func: Any) -> DrawNumbers | None:
     """Return the function that draws an operator's numbers here; None where it draws none."""
     if getattr(func, "namespace", None) != "aten":
         return None
     name = name_of(func)
-    values = VALUES.get(name.removesuffix("_").removesuffix("_like").removesuffix("_functional"))
-    if name in WHOLE:
-        return WHOLE[name]
+    values = DRAWN_VALUES.get(name.removesuffix("_").removesuffix("_like").removesuffix("_functional"))
+    if name in WHOLE_OPERATORS:
+        return WHOLE_OPERATORS[name]
     if values is not None:
         return lambda draws, given: _placed(values(draws, given), name, given)
     return beyond if torch.Tag.nondeterministic_seeded in func.tags else None
@@ -277,7 +277,7 @@ def _draw_bounded(draws: RandomNumbers, given: Given) -> Tensor:
     if high is None:
         dtype = _dtype(given)
         most = torch.iinfo(dtype).max if not dtype.is_floating_point and dtype is not torch.bool else FLOAT_MOST
-        high = WHOLE_MOST.get(dtype, most)
+        high = LARGEST_WHOLES.get(dtype, most)
     return draws.whole(int(low), int(high), _shape(given))
 
 
@@ -348,7 +348,7 @@ def _slope_in_place(draws: RandomNumbers, given: Given) -> Tensor:
 
 OPS: Any = torch.ops.aten
 # By an operator's name without suffixes for where its values go: `normal` is normal_, normal_functional and normal.
-VALUES: dict[str, Callable[[RandomNumbers, Given], Tensor]] = {
+DRAWN_VALUES: dict[str, Callable[[RandomNumbers, Given], Tensor]] = {
     "rand": _draw_uniform,
     "uniform": _draw_uniform,
     "bernoulli": _draw_chance,
@@ -372,7 +372,7 @@ VALUES: dict[str, Callable[[RandomNumbers, Given], Tensor]] = {
     "_sample_dirichlet": lambda draws, given: draws.by_value(OPS._sample_dirichlet.default, given["self"]),  # noqa: SLF001
 }
 # Operators that return or write more than the drawn values.
-WHOLE: dict[str, Draw] = {
+WHOLE_OPERATORS: dict[str, DrawNumbers] = {
     "native_dropout": _drop,
     "_fused_dropout": _drop_fused,
     "rrelu_with_noise": _slope_noted,

@@ -25,7 +25,7 @@ from laptime.errors import LaneError
 from laptime.model.plan import HeatOrder
 from laptime.model.process import SHARDED, SPLIT, Settings
 
-MEET_S = 300.0
+GROUP_MEET_S = 300.0
 SIOCGIFADDR = 0x8915
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
@@ -231,7 +231,7 @@ def _meet(order: HeatOrder) -> None:
         int(port),
         place.of,
         is_master=place.rank == 0,
-        timeout=dt.timedelta(seconds=MEET_S),
+        timeout=dt.timedelta(seconds=GROUP_MEET_S),
         wait_for_workers=False,
         master_listen_fd=place.meeting_fd,
     )

@@ -36,7 +36,7 @@ from laptime.workloads.data import Items
 from laptime.workloads.shapes import WeightSpec, list_weights, output_shape
 from laptime.workloads.weights import make_weights
 
-Batch = Any
+StepBatch = Any
 
 
 class BuiltInRecipe(BuiltInItems):
@@ -51,7 +51,7 @@ class BuiltInRecipe(BuiltInItems):
         self.needs_closure = False
         self.group = open_group(order)
 
-    def split(self, batch: Batch) -> tuple[Any, Any]:
+    def split(self, batch: StepBatch) -> tuple[Any, Any]:
         """Return the inputs of the network, and the targets of its loss."""
         inputs, targets = batch
         return inputs, targets
@@ -98,7 +98,7 @@ class BuiltInRecipe(BuiltInItems):
             for group in optimizer.param_groups:
                 group["eps"] = wanted.epsilon / math.sqrt(1 - wanted.beta2**step)
 
-    def proof_batches(self) -> list[Batch]:
+    def proof_batches(self) -> list[StepBatch]:
         """Return the proof's batches on the processor, images as (item, channel, height, width)."""
         return list(batches_of(self.proof_items(), self.proof.batch))
 
@@ -112,29 +112,29 @@ class OwnData:
         self.notes: tuple[str, ...] = ()
         self.steps_per_lap = training.steps_per_lap or own.length_of(training.data)
         self._kept = None if order.kept_batches is None else Path(order.kept_batches)
-        self._pattern: Batch | None = None
+        self._pattern: StepBatch | None = None
         self.group = open_group(order)
 
     def rate(self, _settings: Settings) -> float:
         return 1.0
 
-    def first_batch(self) -> Batch:
+    def first_batch(self) -> StepBatch:
         """Draw the first batch of a lap, and remember the structure that holds its tensors."""
         batch = next(own.endless(self.training.data, self.name))
         self._pattern = hollow(batch)
         return batch
 
-    def split(self, batch: Batch) -> tuple[Any, Any]:
+    def split(self, batch: StepBatch) -> tuple[Any, Any]:
         """Return the batch twice: a step of your own takes it as it is."""
         return batch, batch
 
     def count_items(self) -> int:
         return count_batch_items(*self.split(self.first_batch()))
 
-    def proof_batches(self) -> list[Batch]:
+    def proof_batches(self) -> list[StepBatch]:
         return self.told_batches()[0]
 
-    def told_batches(self) -> tuple[list[Batch], str]:
+    def told_batches(self) -> tuple[list[StepBatch], str]:
         """Return the proof's batches and their digest: those kept for all lanes, or else drawn from the seed."""
         with restored_generators():
             found = None
@@ -156,7 +156,7 @@ class OwnData:
                 return None
         return f"its data give other batches each time, from the same seeds too, and these cannot be kept: {why}"
 
-    def _draw_batches(self) -> list[Batch]:
+    def _draw_batches(self) -> list[StepBatch]:
         seed_all(self.seed)
         return list(itertools.islice(own.endless(self.training.data, self.name), self.proof.steps))
 
@@ -179,7 +179,7 @@ class OwnRecipe(OwnData):
             self.notes = (f"{self._optimizer.unfused} has no fused form",)
         self.optimizer(self.network(), rate=1.0, options={})  # refuse an unknown optimizer now, not in the proof
 
-    def split(self, batch: Batch) -> tuple[Any, Any]:
+    def split(self, batch: StepBatch) -> tuple[Any, Any]:
         """Return the inputs of the model, and the targets of the loss."""
         return self._calling.split(batch)
 
@@ -207,7 +207,7 @@ class OwnRecipe(OwnData):
                 given = group.setdefault("given_weight_decay", group["weight_decay"])
                 group["weight_decay"] = given * self.proof.scale_of(step - 1)
 
-    def first_batch(self) -> Batch:
+    def first_batch(self) -> StepBatch:
         """Draw the first batch, and check that the model can be called on it."""
         batch = super().first_batch()
         self._calling.check(batch)
@@ -263,7 +263,7 @@ def open_recipe(order: HeatOrder) -> TorchRecipe | OwnData:
     return OwnRecipe(order, training) if training.step is None else OwnData(order, training)
 
 
-def batches_of(items: Items, batch: int) -> Iterator[Batch]:
+def batches_of(items: Items, batch: int) -> Iterator[StepBatch]:
     """Cut decoded items into whole batches, as tensors of (item, channel, height, width)."""
     images = torch.from_numpy(items.images).permute(0, 3, 1, 2)
     labels = torch.from_numpy(items.labels)
@@ -281,7 +281,7 @@ def _kind_of(value: Any) -> str:
 # values of cifar-cnn, a seventh of its step in bf16. `WordDropout` gives each value the same chance with 16-bit numbers
 # drawn four at a time: 1.4 ms (two EPYC cores, PyTorch 2.13.0, 2026-11-20). Rates are exact to 1/65,536.
 
-STEPS = 1 << 16
+SCHEDULE_STEPS = 1 << 16
 WORD_VALUES = 4
 LEAST_WORD = -(1 << 63)
 
@@ -454,7 +454,7 @@ class WordDropout(nn.Dropout):
             return torch.zeros_like(inputs)
         count = inputs.numel()
         words = torch.empty(-(-count // WORD_VALUES), dtype=torch.int64).random_(LEAST_WORD, None)
-        threshold = STEPS // 2 - round((1 - self.p) * STEPS)
+        threshold = SCHEDULE_STEPS // 2 - round((1 - self.p) * SCHEDULE_STEPS)
         kept = words.view(torch.int16)[:count].view(inputs.shape) >= threshold
         return kept.to(inputs.dtype) * (1 / (1 - self.p))
 
@@ -479,14 +479,14 @@ def speed_up_dropout(network: nn.Module) -> bool:
 #
 # Without a `loss`, what the model returns is or holds its loss.
 
-WAYS = (
+BATCH_WAYS = (
     "a tuple gives model(all but the last) and loss(outputs, the last), a dict model(**batch) and "
     "loss(outputs, batch), anything else model(batch); without a loss, a tuple gives model(*batch)"
 )
 GIVE_A_LOSS = (
     "return its loss from its forward (of several, their sum), or give loss=, a function of (outputs, targets)"
 )
-KINDS = inspect.Parameter
+PARAMETER = inspect.Parameter
 PAIRS = (tuple, list)
 
 
@@ -530,7 +530,7 @@ class Calling:
         """Raise an error in words if the model cannot be called on this batch."""
         inputs, _ = self.split(batch)
         if isinstance(batch, tuple | list) and not batch:
-            raise TrainingError(f"{self._name}: a batch is an empty {type(batch).__name__}", WAYS)
+            raise TrainingError(f"{self._name}: a batch is an empty {type(batch).__name__}", BATCH_WAYS)
         if self._signature is None:
             return
         try:
@@ -539,7 +539,7 @@ class Calling:
             raise TrainingError(
                 f"{self._name}: a batch is {_describe(batch)}, so that it is called as {_written(inputs)}, and the "
                 f"model's forward{self._signature} does not take that: {error}",
-                WAYS,
+                BATCH_WAYS,
             ) from None
 
 
@@ -607,9 +607,11 @@ def _signature_of(model: nn.Module) -> inspect.Signature | None:
 def _names_of(signature: inspect.Signature | None) -> frozenset[str] | None:
     """Return the names that a forward takes; None if it takes any."""
     told = signature.parameters.values() if signature is not None else ()
-    if signature is None or any(each.kind is KINDS.VAR_KEYWORD for each in told):
+    if signature is None or any(each.kind is PARAMETER.VAR_KEYWORD for each in told):
         return None
-    return frozenset(each.name for each in told if each.kind in {KINDS.POSITIONAL_OR_KEYWORD, KINDS.KEYWORD_ONLY})
+    return frozenset(
+        each.name for each in told if each.kind in {PARAMETER.POSITIONAL_OR_KEYWORD, PARAMETER.KEYWORD_ONLY}
+    )
 
 
 def _written(inputs: Any) -> str:

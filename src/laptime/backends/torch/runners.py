@@ -17,8 +17,8 @@ from laptime.backends.base import MarkedRunner
 from laptime.backends.torch.denormals import take_census
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
-from laptime.backends.torch.profiling import NOTHING, TorchStepParts
-from laptime.backends.torch.recipe import Batch, count_batch_items
+from laptime.backends.torch.profiling import NOTHING_COMPUTED, TorchStepParts
+from laptime.backends.torch.recipe import StepBatch, count_batch_items
 from laptime.backends.torch.stepping import Stepper, TorchEvaluator
 from laptime.backends.torch.sync_detector import caller, is_users
 from laptime.core_score import measure_core
@@ -29,7 +29,7 @@ from laptime.model.symptoms import DenormalCensus
 
 STALE = "reads=deferred: item(), tolist(), float(), int() and bool() of a tensor give its code values of earlier steps"
 DEFERRED = ("item", "tolist", "__float__", "__int__", "__bool__")
-Place = tuple[Any, ...]
+BatchPlace = tuple[Any, ...]
 GRAPH_WARMUP_STEPS = 3
 
 
@@ -72,8 +72,8 @@ class DeferredReads:
         self._device = device
         self._events: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
         self._real: dict[str, Any] = {}
-        self._readings: dict[Place, DeferredRead] = {}
-        self._times: Counter[Place] = Counter()
+        self._readings: dict[BatchPlace, DeferredRead] = {}
+        self._times: Counter[BatchPlace] = Counter()
         self._is_open = False
 
     def begin(self) -> None:
@@ -111,7 +111,7 @@ class DeferredReads:
 
         return deferring
 
-    def _read(self, place: Place, tensor: Tensor, real: Callable[[Tensor], Any]) -> Any:
+    def _read(self, place: BatchPlace, tensor: Tensor, real: Callable[[Tensor], Any]) -> Any:
         reading = self._readings.get(place)
         if reading is None or not reading.fits(tensor):
             reading = self._readings[place] = DeferredRead(tensor, real, self._make_event())
@@ -147,7 +147,7 @@ class TorchRunner(MarkedRunner):
 
     def census(self) -> DenormalCensus | Missing:
         if self.looked_into is None:
-            return NOTHING
+            return NOTHING_COMPUTED
         batch = self._source()
         census = take_census(self.looked_into, lambda: self.train(batch))
         return replace(census, items=count_batch_items(batch, batch))
@@ -180,7 +180,7 @@ class EagerRunner(TorchRunner):
 
     def __init__(
         self,
-        stepper: Callable[[Batch], Any],
+        stepper: Callable[[StepBatch], Any],
         source: BatchSource,
         clock: DeviceClock,
         evaluator: TorchEvaluator | None,
@@ -205,7 +205,7 @@ class DeferredRunner(EagerRunner):
 
     def __init__(
         self,
-        stepper: Callable[[Batch], Any],
+        stepper: Callable[[StepBatch], Any],
         source: BatchSource,
         clock: DeviceClock,
         evaluator: TorchEvaluator | None,
@@ -251,7 +251,7 @@ class GraphRunner(TorchRunner):
 class CapturedStep:
     """A step on fixed buffers, warmed up on a side stream as PyTorch requires, then captured."""
 
-    def __init__(self, stepper: Stepper, example: Batch) -> None:
+    def __init__(self, stepper: Stepper, example: StepBatch) -> None:
         self._stepper = stepper
         is_row = isinstance(example, tuple | list)
         if not is_row or [isinstance(each, Tensor) for each in example] != [True, True]:
@@ -262,7 +262,7 @@ class CapturedStep:
         self.loss: Tensor
         warm_up_for_capture(lambda: self._stepper((self._inputs, self._targets)))
 
-    def feed(self, batch: Batch) -> None:
+    def feed(self, batch: StepBatch) -> None:
         self._inputs.copy_(batch[0], non_blocking=True)
         self._targets.copy_(batch[1], non_blocking=True)
 
@@ -322,8 +322,8 @@ class TorchCopyRunner(TorchLoaderRunner):
 # How long a step's own Python computes between its operators, which no faster device makes shorter.
 
 USUAL_S = 25e-6  # between two operators of a plain training: its Python, autograd, and the profiler itself
-MORE = 1.5  # times the usual: less is not told from it
-OFTEN, PATIENCE_S = 3, 1.0  # steps at most, and the time for them: the least counts
+PLAINLY_MORE = 1.5  # times the usual: less is not told from it
+FLUSH_OFTEN, FLUSH_PATIENCE_S = 3, 1.0  # steps at most, and the time for them: the least counts
 
 
 def time_between(step: Callable[[Any], object], batch: Any) -> tuple[float, float]:
@@ -334,7 +334,7 @@ def time_between(step: Callable[[Any], object], batch: Any) -> tuple[float, floa
     """
     found: list[tuple[float, float]] = []
     began_s = time.perf_counter()
-    while len(found) < OFTEN and (not found or time.perf_counter() - began_s < PATIENCE_S):
+    while len(found) < FLUSH_OFTEN and (not found or time.perf_counter() - began_s < FLUSH_PATIENCE_S):
         score = measure_core()
         with profile(activities=[ProfilerActivity.CPU]) as seen:
             starts_s = time.perf_counter()
@@ -343,7 +343,7 @@ def time_between(step: Callable[[Any], object], batch: Any) -> tuple[float, floa
         spans = list(outermost((each.time_range.start, each.time_range.end) for each in seen.events() if _is_one(each)))
         usual_s = USUAL_S * len(spans)
         between_s = took_s - sum(end - start for start, end in spans) / 1e6
-        more_s = between_s - usual_s if between_s > MORE * usual_s else 0.0
+        more_s = between_s - usual_s if between_s > PLAINLY_MORE * usual_s else 0.0
         found.append((more_s, (score + measure_core()) / 2))
     return min(found)
 

@@ -11,8 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from laptime.backends.base import ONE_LABEL
 from laptime.backends.torch.batches import mapped, tensors
-from laptime.backends.torch.recipe import Batch, BuiltInRecipe, OwnLoss, OwnRecipe, TorchRecipe, call, speed_up_dropout
+from laptime.backends.torch.recipe import (
+    BuiltInRecipe,
+    OwnLoss,
+    OwnRecipe,
+    StepBatch,
+    TorchRecipe,
+    call,
+    speed_up_dropout,
+)
 from laptime.errors import LaneError
 from laptime.model.missing import Missing
 from laptime.model.process import Settings
@@ -22,7 +31,7 @@ from laptime.pipelines.making import read_batches
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Weigh = Callable[[Tensor], Tensor]
-Look = Callable[[Tensor, Any, Any], None]
+LookAtStep = Callable[[Tensor, Any, Any], None]
 # Measured on two EPYC (Zen 5) cores. 3,072 x 3,000 gains an eighth of the step. With more inputs than this, oneDNN's
 # rounding while it reads is slower than a copy (82,944 x 512: 150 ms a step instead of 108).
 WIDE_WEIGHTS = 2_000_000
@@ -45,7 +54,7 @@ class Stepper:
         rate: float = 1.0,
         *,
         dropout: bool = True,
-        look: Look | None = None,
+        look: LookAtStep | None = None,
     ) -> None:
         network = recipe.network()
         if settings.value_of("numbers") == "single":
@@ -77,7 +86,7 @@ class Stepper:
         self._forward = self._make_forward(settings, device)
         self.weigh: Weigh | None = None
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: StepBatch) -> Tensor:
         """Run one step and return its loss, which stays on the device, as it was differentiated."""
         if self._needs_closure:
             return self._step_by_closure(batch)
@@ -99,7 +108,7 @@ class Stepper:
         if isinstance(self._loss, OwnLoss):
             self._loss.widen()
 
-    def _step_by_closure(self, batch: Batch) -> Tensor:
+    def _step_by_closure(self, batch: StepBatch) -> Tensor:
         losses: list[Tensor] = []
 
         def compute_again() -> Tensor:
@@ -113,7 +122,7 @@ class Stepper:
         self.optimizer.step(compute_again)  # type: ignore[arg-type]  # PyTorch's own take tensors
         return losses[0]
 
-    def _compute(self, batch: Batch, *, is_shown: bool = True) -> Tensor:
+    def _compute(self, batch: StepBatch, *, is_shown: bool = True) -> Tensor:
         inputs, targets = self._split(as_single(batch) if self._is_single else batch)
         loss, outputs = self._forward(inputs, targets)
         if self._look is not None and is_shown:
@@ -181,7 +190,7 @@ def as_float(outputs: Any) -> Any:
     return mapped(outputs, lambda each: each.float() if each.is_floating_point() else each)
 
 
-def as_single(batch: Batch) -> Batch:
+def as_single(batch: StepBatch) -> StepBatch:
     """Convert float64 to float32, and nothing else."""
     return mapped(batch, lambda each: each.float() if each.dtype == torch.float64 else each)
 
@@ -228,7 +237,6 @@ def _multiply_uncast(layer: nn.Linear, inputs: Tensor) -> Tensor:
 # Loss and correct answers: summed on the device while a network trains, and over test items.
 
 NO_CLASSES = Missing("its outputs and targets are no classes")
-ONE_LABEL = Missing("an item has one label")
 
 
 class RunningScore:
@@ -337,20 +345,20 @@ class TorchEvaluator:
         finally:
             self._network.train()
 
-    def _batches(self, items: int) -> Iterator[Batch]:
+    def _batches(self, items: int) -> Iterator[StepBatch]:
         layout = torch.channels_last if self._settings.layout == "channels_last" else torch.contiguous_format
         give = self._decoded if self._decodes else self._kept
         for images, labels in give(items, self._settings.batch or self._built_in.workload.batch):
             placed = images.permute(0, 3, 1, 2).to(self._device)
             yield placed.contiguous(memory_format=layout), labels.to(self._device)
 
-    def _kept(self, items: int, batch: int) -> Iterator[Batch]:
+    def _kept(self, items: int, batch: int) -> Iterator[StepBatch]:
         self.read(items)
         for start in range(0, min(items, count_items(self._labels)), batch):
             end = min(start + batch, items)
             yield self._images[start:end], self._labels[start:end]
 
-    def _decoded(self, items: int, batch: int) -> Iterator[Batch]:
+    def _decoded(self, items: int, batch: int) -> Iterator[StepBatch]:
         """Decode test images again for each evaluation: memory may be too small to hold them."""
         data = self._built_in.data
         assert data is not None

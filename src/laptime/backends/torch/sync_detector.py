@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from laptime.model.symptoms import Site
 
-TORCH, OURS = f"{Path(torch.__file__).parent}/", f"{Path(__file__).parents[2]}/"
+TORCH_FOLDER, OUR_FOLDER = f"{Path(torch.__file__).parent}/", f"{Path(__file__).parents[2]}/"
 # All methods of a tensor that return a value to the host, and how users write them.
 READERS = {
     "item": ".item()",
@@ -33,13 +33,18 @@ READERS = {
 }
 SITES_MOST = 20
 # Operators that wait for the device themselves: the host needs a value, or a shape that depends on values.
-WAITING = {"_local_scalar_dense": ".item()", "nonzero": "nonzero", "masked_select": "a mask", "_unique2": "unique"}
-COPIES = {"_to_copy", "copy_"}
+WAITING_OPERATORS = {
+    "_local_scalar_dense": ".item()",
+    "nonzero": "nonzero",
+    "masked_select": "a mask",
+    "_unique2": "unique",
+}
+COPY_OPERATORS = {"_to_copy", "copy_"}
 
 
 def is_users(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    return not file.startswith((TORCH, OURS, "<"))
+    return not file.startswith((TORCH_FOLDER, OUR_FOLDER, "<"))
 
 
 def users_frame(start: FrameType | None) -> FrameType | None:
@@ -55,10 +60,10 @@ def name_place(start: FrameType) -> str:
     if frame is not None:
         return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
     within: FrameType | None = start
-    while within is not None and not within.f_code.co_filename.startswith(TORCH):
+    while within is not None and not within.f_code.co_filename.startswith(TORCH_FOLDER):
         within = within.f_back
     frame = within or start
-    return f"torch/{frame.f_code.co_filename.removeprefix(TORCH)}:{frame.f_lineno}"
+    return f"torch/{frame.f_code.co_filename.removeprefix(TORCH_FOLDER)}:{frame.f_lineno}"
 
 
 def caller(depth: int = 1) -> FrameType:
@@ -147,9 +152,9 @@ class SyncDispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_there = args[0].device.type == self._device.type
         if name == "index":
             return "a mask" if is_there and any(map(_is_mask, args[1])) else None
-        if name in WAITING:
-            return WAITING[name] if is_there else None
-        return ".cpu()" if name in COPIES and _comes_home(name, args, words) else None
+        if name in WAITING_OPERATORS:
+            return WAITING_OPERATORS[name] if is_there else None
+        return ".cpu()" if name in COPY_OPERATORS and _comes_home(name, args, words) else None
 
 
 def _is_mask(index: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import FIELDS, OfKind
+from laptime.cli.asking import ALL_FIELDS, OfKind
 from laptime.cli.completion import complete_lane, complete_record, complete_what
 from laptime.cli.main import Command
 from laptime.cli.output import emit_page, page_view
@@ -15,7 +15,7 @@ from laptime.errors import UsageError
 from laptime.model.option_kinds import SHARE
 from laptime.model.options import THRESHOLD_HELP
 from laptime.model.questions import QUESTIONS
-from laptime.questions.compare.nouns import POINTS_MOST, Compared
+from laptime.questions.compare.nouns import HISTORY_POINTS, Compared
 
 EXIT_SLOWER, EXIT_NOT_JUDGED = 1, 3
 COMPARE_HELP = """Compare two records lane by lane: which lanes became faster or slower, and what else differs?
@@ -98,10 +98,10 @@ LANE is by default the one that is in most records. Each record is compared with
     help="Of which records.",
 )
 @click.option("--limit", type=click.IntRange(0), help="The newest N records; 0 for all.  [default: 30]")
-@FIELDS
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print the history as JSON.")
 def history(*, what: str, lane: str | None, question: str, limit: int | None, details: bool, as_json: bool) -> None:
-    most = POINTS_MOST if limit is None else limit
+    most = HISTORY_POINTS if limit is None else limit
     found = api.history(what, lane, question=QUESTION_OF.get(question, question), limit=most)
     if as_json:
         emit_json(showing.to_json(found))

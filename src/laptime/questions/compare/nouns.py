@@ -9,7 +9,7 @@ from laptime.model.interval import IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.record import Estimate
 
-POINTS_MOST = 30  # of a history, where no limit is given
+HISTORY_POINTS = 30  # of a history, where no limit is given
 Measured = Literal["heats", "trainings"]
 ChangeVerdict = Literal["faster", "slower", "not distinguishable"]
 

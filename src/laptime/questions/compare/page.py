@@ -9,16 +9,15 @@ from math import log
 
 from laptime.model.missing import Missing
 from laptime.model.process import OF_TRAINING
-from laptime.model.quantities import percent
+from laptime.model.quantities import number, percent
 from laptime.pages.layout import Cell, Column, Style, clean, painted, table_or_sentences, wrap
-from laptime.pages.page import INDENT, NARROWEST, View, sparkline
+from laptime.pages.page import FIELD_INDENT, NARROWEST, View, sparkline
 from laptime.pages.words import (
     above_one,
     escape_markdown,
     factor,
     faster_or_slower,
     joined,
-    number,
     over,
     ratio_cell,
     short_name,
@@ -38,10 +37,10 @@ def render_compared(found: Compared, view: View) -> str:
     view = replace(view, width=max(view.width, NARROWEST))
     lines = [line for text, style in _answers(found) for line in painted(text, view.width, style, color=view.color)]
     table = table_or_sentences(_columns(found), found.lanes, view.inner.width, color=view.color)
-    lines += ["", *(INDENT + line for line in table), ""]
+    lines += ["", *(FIELD_INDENT + line for line in table), ""]
     notes = [*found.warnings, *_other_differences(found, details=view.details), *found.unpaired]
-    lines += [line for note in notes for line in wrap(_short(note), view.width, INDENT)]
-    lines += [line for note in _how(found) for line in wrap(note, view.width, INDENT)]
+    lines += [line for note in notes for line in wrap(_short(note), view.width, FIELD_INDENT)]
+    lines += [line for note in _how(found) for line in wrap(note, view.width, FIELD_INDENT)]
     return "\n".join(lines) + "\n"
 
 
@@ -210,13 +209,13 @@ def code(text: str) -> str:
 
 # The page of a history: the newest figure, a line of all figures, and a row a record, the newest first.
 
-LINES_MOST = 40
-ALIKE = 0.4  # of the height, where all values are alike
+CHANGES_SHOWN = 40
+FLAT_HEIGHT = 0.4  # of the height, where all values are alike
 FLAT = 0.02  # as a difference of logarithms: smaller ones would look like mountains
 SEVERAL_MACHINES = "Points of different machines are not compared with each other."
 
 
-def render_history(found: History, view: View, *, lines_most: int | None = LINES_MOST) -> str:
+def render_history(found: History, view: View, *, lines_most: int | None = CHANGES_SHOWN) -> str:
     """Return the page. Where there are more lines than it may have, the oldest records are left out."""
     view = replace(view, width=max(view.width, NARROWEST))
     for count in range(len(found.points), 0, -1):
@@ -236,9 +235,9 @@ def _lines(found: History, view: View, count: int) -> list[str]:
     return [
         *(each for text in _answer(found) for each in painted(text, view.width, "strong", color=view.color)),
         "",
-        f"{INDENT}{line}",
-        *(INDENT + each for each in table),
-        *(["", *(each for note in notes for each in wrap(note, view.width, INDENT))] if notes else []),
+        f"{FIELD_INDENT}{line}",
+        *(FIELD_INDENT + each for each in table),
+        *(["", *(each for note in notes for each in wrap(note, view.width, FIELD_INDENT))] if notes else []),
     ]
 
 
@@ -320,5 +319,5 @@ def line_of(values: Sequence[float], *, blocks: bool) -> str:
     logs = [log(each) for each in values]
     low, high = min(logs), max(logs)
     if high - low < FLAT:
-        return sparkline([ALIKE] * len(logs), blocks=blocks)
+        return sparkline([FLAT_HEIGHT] * len(logs), blocks=blocks)
     return sparkline([(each - low) / (high - low) for each in logs], blocks=blocks)

@@ -24,7 +24,7 @@ from laptime.questions.infer.reduce import answer_distance, answer_tolerance, si
 from laptime.questions.train.reduce import item_s, later_laps
 from laptime.stats import unpaired_ratio, verdict
 
-Key = tuple[str, str]  # a lane without its training, and the training
+LaneKey = tuple[str, str]  # a lane without its training, and the training
 
 
 def compare_records(before: Record, after: Record, fail_above: float | None = None) -> Compared:
@@ -106,7 +106,7 @@ def _refuse(before: Record, after: Record) -> None:
         raise UsageError(says, "race two trainings to compare them: laptime race A.py:f B.py:f")
 
 
-def _lanes_of(record: Record) -> dict[Key, LaneResult]:
+def _lanes_of(record: Record) -> dict[LaneKey, LaneResult]:
     """Return the lanes by what is the same in two records: the lane, and what it trains."""
     return {(lane.name.partition(OF_TRAINING)[0], lane.training or record.workload.name): lane for lane in record.lanes}
 
@@ -115,7 +115,7 @@ def _side(record: Record) -> Side:
     return Side(record.id, record.started, record.ask.label, record.status, record.workload.name)
 
 
-def change_of(before: Record, after: Record, pair: Pair, alpha: float = ALPHA) -> LaneChange | None:
+def change_of(before: Record, after: Record, pair: LanePair, alpha: float = ALPHA) -> LaneChange | None:
     """Return how a lane changed between two records; None where one of them has no result of it."""
     rates = tuple(rates_of(record, lane) for record, lane in zip((before, after), pair, strict=True))
     measured: Measured = "trainings" if before.question == "full" else "heats"
@@ -194,7 +194,7 @@ def rates_of_answers(record: Record, lane: LaneResult) -> Iterator[float]:
 
 
 def _unpaired(
-    before: Record, after: Record, ours: dict[Key, LaneResult], theirs: dict[Key, LaneResult]
+    before: Record, after: Record, ours: dict[LaneKey, LaneResult], theirs: dict[LaneKey, LaneResult]
 ) -> Iterator[str]:
     for key, lane in ours.items():
         if key not in theirs:
@@ -243,11 +243,11 @@ def _judged(found: Compared, fail_above: float | None) -> Compared:
 # What is not the same in two records: machine, versions, settings, seed, data, work.
 
 MEMORY_ALIKE = 0.02  # what a kernel keeps for itself differs from start to start
-NOT_SET = "not set"
-Pair = tuple[LaneResult, LaneResult]
+SETTING_NOT_SET = "not set"
+LanePair = tuple[LaneResult, LaneResult]
 
 
-def find_differences(before: Record, after: Record, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
+def find_differences(before: Record, after: Record, pairs: Sequence[LanePair]) -> tuple[Difference, ...]:
     """Return what differs between two records, what may be the reason for a ratio first."""
     found = [
         *_of_machines(before.machine, after.machine),
@@ -276,7 +276,7 @@ def _cards(machine: Machine) -> str:
     return ", ".join(names) or "none"
 
 
-def _of_lanes(pairs: Sequence[Pair]) -> Iterator[Difference]:
+def _of_lanes(pairs: Sequence[LanePair]) -> Iterator[Difference]:
     for before, after in pairs:
         of = f" of {before.name}"
         yield from _differing(f"device{of}", before.device.label, after.device.label, doubtful=True)
@@ -330,7 +330,7 @@ def find_other_work(before: Record, after: Record) -> str | Missing | None:
     return compare_references(after.reference, before.reference)
 
 
-def _of_versions(before: Record, after: Record, pairs: Sequence[Pair]) -> Iterator[Difference]:
+def _of_versions(before: Record, after: Record, pairs: Sequence[LanePair]) -> Iterator[Difference]:
     yield from _differing("laptime", before.tool.get("version"), after.tool.get("version"))
     yield from _differing("python", before.machine.python, after.machine.python)
     for one, other in pairs:
@@ -344,7 +344,7 @@ def _differing(what: str, before: object, after: object, *, doubtful: bool = Fal
 
 
 def _shown(value: object) -> str:
-    return NOT_SET if value is None else str(value)
+    return SETTING_NOT_SET if value is None else str(value)
 
 
 # Records of one training -> one lane over time, with what changed from each record to the next.

@@ -21,29 +21,29 @@ from laptime.questions.compare import reduce as compared
 from laptime.questions.compare.nouns import History
 from laptime.questions.compare.reduce import Found, follow_lane, has_rate
 
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+COMPARING_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What a comparison may raise where a record holds figures that no laptime wrote."""
 
-Parameters = ParamSpec("Parameters")
-Compared = TypeVar("Compared")
+Arguments = ParamSpec("Arguments")
+ComparedKind = TypeVar("ComparedKind")
 
 
-def in_words(compare: Callable[Parameters, Compared]) -> Callable[Parameters, Compared]:
+def in_words(compare: Callable[Arguments, ComparedKind]) -> Callable[Arguments, ComparedKind]:
     """Decorate a function so that what it raises on a bad record becomes a RecordError."""
 
     @wraps(compare)
-    def compared_in_words(*given: Parameters.args, **named: Parameters.kwargs) -> Compared:
+    def compared_in_words(*given: Arguments.args, **named: Arguments.kwargs) -> ComparedKind:
         try:
             return compare(*given, **named)
-        except FAULTS as error:
+        except COMPARING_FAULTS as error:
             says = f"a record holds what no comparison expects ({type(error).__name__}: {error})"
             raise RecordError(says, "`laptime show ID --json` prints what it holds.") from error
 
     return compared_in_words
 
 
-compare_records = in_words(compared.compare_records)
-compare_trainings = in_words(compared.compare_trainings)
+compare_kept_records = in_words(compared.compare_records)
+compare_kept_trainings = in_words(compared.compare_trainings)
 
 
 def check_gate(ask: Ask, *, repeats: bool) -> None:

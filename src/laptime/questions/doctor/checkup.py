@@ -23,11 +23,16 @@ INSTALL = {
     "Intel": "sudo modprobe i915",
 }
 MISMATCH = ("two versions", "mismatch")
-LOST = ("lost", "reset", "gone", "fallen off")
-FULL = 0.9
-LOOKS = {"NVIDIA": "nvidia-smi", "AMD": "rocminfo", "Intel": "clinfo", "Apple": "system_profiler SPDisplaysDataType"}
+LOST_WORDS = ("lost", "reset", "gone", "fallen off")
+DISK_FULL = 0.9
+LOOK_COMMANDS = {
+    "NVIDIA": "nvidia-smi",
+    "AMD": "rocminfo",
+    "Intel": "clinfo",
+    "Apple": "system_profiler SPDisplaysDataType",
+}
 FOR_CARDS = {"NVIDIA": "CUDA", "AMD": "ROCm"}
-NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NUMBER_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
 ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d+?)(\d)[af]?\b")
 SHADOWED = re.compile(r"libcu|libnv|libnccl|cudnn|undefined symbol|cannot load|could not load|dlopen", re.IGNORECASE)
 
@@ -75,7 +80,7 @@ def driver_of_two_versions(unused: UnusedCard) -> Problem | None:
 def lost(unused: UnusedCard) -> Problem | None:
     """The card no longer answers."""
     card = unused.card
-    if card is None or card.reason is None or not any(word in card.reason for word in LOST):
+    if card is None or card.reason is None or not any(word in card.reason for word in LOST_WORDS):
         return None
     command = f"sudo nvidia-smi --gpu-reset{unused.smi_place}" if unused.maker == "NVIDIA" else "sudo reboot"
     return unused.problem("card lost", f"the card does not answer: {card.reason}", command, reason=card.reason)
@@ -101,7 +106,7 @@ def held_by_others(unused: UnusedCard) -> Problem | None:
         says = f"the card is in exclusive mode, and process {who} has it"
         return unused.problem("exclusive", says, f"sudo nvidia-smi{unused.smi_place} -c DEFAULT", processes=who)
     used, there = card.memory_used_bytes, card.memory_bytes
-    if isinstance(used, Missing) or isinstance(there, Missing) or used < FULL * there:
+    if isinstance(used, Missing) or isinstance(there, Missing) or used < DISK_FULL * there:
         return None
     says = f"process {who} holds {used / 1e9:.1f} of the card's {there / 1e9:.1f} GB"
     return unused.problem("memory held", says, f"kill {who.replace(',', '')}", processes=who, used_bytes=used)
@@ -187,7 +192,7 @@ def fell_back(unused: UnusedCard) -> Problem | None:
 def of_unknown_cause(unused: UnusedCard) -> Problem:
     """Report the framework's own reason, and where to look."""
     says = f"{unused.framework.name} does not use this card: {unused.reason or 'it gives no reason'}"
-    return unused.problem("unknown", says, LOOKS.get(unused.maker, "dmesg"))
+    return unused.problem("unknown", says, LOOK_COMMANDS.get(unused.maker, "dmesg"))
 
 
 def _install_words(unused: UnusedCard) -> str:
@@ -206,14 +211,14 @@ def _older_words(unused: UnusedCard, cuda: int | None) -> str:
 
 
 def _first(words: str) -> float | None:
-    found = NUMBER.search(words)
+    found = NUMBER_IN_TEXT.search(words)
     return float(found[0]) if found else None
 
 
 # Cards that a framework does not use, and what hides a card from a program: variables, containers, permissions.
 
 # The kind of device that a maker's card would be.
-KINDS = {"NVIDIA": "cuda", "AMD": "cuda", "Intel": "xpu", "Apple": "mps"}
+MAKER_KINDS = {"NVIDIA": "cuda", "AMD": "cuda", "Intel": "xpu", "Apple": "mps"}
 # The makers whose cards each variable selects. Only JAX reads its own variables.
 CHOOSERS = {
     "CUDA_VISIBLE_DEVICES": ("NVIDIA", "AMD"),
@@ -229,7 +234,7 @@ CONTAINER_NODES = {
     "AMD": (("/dev/kfd",), "/dev/kfd", "--device /dev/kfd --device /dev/dri --group-add video"),
     "Intel": (("/dev/dri",), "/dev/dri", "--device /dev/dri"),
 }
-HIDDEN = "hidden"
+HIDDEN_CAUSE = "hidden"
 NOBODY = {"", "-1", "none", "void", "NoDevFiles"}
 ACCELERATED = {"cuda", "gpu", "rocm"}
 
@@ -265,7 +270,7 @@ class UnusedCard:
     @property
     def seen(self) -> Device | None:
         """The device that the framework lists but cannot use, if it lists one."""
-        kind = KINDS.get(self.maker)
+        kind = MAKER_KINDS.get(self.maker)
         return next((each for each in self.framework.devices if each.kind == kind and not each.usable), None)
 
     @property
@@ -335,14 +340,14 @@ def uses(framework: Framework, card: Card, machine: Machine) -> bool:
 
     A framework may not report which card its device is. It is then assumed to use the first cards of its kind.
     """
-    kind = KINDS.get(card.maker)
+    kind = MAKER_KINDS.get(card.maker)
     devices = [each for each in framework.devices if each.usable and each.kind == kind]
     matched = [match_card(each, machine.cards) for each in devices]
     if any(found == card for found in matched):
         return True
     unknown = sum(isinstance(found, Missing) for found in matched)
     same_kind = [
-        each for each in machine.cards if each.computes and KINDS.get(each.maker) == kind and each not in matched
+        each for each in machine.cards if each.computes and MAKER_KINDS.get(each.maker) == kind and each not in matched
     ]
     return unknown > 0 and card in same_kind[:unknown]
 
@@ -355,7 +360,7 @@ def hidden_by_variable(unused: UnusedCard) -> Problem | None:
             continue
         why = _why_platform(value) if name.startswith("JAX_") else _why_hidden(unused, value)
         if why:
-            return unused.problem(HIDDEN, f"{name}={value!r} {why}", f"unset {name}", variable=f"{name}={value}")
+            return unused.problem(HIDDEN_CAUSE, f"{name}={value!r} {why}", f"unset {name}", variable=f"{name}={value}")
     return None
 
 
@@ -438,9 +443,9 @@ def _start_words(container: str, given: str) -> str:
     return f"{program} run {given} ..."
 
 
-SHARED = "/dev/shm"  # noqa: S108  only named, not written to
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  only named, not written to
 LEAST_SHARED_BYTES = 1 << 30
-SWAPPED_BYTES = 256 << 20
+HOST_SWAPPED_BYTES = 256 << 20
 NETWORKED = ("nfs", "cifs", "smb", "fuse.", "9p", "ceph", "lustre", "glusterfs", "beegfs", "gpfs", "afs", "drvfs")
 SAVING = {"powersave", "conservative"}
 # The first rule that fits names the cause. Rules that are farthest from the framework come first: even the right build
@@ -484,7 +489,7 @@ def find_unseen_cards(machine: Machine) -> tuple[Finding, ...]:
     alike: dict[tuple[str, str, str], list[tuple[UnusedCard, Problem]]] = {}
     for unused in find_unused_cards(machine):
         found = _judge(unused)
-        if found.cause != HIDDEN or not unused.has_another:
+        if found.cause != HIDDEN_CAUSE or not unused.has_another:
             alike.setdefault((unused.framework.name, found.cause, found.says), []).append((unused, found))
     return tuple(_as_finding(*each[0], len(each)) for each in alike.values())
 
@@ -513,8 +518,8 @@ def little_shared_memory(machine: Machine) -> Problem | None:
     size = around.shared_memory_bytes
     if size >= LEAST_SHARED_BYTES:
         return None
-    command = "docker run --shm-size=8g ..." if machine.container else "sudo mount -o remount,size=8G " + SHARED
-    says = f"{SHARED} holds {size / 1e6:,.0f} MB: loaders with worker processes hand their batches over there"
+    command = "docker run --shm-size=8g ..." if machine.container else "sudo mount -o remount,size=8G " + SHARED_MEMORY
+    says = f"{SHARED_MEMORY} holds {size / 1e6:,.0f} MB: loaders with worker processes hand their batches over there"
     return Problem("the host", "shared memory", says, command, {"bytes": str(size)})
 
 
@@ -553,7 +558,7 @@ def data_on_network(machine: Machine) -> Problem | None:
 
 def swap_in_use(machine: Machine) -> Problem | None:
     swapped = machine.use.swap_used_bytes if machine.use is not None else Missing("not looked at")
-    if isinstance(swapped, Missing) or swapped < SWAPPED_BYTES:
+    if isinstance(swapped, Missing) or swapped < HOST_SWAPPED_BYTES:
         return None
     says = f"{swapped / 1e9:.1f} GB of memory lie in swap on a disk"
     return Problem("the host", "swap", says, "ps aux --sort=-rss | head", {"bytes": str(swapped)})

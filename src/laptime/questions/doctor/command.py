@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import FIELDS
+from laptime.cli.asking import ALL_FIELDS
 from laptime.cli.main import Command
 from laptime.cli.output import emit_page, may_colour, page_width
 from laptime.cli.printing import complain, emit_json, say, say_nothing
+from laptime.cli.questions import QUIET
 from laptime.errors import StoreError, UsageError
 
 EXIT_UNSAVED = 3
@@ -41,18 +42,17 @@ What the hardware and its drivers say is held against what each framework sees. 
 cause is named and the command that fixes it. Nothing is trained; a small product of matrices is computed on every
 device that can be used. Exit code 0: all can be used; 5: not all.
 """
-FRAMEWORKS = click.option(
+FRAMEWORK_OPTION = click.option(
     "--framework", "frameworks", multiple=True, help="Ask this framework alone; may be given several times."
 )
-QUIET = click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 
 
 @click.command("devices", cls=Command, help=DEVICES_HELP, more=DEVICES_MORE)
 @click.option("--check", is_flag=True, help="Check that each device can really be used.")
 @click.option("--data", type=click.Path(path_type=Path), help="With --check, a folder with training data.")
 @click.option("--measure", is_flag=True, help="Measure what each device can do at most.")
-@FRAMEWORKS
-@FIELDS
+@FRAMEWORK_OPTION
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
 @QUIET
 def devices(
@@ -102,9 +102,9 @@ def show_checkup(data: Path | None, frameworks: tuple[str, ...], *, quiet: bool,
 
 @click.command("doctor", help=DOCTOR_HELP, hidden=True)
 @click.option("--data", type=click.Path(path_type=Path), help="A folder with training data: on what disk does it lie?")
-@FRAMEWORKS
+@FRAMEWORK_OPTION
 @QUIET
-@FIELDS
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
 def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, details: bool, as_json: bool) -> int:
     return show_checkup(data, frameworks, quiet=quiet, details=details, as_json=as_json)

@@ -7,24 +7,23 @@ from dataclasses import asdict
 
 from laptime.model.frameworks import find_framework
 from laptime.model.installation import install_command
-from laptime.model.limits import COPY, NOT_MEASURED, DeviceKey, DevicePeaks
+from laptime.model.limits import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
 from laptime.model.missing import Missing
+from laptime.model.quantities import number, size
 from laptime.pages.layout import Cell, Column, clean, lay_out, painted, table_or_sentences, wrap, wrap_all
 from laptime.pages.words import (
-    BYTES,
-    FLOPS,
+    BYTES_UNIT,
+    FLOPS_UNIT,
     chip_words,
     joined,
     machine_words,
     memory_words,
-    number,
     processor_words,
     rates,
-    size,
     whole_size,
 )
-from laptime.pages.workloads import fact_lines
+from laptime.pages.workloads import Fact, fact_lines
 from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
 
 ALL_WELL = "Every device that is here can be used by every framework that is installed."
@@ -87,12 +86,11 @@ def _problem(problem: Problem, width: int) -> list[str]:
 
 # Processors and cards: what each can do and does now, which framework can use it, and its peaks.
 
-Fact = tuple[str, str]
-Facts = dict[str, object]
+DeviceFacts = dict[str, object]
 UNUSED = "no framework here uses it"
 DRAWS = "it only brings a picture to a screen"
-SMALL_BYTES = 1e9  # a loader's workers hand whole batches through shared memory
-HINT = "What each can do at most: laptime devices --measure"
+SHARED_MEMORY_SMALL = 1e9  # a loader's workers hand whole batches through shared memory
+MEASURE_HINT = "What each can do at most: laptime devices --measure"
 NO_FRAMEWORK = "No framework is installed"
 
 
@@ -105,7 +103,7 @@ def hardware(machine: Machine, width: int) -> list[str]:
     return fact_lines([*facts, *_around(machine)], width)
 
 
-def hardware_rows(machine: Machine) -> list[Facts]:
+def hardware_rows(machine: Machine) -> list[DeviceFacts]:
     """Return rows for the processor and the cards, of the same form as those of the frameworks' devices."""
     use = None if machine.use is None else asdict(machine.use)
     around = None if machine.surroundings is None else asdict(machine.surroundings)
@@ -115,7 +113,7 @@ def hardware_rows(machine: Machine) -> list[Facts]:
     return [{**processor, **here}, *(_card_row(card, machine) for card in machine.cards)]
 
 
-def card_behind(device: Device, machine: Machine) -> Facts | Missing | None:
+def card_behind(device: Device, machine: Machine) -> DeviceFacts | Missing | None:
     """Return the card that a framework's device is, or None for a processor and for a device that is not there."""
     if device.kind == "cpu" or not (device.usable or {"uuid", "bus"} & device.details.keys()):
         return None
@@ -133,12 +131,12 @@ def _devices(machine: Machine) -> Iterator[tuple[str, Device]]:
         yield from ((framework.name, each) for each in framework.devices if each.usable and each.kind != "cpu")
 
 
-def _row_of(kind: str) -> Facts:
+def _row_of(kind: str) -> DeviceFacts:
     """Return the fields that all rows have. Hardware belongs to no framework."""
     return {"framework": None, "version": None, "notes": (), "kind": kind}
 
 
-def _card_row(card: Card, machine: Machine) -> Facts:
+def _card_row(card: Card, machine: Machine) -> DeviceFacts:
     users = users_of(card, machine)
     reason = None if users else card.reason or (UNUSED if card.computes else DRAWS)
     return {
@@ -172,7 +170,7 @@ def _memory(machine: Machine) -> list[Fact]:
     if use is not None and not isinstance(use.swap_used_bytes, Missing) and use.swap_used_bytes:
         told.append(f"{size(use.swap_used_bytes)} swapped out")
     shared = None if around is None else around.shared_memory_bytes
-    if shared is not None and not isinstance(shared, Missing) and shared < SMALL_BYTES:
+    if shared is not None and not isinstance(shared, Missing) and shared < SHARED_MEMORY_SMALL:
         told.append(f"only {size(shared)} shared (/dev/shm)")
     return [("memory", ", ".join(told))]
 
@@ -266,10 +264,10 @@ def _around(machine: Machine) -> list[Fact]:
 
 
 FrameworkDevice = tuple[Framework, "Device | None"]
-Limits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
+ShownLimits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
 
 
-def peak_lines(limits: Limits, width: int) -> list[str]:
+def peak_lines(limits: ShownLimits, width: int) -> list[str]:
     """Return the table of all measured devices, then a line for each unknown peak with the reason."""
     measured = [each for _, each in limits if isinstance(each, DevicePeaks)]
     rows = [row for each in measured for row in _peak_rows(each)]
@@ -283,7 +281,7 @@ def peak_lines(limits: Limits, width: int) -> list[str]:
     lines = (lay_out(columns, rows, width) or list(_sentences(rows, width))) if rows else []
     lines += wrap_all(_reasons(limits), width)
     if any(each == NOT_MEASURED for _, each in limits):
-        lines += wrap(HINT, width, "  ")
+        lines += wrap(MEASURE_HINT, width, "  ")
     return lines
 
 
@@ -295,8 +293,8 @@ def rate_with_prefix(value: float, unit: str) -> str:
 def _peak_rows(peaks: DevicePeaks) -> Iterator[tuple[str, ...]]:
     name = chip_words(peaks.label)
     for limit, peak in peaks.peaks.items():
-        unit = BYTES if limit == COPY else FLOPS
-        what = COPY if limit == COPY else f"{limit} product"
+        unit = BYTES_UNIT if limit == COPY_EXERCISE else FLOPS_UNIT
+        what = COPY_EXERCISE if limit == COPY_EXERCISE else f"{limit} product"
         yield (
             name,
             what,
@@ -313,7 +311,7 @@ def _sentences(rows: Iterable[tuple[str, ...]], width: int) -> Iterator[str]:
         yield from wrap(f"{device}: {said}" if device else f"  {said}", width, "  ")
 
 
-def _reasons(limits: Limits) -> Iterator[str]:
+def _reasons(limits: ShownLimits) -> Iterator[str]:
     for key, each in limits:
         name = chip_words(key.label)
         if isinstance(each, DevicePeaks):

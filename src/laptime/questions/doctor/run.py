@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from laptime.analysis.readings import join_peaks
 from laptime.model.frameworks import find_framework
-from laptime.model.limits import NOT_MEASURED, PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
+from laptime.model.limits import NOT_MEASURED, PRODUCT_PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
 from laptime.model.machine import Device, Machine
 from laptime.model.missing import Missing
 from laptime.model.process import Malloc, Settings
@@ -20,7 +20,7 @@ from laptime.questions.doctor.nouns import Checkup, DeviceTest
 from laptime.run.scout import ask_peaks
 
 PRECISION = "fp32"
-ROWS, COPIED_BYTES = 1024, 64 << 20
+TRIED_ROWS, COPIED_BYTES = 1024, 64 << 20
 
 
 def examine(machine: Machine, recall: Recall, tell: Callable[[str], None], patience_s: float) -> Checkup:
@@ -36,7 +36,7 @@ def examine(machine: Machine, recall: Recall, tell: Callable[[str], None], patie
 def _try(
     framework: str, device: Device, known: DevicePeaks | Missing, machine: Machine, patience_s: float
 ) -> DeviceTest:
-    order = PeakOrder(framework, device, (PRECISION,), ROWS, COPIED_BYTES)
+    order = PeakOrder(framework, device, (PRECISION,), TRIED_ROWS, COPIED_BYTES)
     product = ask_peaks(order, environment_of(order, machine), patience_s)[PRECISION]
     if isinstance(product, Missing):
         return DeviceTest(framework, device.name, device.label, None, product, product.missing)
@@ -49,8 +49,8 @@ def _try(
 
 PROCESSOR_ROWS, CARD_ROWS = 2048, 8192
 PROCESSOR_COPY_BYTES, CARD_COPY_BYTES = 512_000_000, 1 << 30
-Told = dict[str, Peak | Missing]
-Limits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
+FrameworkPeaks = dict[str, Peak | Missing]
+DeviceLimits = tuple[tuple[DeviceKey, DevicePeaks | Missing], ...]
 IMPORT_LIMITS = 3  # a child starts for about as long as it measures this many limits; used for the progress only
 
 
@@ -71,14 +71,14 @@ class _Turn:
     order: PeakOrder
 
 
-def known_limits(machine: Machine, recall: Recall) -> Limits:
+def known_limits(machine: Machine, recall: Recall) -> DeviceLimits:
     """Return each device that any framework can use, once, with its saved peaks."""
     seen = list(usable_devices(machine))
     keys = dict.fromkeys(with_driver(key, seen) for key, _, _ in seen)
     return tuple((key, recall(key)) for key in keys)
 
 
-def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Limits:
+def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> DeviceLimits:
     """Measure the peaks of every device that any framework can use. Report saved peaks that no longer hold.
 
     A device's peaks are saved after each framework's turn on it, so that what ends later turns leaves those.
@@ -95,7 +95,7 @@ def measure_limits(machine: Machine, cache: PeakCache, patience_s: float) -> Lim
     return tuple(found.items())
 
 
-def add_limits(rows: Iterable[dict[str, object]], machine: Machine, limits: Limits) -> list[dict[str, object]]:
+def add_limits(rows: Iterable[dict[str, object]], machine: Machine, limits: DeviceLimits) -> list[dict[str, object]]:
     """Return the rows of devices, with `limits` in those of usable devices."""
     known = {key.device: asdict(each) for key, each in limits}
     devices = {(name, device.name): key.device for key, name, device in usable_devices(machine)}
@@ -105,10 +105,10 @@ def add_limits(rows: Iterable[dict[str, object]], machine: Machine, limits: Limi
 
 def _measure(
     machine: Machine, tell: Callable[[str], None], patience_s: float
-) -> Iterator[tuple[DeviceKey, dict[str, Told]]]:
+) -> Iterator[tuple[DeviceKey, dict[str, FrameworkPeaks]]]:
     """Yield a device after each turn, with what each framework has measured on it so far."""
     turns, began_s = list(_turns(machine)), time.monotonic()
-    told: dict[DeviceKey, dict[str, Told]] = {}
+    told: dict[DeviceKey, dict[str, FrameworkPeaks]] = {}
     for number, turn in enumerate(turns):
         order = turn.order
         done, left = (
@@ -138,7 +138,7 @@ def _turns(machine: Machine) -> Iterator[_Turn]:
         features.setdefault(key.device, set()).update(device.features)
     for key, framework, device in seen:
         if find_framework(framework).measures_peaks:  # not Keras, which would only measure its engine again
-            able = tuple(each for each in PRECISIONS if each == "fp32" or each in features[key.device])
+            able = tuple(each for each in PRODUCT_PRECISIONS if each == "fp32" or each in features[key.device])
             yield _Turn(with_driver(key, seen), _order(framework, device, able))
 
 

@@ -23,10 +23,15 @@ from laptime.workloads.shapes import VALUE_BYTES, list_operators
 
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
 FRAMEWORK_BYTES = 800_000_000  # what CUDA and its libraries take of a card: an H100's in a small network, or more
-FITTED = ("cifar-cnn", "cifar-mlp", "scenes-cnn", "pets-densenet")  # measured on a card: bench/forecast_measured.py
+FITTED_TRAININGS = (
+    "cifar-cnn",
+    "cifar-mlp",
+    "scenes-cnn",
+    "pets-densenet",
+)  # measured on a card: bench/forecast_measured.py
 CAPTURED = ("graph", "compiled_graph")
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
-NO_LOADER, NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
+LOADER_NOT_TIMED, READS_NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 NO_OPERATORS = Missing("its operators were not counted")
 ARM = {"aarch64", "arm64"}
 NO_PROCESSOR = Missing("a processor is predicted from a lane that ran on one")
@@ -148,12 +153,12 @@ def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> Measure
         batch=batch,
         precision=precision,
         operators=list_operators(workload, batch, precision),
-        loader=_loader_of(record, lane) if workload.reads_files else NO_FILES,
+        loader=_loader_of(record, lane) if workload.reads_files else READS_NO_FILES,
         memory_bytes=FRAMEWORK_BYTES + count_heat_memory(workload, settings, "cuda"),
         per="lap",
         steps=workload.steps_per_lap * workload.batch / batch,
         laps=workload.laps,
-        doubt=0.0 if workload.name in FITTED else NEW_NETWORK_SPREAD,
+        doubt=0.0 if workload.name in FITTED_TRAININGS else NEW_NETWORK_SPREAD,
     )
 
 
@@ -260,7 +265,7 @@ def _loader_of(record: Record, lane: LaneResult) -> float | Missing:
     alone = (each for each in record.lanes if each.status == "ok" and _is_loader_of(each, lane))
     rate = next((each.items_per_s.median for each in alone if each.items_per_s is not None), None)
     if rate is None:
-        return NO_LOADER
+        return LOADER_NOT_TIMED
     cores = max(1, record.machine.processor.cores_usable)
     return rate / cores if lane.settings.input == "fast" else rate
 

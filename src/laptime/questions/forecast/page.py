@@ -9,14 +9,14 @@ from math import inf
 
 from laptime.model.hardware import CheckedForecast, DeviceForecast, HardwareForecast, Range
 from laptime.model.missing import Missing
-from laptime.model.quantities import percent
+from laptime.model.quantities import number, percent, size, step
 from laptime.model.record import Record
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
-from laptime.pages.page import INDENT, NARROWEST, View
-from laptime.pages.words import joined, lap, number, rough, short_name, short_names, size, step
+from laptime.pages.page import FIELD_INDENT, NARROWEST, View
+from laptime.pages.words import joined, lap, rough, short_name, short_names
 
-LAP = "lap"
-FEW = 3  # devices that are not predicted, each with its reason
+PER_LAP = "lap"
+REASONS_SHOWN = 3  # devices that are not predicted, each with its reason
 BINDS = {
     "products": "products",
     "memory": "memory",
@@ -25,8 +25,8 @@ BINDS = {
     "processor": "cores",
     "python": "your Python",
 }
-UNITS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
-RANGES = "Ranges hold 80 % of measured steps (docs/forecast.md)."
+TIME_UNITS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
+RANGES_SENTENCE = "Ranges hold 80 % of measured steps (docs/forecast.md)."
 
 
 def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> str:
@@ -40,9 +40,9 @@ def render_forecast(found: HardwareForecast, view: View, by: str = "time") -> st
                 *([] if found.distrust is None else painted(_distrust(found), view.width, "bad", color=view.color)),
                 *painted(f"{found.what}: {say(found)}", view.width, "strong", color=view.color),
                 "",
-                *(INDENT + line for line in table),
+                *(FIELD_INDENT + line for line in table),
                 "",
-                *(line for note in _notes(found, view) for line in wrap(note, view.width, INDENT)),
+                *(line for note in _notes(found, view) for line in wrap(note, view.width, FIELD_INDENT)),
             ]
         )
         + "\n"
@@ -64,7 +64,7 @@ def say(found: HardwareForecast) -> str:
     priced = [each for each in faster if not isinstance(each.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
     cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
-    each = "a lap" if found.per == LAP else f"for {found.per}"
+    each = "a lap" if found.per == PER_LAP else f"for {found.per}"
     told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {_times(best.factor)} as fast as"
     return f"{told} {short_name(found.lane)} here{cost}.{_loaders(faster)}"
 
@@ -73,7 +73,7 @@ def _whole(found: HardwareForecast) -> str:
     """Return what the whole training is called; that of your own is a lap, or some steps."""
     if found.laps > 1:
         return f"{found.laps} laps"
-    return "a lap" if found.per == LAP else found.per
+    return "a lap" if found.per == PER_LAP else found.per
 
 
 def _cost(row: DeviceForecast) -> float:
@@ -137,7 +137,7 @@ def _ends(found: Range, show: Callable[[float], str], between: str = "-") -> str
 
 def _in_one_unit(found: Range) -> str:
     """Return both ends of a long time, in the largest unit of which there are two."""
-    unit, unit_s = next((row for row in UNITS if found.high >= 2 * row[1]), UNITS[-1])
+    unit, unit_s = next((row for row in TIME_UNITS if found.high >= 2 * row[1]), TIME_UNITS[-1])
     return f"{rough(found.low / unit_s)}-{rough(found.high / unit_s)} {unit}"
 
 
@@ -152,13 +152,13 @@ def usd(amount: float) -> str:
 def _notes(found: HardwareForecast, view: View) -> list[str]:
     loader = found.loader_items_per_s
     here = f"{short_name(found.lane)} on {found.machine}, {step(found.measured_ms)} a step ({found.record})"
-    one = "s" if found.laps == 1 and found.per == LAP else ""
+    one = "s" if found.laps == 1 and found.per == PER_LAP else ""
     cost = "" if isinstance(found.cost_here, Missing) else f" and cost{one} {usd(found.cost_here)}"
     whole = f"{_whole(found)} here take{one} {lap(found.whole_here_s)}{cost}"
     refused = [f"{short}: not predicted, {why}." for short, why in found.refused.items()]
-    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", RANGES]
+    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", RANGES_SENTENCE]
     if not view.details:
-        if len(refused) > FEW:
+        if len(refused) > REASONS_SHOWN:
             ((why, often),) = Counter(found.refused.values()).most_common(1)
             refused = [f"{len(refused)} more devices are not predicted, {often} of them since {why}."]
         return [*notes, *refused, "Prices, energy, memory and notes: --details."]
@@ -196,7 +196,9 @@ def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
     said += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
     table = table_or_sentences(columns, found, view.inner.width, color=view.color)
     return (
-        "\n".join([*painted(said, view.width, "strong", color=view.color), "", *(INDENT + line for line in table)])
+        "\n".join(
+            [*painted(said, view.width, "strong", color=view.color), "", *(FIELD_INDENT + line for line in table)]
+        )
         + "\n"
     )
 

@@ -32,9 +32,9 @@ from laptime.model.workload import Workload
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import means_a_script
 from laptime.questions.bounds import Recall
-from laptime.questions.compare.run import FAULTS, in_words
+from laptime.questions.compare.run import COMPARING_FAULTS, in_words
 from laptime.questions.forecast.lane import (
-    NO_LOADER,
+    LOADER_NOT_TIMED,
     MeasuredLane,
     find_lane,
     find_processor,
@@ -66,9 +66,9 @@ from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.shapes import list_operators
 
 COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40gb", "h100-sxm")
-FULL = 0.95  # of a card's memory
+CARD_FULL = 0.95  # of a card's memory
 LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
-NOT_MEASURED = {
+UNMEASURED_KINDS = {
     "tpu": "no step on a TPU was measured",
     "xpu": "no step on an Intel card was measured",
 }
@@ -162,15 +162,15 @@ def make_forecast(
 
 def forecast_device(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -> DeviceForecast | Missing:
     """Return what a device would take for the training of a lane, or why that is not known."""
-    if device.kind in NOT_MEASURED:
-        return Missing(NOT_MEASURED[device.kind])
+    if device.kind in UNMEASURED_KINDS:
+        return Missing(UNMEASURED_KINDS[device.kind])
     found = _on_processor(measured, device) if device.kind == "cpu" else _on_card(measured, device, known)
     if isinstance(found, Missing):
         return found
     step_s, spread = found.step_s, found.spread
     needed = measured.memory_on(device)
     whole_s = range_of(step_s * measured.steps * measured.laps, spread)
-    room = None if device.memory_gb is None else FULL * device.memory_gb * 1e9
+    room = None if device.memory_gb is None else CARD_FULL * device.memory_gb * 1e9
     return DeviceForecast(
         device=device,
         step_ms=range_of(1e3 * step_s, spread),
@@ -323,7 +323,7 @@ def _check_by_peak(step: _Step, share: float, known: Efficiencies) -> CheckedFor
 
 def _is_modelled(step: _Step) -> bool:
     """Whether the model of operators knows such a device: it is a card."""
-    return step.device.kind not in {"cpu", *NOT_MEASURED}
+    return step.device.kind not in {"cpu", *UNMEASURED_KINDS}
 
 
 def _flops(step: _Step) -> float:
@@ -398,7 +398,7 @@ def with_cards(record: Record) -> Record:
         return record
     try:
         return replace(record, cards=predict_cards(record))
-    except FAULTS:
+    except COMPARING_FAULTS:
         return record
 
 
@@ -410,7 +410,7 @@ def predict_cards(record: Record) -> PredictedCards | None:
         return None
     found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
     rows = tuple(_factor_of(each) for each in found if not isinstance(each, Missing) and each.fits)
-    known = measured.loader != NO_LOADER
+    known = measured.loader != LOADER_NOT_TIMED
     return PredictedCards(measured.lane.name, rows, loader_is_known=known) if rows else None
 
 

@@ -23,6 +23,7 @@ from laptime.model.figure import (
 )
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
+from laptime.model.quantities import number, step
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
 from laptime.pages.lanes import ends_words, spoken_name
@@ -48,16 +49,14 @@ from laptime.pages.words import (
     duration,
     factor,
     joined,
-    number,
     place_words,
     ratio_cell,
     short_name,
     spread,
-    step,
     tiny,
 )
 
-HOW = (
+INFERENCE_HOW = (
     "inference: one call goes from inputs in the host's memory to answers in the host's memory, in evaluation mode, "
     "with no gradient; percentiles are of single calls, each between two fences"
 )
@@ -199,7 +198,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
             for lane in lanes for each in lane.batches if each.reason]  # fmt: skip
     return [
         header(record, width, color=color),
-        wrap(HOW, width, "  "),
+        wrap(INFERENCE_HOW, width, "  "),
         _latency(record, width, color=color),
         _throughput(record, width, color=color),
         _batch_factors(record, width),

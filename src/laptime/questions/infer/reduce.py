@@ -21,7 +21,7 @@ from laptime.analysis.heats import (
     startup_s,
     step_ms,
 )
-from laptime.analysis.lanes import NO_HEAT
+from laptime.analysis.lanes import NO_HEAT_RUN
 from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
 from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
@@ -104,8 +104,8 @@ def summarise_infer_lane(
         items_per_s=rate(call, items),
         first_step_ms=middle(_first_ms(heat) for heat in heats),
         startup_s=middle(startup_s(heat.process.phases_s) for heat in heats),
-        peak_memory_bytes=largest((heat.process.peak_memory_bytes for heat in heats), NO_HEAT),
-        device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT),
+        peak_memory_bytes=largest((heat.process.peak_memory_bytes for heat in heats), NO_HEAT_RUN),
+        device_memory_bytes=largest((heat.process.device_memory_bytes for heat in heats), NO_HEAT_RUN),
         energy_j_per_lap=Missing("answers have no laps"),
         parity=judge_answers([heat.proofs for heat in heats], reference),
         items_per_step=items,

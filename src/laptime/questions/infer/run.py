@@ -24,7 +24,7 @@ from laptime.planner.plan import check_question
 from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.infer.reduce import describe_answers, find_infer_factors, summarise_infer_lane
-from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat, run_together, say_why_alone
 from laptime.run.answers import InferenceRunner
 from laptime.run.child import Child
@@ -159,7 +159,7 @@ class InferenceRace:
 
     def _runner(self, lane: PlannedLane, pace: InferPace, place: int = 0, then: str = "") -> InferenceRunner:
         job, ask = self._job, self._job.plan.ask
-        sampler = None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on)
+        sampler = None if lane.framework == FAKE_FRAMEWORK else self._sensors.sampler_for(lane.name, lane.computes_on)
         number = self._done + place
         order = InferOrder(order_heat(job.plan, lane, job.plan.pace, number), pace)
         limits = Limits(ask.patience_s, ask.watchdog_s)

@@ -8,40 +8,27 @@ from dataclasses import replace
 
 from laptime.figures.readings import fact_figures, roofline_figures
 from laptime.model.figure import Bar, Bars, Figure, Glance, GlanceFact, folded
-from laptime.model.limits import COPY, NOT_MEASURED, Roofline
+from laptime.model.limits import COPY_EXERCISE, NOT_MEASURED, Roofline
 from laptime.model.missing import Missing
 from laptime.model.profile import Operator, Profile
-from laptime.model.quantities import percent
+from laptime.model.quantities import number, percent, size, step
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
-from laptime.pages.page import GAP, NARROWEST, PageParts, Said, View, header, rendered
-from laptime.pages.words import (
-    BYTES,
-    FLOPS,
-    duration,
-    factor,
-    joined,
-    number,
-    over,
-    place_words,
-    rates,
-    short_name,
-    size,
-    step,
-)
+from laptime.pages.page import COLUMN_GAP, NARROWEST, PageParts, Said, View, header, rendered
+from laptime.pages.words import BYTES_UNIT, FLOPS_UNIT, duration, factor, joined, over, place_words, rates, short_name
 from laptime.visible import cells_wide
 
 TOP_BELOW_A_RACE = 5
 LANES_SHOWN = 3  # on the short page
-LONGEST_NAME = 60
+LONGEST_OPERATOR = 60
 TOP_OF_MEMORY = 5
-WORTH_A_WORD = 0.01  # share of what the operator with the most memory allocated
+WORTH_A_ROW = 0.01  # share of what the operator with the most memory allocated
 LEAST_NAME = 16
 ELLIPSIS = "…"
 SCOPES = re.compile(r"(?:(?:\w+|\(anonymous namespace\))::)+")
 WORKER = re.compile(r"\b(?:\w+Functor|\w+_kernel(?:_cuda)?)\b")  # what a kernel for any operation is made for
-WORD = re.compile(r"\b[A-Za-z_]\w*")
+OPERATOR_WORD = re.compile(r"\b[A-Za-z_]\w*")
 OPENS_IN = "open in https://ui.perfetto.dev or chrome://tracing"
 FLOP_UNITS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"))
 TOP_ALONE = 15
@@ -86,7 +73,7 @@ def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width:
         Column("memory", lambda each: _bytes(each.memory_bytes), right=True),
     ]
     taken = sum(
-        GAP + max(cells_wide(text) for text in (column.title, *(str(column.value(each)) for each in shown)))
+        COLUMN_GAP + max(cells_wide(text) for text in (column.title, *(str(column.value(each)) for each in shown)))
         for column in figures
     )
     least = max(width - taken, LEAST_NAME)
@@ -100,7 +87,7 @@ def plain_name(name: str) -> str:
     if not name.startswith("void ") or not is_template:
         return name
     types = inner.rpartition(">(")[0] or inner
-    made_for = WORKER.search(types) or WORD.search(types)
+    made_for = WORKER.search(types) or OPERATOR_WORD.search(types)
     return outer if made_for is None else f"{outer}: {made_for[0]}"
 
 
@@ -125,7 +112,7 @@ def _memory(profile: Profile, width: int) -> list[str]:
     """Return the operators that allocated the most memory. They need not be the slowest ones."""
     known = [(each, each.memory_bytes) for each in profile.operators if not isinstance(each.memory_bytes, Missing)]
     largest = max((taken for _, taken in known), default=0.0)
-    takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_WORD * largest]
+    takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
     most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
     if most:
         return flow((f"{cut_middle(each.name, 40)} {size(taken)}" for taken, each in most), width, "most memory: ")
@@ -198,7 +185,7 @@ def glance_of(record: Record) -> Glance | None:
     if not slowest:
         return None
     shares = [percent(over(most.own_ms, profile.profiled_ms)) for _, profile, most in slowest]
-    names = [cut_middle(plain_name(clean(most.name)), LONGEST_NAME) for *_, most in slowest]
+    names = [cut_middle(plain_name(clean(most.name)), LONGEST_OPERATOR) for *_, most in slowest]
     (lane, profile, _), *others = slowest
     facts = [
         GlanceFact(f"{step(profile.plain_ms)} a step", "without the profiler"),
@@ -219,7 +206,7 @@ def _answer(record: Record) -> str:
     if not told:
         return "no lane has a profile."
     said = [
-        f"{cut_middle(plain_name(clean(most.name)), LONGEST_NAME)} takes"
+        f"{cut_middle(plain_name(clean(most.name)), LONGEST_OPERATOR)} takes"
         f" {percent(over(most.own_ms, profile.profiled_ms))}"
         f" of a step on {short_name(lane.name)} ({step(profile.plain_ms)})"
         for lane, profile, most in told
@@ -262,7 +249,7 @@ def _closing(record: Record) -> str:
     return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
 
 
-HEAD, INDENT = "limit: ", "  "
+LIMIT_HEAD, LIMIT_INDENT = "limit: ", "  "
 
 
 def limit_lines(record: Record, width: int) -> list[str]:
@@ -271,12 +258,12 @@ def limit_lines(record: Record, width: int) -> list[str]:
     told = [line for line in map(_lane_words, record.lanes) if line]
     if NOT_MEASURED in reasons:
         told.append(NOT_MEASURED.missing)
-    heads = [HEAD, *[INDENT] * len(told)]
-    return [line for head, words in zip(heads, told, strict=False) for line in wrap(head + words, width, INDENT)]
+    heads = [LIMIT_HEAD, *[LIMIT_INDENT] * len(told)]
+    return [line for head, words in zip(heads, told, strict=False) for line in wrap(head + words, width, LIMIT_INDENT)]
 
 
 def _lane_words(lane: LaneResult) -> str:
-    if lane.roofline is not None and {lane.roofline.precision, COPY} <= lane.roofline.peaks.peaks.keys():
+    if lane.roofline is not None and {lane.roofline.precision, COPY_EXERCISE} <= lane.roofline.peaks.peaks.keys():
         return f"{short_name(lane.name)} {_near(lane.roofline)}"
     why = lane.absent.get("roofline", NOT_MEASURED)
     return "" if why == NOT_MEASURED else f"{short_name(lane.name)} - ({why.missing})"
@@ -286,8 +273,8 @@ def _near(found: Roofline) -> str:
     """Return a lane's share of its limit: first the side that binds, with its rates, then the other."""
     peaks = found.peaks.peaks
     sides = {
-        "products": f"{rates((found.flops_per_s, peaks[found.precision].best_per_s), FLOPS)} {found.precision}",
-        "memory": rates((found.bytes_per_s, peaks[COPY].best_per_s), BYTES),
+        "products": f"{rates((found.flops_per_s, peaks[found.precision].best_per_s), FLOPS_UNIT)} {found.precision}",
+        "memory": rates((found.bytes_per_s, peaks[COPY_EXERCISE].best_per_s), BYTES_UNIT),
     }
     bound = sides.pop(found.binds)
     (free,) = sides.values()

@@ -21,9 +21,9 @@ from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
 from laptime.run.answers import ProfileRunner
 
-NOT_ASKED = Parity("unproven", reason="it was profiled, and not raced")
+PROFILED_ONLY = Parity("unproven", reason="it was profiled, and not raced")
 NO_TURN = Missing("the run was ended before its turn came")
-NOT_FINISHED = Missing("the lane did not finish")
+LANE_NOT_FINISHED = Missing("the lane did not finish")
 
 
 def prepare_profile(ask: Ask, machine: Machine) -> Prepared:
@@ -78,7 +78,7 @@ def with_profile(lane: LaneResult, run: ProfileRun | None) -> LaneResult:
     if run is not None and run.profile is not None:
         return replace(lane, profile=run.profile)
     if run is None:
-        reason = NO_TURN if lane.status == "ok" else NOT_FINISHED
+        reason = NO_TURN if lane.status == "ok" else LANE_NOT_FINISHED
     else:
         reason = Missing(run.reason or "the child told nothing")
     return replace(lane, absent={**lane.absent, "profile": reason})
@@ -103,7 +103,7 @@ def _describe(lane: PlannedLane, run: ProfileRun | None) -> LaneResult:
         peak_memory_bytes=process.peak_memory_bytes if process else NO_TURN,
         device_memory_bytes=process.device_memory_bytes if process else NO_TURN,
         energy_j_per_lap=Missing("no instrument was read"),
-        parity=NOT_ASKED,
+        parity=PROFILED_ONLY,
         items_per_step=process.items_per_step if process else None,
         notes=(*lane.notes, *(process.notes if process else ())),
     )

@@ -9,18 +9,29 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.asking import BEHIND, DRY_RUN, FIELDS, LANES, WHAT, ScriptCommand, make_ask, options_for, takes
+from laptime.cli.asking import (
+    ALL_FIELDS,
+    BEHIND,
+    DRY_RUN,
+    LANES_ARGUMENT,
+    WHAT_ARGUMENT,
+    ScriptCommand,
+    make_ask,
+    options_for,
+    takes,
+)
 from laptime.cli.main import EXIT_INTERRUPTED
 from laptime.cli.printing import complain, emit, say
-from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, show_plan, tell, with_progress
+from laptime.cli.questions import QUIET, RECORD_AS_JSON, SHOW_DETAILS, conclude, show_plan, tell, with_progress
 from laptime.errors import RecordError, UsageError
+from laptime.model.questions import WHAT_HELP
 from laptime.model.record import Record
 from laptime.questions.compare.command import emit_compared, gate_code
 from laptime.questions.compare.nouns import Compared
 
 RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
 
-{WORDS} By default every usable device races as written and at its best.
+{WHAT_HELP} By default every usable device races as written and at its best.
 Trainings race each other: a.py:f b.py:f. A script races unchanged, its
 arguments behind --.
 """
@@ -55,7 +66,7 @@ MAY_BE_GIVEN = {"against", "trust", "fail_above", "label", "dry_run", "as_json",
     page="docs/reading.md",
     more=RACE_MORE,
 )
-@takes(WHAT, LANES, *options_for("race"), DRY_RUN, DETAILS, AS_JSON, QUIET)
+@takes(WHAT_ARGUMENT, LANES_ARGUMENT, *options_for("race"), DRY_RUN, SHOW_DETAILS, RECORD_AS_JSON, QUIET)
 @click.pass_context
 def race(
     context: click.Context,
@@ -141,8 +152,8 @@ PLAN_HELP = "Print what `laptime race` with the same arguments would run, and ru
     help=PLAN_HELP,
     examples=("laptime plan cifar-mlp cpu cuda", "laptime train cifar-cnn --dry-run"),
 )
-@takes(WHAT, LANES, *options_for("plan"))
-@FIELDS
+@takes(WHAT_ARGUMENT, LANES_ARGUMENT, *options_for("plan"))
+@ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan(*, details: bool, as_json: bool, **given: Any) -> int:
     ask = make_ask("plan", given)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from laptime.model.progress import Progress
+from laptime.model.quantities import step
 from laptime.model.record import LaneResult, Record
 from laptime.pages.layout import Cell
 from laptime.pages.live import live_page
 from laptime.pages.page import Row, View
-from laptime.pages.words import factor, failure_words, joined, over, short_name, step
+from laptime.pages.words import factor, failure_words, joined, over, short_name
 from laptime.stats import FIRST_LOOK
 
-MOST = 12  # rows
+LIVE_ROWS = 12  # rows
 
 
 def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
     """Return a running record: a row a lane with its step, its factor by the last look, and what it does now."""
     known = {lane.name: lane for lane in record.lanes}
     names = list(dict.fromkeys([*known, *progress.lanes]))
-    if len(names) > MOST:  # of those that are tried one after another, the ones of this round
-        names = [*progress.lanes][:MOST]
+    if len(names) > LIVE_ROWS:  # of those that are tried one after another, the ones of this round
+        names = [*progress.lanes][:LIVE_ROWS]
     rows: list[Row] = []
     for name in names:
         lane, doing = known.get(name), Cell(progress.lanes.get(name, ""), "quiet")

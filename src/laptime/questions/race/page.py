@@ -15,7 +15,7 @@ from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.process import NO_TRAINING, parts_of
-from laptime.model.quantities import percent
+from laptime.model.quantities import number, percent, step
 from laptime.model.record import Comparison, HeatResult, Record
 from laptime.pages import footnotes
 from laptime.pages.lanes import (
@@ -50,12 +50,10 @@ from laptime.pages.words import (
     lap,
     lap_words,
     machine_words,
-    number,
     over,
     place_words,
     reference_name,
     short_name,
-    step,
     step_words,
 )
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN

@@ -35,7 +35,9 @@ from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
 SET_UP = 2.0  # times what passed until a race was planned: so long it takes until its first heat, at least
-ALIKE = 0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
+SETTLED_EARLY_SHARE = (
+    0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
+)
 
 
 def prepare_race(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> Prepared:
@@ -179,7 +181,7 @@ class Race:
         if comparison.ends is None:
             return None
         low, high = comparison.ends
-        share = ALIKE if comparison.verdict == "not distinguishable" else EARLY
+        share = SETTLED_EARLY_SHARE if comparison.verdict == "not distinguishable" else EARLY
         return (high / low) ** 0.5 - 1 if low > 0 else inf, share * self._job.plan.ask.margin
 
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:

@@ -18,7 +18,7 @@ from laptime.model.record import LaneResult
 from laptime.model.sample import LateStep, Window
 
 # Counts and rates are exact: the same training has the same ones.
-ALIKE = 1e-6
+COUNT_TOLERANCE = 1e-6
 # Of a single step from the same weights on the same batch: two kernels' losses, and how far all weights moved.
 LATE_LOSS = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
 LATE_MOVE = {"fp32": 1e-2, "tf32": 0.1, "fp16": 0.1, "bf16": 0.2}
@@ -26,7 +26,7 @@ LATE_MOVE = {"fp32": 1e-2, "tf32": 0.1, "fp16": 0.1, "bf16": 0.2}
 # Of the items of a lap: a last batch may be left out.
 LAPS_ALIKE = 0.01
 
-Steps = tuple[int, int]
+StepRange = tuple[int, int]
 """The first step of a window, and how many it has."""
 
 
@@ -61,7 +61,7 @@ def find_other_steps(one: LaneResult, other: LaneResult) -> Missing | None:
     return _compare_late(lanes, [_late_of(each) for each in lanes])
 
 
-def _windows_of(lane: LaneResult) -> dict[Steps, Window]:
+def _windows_of(lane: LaneResult) -> dict[StepRange, Window]:
     """Return a window for each stretch of steps that a lane timed: its heats do the same at the same steps."""
     return {
         (window.first_step, window.steps): window
@@ -78,13 +78,13 @@ def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> 
     first = window.first_step or 0
     span = f"step {first:,}" if window.steps == 1 else f"steps {first:,} to {first + window.steps - 1:,}"
     mine, theirs = (each.updates for each in windows)
-    if mine is not None and theirs is not None and relative(mine, theirs) > ALIKE:
+    if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
         return (
             f"in {span}, {one} changed its weights {mine:.3g} times as often as in its first step, and {other} "
             f"{theirs:.3g} times"
         )
     mine, theirs = (each.rate for each in windows)
-    if mine is not None and theirs is not None and relative(mine, theirs) > ALIKE:
+    if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
         return f"in {span}, the rate of {one} is {mine:.3g} times its first one, and that of {other} {theirs:.3g} times"
     return None
 

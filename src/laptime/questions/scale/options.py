@@ -36,7 +36,7 @@ class ScaleAsk:
 
 SCALE = ("scale",)
 
-OPTIONS = [
+SCALE_OPTIONS = [
     Option(
         "devices", COUNTS, SCALE, "scale.devices", "Counts to race: 1,2,4.  [default: 1, 2, 4 to all]",
         range=ValueRange(1, 4_096, "expected counts from 1 to 4,096", "such as 1,2,4"),

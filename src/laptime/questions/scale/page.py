@@ -11,14 +11,14 @@ from laptime.figures.steps import step_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
-from laptime.model.quantities import percent, taken, times
+from laptime.model.quantities import number, percent, size, step, taken, times
 from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.lanes import lane_table, proof_sentence
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.usage import usage_lines
-from laptime.pages.words import duration, factor, number, place_words, short_name, size, step
+from laptime.pages.words import duration, factor, place_words, short_name
 from laptime.questions.scale.nouns import (
     LostPart,
     LostTime,
@@ -34,10 +34,10 @@ from laptime.questions.scale.words import WORTH_NAMING, count_words, name_loss, 
 
 SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
 DIFFERS_LEAST = 0.1  # of a step, between the profiler and the experiment
-BAR = 24
+SPEEDUP_BAR = 24
 WAITS: tuple[LostTo, ...] = ("straggler", "waiting")
 SHOWN_BEYOND = (2, 4, 8)
-MODES = {"weak": "each with the batch as written", "strong": "the batch as written shared out"}
+MODE_WORDS = {"weak": "each with the batch as written", "strong": "the batch as written shared out"}
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -86,7 +86,7 @@ def _figures(curve: ScaleCurve, record: Record, view: View) -> list[str]:
     """Return a row for each count, with the speed-up as a bar out of what all devices could bring, and what is lost."""
     answer = record.answer
     several = isinstance(answer, ScaleAnswer) and answer.scaling is not None and len(answer.scaling.curves) > 1
-    title = [f"{short_name(curve.of)}, {MODES[curve.mode]}"] if several else []
+    title = [f"{short_name(curve.of)}, {MODE_WORDS[curve.mode]}"] if several else []
     rows = [*curve.points, *([curve.all_cores] if curve.all_cores is not None else [])]
     table = table_or_sentences(_columns(curve, record, view), rows, view.width, color=view.color)
     lost = [] if curve.lost is None else ["", *_lost_lines(curve.lost, record, view)]
@@ -98,7 +98,7 @@ def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[Scale
 
     def bars(point: ScalePoint) -> str:
         length = None if point.speedup is None else point.speedup.value
-        return bar(length, most, BAR, blocks=view.blocks)
+        return bar(length, most, SPEEDUP_BAR, blocks=view.blocks)
 
     return [
         Column("", lambda each: _count_words(each, curve, record)),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import isfinite, log2
 from typing import Any
 
-from laptime.analysis.heats import ALPHA, bounds, steady_windows, step_ratio
+from laptime.analysis.heats import ALPHA, ONE_ROUND, bounds, steady_windows, step_ratio
 from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
 from laptime.model.process import Exchange
@@ -33,10 +33,9 @@ from laptime.questions.scale.options import Mode
 from laptime.questions.scale.words import WORTH_NAMING
 from laptime.stats import log_mean_interval, mean_interval, median
 
-ONE_ROUND = Missing("one round alone gives no interval")
 NOT_ALONE = Missing("its devices are used by one process, whose exchange cannot be left out")
 NOT_RANKED = Missing("its devices are used by one process, and only ranks are profiled")
-NO_HEAT = Missing("no heat on all of them finished")
+NO_GROUP_HEAT = Missing("no heat on all of them finished")
 NO_ALONE = Missing("no round finished without the exchange")
 NO_ROUND = Missing("no round finished on one device and on all of them")
 SLOWER_LEAST = 0.02  # a rank is no straggler if it is only this much slower than the others
@@ -162,7 +161,7 @@ def profiled_exchange(heats: Sequence[HeatResult]) -> ProfiledExchange | Missing
     seen = [each.collectives for each in first if each.collectives is not None]
     if not seen:
         absent = [each.absent.get("collectives", NOT_RANKED) for each in first]
-        return absent[-1] if absent else NOT_RANKED if done else NO_HEAT
+        return absent[-1] if absent else NOT_RANKED if done else NO_GROUP_HEAT
     in_progress = _span([each.in_progress_ns / each.step_ns for each in seen])
     return ProfiledExchange(seen[-1].by, in_progress, _span([each.exposed_ns / each.step_ns for each in seen]))
 
@@ -372,10 +371,10 @@ def _alone(heat: HeatResult | None, step_ms: float | None) -> AloneRanks | None:
 # 2(N-1)/N x S bytes over each link; by a tree it takes 2 log2(N) hops. What is hidden does not grow with N.
 
 FARTHEST = 8  # times the largest count: a model of a few devices says little of hundreds
-FURTHER = 0.03  # by how much a prediction may be wrong for each doubling beyond what was measured
+DOUBLING_ERROR = 0.03  # by how much a prediction may be wrong for each doubling beyond what was measured
 NO_EXCHANGE = Missing("what the devices exchange was not timed alone: they are used by one process")
 ONE_COUNT = Missing("one count alone was measured")
-ROUNDS_LEAST = 2  # for an interval
+INTERVAL_ROUNDS = 2  # for an interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,9 +512,9 @@ def _project(fits: Sequence[StepModel], devices: int, off: float) -> Projection:
     rings = [each.speedup(devices) for each in fits]
     trees = [each.speedup(devices, by_tree=True) for each in fits]
     middle = sum(rings + trees) / 2 / len(fits)
-    further = 1 + off + FURTHER * log2(devices / fits[0].count)
-    low = max(0.0, mean_interval(rings, ALPHA)[1]) if len(fits) >= ROUNDS_LEAST else min(rings)
-    high = mean_interval(trees, ALPHA)[2] if len(fits) >= ROUNDS_LEAST else max(trees)
+    further = 1 + off + DOUBLING_ERROR * log2(devices / fits[0].count)
+    low = max(0.0, mean_interval(rings, ALPHA)[1]) if len(fits) >= INTERVAL_ROUNDS else min(rings)
+    high = mean_interval(trees, ALPHA)[2] if len(fits) >= INTERVAL_ROUNDS else max(trees)
     span = Bounded(middle, min(low, middle) / further, max(high, middle) * further)
     parts = fits[0].parts_ms(devices)
     lost = {name: sum(each.parts_ms(devices).get(name, 0.0) for each in fits) for name in parts if name != "computing"}

@@ -8,7 +8,7 @@ from laptime.model.quantities import percent, times
 from laptime.questions.scale.nouns import LostTime, LostTo, ScaleCurve, ScalePoint
 
 NOUNS = {"cuda": "card", "mps": "device", "xpu": "card", "tpu": "TPU", "cpu": "process"}
-FEW = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
+NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 WORTH_NAMING = 0.02  # of a step
 NOTHING_FOUND = "nothing was found that they lose"
 
@@ -69,7 +69,7 @@ def _waited_words(lost: LostTime) -> str:
 def count_words(devices: int, kind: str) -> str:
     """Return `two cards`, `16 processes`."""
     noun = NOUNS.get(kind, "device")
-    number = FEW[devices] if devices < len(FEW) else f"{devices:,}"
+    number = NUMBER_WORDS[devices] if devices < len(NUMBER_WORDS) else f"{devices:,}"
     return f"{number} {noun if devices == 1 else _several(kind)}"
 
 

@@ -13,12 +13,12 @@ from laptime.model.process import Lane
 from laptime.model.workload import is_width
 from laptime.planner.plan import PlanLane
 from laptime.planner.settings import SETTINGS
-from laptime.questions.sweep.nouns import AXES, WIDTH, SweepAxis
+from laptime.questions.sweep.nouns import AXES, WIDTH_AXIS, SweepAxis
 from laptime.questions.sweep.options import SweepAsk
 
-NUMBER = r"([0-9]{0,7}\.?[0-9]{1,7})"
-RANGE = re.compile(rf"{NUMBER}\.\.{NUMBER}")
-DEFAULT = SweepAxis("batch", tuple(str(1 << power) for power in range(11)))
+NUMBER_FORM = r"([0-9]{0,7}\.?[0-9]{1,7})"
+RANGE = re.compile(rf"{NUMBER_FORM}\.\.{NUMBER_FORM}")
+DEFAULT_AXIS = SweepAxis("batch", tuple(str(1 << power) for power in range(11)))
 VALUES_MOST, CELLS_MOST = 40, 400
 At = tuple[str, ...]
 """A value of each axis."""
@@ -29,7 +29,7 @@ def read_axes(ask: SweepAsk) -> tuple[SweepAxis, ...]:
     given = [(name, text) for name in AXES if (text := getattr(ask, name)) is not None]
     if len(given) > 2:
         raise UsageError(f"laptime sweep has one axis or two, and {len(given)} are given", "leave some out")
-    return tuple(SweepAxis(name, _read_values(name, text)) for name, text in given) or (DEFAULT,)
+    return tuple(SweepAxis(name, _read_values(name, text)) for name, text in given) or (DEFAULT_AXIS,)
 
 
 def _read_values(name: str, text: str) -> At:
@@ -52,7 +52,7 @@ def _read_values(name: str, text: str) -> At:
 
 
 def _can_be(name: str, value: str) -> bool:
-    return is_width(value) if name == WIDTH else SETTINGS[name].can_be(value) and not value.endswith("x")
+    return is_width(value) if name == WIDTH_AXIS else SETTINGS[name].can_be(value) and not value.endswith("x")
 
 
 def _doubled(first: float, last: float) -> list[float]:
@@ -79,7 +79,7 @@ def lane_at(lane: Lane, axes: Sequence[SweepAxis], at: At, plan: PlanLane) -> Pl
     for axis in axes:
         if axis.name in named:
             raise UsageError(f"--{axis.name}: the lane names {axis.name} itself", "leave one of the two out")
-    words = tuple((axis.name, value) for axis, value in zip(axes, at, strict=True) if axis.name != WIDTH)
+    words = tuple((axis.name, value) for axis, value in zip(axes, at, strict=True) if axis.name != WIDTH_AXIS)
     try:
         return plan(replace(lane, overrides=(*lane.overrides, *words)))
     except UsageError as error:

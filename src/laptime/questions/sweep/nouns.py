@@ -8,8 +8,8 @@ from laptime.model.interval import Bounded, IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, LaneResult
 
-WIDTH = "width"
-AXES = ("batch", "threads", "workers", "items", "lr", WIDTH)
+WIDTH_AXIS = "width"
+AXES = ("batch", "threads", "workers", "items", "lr", WIDTH_AXIS)
 
 
 @dataclass(frozen=True, slots=True)

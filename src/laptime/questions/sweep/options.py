@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from laptime.model.option_kinds import Kind, Option, is_number, parse_items, read_item_count, write_items
+from laptime.model.option_kinds import Option, OptionKind, is_number, parse_items, read_item_count, write_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,14 @@ def _parse_items_or_axis(text: str) -> int | str:
     return text if {".", ","} & set(text) else parse_items(text, "is no count")
 
 
-COUNTS_AXIS = Kind("text", "str | Sequence[int]", str, _read_axis)
-NUMBERS_AXIS = Kind("text", "str | Sequence[float]", str, _read_axis)
-ITEMS_AXIS = Kind("A..B", "Items | str | Sequence[int]", _parse_items_or_axis, _read_items_or_axis, write_items)
+COUNTS_AXIS = OptionKind("text", "str | Sequence[int]", str, _read_axis)
+NUMBERS_AXIS = OptionKind("text", "str | Sequence[float]", str, _read_axis)
+ITEMS_AXIS = OptionKind(
+    "A..B", "ItemsAsked | str | Sequence[int]", _parse_items_or_axis, _read_items_or_axis, write_items
+)
 SWEEP = ("sweep",)
 
-OPTIONS = [
+SWEEP_OPTIONS = [
     Option("batch", COUNTS_AXIS, SWEEP, "sweep.batch", "Batches: 1..1024, or 8,16,24.  [default: 1..1024]",
            metavar="A..B"),
     Option("threads", COUNTS_AXIS, SWEEP, "sweep.threads", "Threads on the processor.", metavar="A..B"),

@@ -10,19 +10,19 @@ from laptime.figures.readings import fact_figures
 from laptime.model.figure import Axis, Band, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.interval import Bounded
 from laptime.model.missing import Missing
-from laptime.model.quantities import brief, taken
+from laptime.model.quantities import brief, number, size, step, taken
 from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, lay_out, table_or_sentences, wrap
 from laptime.pages.listing import of_race
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.words import number, place_words, short_name, size, spread, step
-from laptime.questions.sweep.nouns import WIDTH, Sweep, SweepAnswer, SweepCell, SweepCurve
+from laptime.pages.words import place_words, short_name, spread
+from laptime.questions.sweep.nouns import WIDTH_AXIS, Sweep, SweepAnswer, SweepCell, SweepCurve
 from laptime.questions.sweep.reduce import bounded_words, is_of_one_round
 
-BAR = 16
-ONE_HEAT = "Each is of one heat, which shows no interval."
-Row = tuple[str, list[SweepCell | None]]
+RATE_BAR = 16
+ONE_HEAT_EACH = "Each is of one heat, which shows no interval."
+SweepRow = tuple[str, list[SweepCell | None]]
 """A value of the first axis, and the cell of each lane there."""
 
 
@@ -72,16 +72,16 @@ def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
     return lines
 
 
-def _rows(sweep: Sweep, along: str | None) -> list[Row]:
+def _rows(sweep: Sweep, along: str | None) -> list[SweepRow]:
     found = {(each.of, each.at): each for each in sweep.cells}
     rest = () if along is None else (along,)
     return [(value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values]
 
 
-def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> list[Column[Row]]:
+def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> list[Column[SweepRow]]:
     lanes = lanes_of(sweep)
     most = max((cell.items_per_s for cell in sweep.cells if cell.items_per_s), default=1.0)
-    columns: list[Column[Row]] = [Column(sweep.axes[0].name, lambda row: row[0], right=True)]
+    columns: list[Column[SweepRow]] = [Column(sweep.axes[0].name, lambda row: row[0], right=True)]
     for place, lane in enumerate(lanes):
         name, rate = short_name(lane), f"{record.workload.items}/s"
         if has_bars:
@@ -93,13 +93,13 @@ def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> lis
     return columns
 
 
-def _of(place: int, show: Callable[[SweepCell | None], Cell | str]) -> Callable[[Row], Cell | str]:
+def _of(place: int, show: Callable[[SweepCell | None], Cell | str]) -> Callable[[SweepRow], Cell | str]:
     """Return what shows the cell of one lane in a row."""
     return lambda row: show(row[1][place])
 
 
 def _bar(cell: SweepCell | None, most: float, view: View) -> str:
-    return bar(None if cell is None else cell.items_per_s, most, BAR, blocks=view.blocks)
+    return bar(None if cell is None else cell.items_per_s, most, RATE_BAR, blocks=view.blocks)
 
 
 def _rate(cell: SweepCell | None) -> Cell:
@@ -184,7 +184,7 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
         Column(f"{record.workload.items}/s", _rate, right=True),
         Column("memory", _memory, right=True),
     ]
-    if any(axis.name == WIDTH for axis in sweep.axes):
+    if any(axis.name == WIDTH_AXIS for axis in sweep.axes):
         columns.insert(2, Column("parameters", _parameters, right=True))
     if any(isinstance(each.estimated_memory_bytes, int) for each in sweep.cells):
         columns.append(Column("estimated before", lambda each: _size(each.estimated_memory_bytes), right=True))
@@ -247,7 +247,7 @@ def _curves(sweep: Sweep, record: Record, what: str) -> list[Figure]:
     title = f"{'Rate' if what == 'rate' else 'Step'} over {sweep.axes[0].name}"
     has_ends = any(each for curve in curves for each in curve.ends)
     says = "A dot is a value that was raced" + (
-        "; the upright line through it is its 95 % interval." if has_ends else f". {ONE_HEAT}"
+        "; the upright line through it is its 95 % interval." if has_ends else f". {ONE_HEAT_EACH}"
     )
     return [Figure(title, Plane(_across(sweep), up, tuple(curves)), says)] if curves else []
 
@@ -276,7 +276,7 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
             for each in crossed
         ]
         has_ends = any(ends for curve in curves for ends in curve.ends)
-        band = "The band is the 95 % interval." if has_ends else ONE_HEAT
+        band = "The band is the 95 % interval." if has_ends else ONE_HEAT_EACH
         says = " ".join([*said, f"Above the line at 1, {short_name(lane)} is faster.", band])
         up = Axis("times as fast", is_log=True)
         title = f"How many times as fast is {short_name(lane)} as {short_name(against)}?"

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from laptime.analysis.heats import ALPHA, ONE_ROUND
 from laptime.model.interval import Bounded, IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief
 from laptime.model.record import HeatResult
 from laptime.stats import mean_interval, median
 
-ALPHA = 0.05
 PLATEAU = 0.9
 EMPTY_POINTS, EMPTY_POINTS_MOST = 3, 5
-ONE_ROUND = Missing("one round alone gives no interval")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from laptime.analysis.heats import memory_of
+from laptime.analysis.heats import ALPHA, memory_of
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.findings import find_unreliable
 from laptime.errors import UsageError
@@ -28,12 +28,12 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane, pace_of, plan_lane, with_training
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.doctor.checkup import find_unseen_cards
-from laptime.questions.heat_rounds import Fitting, HeatRounds
+from laptime.questions.heat_rounds import HEATS_VARY, Fitting, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject, find_widths
 from laptime.questions.sweep.cells import At, between, grid, lane_at, pairs_of, read_axes
 from laptime.questions.sweep.nouns import (
-    WIDTH,
+    WIDTH_AXIS,
     Crossover,
     Sweep,
     SweepAnswer,
@@ -44,7 +44,6 @@ from laptime.questions.sweep.nouns import (
 )
 from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.sweep.reduce import (
-    ALPHA,
     RatioPoint,
     bounded_words,
     find_crossovers,
@@ -54,10 +53,9 @@ from laptime.questions.sweep.reduce import (
 )
 from laptime.run.turns import Prestarter
 
-HEATS_VARY = 1.1
 PlanCell = Callable[[Lane, At], "PlannedLane | UsageError"]
 """Returns a lane at a value of each axis, or why it cannot be."""
-Place = tuple[str, At]
+CellPlace = tuple[str, At]
 """An asked lane, and a value of each axis."""
 
 
@@ -67,7 +65,7 @@ class SweepPrepared(Prepared):
 
     axes: tuple[SweepAxis, ...]
     lanes: dict[str, Lane]
-    cells: dict[Place, PlannedLane | UsageError]
+    cells: dict[CellPlace, PlannedLane | UsageError]
     plan_cell: PlanCell
 
 
@@ -102,7 +100,7 @@ def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
 
 def _find_widths(ask: Ask, axes: Sequence[SweepAxis], subject: Subject) -> dict[str, Subject]:
     """Return the training at each width that the axes name."""
-    wanted = next((axis.values for axis in axes if axis.name == WIDTH), ())
+    wanted = next((axis.values for axis in axes if axis.name == WIDTH_AXIS), ())
     if wanted and ask.pretrained:
         raise UsageError("--width: there are no pre-trained weights of other widths", "leave --pretrained out")
     return find_widths(subject, wanted) if wanted else {}
@@ -112,7 +110,7 @@ def _plan_cell(
     axes: Sequence[SweepAxis], widths: Mapping[str, Subject], plan: PlanLane, lane: Lane, at: At
 ) -> PlannedLane | UsageError:
     planned = lane_at(lane, axes, at, plan)
-    width = next((value for axis, value in zip(axes, at, strict=True) if axis.name == WIDTH), None)
+    width = next((value for axis, value in zip(axes, at, strict=True) if axis.name == WIDTH_AXIS), None)
     return planned if isinstance(planned, UsageError) or width is None else with_training(planned, widths[width])
 
 
@@ -124,10 +122,10 @@ class SweepRace:
         pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
         self._fitting = Fitting(self._rounds)
-        self._left_out: dict[Place, str] = {}
-        self._too_large: set[Place] = set()
-        self._too_long: set[Place] = set()
-        self._estimates: dict[Place, int | Missing] = {}
+        self._left_out: dict[CellPlace, str] = {}
+        self._too_large: set[CellPlace] = set()
+        self._too_long: set[CellPlace] = set()
+        self._estimates: dict[CellPlace, int | Missing] = {}
         self._largest: dict[tuple[str, str | None], int] = {}
         self._round_s = 0.0
         self._doing, self._is_news = "", True
@@ -306,12 +304,12 @@ class Swept:
 
     axes: tuple[SweepAxis, ...]
     asked: tuple[str, ...]
-    names: Mapping[Place, str]
-    reasons: Mapping[Place, str]
+    names: Mapping[CellPlace, str]
+    reasons: Mapping[CellPlace, str]
     largest: Mapping[tuple[str, str | None], int]
-    estimates: Mapping[Place, int | Missing]
-    too_large: frozenset[Place]
-    too_long: frozenset[Place]
+    estimates: Mapping[CellPlace, int | Missing]
+    too_large: frozenset[CellPlace]
+    too_long: frozenset[CellPlace]
 
 
 def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
@@ -353,7 +351,7 @@ def describe_sweep(swept: Swept, lanes: Sequence[LaneResult]) -> Sweep:
 
 
 def _cell(
-    place: Place, names: Mapping[Place, str], reasons: Mapping[Place, str], found: Mapping[str, LaneResult]
+    place: CellPlace, names: Mapping[CellPlace, str], reasons: Mapping[CellPlace, str], found: Mapping[str, LaneResult]
 ) -> SweepCell:
     name, at = place
     if place in reasons:
@@ -381,7 +379,7 @@ def _curve(
     if not rates:
         return None
     best_at, best = max(rates, key=lambda pair: pair[1])
-    knee = NOT_A_WIDTH if axis.name == WIDTH else find_knee(rates)
+    knee = NOT_A_WIDTH if axis.name == WIDTH_AXIS else find_knee(rates)
     empty = (
         NOT_BATCH
         if axis.name != "batch"

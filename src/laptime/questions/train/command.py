@@ -1,4 +1,4 @@
-"""`laptime train`: whole trainings; `laptime resume`: one that was ended goes on."""
+"""`laptime resume`: a training that was ended goes on."""
 
 from __future__ import annotations
 
@@ -10,27 +10,7 @@ from laptime import api
 from laptime.cli.asking import takes
 from laptime.cli.completion import complete_record
 from laptime.cli.main import Command
-from laptime.cli.questions import AS_JSON, DETAILS, QUIET, WORDS, conclude, make_command, tell, with_progress
-
-TRAIN_HELP = f"""Train WHAT whole on each LANE, one after another: time, loss and accuracy of every lap.
-
-{WORDS}
-"""
-TRAIN_MORE = """\
-All laps, validation and test run as published, unless options say otherwise. After each lap a checkpoint is saved;
-`laptime resume ID` goes on after the last whole lap.
-"""
-
-train = make_command(
-    "train",
-    TRAIN_HELP,
-    plans=True,
-    examples=("laptime train cifar-cnn torch/cpu torch/cpu/best", "laptime train my.py:training --laps 5"),
-    page="docs/reading.md",
-    more=TRAIN_MORE,
-)
-
-# `laptime resume`: a training that was ended goes on.
+from laptime.cli.questions import QUIET, RECORD_AS_JSON, SHOW_DETAILS, conclude, tell, with_progress
 
 RESUME_HELP = """Go on with a training that was ended: by Ctrl-C, a kill, or a failure.
 
@@ -54,7 +34,7 @@ it imports from its own folder), and one whose checkpoint is gone, so that finis
 @click.option("--changed", is_flag=True, help="Go on although its sources changed; the record notes it.")
 @click.option("--again", is_flag=True, help="Train laps again whose checkpoint is gone or damaged.")
 @click.option("--trust", metavar="ID", help="Go on with this record, although it was not made here by you.")
-@takes(DETAILS, AS_JSON, QUIET)
+@takes(SHOW_DETAILS, RECORD_AS_JSON, QUIET)
 def resume(
     *, identity: str, changed: bool, again: bool, trust: str | None, as_json: bool, quiet: bool, details: bool
 ) -> int:

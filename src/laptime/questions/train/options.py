@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laptime.model.option_kinds import BATCHES, COUNT, COUNTS, LAPS, NUMBERS, SHARE, Option, ValueRange
+from laptime.model.option_kinds import BATCHES, COUNT, COUNTS, LAPS_RANGE, NUMBERS, SHARE, Option, ValueRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +27,25 @@ class FullAsk:
         return bool(self.batches)
 
 
-TRAIN = ("train",)
+TRAIN_COMMAND = ("train",)
 
-OPTIONS = [
-    Option("laps", COUNT, TRAIN, "full.laps", "N laps.  [default: as published]", range=LAPS),
+TRAIN_OPTIONS = [
+    Option("laps", COUNT, TRAIN_COMMAND, "full.laps", "N laps.  [default: as published]", range=LAPS_RANGE),
     Option(
-        "steps_per_lap", COUNT, TRAIN, "full.steps_per_lap", "N steps a lap.  [default: as published]",
+        "steps_per_lap", COUNT, TRAIN_COMMAND, "full.steps_per_lap", "N steps a lap.  [default: as published]",
         is_rare=True, range=ValueRange(1, 10_000_000, "expected a whole number from 1 to 10,000,000", "such as 3"),
     ),
     Option(
-        "seeds", COUNT, TRAIN, "full.seeds", "Train each lane from N seeds.  [default: 1]",
+        "seeds", COUNT, TRAIN_COMMAND, "full.seeds", "Train each lane from N seeds.  [default: 1]",
         range=ValueRange(1, 100, "expected a whole number from 1 to 100", "such as 3"),
     ),
     Option(
-        "until_accuracy", SHARE, TRAIN, "full.until_accuracy", "Say when an accuracy was reached: 0.7 or 70%.",
+        "until_accuracy", SHARE, TRAIN_COMMAND, "full.until_accuracy", "Say when an accuracy was reached: 0.7 or 70%.",
         range=ValueRange(0, 1, "expected a share above 0 and up to 1", "such as 0.7 or 70%", above=True),
     ),
     Option(
-        "lr", NUMBERS, TRAIN, "full.learning_rates", "Learning rates, a lane each: 1e-3,1e-4.",
+        "lr", NUMBERS, TRAIN_COMMAND, "full.learning_rates", "Learning rates, a lane each: 1e-3,1e-4.",
         range=ValueRange(0, 100, "expected numbers above 0 and up to 100", "such as 1e-3,1e-4", above=True),
     ),
-    Option("batch", COUNTS, TRAIN, "full.batches", "Batch sizes, a lane each: 64,128.", range=BATCHES),
+    Option("batch", COUNTS, TRAIN_COMMAND, "full.batches", "Batch sizes, a lane each: 64,128.", range=BATCHES),
 ]  # fmt: skip

@@ -10,10 +10,11 @@ from typing import Literal
 from laptime.figures.lanes import proof_figures
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.answers import TrainingAnswer, training_of
-from laptime.model.figure import FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
+from laptime.model.figure import BARS_FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
+from laptime.model.quantities import step
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.lanes import proof_lines, proof_sentence, published_line, spoken_name
@@ -46,7 +47,6 @@ from laptime.pages.words import (
     place_words,
     ratio_cell,
     short_name,
-    step,
     training_lap,
 )
 
@@ -500,7 +500,7 @@ def training_details(record: Record, view: View) -> list[list[str]]:
 # The figures of whole trainings: their time, loss and accuracy of each lap, each lap's time, and readings.
 
 LapValue = Callable[[LapResult], float | Missing]
-NONE = Missing("not measured")
+NOT_EVALUATED = Missing("not measured")
 
 
 def figures(record: Record) -> list[Figure]:
@@ -532,7 +532,7 @@ def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
         why = run.process.dnf.reason if run.process.dnf else run.process.status
         kept = f"{count_kept(run)} lap{'s' * (count_kept(run) != 1)}, then: {why}"
         return Bar(_name(run, runs), None, words=kept, kind="failed", of=lane)
-    accuracy = NONE if run.test is None else run.test.score.accuracy
+    accuracy = NOT_EVALUATED if run.test is None else run.test.score.accuracy
     told = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"
     return Bar(_name(run, runs), run.whole_s, words=f"{duration(run.whole_s)}{told}", of=lane)
 
@@ -562,7 +562,7 @@ def _over_time(record: Record, runs: Sequence[FullRun]) -> list[Figure]:
         if not curves:
             continue
         ends = [curve.points[-1][0] for curve in (*curves, *others)]
-        is_log = min(ends) > 0 and max(ends) > FAR_APART * min(ends)
+        is_log = min(ends) > 0 and max(ends) > BARS_FAR_APART * min(ends)
         across = Axis("seconds of training", is_log=is_log, from_zero=not is_log)
         says = "A dot is the end of a lap. Seconds of training alone: no start, validation or checkpoints."
         says += " A lane has a curve for each seed." if len({run.seed for run in runs}) > 1 else ""
@@ -606,7 +606,7 @@ def _curves(runs: Sequence[FullRun]) -> list[Figure]:
 
 
 def _validated(lap: LapResult, name: str) -> float | Missing:
-    found: float | Missing = NONE if lap.validation is None else getattr(lap.validation.score, name)
+    found: float | Missing = NOT_EVALUATED if lap.validation is None else getattr(lap.validation.score, name)
     return found
 
 

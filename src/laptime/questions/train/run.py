@@ -22,7 +22,7 @@ from laptime.model.workload import Workload
 from laptime.planner.plan import check_question, check_ranges
 from laptime.planner.settings import learn_alike
 from laptime.questions.asking import Prepared, prepare
-from laptime.questions.job import FAKE, Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
 from laptime.questions.proving import Proof, order_heat
 from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
@@ -137,8 +137,8 @@ def _check_data(data: DataSource | None, before: Before | None) -> None:
 # Whole trainings, one lane from one seed at a time: each in a fresh process, and kept however it ends.
 
 FULL_HZ = 1.0  # a reading per second is enough for a training of hours, and keeps its record small
-READINGS_MOST = 14_400  # per instrument and process: four hours at 1 Hz; longer trainings are read less often
-Key = tuple[str, int]
+TRAINING_READINGS_MOST = 14_400  # per instrument and process: four hours at 1 Hz; longer trainings are read less often
+RunKey = tuple[str, int]
 
 
 class TrainingRuns:
@@ -150,9 +150,9 @@ class TrainingRuns:
     def __init__(self, job: Job, limits: Limits, before: Before | None = None) -> None:
         self._job, self._limits, self._before = job, limits, before
         hz = job.plan.ask.sensors_hz
-        self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, READINGS_MOST)
-        self.runs: dict[Key, FullRun] = {}
-        self.again: dict[Key, str] = {}
+        self._sensors = SensorSelection(job.plan.ask.sensors, FULL_HZ if hz is None else hz, TRAINING_READINGS_MOST)
+        self.runs: dict[RunKey, FullRun] = {}
+        self.again: dict[RunKey, str] = {}
         if before is not None:
             self.runs = {(run.process.lane, run.seed): run for run in before.runs}
 
@@ -178,7 +178,9 @@ class TrainingRuns:
             tell=job.services.tell,
             keep=keep,
             check=check,
-            sampler=None if lane.framework == FAKE else self._sensors.sampler_for(lane.name, lane.computes_on),
+            sampler=None
+            if lane.framework == FAKE_FRAMEWORK
+            else self._sensors.sampler_for(lane.name, lane.computes_on),
             before=before,
             changed=find_changed(self._before, before) if self._before is not None else (),
             noted=(self.again[key],) if key in self.again else (),
@@ -213,7 +215,7 @@ def _steps_per_lap(protocol: Protocol, batch: int | None, meant: int | None) -> 
     return max(1, round(steps * meant / batch))
 
 
-def training_key(order: FullOrder) -> Key:
+def training_key(order: FullOrder) -> RunKey:
     return order.heat.lane.name, order.heat.seed
 
 
@@ -334,7 +336,7 @@ def _words(lane: tuple[str, object] | None) -> str:
 
 # What an earlier process left of whole trainings, and whether they may be resumed: same sources, no lap lost.
 
-FEW = 6  # the most files that a message names
+FILES_NAMED = 6  # the most files that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +441,9 @@ def _refuse_sources(record: Record, changed: list[str]) -> UsageError:
 
 
 def _few(names: list[str]) -> str:
-    return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return ", ".join(names[:FILES_NAMED]) + (
+        f" and {len(names) - FILES_NAMED} more" if len(names) > FILES_NAMED else ""
+    )
 
 
 def _read(path: Path) -> bytes | None:

@@ -14,13 +14,13 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane
 from laptime.planner.refusals import LaneFacts, Setting, SubjectFacts
 from laptime.planner.settings import SETTINGS
-from laptime.questions.tune.nouns import ALL, ALLOWED, Changes
+from laptime.questions.tune.nouns import ALL_FRAMEWORKS, ALLOWED, Changes
 from laptime.questions.tune.options import AIMS, TuneAsk
 
-Words = tuple[tuple[str, str], ...]
+SettingWords = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
-BATCH, RATE = "batch", "lr"
+BATCH_SETTING, RATE = "batch", "lr"
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
 OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
 
@@ -38,29 +38,29 @@ class Tunable:
     base: PlannedLane
     plan: PlanLane
     values: Mapping[str, tuple[str, ...]]
-    known: tuple[Words, ...]
+    known: tuple[SettingWords, ...]
     refused: Mapping[str, str]
     rates: Mapping[str, str] = field(default_factory=dict)
     in_company: frozenset[tuple[str, str]] = frozenset()
 
-    def singles(self) -> list[Words]:
+    def singles(self) -> list[SettingWords]:
         """Return each single setting, those of the presets first."""
         every = [((name, value),) for name, values in self.values.items() for value in values]
         every = [words for words in every if words[0] not in self.in_company]
         likely = {pair for words in self.known for pair in words}
         return sorted(every, key=lambda words: words[0] not in likely)
 
-    def with_words(self, words: Words) -> PlannedLane | str:
+    def with_words(self, words: SettingWords) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be."""
         return _planned_with(self.lane, self._in_full(words), self.plan)
 
-    def written(self, words: Words) -> tuple[str, ...]:
+    def written(self, words: SettingWords) -> tuple[str, ...]:
         """Return the words of a lane that has these settings."""
         return written(self._in_full(words))
 
-    def _in_full(self, words: Words) -> Words:
+    def _in_full(self, words: SettingWords) -> SettingWords:
         """Return the settings with the learning rate that goes with their batch."""
-        rate = self.rates.get(dict(words).get(BATCH, ""))
+        rate = self.rates.get(dict(words).get(BATCH_SETTING, ""))
         return words if rate is None else changed(words, RATE, rate)
 
 
@@ -71,7 +71,7 @@ def check_tune(ask: TuneAsk) -> None:
     for word in ask.allow:
         if word not in ALLOWED:
             raise UsageError(f"--allow {word}: expected some of {', '.join(ALLOWED)}", "such as --allow precision")
-    if "learning" in ask.allow and BATCH not in ask.allow:
+    if "learning" in ask.allow and BATCH_SETTING not in ask.allow:
         says = "--allow learning: the learning rate changes no time, it goes with another batch"
         raise UsageError(says, "add batch: --allow batch,learning")
 
@@ -80,7 +80,7 @@ def lanes_of_frameworks(ask: TuneAsk, lanes: Sequence[str], able: Sequence[str])
     """Return each device of the lanes once for every framework that is asked for."""
     if not ask.frameworks:
         return tuple(lanes)
-    names = able if ask.frameworks == (ALL,) else ask.frameworks
+    names = able if ask.frameworks == (ALL_FRAMEWORKS,) else ask.frameworks
     for name in names:
         if name not in able:
             raise UsageError(f"--frameworks {name}: it cannot run this here", f"those that can: {', '.join(able)}")
@@ -113,15 +113,15 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
     )
     values = _by_name([pair for pair in tries if pair in able or pair in in_company])
     rates: dict[str, str] = {}
-    if "learning" in ask.allow and BATCH in values:
+    if "learning" in ask.allow and BATCH_SETTING in values:
         if why := _why_no_rates(lane, subject):
             refused[RATE] = why
         else:
-            rates = _rates(lane, subject, plan, values[BATCH])
+            rates = _rates(lane, subject, plan, values[BATCH_SETTING])
     return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
 
 
-def _planned_with(lane: Lane, words: Words, plan: PlanLane) -> PlannedLane | str:
+def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLane | str:
     """Return a lane with these settings besides its own, or why it cannot be."""
     try:
         return plan(replace(lane, overrides=(*lane.overrides, *words)))
@@ -146,7 +146,7 @@ def _rates(lane: Lane, subject: SubjectFacts, plan: PlanLane, batches: Sequence[
     assert subject.workload is not None
     found: dict[str, str] = {}
     for value in batches:
-        batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH, value)))).settings.batch
+        batch = plan(replace(lane, overrides=(*lane.overrides, (BATCH_SETTING, value)))).settings.batch
         if batch is not None:
             found[value] = f"{rate_of_batch(subject.workload, batch):g}"
     return found
@@ -157,7 +157,7 @@ def _is_allowed(row: Setting, ask: TuneAsk) -> bool:
     return not row.changes or ALLOWED_BY[row.changes] in ask.allow
 
 
-def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[Words, ...]:
+def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneAsk) -> tuple[SettingWords, ...]:
     """Return what the presets set, in words: those that the lane may have. What they capture is also tried compiled."""
     best = {row.name: row.best(facts) for row in SETTINGS.values()}
     sets = [best]
@@ -177,7 +177,7 @@ def _presets(facts: LaneFacts, values: Mapping[str, tuple[str, ...]], ask: TuneA
     return tuple(words for words in dict.fromkeys(found) if words)
 
 
-def changed(words: Words, name: str, value: str | None) -> Words:
+def changed(words: SettingWords, name: str, value: str | None) -> SettingWords:
     """Return the words with one setting at another value, or without it."""
     kept = {key: each for key, each in words if key != name}
     if value is not None:
@@ -185,11 +185,11 @@ def changed(words: Words, name: str, value: str | None) -> Words:
     return tuple((row, kept[row]) for row in SETTINGS if row in kept)
 
 
-def written(words: Words) -> tuple[str, ...]:
+def written(words: SettingWords) -> tuple[str, ...]:
     return tuple(SETTINGS[name].written(value) for name, value in words)
 
 
-def changes_besides(words: Words) -> Changes:
+def changes_besides(words: SettingWords) -> Changes:
     """Return what a set of settings changes besides the time."""
     found: Changes = next((SETTINGS[name].changes for name, _ in words if SETTINGS[name].changes), "")
     return found

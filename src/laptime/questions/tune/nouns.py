@@ -11,9 +11,9 @@ from laptime.model.record import Answer, Comparison, LaneResult
 
 Allowed = Literal["precision", "batch", "learning"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
-ALL = "all"
+ALL_FRAMEWORKS = "all"
 Changes = Literal["", "arithmetic", "learning"]
-Standing = Literal["confirmed", "no gain", "not confirmed", "not compared"]
+TuneStanding = Literal["confirmed", "no gain", "not confirmed", "not compared"]
 """`confirmed`: fresh heats show that the winner is faster. `no gain`: they show none, or nothing seemed faster."""
 
 
@@ -76,7 +76,7 @@ class TunedLane:
     asked: str
     winner: str
     words: tuple[str, ...]
-    standing: Standing
+    standing: TuneStanding
     gain: Factor | None
     seemed: float | None
     pairs: int

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from laptime.model.missing import Missing
-from laptime.model.option_kinds import COUNT, LAPS, WORDS, Kind, Option
+from laptime.model.option_kinds import COUNT, LAPS_RANGE, WORDS, Option, OptionKind
+from laptime.model.quantities import HOUR_S
 
 # What `laptime tune` may aim at: a table, one row an aim.
 
 AimWord = Literal["time", "money", "energy"]
-HOUR_S = 3600.0
 KWH_J = 3.6e6
 
 
@@ -123,13 +123,14 @@ def _read_aim(value: object) -> str:
     return value
 
 
-AIM = Kind("text", "AimWord", str, _read_aim)
+AIM = OptionKind("text", "AimWord", str, _read_aim)
 TUNE = ("tune",)
 
-OPTIONS = [
+TUNE_OPTIONS = [
     Option("aim", AIM, TUNE, "tune.aim", f"What to minimise: {', '.join(AIMS)}.", flag="--for", default=DEFAULT_AIM,
            metavar="AIM"),
     Option("allow", WORDS, TUNE, "tune.allow", "What may change besides: precision, batch, learning."),
     Option("frameworks", WORDS, TUNE, "tune.frameworks", "Tune on each of these, or on all.  [default: the lane's]"),
-    Option("laps", COUNT, TUNE, "tune.laps", "After the budget, train the lane and its winner N laps.", range=LAPS),
+    Option("laps", COUNT, TUNE, "tune.laps", "After the budget, train the lane and its winner N laps.",
+           range=LAPS_RANGE),
 ]  # fmt: skip

@@ -23,11 +23,11 @@ from laptime.pages.words import duration, factor, four_places, joined, place_wor
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import Aim
 
-BAR, NARROW_BAR = 20, 10
-WIDE = 90
-SHOWN_MOST = 8  # settings on the usual page
+GAIN_BAR, NARROW_GAIN_BAR = 20, 10
+WIDE_PAGE = 90
+SETTINGS_SHOWN = 8  # settings on the usual page
 PATH_MOST = 24  # sets of settings in the picture of a search
-CHANGES = {"": "", "arithmetic": "the arithmetic", "learning": "the learning"}
+CHANGES_WORDS = {"": "", "arithmetic": "the arithmetic", "learning": "the learning"}
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -89,7 +89,7 @@ def tuning_of(record: Record) -> Tuning:
 
 def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
     """Return a row for each setting that was tried alone, the best first; then what the lane and its winner learned."""
-    shown = [each for each in tuned.settings if each.alone is not None][:SHOWN_MOST]
+    shown = [each for each in tuned.settings if each.alone is not None][:SETTINGS_SHOWN]
     table = (
         table_or_sentences(_columns(shown, tuned, record, view), shown, view.width, color=view.color) if shown else []
     )
@@ -103,8 +103,8 @@ def _columns(shown: Sequence[SettingWorth], tuned: TunedLane, record: Record, vi
     def bars(each: SettingWorth) -> str:
         return bar(None if each.alone is None else each.alone.ratio, most, wide, blocks=view.blocks)
 
-    wide = BAR if view.width >= WIDE else NARROW_BAR
-    changes: list[Column[SettingWorth]] = [Column("changes", lambda each: CHANGES[each.changes])]
+    wide = GAIN_BAR if view.width >= WIDE_PAGE else NARROW_GAIN_BAR
+    changes: list[Column[SettingWorth]] = [Column("changes", lambda each: CHANGES_WORDS[each.changes])]
     return [
         Column("setting", lambda each: each.word),
         Column("", bars, is_drawn=True),
@@ -201,7 +201,7 @@ def _standing_words(tuned: TunedLane, aim: Aim) -> str:
 # What the winner of a tuning changes besides the time: how far its proof was off, and what whole laps taught it.
 
 NO_WINNER = "No lap was trained: no other settings are in the winner."
-NOT_SEEN = "How well it then learns was not measured."
+LEARNING_NOT_SEEN = "How well it then learns was not measured."
 
 
 def learned_table(tuned: TunedLane, view: View) -> list[str]:
@@ -246,7 +246,7 @@ def _changes(tuned: TunedLane, record: Record) -> list[str]:
         said.append(f"{joined(exact)} {_verb(exact)} the arithmetic: {_off(parity)}.")
     others = [each.word for each in tuned.settings if each.in_winner and each.changes == "learning"]
     if others:
-        unseen = "" if tuned.learned else f" {NOT_SEEN}"
+        unseen = "" if tuned.learned else f" {LEARNING_NOT_SEEN}"
         said.append(f"{joined(others)} {_verb(others)} the learning.{unseen}")
     return said
 

@@ -20,13 +20,13 @@ from laptime.model.missing import Missing
 from laptime.model.record import HeatResult, LaneResult
 from laptime.stats import log_mean_interval
 
-Words = TypeVar("Words", bound=tuple[Any, ...])  # a set of settings
+SettingSet = TypeVar("SettingSet", bound=tuple[Any, ...])  # a set of settings
 
 # How much heats of one lane differ is assumed until enough were seen: two observations of this size, besides what the
 # turns of single heats show.
 USUAL_SPREAD, USUAL_WEIGHT = 0.02, 2
 SWEEPS = 200
-WORTH = 0.01  # what each setting of a winner has to add, as a logarithm
+WORTH_SETTING = 0.01  # what each setting of a winner has to add, as a logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def weigh(ratings: Mapping[str, Rating], per_s: Mapping[str, float | Missing], b
     }
 
 
-def choose(ratings: Mapping[Words, Rating]) -> Words:
+def choose(ratings: Mapping[SettingSet, Rating]) -> SettingSet:
     """Return the set of settings that is surely the fastest, when each of its settings has to be worth a percent.
 
     A set with one heat may seem fast by chance, so a set counts as fast as its standard error allows. A setting that
@@ -143,9 +143,9 @@ def choose(ratings: Mapping[Words, Rating]) -> Words:
     return max(ratings, key=lambda words: score(ratings, words) - ratings[words].error)
 
 
-def score(ratings: Mapping[Words, Rating], words: Words) -> float:
+def score(ratings: Mapping[SettingSet, Rating], words: SettingSet) -> float:
     """Return how good a set of settings is, as a logarithm, when each of its settings costs what it has to be worth."""
-    return ratings[words].log - WORTH * len(words)
+    return ratings[words].log - WORTH_SETTING * len(words)
 
 
 def find_gain(

@@ -23,7 +23,7 @@ from laptime.model.progress import Progress
 from laptime.model.protocol import FullRun, Moment, Protocol
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.planner.groups import (
-    HEATS_LEAST,
+    GROUP_HEATS_LEAST,
     HEATS_USUAL,
     OVERRUN,
     TURNS_COMPARED,
@@ -35,13 +35,13 @@ from laptime.planner.lanes import able_frameworks
 from laptime.planner.plan import check_question, check_ranges, pace_of, plan_lane
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.doctor.checkup import find_unseen_cards
-from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, final_score
 from laptime.questions.train.run import TrainingRuns, make_protocol, order_training
-from laptime.questions.tune.lanes import Tunable, Words, check_tune, find_tunable, lanes_of_frameworks
+from laptime.questions.tune.lanes import SettingWords, Tunable, check_tune, find_tunable, lanes_of_frameworks
 from laptime.questions.tune.nouns import Learned, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.said import describe_tuning
@@ -49,7 +49,6 @@ from laptime.questions.tune.search import Objective, Search, check_objective
 from laptime.run.runner import Limits
 from laptime.run.turns import Prestarter
 
-HEATS_VARY = 1.1  # a heat may take this multiple of its lane's slowest heat
 CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
@@ -196,7 +195,7 @@ class Tune:
         wanted = list(dict.fromkeys([best, *near[:NEAR_A_ROUND]]))
         if not new and all(ratings[words].heats >= HEATS_USUAL for words in wanted):
             return False
-        if not new and len(wanted) < 2 and ratings[best].heats >= HEATS_LEAST:
+        if not new and len(wanted) < 2 and ratings[best].heats >= GROUP_HEATS_LEAST:
             return False
         until_s = keep_s + self._confirm_s(search)
         return self._try_new(search, new, until_s, prestarter, beside=wanted)
@@ -207,15 +206,15 @@ class Tune:
     def _try_new(
         self,
         search: Search,
-        new: Sequence[Words],
+        new: Sequence[SettingWords],
         until_s: float,
         prestarter: Prestarter,
-        beside: Sequence[Words] = ((),),
+        beside: Sequence[SettingWords] = ((),),
     ) -> bool:
         """Run a round with as many new sets of settings as fit into the time. Return whether any round ran."""
         room_s = self._job.left_s - until_s
 
-        def fits(wanted: Sequence[Words]) -> bool:
+        def fits(wanted: Sequence[SettingWords]) -> bool:
             planned = [lane for words in wanted if (lane := search.lane_of(words)) is not None]
             return self._cost_s(planned, search) + HEATS_VARY * prestarter.expect_imports_s(planned) <= room_s
 
@@ -230,7 +229,7 @@ class Tune:
         self._run(search, lanes, prestarter)
         return True
 
-    def _run(self, search: Search, lanes: Sequence[Words], prestarter: Prestarter) -> None:
+    def _run(self, search: Search, lanes: Sequence[SettingWords], prestarter: Prestarter) -> None:
         """Run a round, and those lanes once more whose heats were too short for a figure."""
         planned = [search.tried[words] for words in lanes]
         self._run_lanes(planned, prestarter)
@@ -267,10 +266,10 @@ class Tune:
         best, budget_s = search.winner(), self._job.plan.ask.budget_s
         pair_s = self._cost_s([search.tunable.base, search.tried[best]], search)
         if not best and len(self._searches) == 1:
-            least_s = max(0.0, HEATS_LEAST * pair_s - OVERRUN * budget_s)
+            least_s = max(0.0, GROUP_HEATS_LEAST * pair_s - OVERRUN * budget_s)
             return least_s if least_s + pair_s <= self._job.left_s else 0.0
         share_s = CONFIRMING * budget_s / len(self._searches)
-        return max(min(CONFIRMED_MOST * LONGER * pair_s, share_s), HEATS_LEAST * pair_s)
+        return max(min(CONFIRMED_MOST * LONGER * pair_s, share_s), GROUP_HEATS_LEAST * pair_s)
 
     def _works(self, lane: PlannedLane) -> bool:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
@@ -294,7 +293,7 @@ class Tune:
             return
         round_s = sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
         most_s = self._job.left_s + OVERRUN * self._job.plan.ask.budget_s
-        if HEATS_LEAST * HEATS_VARY * round_s > most_s and self._rounds.rounds > len(self._searches):
+        if GROUP_HEATS_LEAST * HEATS_VARY * round_s > most_s and self._rounds.rounds > len(self._searches):
             self._unconfirmed = NO_FRESH
             return
         self._job.announce("the winner races again, on fresh heats")
@@ -306,7 +305,7 @@ class Tune:
         round_s += len(wanted) * (longer.measure_s - short.measure_s)
         while rounds < CONFIRMED_MOST:
             cost_s = HEATS_VARY * (round_s + prestarter.expect_imports_s(wanted))
-            if rounds >= HEATS_LEAST and cost_s > self._job.left_s:
+            if rounds >= GROUP_HEATS_LEAST and cost_s > self._job.left_s:
                 break
             round_s = self._run_lanes(wanted, prestarter)
             wanted = [lane for lane in wanted if self._works(lane)]
@@ -330,7 +329,7 @@ class Tune:
 
 # Whole laps at the end of a tuning: what the lane as asked and its winner learn, each from the same seed.
 
-TRAIN = "laptime train: "
+TRAIN_PREFIX = "laptime train: "
 NOT_BEGUN = Missing("it was not begun")
 NO_LENGTH = Missing("how many steps make a lap is not known: its data have no length, and it has no steps_per_lap")
 
@@ -340,7 +339,7 @@ def check_lanes(laps: int, plan: Plan) -> None:
     try:
         check_question(plan, "train")
     except UsageError as error:
-        raise UsageError(f"--laps {laps}: {error.says.removeprefix(TRAIN)}", "leave --laps out") from None
+        raise UsageError(f"--laps {laps}: {error.says.removeprefix(TRAIN_PREFIX)}", "leave --laps out") from None
 
 
 class TunedLaps:

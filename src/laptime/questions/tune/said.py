@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from laptime.analysis.heats import ALPHA
 from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards, look_at_machine
 from laptime.model.ask import Ask
@@ -18,18 +19,18 @@ from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
-from laptime.questions.tune.lanes import BATCH, RATE, Words, changes_besides
-from laptime.questions.tune.nouns import AtBest, SettingWorth, Standing, TriedSet, TuneAnswer, TunedLane, Tuning
+from laptime.questions.tune.lanes import BATCH_SETTING, RATE, SettingWords, changes_besides
+from laptime.questions.tune.nouns import AtBest, SettingWorth, TriedSet, TuneAnswer, TunedLane, TuneStanding, Tuning
 from laptime.questions.tune.options import Aim
 from laptime.questions.tune.reduce import Gain, Rating
-from laptime.questions.tune.search import ALPHA, Objective, Search
+from laptime.questions.tune.search import Objective, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.nouns import ONLY_A_LANE
 from laptime.stats import t_quantile
 
 NO_ROOM = "the budget had no room for it"
-NOT_COMPARED = "no other settings could be raced"
+NOTHING_TO_COMPARE = "no other settings could be raced"
 OTHER_WORK = "it did other work"
 
 
@@ -97,7 +98,9 @@ def _describe(
     )
 
 
-def _ties(search: Search, best: Words, ratings: Mapping[Words, Rating], fresh: Mapping[str, LaneResult]) -> list[Words]:
+def _ties(
+    search: Search, best: SettingWords, ratings: Mapping[SettingWords, Rating], fresh: Mapping[str, LaneResult]
+) -> list[SettingWords]:
     """Return the sets that are as good as the winner is on fresh heats, if it has some: luck chose it, too."""
     base, winner = search.tunable.base.name, search.tried[best].name
     again = search.objective.rate([fresh[name] for name in dict.fromkeys((base, winner))], base)
@@ -110,7 +113,7 @@ def _why_not_compared(base: LaneResult, objective: Objective) -> str:
     per_s = objective.per_s(base)
     if base.status == "ok" and base.parity.status == "differs":
         return OTHER_WORK
-    return base.reason or (per_s.missing if isinstance(per_s, Missing) else NOT_COMPARED)
+    return base.reason or (per_s.missing if isinstance(per_s, Missing) else NOTHING_TO_COMPARE)
 
 
 def _unfinished(*lanes: LaneResult) -> str | None:
@@ -119,7 +122,7 @@ def _unfinished(*lanes: LaneResult) -> str | None:
     return None if lost is None else f"{_short(lost.name)} did not finish: {lost.reason}"
 
 
-def _standing(best: Words, gain: Gain | None, *, works: bool) -> Standing:
+def _standing(best: SettingWords, gain: Gain | None, *, works: bool) -> TuneStanding:
     """Return what the fresh heats show; a winner that failed in one of them is not confirmed."""
     if not best:
         return "no gain"
@@ -129,7 +132,7 @@ def _standing(best: Words, gain: Gain | None, *, works: bool) -> Standing:
 
 
 def _worths(
-    search: Search, best: Words, ratings: Mapping[Words, Rating], lanes: Mapping[str, LaneResult]
+    search: Search, best: SettingWords, ratings: Mapping[SettingWords, Rating], lanes: Mapping[str, LaneResult]
 ) -> tuple[SettingWorth, ...]:
     """Return what each single setting is worth on the lane as asked, the best first; then what could not be tried."""
     tried = [(words, ratings[words]) for words in search.tunable.singles() if words in ratings]
@@ -149,7 +152,9 @@ def _worths(
     return (*found, *refused)
 
 
-def _path(search: Search, ratings: Mapping[Words, Rating], lanes: Mapping[str, LaneResult]) -> tuple[TriedSet, ...]:
+def _path(
+    search: Search, ratings: Mapping[SettingWords, Rating], lanes: Mapping[str, LaneResult]
+) -> tuple[TriedSet, ...]:
     """Return all sets that ran, in the order of the search."""
     found = []
     for words in search.tried:
@@ -161,11 +166,11 @@ def _path(search: Search, ratings: Mapping[Words, Rating], lanes: Mapping[str, L
     return tuple(found)
 
 
-def _joined(search: Search, words: Words) -> str:
+def _joined(search: Search, words: SettingWords) -> str:
     return "+".join(search.tunable.written(words))
 
 
-def _why_not(search: Search, words: Words, lanes: Mapping[str, LaneResult]) -> str:
+def _why_not(search: Search, words: SettingWords, lanes: Mapping[str, LaneResult]) -> str:
     """Return why a single setting has no figure."""
     if words in search.refused:
         return search.refused[words]
@@ -192,7 +197,7 @@ def _exp(log: float) -> float:
     return Rating(log, 0.0, 0).factor
 
 
-def _code_of(job: Job, search: Search, words: Words) -> tuple[str, ...]:
+def _code_of(job: Job, search: Search, words: SettingWords) -> tuple[str, ...]:
     """Return the lines of code that do the same in a training of your own, where there are any."""
     training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
     known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
@@ -309,7 +314,7 @@ def _settled(
     else:
         raise UsageError(f"lane '{text}': no tuning of {ask.what} on it was confirmed here", again)
     own = {name for name, _ in lane.overrides}
-    own |= {RATE} if BATCH in own else set()  # a winner's learning rate is that of the winner's batch
+    own |= {RATE} if BATCH_SETTING in own else set()  # a winner's learning rate is that of the winner's batch
     gained = winner.words if winner.standing == "confirmed" else ()
     words = [word for word in gained if (named := find_setting(word)) is None or named[0].name not in own]
     settings = "+".join((*(SETTINGS[name].written(value) for name, value in lane.overrides), *words))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from laptime.analysis.heats import ALPHA
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device
@@ -11,8 +12,8 @@ from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.record import LaneResult
 from laptime.questions.heat_rounds import Fitting, HeatRounds
-from laptime.questions.job import FAKE
-from laptime.questions.tune.lanes import Tunable, Words, changed
+from laptime.questions.job import FAKE_FRAMEWORK
+from laptime.questions.tune.lanes import SettingWords, Tunable, changed
 from laptime.questions.tune.options import Aim, LanePrices
 from laptime.questions.tune.reduce import Gain, Rating, choose, find_gain, rate_lanes, score, weigh
 from laptime.run.instruments import SensorSelection
@@ -27,12 +28,12 @@ class Search:
 
     def __init__(self, tunable: Tunable, rounds: HeatRounds, objective: Objective) -> None:
         self.tunable, self._rounds, self.objective, self._fitting = tunable, rounds, objective, Fitting(rounds)
-        self.tried: dict[Words, PlannedLane] = {(): tunable.base}
-        self.refused: dict[Words, str] = {}
-        self._settled: dict[Words, Rating] | None = None
-        self.kept: set[Words] = set()  # the sets from which the search went on
+        self.tried: dict[SettingWords, PlannedLane] = {(): tunable.base}
+        self.refused: dict[SettingWords, str] = {}
+        self._settled: dict[SettingWords, Rating] | None = None
+        self.kept: set[SettingWords] = set()  # the sets from which the search went on
 
-    def add(self, words: Words) -> bool:
+    def add(self, words: SettingWords) -> bool:
         """Add a set of settings. Return whether there can be such a lane, it may fit into memory, and it is new."""
         if words in self.tried or words in self.refused:
             return False
@@ -46,19 +47,19 @@ class Search:
         self._rounds.admit(planned)
         return True
 
-    def lane_of(self, words: Words) -> PlannedLane | None:
+    def lane_of(self, words: SettingWords) -> PlannedLane | None:
         """Return the lane that a set of settings has, or would have; None where there can be none."""
         if words in self.tried:
             return self.tried[words]
         planned = self.tunable.with_words(words)
         return None if isinstance(planned, str) else planned
 
-    def _planned(self, words: Words) -> PlannedLane | str:
+    def _planned(self, words: SettingWords) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be, or surely does not fit into memory."""
         planned = self.tunable.with_words(words)
         return planned if isinstance(planned, str) else self._fitting.why_too_large(planned) or planned
 
-    def tried_as(self, words: Words) -> list[Words]:
+    def tried_as(self, words: SettingWords) -> list[SettingWords]:
         """Return the sets that were tried and are the same lane as this one."""
         planned = self.tunable.with_words(words)
         return (
@@ -67,7 +68,7 @@ class Search:
             else [other for other, lane in self.tried.items() if planned.settings == lane.settings]
         )
 
-    def ratings(self) -> dict[Words, Rating]:
+    def ratings(self) -> dict[SettingWords, Rating]:
         """Return how good each set of settings is that did the lane's own work; once it is settled, as it was then.
 
         A set that failed once is out. The lane as asked is not: all others are compared with it, by the heats that it
@@ -83,12 +84,12 @@ class Search:
         found = self.objective.rate(sound, base)
         return {words: found[lane.name] for words, lane in self.tried.items() if lane.name in found}
 
-    def untried(self) -> list[Words]:
+    def untried(self) -> list[SettingWords]:
         return [words for words in self.tunable.singles() if words not in self.tried and words not in self.refused]
 
-    def joined(self, ratings: dict[Words, Rating]) -> Words:
+    def joined(self, ratings: dict[SettingWords, Rating]) -> SettingWords:
         """Return all settings together that seem faster alone, each at its best value."""
-        words: Words = ()
+        words: SettingWords = ()
         for name, values in self.tunable.values.items():
             alone = {value: ratings[((name, value),)].log for value in values if ((name, value),) in ratings}
             best = max(alone, key=lambda value: alone[value], default=None)
@@ -96,7 +97,7 @@ class Search:
                 words = changed(words, name, best)
         return words
 
-    def neighbours(self, words: Words, ratings: dict[Words, Rating]) -> list[Words]:
+    def neighbours(self, words: SettingWords, ratings: dict[SettingWords, Rating]) -> list[SettingWords]:
         """Return the sets that differ in one setting and were not tried: what may be useless first, then what may help.
 
         A setting that costs much alone may still help with others, but is not tried then.
@@ -115,17 +116,17 @@ class Search:
         new = [each for each in new if each not in self.tried and self._can_be(each)]
         return sorted(new, key=lambda each: -promise[each])
 
-    def _can_be(self, words: Words) -> bool:
+    def _can_be(self, words: SettingWords) -> bool:
         """Whether there can be such a lane; if not, the reason is kept."""
         if words not in self.refused and isinstance(planned := self._planned(words), str):
             self.refused[words] = planned
         return words not in self.refused
 
-    def has_failed(self, words: Words, ratings: dict[Words, Rating]) -> bool:
+    def has_failed(self, words: SettingWords, ratings: dict[SettingWords, Rating]) -> bool:
         """Whether a set of settings was tried and has no rating: it did not finish, or did other work."""
         return words not in ratings and self.has_run(words)
 
-    def has_run(self, words: Words) -> bool:
+    def has_run(self, words: SettingWords) -> bool:
         return bool(self._rounds.heats[self.tried[words].name])
 
     def lacking(self, lanes: Sequence[PlannedLane]) -> list[PlannedLane]:
@@ -135,24 +136,24 @@ class Search:
         return [lane for lane in ran if isinstance(self.objective.per_s(done[lane.name]), Missing)]
 
     @staticmethod
-    def _alone(words: Words, ratings: dict[Words, Rating]) -> float:
+    def _alone(words: SettingWords, ratings: dict[SettingWords, Rating]) -> float:
         return ratings[words].log if words in ratings else 0.0
 
-    def settle(self) -> Words:
+    def settle(self) -> SettingWords:
         """End the search, and return the winner: later heats change nothing."""
         self._settled = self.ratings()
         self.kept.add(self.winner())
         return self.winner()
 
-    def winner(self) -> Words:
+    def winner(self) -> SettingWords:
         return choose(self.ratings())
 
-    def contenders(self, ratings: dict[Words, Rating]) -> list[Words]:
+    def contenders(self, ratings: dict[SettingWords, Rating]) -> list[SettingWords]:
         """Return the sets that cannot be told from the best, the best first."""
         return self.as_good_as(max(ratings, key=lambda words: score(ratings, words)), ratings)
 
     @staticmethod
-    def as_good_as(best: Words, ratings: Mapping[Words, Rating]) -> list[Words]:
+    def as_good_as(best: SettingWords, ratings: Mapping[SettingWords, Rating]) -> list[SettingWords]:
         """Return the sets that are not surely worse than this, when each setting has to add a percent."""
         margins = {
             words: SURE * (each.error**2 + ratings[best].error ** 2) ** 0.5 + GAINS for words, each in ratings.items()
@@ -163,9 +164,8 @@ class Search:
 
 # What the settings of a tuning are judged by: how many items they do per second, per joule, or for the money.
 
-ALPHA = 0.05
 NOT_READ = Missing("no instrument was read")
-OWN_CLOCK = Missing("fake lanes have a clock of their own, which no reading can be compared with")
+FAKE_CLOCK = Missing("fake lanes have a clock of their own, which no reading can be compared with")
 POWER_HINT = "`laptime devices` shows the instruments; --for time needs none"
 
 
@@ -214,8 +214,8 @@ def _check_price(prices: LanePrices, device: Device) -> None:
 
 
 def _check_power(ask: Ask, aim: Aim, lane: PlannedLane) -> None:
-    if lane.framework == FAKE:
-        why: Missing | None = OWN_CLOCK
+    if lane.framework == FAKE_FRAMEWORK:
+        why: Missing | None = FAKE_CLOCK
     else:
         why = SensorSelection(ask.sensors, ask.sensors_hz).why_no_power(lane.device)
     if why is not None:

@@ -10,7 +10,7 @@ from laptime.library.asking import OneTraining, make_ask
 from laptime.library.calls import answer
 from laptime.library.results import Result
 from laptime.library.signatures import with_options
-from laptime.questions.verdict.nouns import ChangeVerdict, VerdictAnswer
+from laptime.questions.verdict.nouns import Decision, VerdictAnswer
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -33,7 +33,7 @@ class VerdictResult(Result):
         return self._verdict.needs
 
     @property
-    def _verdict(self) -> ChangeVerdict:
+    def _verdict(self) -> Decision:
         found = self.record.answer
         if not isinstance(found, VerdictAnswer) or found.verdict is None:
             raise RecordError(f"there is no verdict: the race is {self.status}", "Call laptime.verdict again.")

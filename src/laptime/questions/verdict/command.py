@@ -13,11 +13,10 @@ from laptime import api
 from laptime.cli.asking import options_for, takes
 from laptime.cli.main import EXIT_INTERRUPTED, Command
 from laptime.cli.printing import emit_json
-from laptime.cli.questions import DETAILS, QUIET, conclude, emit_record, with_progress
+from laptime.cli.questions import QUIET, SHOW_DETAILS, conclude, emit_record, with_progress
 from laptime.model import options
-from laptime.questions.verdict.nouns import verdict_fields, verdict_of
+from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
 
-EXIT_OF = {"KEEP": 0, "DISCARD": 1, "UNDECIDED": 3}
 VERDICT_HELP = """Is CANDIDATE faster than BASE, and is it still the same training?
 
 Each is a training of your own: file.py:function, git:REV:file.py:function,
@@ -53,7 +52,7 @@ and data that git ignores is not in the copy. By default the lane is the card if
     click.argument("candidate"),
     click.argument("lane", required=False),
     *options_for("verdict"),
-    DETAILS,
+    SHOW_DETAILS,
     click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (docs/verdict.schema.json)."),
     QUIET,
 )

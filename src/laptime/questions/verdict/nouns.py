@@ -19,7 +19,7 @@ Cause = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeVerdict:
+class Decision:
     """`needs` is what would decide, where the word is UNDECIDED. The factor is the candidate's, against the base.
 
     `twin` is that of the base against itself, which guards a gate: what differs there is the machine's doing.
@@ -37,7 +37,7 @@ class ChangeVerdict:
 class VerdictAnswer(Answer):
     """The verdict, and the comparisons that it is made of: the candidate's, and that of the base's twin in a gate."""
 
-    verdict: ChangeVerdict | None = None
+    verdict: Decision | None = None
     comparisons: tuple[Comparison, ...] = ()
     alone: tuple[str, ...] = ()
 
@@ -54,9 +54,10 @@ class VerdictAnswer(Answer):
 # The verdict as a program reads it.
 
 FORMAT = 1
+EXIT_OF: dict[Word, int] = {"KEEP": 0, "DISCARD": 1, "UNDECIDED": 3}
 
 
-def verdict_of(record: Record) -> ChangeVerdict:
+def verdict_of(record: Record) -> Decision:
     """Return the verdict of a record that has one."""
     answer = record.answer
     assert isinstance(answer, VerdictAnswer)

@@ -21,7 +21,7 @@ class VerdictAsk:
 
 VERDICT = ("verdict",)
 
-OPTIONS = [
+VERDICT_OPTIONS = [
     Option(
         "gain", SHARE, VERDICT, "verdict.gain", "The gain that a change has to bring.", default="2%",
         range=ValueRange(0.001, 1, "expected 0.1% to 100%", "such as 2%", shown="{:.3%}"),

@@ -13,7 +13,7 @@ from laptime.pages.lanes import proof_sentence
 from laptime.pages.layout import Style
 from laptime.pages.page import PageParts, Said, View, rendered
 from laptime.questions.race import page as race
-from laptime.questions.verdict.nouns import ERRORS, ChangeVerdict, VerdictAnswer, Word, verdict_of
+from laptime.questions.verdict.nouns import ERRORS, Decision, VerdictAnswer, Word, verdict_of
 from laptime.questions.verdict.options import VerdictAsk
 
 STYLES: dict[Word, Style] = {"KEEP": "good", "DISCARD": "bad", "UNDECIDED": "strong"}
@@ -37,7 +37,7 @@ def page_parts(record: Record, view: View) -> PageParts:
     )
 
 
-def _glance(found: Glance, verdict: ChangeVerdict) -> Glance:
+def _glance(found: Glance, verdict: Decision) -> Glance:
     """Return what a report shows first."""
     ends = found.ends if verdict.factor is None else _ends(verdict.factor)
     return replace(found, number=verdict.word, ends=ends, sentence=verdict.says)

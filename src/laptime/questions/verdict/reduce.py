@@ -14,14 +14,14 @@ from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent
 from laptime.model.record import Comparison
-from laptime.questions.verdict.nouns import ERRORS, Cause, ChangeVerdict, Word
+from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, Word
 from laptime.stats import FIRST_LOOK
 
 NEARER = 0.5  # of the gain: from here on a change is nearer to it than to no gain
-EARLY = 0.5  # of the errors, shared out among the looks before the last
-LATER = 1.4  # times the rounds of a look, until the next one
+EARLY_ERRORS = 0.5  # of the errors, shared out among the looks before the last
+LOOKS_APART = 1.4  # times the rounds of a look, until the next one
 MORE_AT_LEAST = 1.5  # times the budget: less is not worth another command
-Work = bool | Missing | str
+SameWork = bool | Missing | str
 """Whether two trainings do the same work; a sentence where they do not."""
 
 
@@ -31,7 +31,7 @@ def looks(planned: int) -> tuple[int, ...]:
     Fewer than four rounds would need an interval of ten times their spread.
     """
     rounds = [FIRST_LOOK + 1]
-    while (after := ceil(rounds[-1] * LATER)) < planned:
+    while (after := ceil(rounds[-1] * LOOKS_APART)) < planned:
         rounds.append(after)
     return tuple(each for each in rounds if each < planned)
 
@@ -39,22 +39,22 @@ def looks(planned: int) -> tuple[int, ...]:
 def alpha_at(rounds: int, planned: int, *, final: bool) -> float:
     """Return the error rate of a look; the last one gets what the earlier ones left."""
     early = looks(planned)
-    share = EARLY * ERRORS / max(len(early), 1)
+    share = EARLY_ERRORS * ERRORS / max(len(early), 1)
     return share if rounds in early and not final else ERRORS - share * sum(each < rounds for each in early)
 
 
-def judge_change(found: Comparison | None, twin: Comparison | None, gain: float, *, gate: bool) -> ChangeVerdict:
+def judge_change(found: Comparison | None, twin: Comparison | None, gain: float, *, gate: bool) -> Decision:
     """Return the verdict on a candidate whose work is the base's."""
     if found is None or found.ends is None or (gate and (twin is None or twin.ends is None)):
         needs = "more time: an interval needs three rounds"
-        return ChangeVerdict("UNDECIDED", "early", "there are too few rounds for an interval.", needs)
+        return Decision("UNDECIDED", "early", "there are too few rounds for an interval.", needs)
     factor, beside = _widened(found, twin), None if twin is None else Factor(twin.ratio, twin.low, twin.high)
     if beside is not None and (beside.is_above(1) or beside.is_below(1)):
         says = f"the base differs from itself by {beside.ratio:.3f}x: the machine changes from round to round."
-        return ChangeVerdict("UNDECIDED", "busy", says, "a quieter machine", factor, beside)
+        return Decision("UNDECIDED", "busy", says, "a quieter machine", factor, beside)
     word, cause, says = (_judge_gate if gate else _judge_gain)(factor, gain)
     needs = _needs(factor, gain, gate=gate) if word == "UNDECIDED" else ""
-    return ChangeVerdict(word, cause, says, needs, factor, beside)
+    return Decision(word, cause, says, needs, factor, beside)
 
 
 def _widened(found: Comparison, twin: Comparison | None) -> Factor:
@@ -113,28 +113,24 @@ def _times(factor: Factor) -> str:
 
 
 def refuse_change(
-    lanes: Sequence[tuple[str, str | None]], same_work: Work, distrust: str | None
-) -> ChangeVerdict | None:
+    lanes: Sequence[tuple[str, str | None]], same_work: SameWork, distrust: str | None
+) -> Decision | None:
     """Return the verdict that needs no factor: a lane that failed, other work, work that is not proven, a busy machine.
 
     `lanes` are the base's and the candidate's name, each with why it did not finish.
     """
     (base, base_failed), (candidate, failed) = lanes
     if base_failed is not None:
-        return ChangeVerdict(
-            "UNDECIDED", "failed", f"the base {base} did not finish: {base_failed}", "a base that trains"
-        )
+        return Decision("UNDECIDED", "failed", f"the base {base} did not finish: {base_failed}", "a base that trains")
     if failed is not None:
-        return ChangeVerdict("DISCARD", "failed", f"{candidate} did not finish: {failed}")
+        return Decision("DISCARD", "failed", f"{candidate} did not finish: {failed}")
     if isinstance(same_work, str):
-        return ChangeVerdict("DISCARD", "other work", f"it does other work: {same_work}.")
+        return Decision("DISCARD", "other work", f"it does other work: {same_work}.")
     if same_work is False:
-        return ChangeVerdict(
-            "DISCARD", "other work", "it does other work than the float64 reference of its own training."
-        )
+        return Decision("DISCARD", "other work", "it does other work than the float64 reference of its own training.")
     if isinstance(same_work, Missing):
         says = f"equal work is not proven: {same_work.missing}."
-        return ChangeVerdict("UNDECIDED", "unproven", says, "a training whose work can be proven (docs/proof.md)")
+        return Decision("UNDECIDED", "unproven", says, "a training whose work can be proven (docs/proof.md)")
     if distrust is not None:
-        return ChangeVerdict("UNDECIDED", "busy", f"the figures are not reliable: {distrust}", "a quieter machine")
+        return Decision("UNDECIDED", "busy", f"the figures are not reliable: {distrust}", "a quieter machine")
     return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from laptime.errors import CandidateError, TrainingError, UsageError
+from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
@@ -18,9 +18,9 @@ from laptime.questions.race.run import Race
 from laptime.questions.race.timed_work import find_other_timed
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
-from laptime.questions.verdict.nouns import ChangeVerdict, VerdictAnswer
+from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.reduce import Work, alpha_at, judge_change, looks, refuse_change
+from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
 
 TWIN = "base again"
 PATCHES = (".patch", ".diff")
@@ -78,7 +78,9 @@ def _names_the_candidate(name: str) -> Iterator[None]:
     except TrainingError as error:
         if error.training != name:
             raise
-        raise CandidateError(f"DISCARD: it does not train: {error.says}", error.hint, name) from error
+        discarded = TrainingError(f"DISCARD: it does not train: {error.says}", error.hint, name)
+        discarded.exit_code = EXIT_OF["DISCARD"]
+        raise discarded from error
 
 
 def _asked(ask: Ask) -> VerdictAsk:
@@ -112,7 +114,7 @@ class VerdictRace(Race):
     def _alpha(self, rounds: int, *, final: bool) -> float:
         return alpha_at(rounds, self._job.plan.pace.heats_max, final=final)
 
-    def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> ChangeVerdict:
+    def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
         base, candidate = (
             next(each for each in lanes if each.training == subject.name) for subject in (plan.subject, plan.others[0])
@@ -123,7 +125,7 @@ class VerdictRace(Race):
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
         return refuse_change(failed, work, distrust) or judge_change(found, twin, asked.gain, gate=asked.gate)
 
-    def _same_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> Work:
+    def _same_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
         """Return whether both do the same work: in their references, in their proofs, and in the timed steps."""
         if "differs" in {base.parity.status, candidate.parity.status}:
             return False

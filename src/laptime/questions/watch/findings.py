@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from laptime.analysis.step_states import find_loop_state, loss_around
-from laptime.diagnosis.findings import DENORMALS, FLUSH, LOOK, SLOWS_DOWN, describe_state, figures_of
+from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
 from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.quantities import brief, percent
@@ -56,7 +56,7 @@ def script_findings(answer: WatchAnswer, machine: Machine, *, is_quiet: bool) ->
 
 def _ranked(process: ScriptProcess, loop: TrainingLoop, machine: Machine, *, is_quiet: bool) -> list[Finding]:
     """Return what the rules find; what is about the largest part of the time is first. Without a share, it is all."""
-    rules = RULES if loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
+    rules = SCRIPT_RULES if loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
     within = 1 - _gaps_share(loop)
     found: list[tuple[float, Finding]] = []
     for rule in rules:
@@ -115,7 +115,7 @@ def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None
             says += f"{': ' if says else ''}{percent(share)} of the {kind} are denormal numbers"
         else:
             says += "; denormal numbers are not the reason" + (": they count as 0" if census.flushed else "")
-    advice = f"{FLUSH} makes the processor take them as 0." if costs else LOOK
+    advice = f"{FLUSH_LINE} makes the processor take them as 0." if costs else LOOK
     return Finding(SLOWS_DOWN if state else DENORMALS, f"{says[:1].upper()}{says[1:]}.", evidence, advice, "likely")
 
 
@@ -243,7 +243,7 @@ def _skewed(skew: RankSkew) -> Finding:
 
 
 RULES_OF_ANY = (ScriptRule("not on the card", _not_on_card),)
-RULES = (
+SCRIPT_RULES = (
     ScriptRule("has denormal numbers", _has_denormals),
     ScriptRule("slows down", _slows_down, needs_quiet=True),
     *RULES_OF_ANY,

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
-from laptime.analysis.script_loop import ALPHA, BLOCKS, FEWEST_STEADY, PARTS_OF
+from laptime.analysis.heats import ALPHA
+from laptime.analysis.script_loop import AGE_BLOCKS, FEWEST_STEADY, PARTS_OF
 from laptime.figures.readings import fact_figures, reading_figures
 from laptime.model.answers import watch_of
 from laptime.model.figure import (
@@ -28,18 +29,18 @@ from laptime.model.figure import (
 )
 from laptime.model.missing import Missing
 from laptime.model.progress import Progress
-from laptime.model.quantities import percent
+from laptime.model.quantities import number, percent, size, step
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
 from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, SpanPart, TrainingLoop, WatchAnswer
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.live import progress_line
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, rendered
-from laptime.pages.words import duration, joined, lap, number, over, size, spread, step
+from laptime.pages.words import duration, joined, lap, over, spread
 from laptime.stats import mean_interval
 
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
-PARTS = (
+ITERATION_PARTS = (
     ("waiting for data", "data_wait_s"),
     ("copying to the card", "copy_s"),
     ("forward + backward", "forward_backward_s"),
@@ -49,7 +50,7 @@ PARTS = (
     ("outside the step", "outside_s"),
     ("unattributed", "unattributed_s"),
 )
-ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the optimizer are not seen apart
+COUNTED_AS_ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the optimizer are not seen apart
 LEAST_SHARE = 1e-6  # of what is left: less is rounding
 OFTEN_ABSENT = {"copy_s", "no_grad_s"}
 GAP_WORDS = {
@@ -130,7 +131,7 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
     """
     rows = []
     phases: Phases = loop.steady
-    for _, field in PARTS:
+    for _, field in ITERATION_PARTS:
         name = _part_words(loop, field)
         part: float | Missing = getattr(phases, field)
         if isinstance(part, Missing) and field not in OFTEN_ABSENT:
@@ -313,7 +314,7 @@ def _parts(loops: Loops) -> list[Figure]:
     return [Figure("Where the time of an iteration goes", Stack(rows), says)] if rows else []
 
 
-REST = "unattributed_s"
+REST_FIELD = "unattributed_s"
 
 
 def _shares(loop: TrainingLoop) -> tuple[Part, ...]:
@@ -323,15 +324,15 @@ def _shares(loop: TrainingLoop) -> tuple[Part, ...]:
     """
     wall_s = loop.steady.wall_s
     windows = (loop.windows[1:] or loop.windows)[loop.steady_from :]
-    size = max(1, len(windows) // BLOCKS)
+    size = max(1, len(windows) // AGE_BLOCKS)
     blocks = [windows[first : first + size] for first in range(0, len(windows) - size + 1, size)]
     seen: dict[str, float] = {}
-    for _, field in PARTS:
+    for _, field in ITERATION_PARTS:
         part: float | Missing = getattr(loop.steady, field)
-        if not isinstance(part, Missing) and part > 0 and wall_s and field != REST:
+        if not isinstance(part, Missing) and part > 0 and wall_s and field != REST_FIELD:
             seen[field] = part / wall_s
     found = []
-    for field, share in (*seen.items(), (REST, 1 - sum(seen.values()))):
+    for field, share in (*seen.items(), (REST_FIELD, 1 - sum(seen.values()))):
         low, high = None, None
         if len(windows) >= FEWEST_STEADY:
             shares = [_share_of(block, field, [*seen]) for block in blocks]
@@ -344,7 +345,7 @@ def _shares(loop: TrainingLoop) -> tuple[Part, ...]:
 
 def _share_of(windows: Sequence[LoopWindow], field: str, seen: Sequence[str]) -> float:
     """Return the share of a part in the time of some windows; the rest is what is left by those that were seen."""
-    if field == REST:
+    if field == REST_FIELD:
         return 1 - sum(_share_of(windows, each, seen) for each in seen)
     wall_ns = max(sum(each.wall_ns for each in windows), 1)
     return sum(int(getattr(each, PARTS_OF[field])) for each in windows) / wall_ns
@@ -352,9 +353,9 @@ def _share_of(windows: Sequence[LoopWindow], field: str, seen: Sequence[str]) ->
 
 def _part_words(loop: TrainingLoop, field: str) -> str:
     """Return the name of a part of an iteration; what is seen as one call is the step."""
-    if loop.counted in ONE_CALL and field == "forward_backward_s":
+    if loop.counted in COUNTED_AS_ONE_CALL and field == "forward_backward_s":
         return "the step"
-    return next(words for words, of in PARTS if of == field)
+    return next(words for words, of in ITERATION_PARTS if of == field)
 
 
 IN_TIME: tuple[tuple[str, SpanPart, str], ...] = (

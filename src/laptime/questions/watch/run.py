@@ -22,7 +22,7 @@ from laptime.analysis.usage import describe_usage, power_of
 from laptime.diagnosis.findings import judge_run
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.machine import Device, Machine
+from laptime.model.machine import Machine
 from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, Subject
 from laptime.model.progress import Progress
@@ -34,15 +34,15 @@ from laptime.model.workload import ProofPlan
 from laptime.planner.plan import check_label, check_sensors
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.subject import PROCESSOR
 from laptime.questions.watch.findings import script_findings
 from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
 from laptime.run.instruments import SensorSelection
 from laptime.run.starting import Block
 
 LIVE_S = 1.0
-LEAVES_S = 0.5
-READINGS_MOST = 3600  # of each instrument
-PROCESSOR = Device("cpu", "cpu", "the processor", usable=True)
+BLOCK_LEAVES_S = 0.5
+SCRIPT_READINGS_MOST = 3600  # of each instrument
 IGNORES = "-EIS"  # options of Python with which it does not read PYTHONPATH, or no sitecustomize
 
 
@@ -149,7 +149,7 @@ class Watch:
 
     def run(self) -> None:
         ask = self._job.plan.ask
-        sensors = SensorSelection(ask.sensors, ask.sensors_hz, READINGS_MOST)
+        sensors = SensorSelection(ask.sensors, ask.sensors_hz, SCRIPT_READINGS_MOST)
         sampler = sensors.sampler_for(self._job.plan.subject.name, (PROCESSOR,))
         over = Event()
         settle_s = SETTLE_S if self._block is None else 0.0  # what this process sent is there
@@ -236,9 +236,9 @@ class Watch:
 
 def _count_left(pids: set[int]) -> int:
     """Count those that still run. Helpers such as multiprocessing's end a moment after the process that they served."""
-    deadline = time.monotonic() + LEAVES_S
+    deadline = time.monotonic() + BLOCK_LEAVES_S
     while (left := sum(map(_runs, pids))) and time.monotonic() < deadline:
-        time.sleep(LEAVES_S / 25)
+        time.sleep(BLOCK_LEAVES_S / 25)
     return left
 
 
@@ -270,14 +270,15 @@ def _order(process: ScriptProcess) -> tuple[int, int]:
 
 MASK = "***"
 # An option or a variable by its name: --hf-token, WANDB_API_KEY, --db.password; not --tokenizer or --max-tokens.
-NAME = r"""(?:[\w.-]*[-_.])?(?:token|secret|password|passwd|passphrase|credentials?|auth
+NAME_OF_A_KEY = r"""(?:[\w.-]*[-_.])?(?:token|secret|password|passwd|passphrase|credentials?|auth
         |(?:api|access|private|secret|auth|encryption)[-_.]?key)(?:[-_.](?:id|value|string))?"""
-NAMED = re.compile(
-    rf"(?P<name>(?<![\w.-])-{{0,2}}{NAME})(?P<between>\s*[=:]\s*|\s+)(?P<value>[^\s'\"]+)", re.IGNORECASE | re.VERBOSE
+NAMED_SECRETS = re.compile(
+    rf"(?P<name>(?<![\w.-])-{{0,2}}{NAME_OF_A_KEY})(?P<between>\s*[=:]\s*|\s+)(?P<value>[^\s'\"]+)",
+    re.IGNORECASE | re.VERBOSE,
 )
-OPTION = re.compile(rf"--?{NAME}", re.IGNORECASE | re.VERBOSE)
+SECRET_OPTION = re.compile(rf"--?{NAME_OF_A_KEY}", re.IGNORECASE | re.VERBOSE)
 # Values that are made to be recognised, whatever they are called.
-KNOWN = re.compile(
+KNOWN_SECRETS = re.compile(
     r"""\b(?:hf_|sk-|pk-|rk_live_|sk_live_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|ya29\.|dop_v1_)
         [\w.~+/=-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w.-]{8,}|(?<=\bBearer\s)\S+""",
     re.VERBOSE,
@@ -291,12 +292,12 @@ def mask_secrets(command: Sequence[str]) -> tuple[str, ...]:
     is_value = False
     for word in command:
         masked.append(MASK if is_value and not word.startswith("-") else _mask(word))
-        is_value = OPTION.fullmatch(word) is not None
+        is_value = SECRET_OPTION.fullmatch(word) is not None
     return tuple(masked)
 
 
 def _mask(word: str) -> str:
     """Mask within one word, which may be a whole script of `sh -c`."""
     word = IN_ADDRESS.sub(rf"\g<scheme>{MASK}@", word)
-    word = KNOWN.sub(MASK, word)
-    return NAMED.sub(rf"\g<name>\g<between>{MASK}", word)
+    word = KNOWN_SECRETS.sub(MASK, word)
+    return NAMED_SECRETS.sub(rf"\g<name>\g<between>{MASK}", word)

@@ -10,14 +10,14 @@ from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import percent, times
 from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
-from laptime.questions.why.experiments import LEARNING, PRESET
+from laptime.questions.why.experiments import PRESET
 from laptime.questions.why.facts import WhyFacts, ceilings, split
-from laptime.questions.why.nouns import NO_CHANGE, STAGES, Remedy, Trial, Verdict, Why
+from laptime.questions.why.nouns import LEARNING, NO_CHANGE, STEP_STAGES, Remedy, Trial, Verdict, Why
 
-NEARLY = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
+NEARLY_AS_GOOD = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
 MEMORY_WORDS = ("memory", "RAM")
 FROZEN = " (freezes items that are drawn again each time)"
-WIDEST = 0.25  # half of an interval, and the spread between heats
+WIDEST_SPREAD = 0.25  # half of an interval, and the spread between heats
 SQRT_2 = sqrt(2)
 PAIRS_LEAST = 2
 
@@ -45,7 +45,7 @@ def _say_tried(facts: WhyFacts, missing: tuple[str, ...]) -> str:
     """Return how many experiments were tried, where there was no time for some."""
     if not missing:
         return ""
-    tried = sum(each.lane is not None for name, each in facts.trials.items() if name not in STAGES)
+    tried = sum(each.lane is not None for name, each in facts.trials.items() if name not in STEP_STAGES)
     whole = tried + len(missing)
     if not tried:
         return f" None of {whole} experiments was tried: there was no time."
@@ -76,7 +76,7 @@ def _parts_first(rows: Sequence[Remedy], trials: Mapping[str, Trial]) -> Sequenc
     """Put a single change before the preset that sets it and more, where it gains as much."""
     if not rows or PRESET not in trials or rows[0].says != trials[PRESET].experiment.says:
         return rows
-    parts = [row for row in rows[1:] if _ratio(row) >= NEARLY * _ratio(rows[0])]
+    parts = [row for row in rows[1:] if _ratio(row) >= NEARLY_AS_GOOD * _ratio(rows[0])]
     return [*parts[:1], *rows]
 
 
@@ -84,7 +84,7 @@ def _preferred(free: Sequence[Remedy], memory: Sequence[Remedy]) -> Remedy | Non
     """Choose between the best of both groups; both are sorted."""
     if not free or not memory:
         return next(iter([*free, *memory]), None)
-    return free[0] if _ratio(free[0]) >= NEARLY * _ratio(memory[0]) else memory[0]
+    return free[0] if _ratio(free[0]) >= NEARLY_AS_GOOD * _ratio(memory[0]) else memory[0]
 
 
 def _ratio(row: Remedy) -> float:
@@ -143,7 +143,7 @@ def find_distrust(facts: WhyFacts) -> str | None:
     apart = max(steps) / min(steps) - 1
     if step.half is not None:
         half = step.half / step.median
-        if half > WIDEST and apart > WIDEST:
+        if half > WIDEST_SPREAD and apart > WIDEST_SPREAD:
             return (
                 f"the step of the lane as it is varies by {percent(apart)} from heat to heat, so that it is known to "
                 f"\N{PLUS-MINUS SIGN}{percent(half)} only: something else works on this machine"

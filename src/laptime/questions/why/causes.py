@@ -13,10 +13,10 @@ from laptime.model.missing import Missing
 from laptime.model.quantities import brief, count, percent, times
 from laptime.model.symptoms import TimedPlace
 from laptime.questions.why import compute_causes, gains, step_causes
-from laptime.questions.why.experiments import ARITHMETIC, LEARNING, MEMORY, PRESET, AskedTraining, ExperimentRow
+from laptime.questions.why.experiments import ARITHMETIC, PRESET, TAKES_MEMORY, AskedTraining, ExperimentRow
 from laptime.questions.why.facts import WhyFacts, places_of
-from laptime.questions.why.nouns import INPUT, Experiment, Standing, Verdict
-from laptime.questions.why.step_causes import TIMED, WORTH
+from laptime.questions.why.nouns import INPUT, LEARNING, CauseStanding, Experiment, Verdict
+from laptime.questions.why.step_causes import TIMED_LINES, WORTH_SHARE
 
 # Causes in the code of a script, next to its training: evaluation, checkpoints, waits for the disk; with their lines.
 #
@@ -24,8 +24,8 @@ from laptime.questions.why.step_causes import TIMED, WORTH
 # left.
 
 EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"
-LINES_MOST = 3
-NAMED = 0.2  # of the time of the line that takes longest
+LINES_NAMED = 3
+NAMED_SHARE = 0.2  # of the time of the line that takes longest
 
 
 def is_script(facts: WhyFacts) -> bool:
@@ -46,11 +46,11 @@ def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
         share = fsum(each.ns for each in mine) / wall_ns
         says = f"{cause} {_takes(cause)} {percent(share)} of the steps"
         if not mine:
-            return Verdict(cause, "ruled out", f"{says}: none was seen within them", {TIMED: share})
-        says += f": {', '.join(_line(each, symptoms.steps) for each in mine[:LINES_MOST])}"
-        most = [each.where for each in mine if each.where and each.ns >= NAMED * mine[0].ns]
-        evidence = {TIMED: share, "where": most, "steps": symptoms.steps}
-        if share < WORTH:
+            return Verdict(cause, "ruled out", f"{says}: none was seen within them", {TIMED_LINES: share})
+        says += f": {', '.join(_line(each, symptoms.steps) for each in mine[:LINES_NAMED])}"
+        most = [each.where for each in mine if each.where and each.ns >= NAMED_SHARE * mine[0].ns]
+        evidence = {TIMED_LINES: share, "where": most, "steps": symptoms.steps}
+        if share < WORTH_SHARE:
             return Verdict(cause, "ruled out", says, evidence)
         return Verdict(cause, "likely", says, evidence, gain=1 / max(1 - share, gains.LEAST_LEFT))
 
@@ -59,9 +59,9 @@ def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
 
 def name_places(verdict: Verdict) -> str:
     """Name what takes the time, and the lines that do it."""
-    where = verdict.evidence.get("where", [])[:LINES_MOST]
+    where = verdict.evidence.get("where", [])[:LINES_NAMED]
     at = f" at {' and '.join(where)}" if where else ""
-    return f"{verdict.cause}{at} {_takes(verdict.cause)} {percent(verdict.evidence[TIMED])} of its steps"
+    return f"{verdict.cause}{at} {_takes(verdict.cause)} {percent(verdict.evidence[TIMED_LINES])} of its steps"
 
 
 def _takes(cause: str) -> str:
@@ -91,7 +91,7 @@ class CauseRow:
     rule: Callable[[WhyFacts], Verdict]
     sentence: str | Callable[[Verdict], str]
     experiments: tuple[ExperimentRow, ...] = ()
-    first_where: tuple[Standing, ...] = ()
+    first_where: tuple[CauseStanding, ...] = ()
     when: Callable[[WhyFacts], bool] = lambda _facts: True
 
 
@@ -126,7 +126,7 @@ CAUSES: list[CauseRow] = [
             ),
         ),
     ),
-    CauseRow(step_causes.SHARED, step_causes.shared, "other processes take their share of the device"),
+    CauseRow(step_causes.DEVICE_SHARED, step_causes.shared, "other processes take their share of the device"),
     CauseRow(step_causes.CLOCKS, step_causes.clocks_lowered, "lowered clocks hold this training back"),
     CauseRow(step_causes.OUTSIDE_STEP, step_causes.outside_step, "the time goes between the steps"),
     CauseRow(
@@ -140,7 +140,7 @@ CAUSES: list[CauseRow] = [
                 "input={ready}",
                 "the training on batches that lie ready",
                 "on batches that are already there",
-                changes=MEMORY,
+                changes=TAKES_MEMORY,
                 predicts=gains.predict_resident,
                 is_remedy=False,
                 when=lambda training: not training.places_batches,
@@ -195,7 +195,7 @@ CAUSES: list[CauseRow] = [
         ),
     ),
     CauseRow(
-        step_causes.COPY,
+        step_causes.COPY_PART,
         step_causes.copy_to_device,
         "the copy to the device bounds this training",
         experiments=(
@@ -212,7 +212,7 @@ CAUSES: list[CauseRow] = [
                     "jax": "batches = jax.device_put(list(data))",
                     "": "laptime race ... {setting}",
                 },
-                MEMORY,
+                TAKES_MEMORY,
                 predicts=gains.predict_resident,
                 when=lambda training: training.places_batches,
                 keeps_items=True,
@@ -363,7 +363,7 @@ CAUSES: list[CauseRow] = [
                 "keep freed memory in the process",
                 "with freed memory kept",
                 "laptime.keep_memory()",
-                MEMORY,
+                TAKES_MEMORY,
                 gains.expect_kept_memory,
                 gains.predict_kept_memory,
                 turn=9,
@@ -605,7 +605,7 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     plain = f" {brief(rate.median)} {facts.items}/s."
     if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
         return plain
-    if verdict.cause == step_causes.SHARED and verdict.standing != "proven":
+    if verdict.cause == step_causes.DEVICE_SHARED and verdict.standing != "proven":
         return plain  # what other processes take is known, and not how many cores each step could have filled
     return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
 

@@ -10,7 +10,7 @@ from laptime.diagnosis.findings import (
     DENORMALS,
     FAULTS_BYTES_A_STEP,
     FAULTS_SHARE,
-    THROTTLED_SHARE,
+    RUN_THROTTLED_SHARE,
     denormals_of,
     describe_state,
 )
@@ -19,8 +19,8 @@ from laptime.model.interval import Factor
 from laptime.model.missing import Missing
 from laptime.model.quantities import count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
-from laptime.questions.why.facts import NOT_KNOWN, Signature, WhyFacts, judge, part_share
-from laptime.questions.why.nouns import Standing, Verdict
+from laptime.questions.why.facts import PART_NOT_KNOWN, Signature, WhyFacts, judge, part_share
+from laptime.questions.why.nouns import CauseStanding, Verdict
 from laptime.questions.why.step_causes import explained_otherwise, too_little_work
 
 # The words of these causes in records.
@@ -33,11 +33,11 @@ KERNELS = "poor kernels"
 ONE_CORE = 1.3  # cores kept busy
 SPIKES = 0.05
 BETTER = 1.25  # smaller gains are normal: nearly every network gains a little from some other kernel
-FAR, NEAR = 0.3, 0.6  # of what the device can do
-COMPUTES = 0.5
+FAR_FROM_PEAK, NEAR_PEAK = 0.3, 0.6  # of what the device can do
+COMPUTING_SHARE = 0.5
 OF_KERNELS = ("layout", "tf32", "bf16")
 OF_LAUNCHES_TOO = ("compile", "fused")
-ORDER: tuple[Standing, ...] = ("proven", "likely", "not tested", "ruled out", "not testable here")
+ORDER: tuple[CauseStanding, ...] = ("proven", "likely", "not tested", "ruled out", "not testable here")
 
 
 def processor_limited(facts: WhyFacts) -> Verdict:
@@ -50,7 +50,7 @@ def processor_limited(facts: WhyFacts) -> Verdict:
     if sign.is_there is None and (wanted is not None and wanted <= facts.cores):
         return Verdict(PROCESSOR_LIMITED, "ruled out", sign.says, sign.evidence)
     verdict = judge(facts, PROCESSOR_LIMITED, sign, ["threads", *(["one thread"] if sign.is_there else [])])
-    limited = (facts.throttled_share() or 0.0) > THROTTLED_SHARE
+    limited = (facts.throttled_share() or 0.0) > RUN_THROTTLED_SHARE
     if limited and verdict.standing == "ruled out":
         return replace(verdict, standing="likely", gain=sign.gain)
     if verdict.standing == "not tested" and wanted is not None and not sign.is_there:
@@ -59,7 +59,7 @@ def processor_limited(facts: WhyFacts) -> Verdict:
 
 
 def name_limit(verdict: Verdict) -> str:
-    if (verdict.evidence.get("throttled_share") or 0.0) > THROTTLED_SHARE:
+    if (verdict.evidence.get("throttled_share") or 0.0) > RUN_THROTTLED_SHARE:
         return "the container's quota holds this training back"
     return "threads that the processor has no cores for hold this training back"
 
@@ -67,15 +67,15 @@ def name_limit(verdict: Verdict) -> str:
 def _limits(facts: WhyFacts) -> Signature:
     """Read the quota's counter and the number of threads."""
     throttled, wanted = facts.throttled_share(), facts.readings().threads_wanted()
-    limited = throttled is not None and throttled > THROTTLED_SHARE
+    limited = throttled is not None and throttled > RUN_THROTTLED_SHARE
     crowded = wanted is not None and wanted > facts.cores
     told: list[str] = []
-    gain: float | Missing = NOT_KNOWN
+    gain: float | Missing = PART_NOT_KNOWN
     if throttled is not None:
         quota = facts.machine.processor.quota_cores
         of = "" if isinstance(quota, Missing) else f" of {quota:g} cores"
         told = [f"the container's quota{of} held it back for {percent(throttled)} of the time"]
-        gain = 1 / (1 - min(throttled, 0.9)) if limited else NOT_KNOWN
+        gain = 1 / (1 - min(throttled, 0.9)) if limited else PART_NOT_KNOWN
     if wanted is not None:
         there = f"{facts.cores} core{'s' * (facts.cores != 1)}"
         told.append(f"{wanted} thread{'s' * (wanted != 1)} {'share' if crowded else 'for'} {there}")
@@ -119,7 +119,7 @@ def denormals(facts: WhyFacts) -> Verdict:
         why = counted.missing if isinstance(counted, Missing) else "no heat took a census"
         return judge(facts, PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {why}"), ["flush"])
     slows = "" if state is None or not told.cost else f"{describe_state(state)}; "
-    gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else NOT_KNOWN
+    gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else PART_NOT_KNOWN
     sign = Signature(True if told.cost else None if told.share > 0 else False, slows + told.says,
                      {"share": told.share, "of": told.kind, "step": state.step if state else None}, gain)  # fmt: skip
     verdict = judge(facts, PROCESSOR_ODDITIES, sign, ["flush"])
@@ -244,7 +244,7 @@ def _over(ours: float | Missing, theirs: float | Missing) -> float | Missing:
 def poor_kernels(facts: WhyFacts) -> Verdict:
     """A busy device that is far from its peak may have better kernels: in another precision or layout, or compiled."""
     computing = part_share(facts, "compute")
-    if 0 < computing < COMPUTES:
+    if 0 < computing < COMPUTING_SHARE:
         says = f"computing takes {percent(computing)} of a step only"
         return Verdict(KERNELS, "ruled out", says, {"compute_share": computing})
     sign = _distance(facts)
@@ -264,6 +264,6 @@ def _distance(facts: WhyFacts) -> Signature:
         return Signature(None, says if why is None else f"{says} ({why.missing})")
     allow = "allow" if limit.binds == "products" else "allows"
     says = f"{percent(limit.share)} of what the device's {limit.binds} {allow}"
-    there = True if limit.share < FAR else False if limit.share > NEAR else None
+    there = True if limit.share < FAR_FROM_PEAK else False if limit.share > NEAR_PEAK else None
     gain = 1 / max(limit.share, 0.01)
     return Signature(there, f"{says}, so {times(gain)} at the very most", {"share_of_peak": limit.share})

@@ -14,15 +14,15 @@ from laptime.model.workload import FLOAT_BYTES, Workload
 from laptime.questions.why.gains import Expect, Predict
 from laptime.questions.why.nouns import NO_CHANGE, Experiment
 
-MOST_WORKERS = 8  # at most, and no more than there are cores
+TRIED_MOST_WORKERS = 8  # at most, and no more than there are cores
 # Words and code for a user's own training, whose batch size is not known.
-OTHER_BATCHES = (
+BATCH_EXPERIMENTS = (
     ("2x", 2, "a batch of 2 times the items", "batch_size=2 * ..."),
     ("4x", 4, "a batch of 4 times the items", "batch_size=4 * ..."),
     ("half", 0.5, "half the batch", "half of batch_size"),
 )
 PRESET = "best"  # the experiment with all that is known to help
-LEARNING, ARITHMETIC, MEMORY = "the learning", "the arithmetic", "memory"
+ARITHMETIC, TAKES_MEMORY = "the arithmetic", "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,15 @@ class AskedTraining:
         words: dict[str, object] = {
             "cores": cores,
             "threads": f"{cores} threads" if cores > 1 else "one thread",
-            "workers": min(cores, MOST_WORKERS),
+            "workers": min(cores, TRIED_MOST_WORKERS),
             "limit": floats or "4 GB",
-            "floats": f"{floats} of {MEMORY}" if floats else MEMORY,
-            "bytes": f"{raw} of {MEMORY}",
+            "floats": f"{floats} of {TAKES_MEMORY}" if floats else TAKES_MEMORY,
+            "bytes": f"{raw} of {TAKES_MEMORY}",
             # On a processor decoded batches are already where they are used. A script copies its own.
             "ready": "resident" if self.places_batches and not self.planned.row.is_opaque else "cached",
         }
         batch = 0 if self.workload is None else self.workload.batch
-        for name, times, own_words, own_code in OTHER_BATCHES:
+        for name, times, own_words, own_code in BATCH_EXPERIMENTS:
             other = int(times * batch)
             words[f"batch_{name}"] = f"batch {batch} -> {other}" if other else own_words
             words[f"code_{name}"] = f"batch_size={other}" if other else own_code

@@ -14,12 +14,12 @@ from laptime.model.missing import Missing
 from laptime.model.quantities import times
 from laptime.model.record import Estimate, Finding, LaneResult
 from laptime.model.symptoms import NOT_LOOKED, StepSymptoms, TimedPlace
-from laptime.questions.why.nouns import STAGES, Ceiling, PartOf, Stage, Standing, StepPart, Trial, Verdict
+from laptime.questions.why.nouns import STEP_STAGES, CauseStanding, Ceiling, PartOf, Stage, StepPart, Trial, Verdict
 from laptime.stats import log_mean_interval
 
-NOT_MEASURED = Missing("it was not measured")
-NO_STEP = Missing("the lane has no step: no heat of it finished")
-NO_COPY = Missing("a lane on the processor copies nothing to a device")
+FACT_NOT_MEASURED = Missing("it was not measured")
+LANE_WITHOUT_STEP = Missing("the lane has no step: no heat of it finished")
+COPIES_NOTHING = Missing("a lane on the processor copies nothing to a device")
 NO_INSTRUMENT = Missing("no instrument was read")
 SHOWN_ORDER: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside")  # as a batch passes through them
 
@@ -108,7 +108,7 @@ class WhyFacts:
     def stage_ms(self, stage: Stage) -> float | Missing:
         """Return the time of a step with one stage alone: from its lane, else its trial, else the steps taken apart."""
         if self.step_ms is None:
-            return NO_STEP
+            return LANE_WITHOUT_STEP
         if stage == "copy" and self.on_processor:
             return 0.0
         alone = self.ceilings_lanes.get(stage)
@@ -122,7 +122,7 @@ class WhyFacts:
         """Return a stage's time in the steps that were taken apart; for the loader, how long the step waited for it."""
         told = self.symptom({"loader": "wait_ns", "copy": "copy_ns", "compute": "compute_ns"}[stage])
         if isinstance(told, Missing) or self.symptoms is None or not self.symptoms.steps:
-            return told if isinstance(told, Missing) else NOT_MEASURED
+            return told if isinstance(told, Missing) else FACT_NOT_MEASURED
         return told / self.symptoms.steps / 1e6
 
     def busy(self, lane: LaneResult | None = None) -> float | Missing:
@@ -135,7 +135,7 @@ class WhyFacts:
         if of.profile is not None and not isinstance(of.profile.device_ms, Missing):
             return min(1.0, of.profile.device_ms / of.profile.plain_ms)
         told = NO_INSTRUMENT if of.usage is None else of.usage.device_percent
-        return told if isinstance(told, Missing) else NOT_MEASURED
+        return told if isinstance(told, Missing) else FACT_NOT_MEASURED
 
     def busy_cores(self, lane: LaneResult | None = None) -> float | Missing:
         """Return how many cores a lane's own processes kept busy."""
@@ -193,12 +193,12 @@ def stage_share(facts: WhyFacts, stage: Stage) -> float | Missing:
     whole_ms, alone = facts.step_ms, facts.stage_ms(stage)
     if isinstance(alone, Missing):
         return alone
-    return alone / whole_ms if whole_ms else NOT_MEASURED
+    return alone / whole_ms if whole_ms else FACT_NOT_MEASURED
 
 
 def ceilings(facts: WhyFacts) -> tuple[Ceiling, ...]:
     """Return the speed of each stage alone. If two or three are known, the slowest binds."""
-    told = {stage: _rate(facts, stage) for stage in STAGES}
+    told = {stage: _rate(facts, stage) for stage in STEP_STAGES}
     known = {stage: rate.median for stage, rate in told.items() if isinstance(rate, Estimate)}
     slowest = min(known.items(), key=lambda pair: pair[1])[0] if len(known) > 1 else None
     made: list[Ceiling] = []
@@ -241,12 +241,12 @@ def _idle(facts: WhyFacts, computing: float) -> float:
 
 def _rate(facts: WhyFacts, stage: Stage) -> Estimate | Missing:
     if stage == "copy" and facts.on_processor:
-        return NO_COPY
+        return COPIES_NOTHING
     lane = facts.ceilings_lanes.get(stage)
     if lane is None:
         trial = facts.trials.get(stage)
         absent = None if trial is None else trial.experiment.absent
-        return absent or Missing(trial.reason if trial is not None and trial.reason else NOT_MEASURED.missing)
+        return absent or Missing(trial.reason if trial is not None and trial.reason else FACT_NOT_MEASURED.missing)
     if lane.status != "ok" or lane.items_per_s is None:
         return Missing(lane.reason or "no heat of it finished")
     return lane.items_per_s
@@ -254,7 +254,7 @@ def _rate(facts: WhyFacts, stage: Stage) -> Estimate | Missing:
 
 # Signature and experiments -> the verdict on one cause.
 
-NOT_KNOWN = Missing("not measured")
+PART_NOT_KNOWN = Missing("not measured")
 NO_EXPERIMENT = "no experiment was made"
 
 
@@ -268,7 +268,7 @@ class Signature:
     is_there: bool | None
     says: str
     evidence: dict[str, Any] = field(default_factory=dict)
-    gain: float | Missing = NOT_KNOWN
+    gain: float | Missing = PART_NOT_KNOWN
 
 
 def judge(
@@ -287,14 +287,14 @@ def judge(
     trial = facts.trials[name]
     came = f"{trial.experiment.did or name} it is {between(best)} as fast"
     came += "" if trial.since is None else f" from step {trial.since} on"
-    standing: Standing
-    gain: float | Missing = NOT_KNOWN
+    standing: CauseStanding
+    gain: float | Missing = PART_NOT_KNOWN
     if moved:
         standing, gain = "likely" if sign.is_there is False else "proven", best.ratio
     elif all(facts.stays(name, bound) for name in tried):
         standing = "ruled out"
     elif sign.is_there is not None:
-        standing, gain = ("likely", sign.gain) if sign.is_there else ("ruled out", NOT_KNOWN)
+        standing, gain = ("likely", sign.gain) if sign.is_there else ("ruled out", PART_NOT_KNOWN)
     elif best.ratio > bound and _exceeds_noise(best):
         standing, gain = "likely", best.ratio
     else:
@@ -307,8 +307,10 @@ def judge(
 def _untried(facts: WhyFacts, cause: str, sign: Signature, experiments: Sequence[str]) -> Verdict:
     """Judge by the signature alone. If it says nothing, report why there was no experiment."""
     if sign.is_there is not None:
-        standing: Standing = "likely" if sign.is_there else "ruled out"
-        return Verdict(cause, standing, sign.says, dict(sign.evidence), gain=sign.gain if sign.is_there else NOT_KNOWN)
+        standing: CauseStanding = "likely" if sign.is_there else "ruled out"
+        return Verdict(
+            cause, standing, sign.says, dict(sign.evidence), gain=sign.gain if sign.is_there else PART_NOT_KNOWN
+        )
     trials = [facts.trials[name] for name in experiments if name in facts.trials]
     absent = [each.experiment.absent.missing for each in trials if each.experiment.absent is not None]
     if trials and len(absent) == len(trials):

@@ -10,41 +10,41 @@ import re
 from collections.abc import Callable
 
 from laptime.analysis.step_states import find_lane_state
-from laptime.diagnosis.findings import FAULTS_SHARE, THROTTLED_SHARE, denormals_of
+from laptime.diagnosis.findings import FAULTS_SHARE, RUN_THROTTLED_SHARE, denormals_of
 from laptime.diagnosis.lane_readings import find_pauses, finished, number_types
 from laptime.model.missing import Missing
 from laptime.model.record import LaneResult
-from laptime.questions.why.compute_causes import NEAR, given_back_memory, processor_limited
+from laptime.questions.why.compute_causes import NEAR_PEAK, given_back_memory, processor_limited
 from laptime.questions.why.facts import WhyFacts, part_share
 from laptime.questions.why.nouns import Experiment
-from laptime.questions.why.step_causes import BUSY, WORTH, memory_full, too_little_work
+from laptime.questions.why.step_causes import NEARLY_BUSY, WORTH_SHARE, memory_full, too_little_work
 
 Expect = Callable[[WhyFacts], float]
 Predict = Callable[[WhyFacts, Experiment], "float | Missing"]
 WORKERS = re.compile(r"workers=(\d+)")
 LEAST_LEFT = 0.02  # of a step: no prediction removes all of it
-UNKNOWN = 1.02  # if nothing is known, an experiment is worth it, after those that signatures point to
+UNKNOWN_GAIN = 1.02  # if nothing is known, an experiment is worth it, after those that signatures point to
 SHORT_MS, QUICK_MS = 2.0, 50.0
-NOTHING = 0.0
+NO_GAIN = 0.0
 
 
 def expect_no_loader(facts: WhyFacts) -> float:
     loader = part_share(facts, "loader")
-    return 1 / (1 - min(loader, 0.99)) if loader >= WORTH else NOTHING
+    return 1 / (1 - min(loader, 0.99)) if loader >= WORTH_SHARE else NO_GAIN
 
 
 def expect_other_loader(part: float) -> Expect:
     """Expect a part of the gain without any loader."""
-    return lambda facts: 1 + part * (expect_no_loader(facts) - 1) if expect_no_loader(facts) else NOTHING
+    return lambda facts: 1 + part * (expect_no_loader(facts) - 1) if expect_no_loader(facts) else NO_GAIN
 
 
 def expect_twice_the_batch(facts: WhyFacts) -> float:
     """An idle device promises the largest gain; on a processor short steps do."""
     if too_little_work(facts).standing == "ruled out":
-        return NOTHING
+        return NO_GAIN
     busy = facts.busy()
     if not isinstance(busy, Missing):
-        return min(2.0, 1 / max(busy, 0.01)) if busy < BUSY else NOTHING
+        return min(2.0, 1 / max(busy, 0.01)) if busy < NEARLY_BUSY else NO_GAIN
     step_ms = facts.step_ms or QUICK_MS
     computing = part_share(facts, "compute") or 1.0
     if not facts.on_processor:
@@ -56,7 +56,7 @@ def expect_four_times_the_batch(facts: WhyFacts) -> float:
     """Only worth an experiment if twice the batch gained."""
     twice = facts.factor("batch 2x")
     if twice is None or twice.ratio < 1 + 2 * facts.margin:
-        return NOTHING
+        return NO_GAIN
     once, double = 1.0, 2 / twice.ratio
     return 4 / max(once + 3 * (double - once), 0.1)
 
@@ -64,82 +64,88 @@ def expect_four_times_the_batch(facts: WhyFacts) -> float:
 def expect_graph(facts: WhyFacts) -> float:
     """A graph removes the time in which the host starts kernels."""
     if facts.on_processor:
-        return NOTHING
+        return NO_GAIN
     host = part_share(facts, "host")
-    return 1 / (1 - min(host, 0.9)) if host >= WORTH else NOTHING if not isinstance(facts.busy(), Missing) else UNKNOWN
+    return (
+        1 / (1 - min(host, 0.9))
+        if host >= WORTH_SHARE
+        else NO_GAIN
+        if not isinstance(facts.busy(), Missing)
+        else UNKNOWN_GAIN
+    )
 
 
 def expect_steps_at_once(facts: WhyFacts) -> float:
     step_ms = facts.step_ms or QUICK_MS
-    return expect_graph(facts) if not facts.on_processor else 1.3 if step_ms < SHORT_MS else UNKNOWN
+    return expect_graph(facts) if not facts.on_processor else 1.3 if step_ms < SHORT_MS else UNKNOWN_GAIN
 
 
 def expect_kernels(gain: float) -> Expect:
     def expect(facts: WhyFacts) -> float:
         computing = part_share(facts, "compute") + part_share(facts, "host") or 1.0
         limit = facts.lane.roofline
-        if computing < 0.5 or (limit is not None and limit.share > NEAR):
-            return NOTHING
+        if computing < 0.5 or (limit is not None and limit.share > NEAR_PEAK):
+            return NO_GAIN
         return 1 + computing * (gain - 1)
 
     return expect
 
 
 def on_card_only(expect: Expect) -> Expect:
-    return lambda facts: NOTHING if facts.on_processor else expect(facts)
+    return lambda facts: NO_GAIN if facts.on_processor else expect(facts)
 
 
 def where_listed(name: str, expect: Expect) -> Expect:
     """Expect nothing of an experiment that this kind of training does not have."""
-    return lambda facts: expect(facts) if name in facts.trials else NOTHING
+    return lambda facts: expect(facts) if name in facts.trials else NO_GAIN
 
 
 def where_it_convolves(expect: Expect) -> Expect:
-    return lambda facts: NOTHING if facts.convolves is False else expect(facts)
+    return lambda facts: NO_GAIN if facts.convolves is False else expect(facts)
 
 
 def expect_deferred_reads(facts: WhyFacts) -> float:
     reads = facts.symptom("reads")
     if facts.on_processor or (not isinstance(reads, Missing) and reads <= 0):
-        return NOTHING
+        return NO_GAIN
     if isinstance(reads, Missing):
-        return UNKNOWN
+        return UNKNOWN_GAIN
     host = part_share(facts, "host")
     return max(1.3, 1 / (1 - min(host, 0.9)))
 
 
 def expect_threads(facts: WhyFacts) -> float:
-    if not facts.on_processor and (facts.throttled_share() or 0.0) <= THROTTLED_SHARE:
-        return NOTHING
+    if not facts.on_processor and (facts.throttled_share() or 0.0) <= RUN_THROTTLED_SHARE:
+        return NO_GAIN
     verdict = processor_limited(facts)
     throttled, wanted = facts.throttled_share() or 0.0, facts.readings().threads_wanted()
     if wanted is not None and wanted > facts.cores:
         return 2.0
     if wanted is not None and wanted < facts.cores:
         return 1.5
-    if throttled > THROTTLED_SHARE:
+    if throttled > RUN_THROTTLED_SHARE:
         return max(1.2, 1 / (1 - min(throttled, 0.9)))
     busy = facts.busy_cores()
     idle_cores = not isinstance(busy, Missing) and busy < 0.65 * facts.cores and facts.cores > 1
-    return 1.4 if idle_cores else UNKNOWN if verdict.standing == "not tested" else NOTHING
+    return 1.4 if idle_cores else UNKNOWN_GAIN if verdict.standing == "not tested" else NO_GAIN
 
 
 def expect_one_thread(facts: WhyFacts) -> float:
     if not facts.on_processor or facts.cores < 2:
-        return NOTHING
+        return NO_GAIN
     wanted, throttled = facts.readings().threads_wanted(), facts.throttled_share() or 0.0
-    return 1.15 if throttled > THROTTLED_SHARE or (wanted or 0) > facts.cores else NOTHING
+    return 1.15 if throttled > RUN_THROTTLED_SHARE or (wanted or 0) > facts.cores else NO_GAIN
 
 
 def expect_kept_memory(facts: WhyFacts) -> float:
     """Page faults show what is fetched again; without any, kept memory gains nothing."""
     if not facts.on_processor or facts.lane.settings.malloc == "keep":
-        return NOTHING
+        return NO_GAIN
     costs = facts.readings().faults_share()
     if costs is None:
-        return UNKNOWN
+        return UNKNOWN_GAIN
     if given_back_memory(facts).standing == "ruled out":
-        return UNKNOWN if costs >= FAULTS_SHARE / 2 else NOTHING
+        return UNKNOWN_GAIN if costs >= FAULTS_SHARE / 2 else NO_GAIN
     return 1 / (1 - min(costs, 0.8))
 
 
@@ -147,30 +153,30 @@ def expect_flushed_denormals(facts: WhyFacts) -> float:
     """A few denormal numbers may cost most of a step; steps that became slow say how much."""
     told, state = denormals_of(facts.lane), find_lane_state(facts.lane)
     if not facts.on_processor:
-        return NOTHING
+        return NO_GAIN
     if told is None:
-        return UNKNOWN
+        return UNKNOWN_GAIN
     slowed = 1.0 if state is None else 1 / (1 - min(state.share, 0.99))
-    return max(3.0, slowed) if told.cost else 1.1 if told.share > 0 else NOTHING
+    return max(3.0, slowed) if told.cost else 1.1 if told.share > 0 else NO_GAIN
 
 
 def expect_single_numbers(facts: WhyFacts) -> float:
     """A processor computes twice as many float32 numbers at once, and most cards far more."""
     computing = part_share(facts, "compute") + part_share(facts, "host") or 1.0
-    return 1 + computing if "float64" in number_types(facts.lane) else NOTHING
+    return 1 + computing if "float64" in number_types(facts.lane) else NO_GAIN
 
 
 def expect_one_shape(facts: WhyFacts) -> float:
     shapes, compiles = facts.symptom("shapes"), facts.symptom("compiles")
     if isinstance(shapes, Missing) and isinstance(compiles, Missing):
-        return UNKNOWN
+        return UNKNOWN_GAIN
     if not isinstance(compiles, Missing) and compiles > 0:
         return 3.0
-    return 1.3 if not isinstance(shapes, Missing) and shapes > 1 else NOTHING
+    return 1.3 if not isinstance(shapes, Missing) and shapes > 1 else NO_GAIN
 
 
 def expect_half_batch(facts: WhyFacts) -> float:
-    return 1.5 if memory_full(facts).standing == "likely" else NOTHING
+    return 1.5 if memory_full(facts).standing == "likely" else NO_GAIN
 
 
 def predict_decoded(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
@@ -255,7 +261,7 @@ def predict_kept_memory(facts: WhyFacts, _experiment: Experiment) -> float | Mis
 def predict_threads(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
     """A quota's counter shows what the quota costs; the cost of too many threads is not known in advance."""
     throttled = facts.throttled_share()
-    if throttled is None or throttled <= THROTTLED_SHARE:
+    if throttled is None or throttled <= RUN_THROTTLED_SHARE:
         return Missing("what threads cost that wait for each other shows only when they are fewer")
     return _without(throttled)
 

@@ -9,9 +9,11 @@ from laptime.model.interval import Factor, IntervalFigure
 from laptime.model.missing import Missing
 from laptime.model.record import Answer, Comparison, LaneResult, Record
 
-Standing = Literal["proven", "likely", "ruled out", "not testable here", "not tested"]
+LEARNING = "the learning"  # what a remedy changes that makes it another training
+
+CauseStanding = Literal["proven", "likely", "ruled out", "not testable here", "not tested"]
 Stage = Literal["loader", "copy", "compute"]
-STAGES: tuple[Stage, ...] = get_args(Stage)
+STEP_STAGES: tuple[Stage, ...] = get_args(Stage)
 PartOf = Literal["loader", "copy", "compute", "host", "outside", "unattributed"]
 NO_CHANGE = "nothing"
 ONLY_A_LANE = "laptime race"  # how the code of a remedy begins that is only a lane to race
@@ -61,7 +63,7 @@ class Verdict:
     """
 
     cause: str
-    standing: Standing
+    standing: CauseStanding
     says: str
     evidence: dict[str, Any] = field(default_factory=dict)
     lanes: tuple[str, ...] = ()

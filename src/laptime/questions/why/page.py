@@ -26,20 +26,21 @@ from laptime.model.figure import (
 )
 from laptime.model.interval import Factor
 from laptime.model.missing import Missing
-from laptime.model.quantities import percent
+from laptime.model.quantities import number, percent
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
-from laptime.pages.words import WIDE, duration, factor, machine_words, number, short_name, step_words
+from laptime.pages.words import WIDE_INTERVAL, duration, factor, machine_words, short_name, step_words
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.why.nouns import (
     INPUT,
+    LEARNING,
     ONLY_A_LANE,
+    CauseStanding,
     Ceiling,
     PartOf,
     Remedy,
-    Standing,
     StepPart,
     Why,
     WhyAnswer,
@@ -47,15 +48,14 @@ from laptime.questions.why.nouns import (
 )
 from laptime.visible import cells_wide
 
-STANDINGS: tuple[Standing, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
-# The signs differ without colour; LETTERS are for a terminal without block characters.
-PARTS: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside", "unattributed")
+STANDINGS: tuple[CauseStanding, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
+# The signs differ without colour; letters are for a terminal without block characters.
+STEP_PARTS: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside", "unattributed")
 GAINS_MOST = 8  # remedies that are drawn
-BLOCKS = dict(zip(PARTS, "█▓▒░▚·", strict=True))
-LETTERS = dict(zip(PARTS, "#=+-o.", strict=True))
-NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
+PART_BLOCKS = dict(zip(STEP_PARTS, "█▓▒░▚·", strict=True))
+PART_LETTERS = dict(zip(STEP_PARTS, "#=+-o.", strict=True))
+PART_NAMES: dict[PartOf, str] = {"host": "host (the device waits)", "outside": "outside the step"}
 WORTH_A_BLOCK = 0.005
-LEARNING = "the learning"  # what a remedy changes that makes it another training
 REMEDIES_MOST = 4  # on the short page
 NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
 BEYOND_MEASURE = 1_000
@@ -194,7 +194,7 @@ def _spread(ceiling: Ceiling, rate: float) -> str:
     return f" \N{PLUS-MINUS SIGN}{percent(half)}" if half <= 1 else " (from two heats that differ)"
 
 
-def _causes(why: Why, standing: Standing, width: int) -> list[str]:
+def _causes(why: Why, standing: CauseStanding, width: int) -> list[str]:
     told = [f"{each.cause} ({each.says})" for each in why.causes if each.standing == standing]
     return flow(told, width, f"{standing}: ") if told else []
 
@@ -232,14 +232,15 @@ def _closing(record: Record) -> str:
 
 def bar_lines(parts: Sequence[StepPart], width: int, *, blocks: bool = True) -> list[str]:
     """Return a bar as wide as the page, and the legend below it. The percentages add up to 100."""
-    signs = BLOCKS if blocks else LETTERS
+    signs = PART_BLOCKS if blocks else PART_LETTERS
     parts = [replace(part, share=min(max(part.share, 0.0), 1.0) if isfinite(part.share) else 0.0) for part in parts]
     shown = [part for part in parts if part.share > 0 or part.of == "unattributed"]
     cells = _shared_out([part.share for part in shown], width, least=WORTH_A_BLOCK)
     percents = _shared_out([part.share for part in shown], 100, least=1.0)
     bar = "".join(signs[part.of] * count for part, count in zip(shown, cells, strict=True))
     told = [
-        f"{signs[part.of]} {NAMES.get(part.of, part.of)} {count} %" for part, count in zip(shown, percents, strict=True)
+        f"{signs[part.of]} {PART_NAMES.get(part.of, part.of)} {count} %"
+        for part, count in zip(shown, percents, strict=True)
     ]
     one_line = "   ".join(told)
     return [bar, *([one_line] if cells_wide(one_line) <= width else flow(told, width))]
@@ -274,7 +275,7 @@ def measured_words(measured: Factor) -> str:
     ratio = f"{factor(measured.ratio)}x"
     if measured.ends is None or measured.half is None:
         return f"{ratio} (one pair)"
-    if measured.half > WIDE * measured.ratio:
+    if measured.half > WIDE_INTERVAL * measured.ratio:
         return f"{ratio} ({'-'.join(map(factor, measured.ends))})"
     return f"{ratio} \N{PLUS-MINUS SIGN}{factor(measured.half, measured.ratio)}"
 

@@ -27,12 +27,12 @@ from laptime.model.process import NO_TRAINING, READY
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.sample import Reference
 from laptime.model.symptoms import NO_INPUT
-from laptime.planner.groups import HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
+from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import find_devices, plan_lane, plan_script, plan_script_lane
 from laptime.questions.asking import Prepared, describe_script, facts_of, means_a_script, prepare, see_devices
 from laptime.questions.doctor.checkup import find_unseen_cards
-from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
@@ -40,19 +40,18 @@ from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
-from laptime.questions.why.nouns import STAGES, Experiment, Stage, Trial, WhyAnswer
+from laptime.questions.why.nouns import STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
-ROUNDS_LEAST = 2  # two pairs bound a large factor; three bound a small one
+EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
-FLUSH = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
+FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
 OF_INPUT = ("input=", "workers=")  # settings that a script without a DataLoader cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
-HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ class WhySearch:
 
     def _stages(self) -> list[str]:
         """Return the ceilings that the lane may have: experiments with one stage alone."""
-        return [name for name in STAGES if self._inquiry.named(name).absent is None]
+        return [name for name in STEP_STAGES if self._inquiry.named(name).absent is None]
 
     def _may_run_first(self, lane: PlannedLane, _after: Sequence[PlannedLane]) -> bool:
         """Whether a lane of the first round runs. What a script's ceilings need is known after its own heat."""
@@ -209,7 +208,7 @@ class WhySearch:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
         far_s = FAR_SHARE * self._job.plan.ask.budget_s
         self._rounds.run_apart(lanes, prestarter, breakdown=self._base.name, far_s=far_s, may_run=self._may_run_first)
-        self._learn_costs(self._lanes_of(STAGES))
+        self._learn_costs(self._lanes_of(STEP_STAGES))
         if self._base.name in self._heat_s:  # else it has failed, and costs nothing more
             self._heat_s[self._base.name] -= max(0.0, far_s - self._rounds.pace.measure_s)
         reach = find_reach(self._rounds.result_of(self._base))
@@ -261,8 +260,10 @@ class WhySearch:
             return True
         group = self._fitting(self._promising())
         left_s = self._job.left_s
-        rounds = HEATS_LEAST if self._cost_s(self._with(group)) * HEATS_LEAST <= left_s else ROUNDS_LEAST
-        if not group and not self._wants_ceilings(HEATS_LEAST):
+        rounds = (
+            GROUP_HEATS_LEAST if self._cost_s(self._with(group)) * GROUP_HEATS_LEAST <= left_s else EXPERIMENT_ROUNDS
+        )
+        if not group and not self._wants_ceilings(GROUP_HEATS_LEAST):
             return self._use_rest(prestarter)
         for name in group:
             self._add(self._inquiry.named(name))
@@ -276,7 +277,7 @@ class WhySearch:
         wanted = self._promising()
         if not wanted:
             return False
-        begun = [name for name in self._lanes if name not in STAGES]
+        begun = [name for name in self._lanes if name not in STEP_STAGES]
         few = [name for name in begun if len(self._rounds.heats[self._lanes[name]]) < HEATS_USUAL]
         if begun:
             return bool(few) and self._run_rounds(few, 1, prestarter, ceilings=False)
@@ -289,18 +290,18 @@ class WhySearch:
         They slow every other experiment down, and the rounds have to come as far as they do.
         """
         denormals = denormals_of(self._rounds.result_of(self._base))
-        possible = self._inquiry.named(FLUSH).absent is None
-        if FLUSH in self._lanes or not possible or denormals is None or not denormals.cost:
+        possible = self._inquiry.named(FLUSH_EXPERIMENT).absent is None
+        if FLUSH_EXPERIMENT in self._lanes or not possible or denormals is None or not denormals.cost:
             return False
-        self._add(self._inquiry.named(FLUSH))
-        return self._run_rounds([FLUSH], HEATS_LEAST, prestarter, ceilings=False)
+        self._add(self._inquiry.named(FLUSH_EXPERIMENT))
+        return self._run_rounds([FLUSH_EXPERIMENT], GROUP_HEATS_LEAST, prestarter, ceilings=False)
 
     def _run_rounds(self, group: Sequence[str], rounds: int, prestarter: Prestarter, *, ceilings: bool = True) -> bool:
         """Run rounds of these experiments and, where they lack heats, the ceilings. Return whether any round ran."""
         done = 0
         for _ in range(rounds):
-            wants = ceilings and self._wants_ceilings(ROUNDS_LEAST if group else HEATS_LEAST)
-            wanted = STAGES if wants else ()
+            wants = ceilings and self._wants_ceilings(EXPERIMENT_ROUNDS if group else GROUP_HEATS_LEAST)
+            wanted = STEP_STAGES if wants else ()
             lanes = self._affordable((*group, *wanted))
             if self._cost_s(lanes) > self._job.left_s:
                 lanes = self._affordable(group)
@@ -316,14 +317,14 @@ class WhySearch:
         More heats of these say more than one heat each of experiments to which less points.
         """
         facts = self._gather_facts(self._rounds.results())
-        begun = [name for name in self._lanes if name not in STAGES]
+        begun = [name for name in self._lanes if name not in STEP_STAGES]
         if not begun or any(each.standing == "proven" for each in explain(facts).causes):
             return []
         seem = {
             name: factor.ratio for name in begun if (factor := facts.factor(name)) and factor.ratio > 1 + facts.margin
         }
         heats = {name: len(self._rounds.heats[self._lanes[name]]) for name in seem}
-        open_ = [name for name in seem if not facts.moved(name) and ROUNDS_LEAST <= heats[name] < HEATS_USUAL]
+        open_ = [name for name in seem if not facts.moved(name) and EXPERIMENT_ROUNDS <= heats[name] < HEATS_USUAL]
         return sorted(open_, key=lambda name: -seem[name])[:REPEATED_MOST]
 
     def _promising(self) -> list[str]:
@@ -335,7 +336,7 @@ class WhySearch:
     def _unfinished(self, lanes: Sequence[LaneResult]) -> list[str]:
         """Return the experiments that have begun and of which no heat was finished when the time ran out."""
         empty = {lane.name for lane in lanes if lane.status == "ok" and lane.step_ms is None}
-        return [name for name, lane in self._lanes.items() if name not in STAGES and lane in empty]
+        return [name for name, lane in self._lanes.items() if name not in STEP_STAGES and lane in empty]
 
     def _fitting(self, names: list[str]) -> list[str]:
         """Return the experiments that fit into the time left, in order.
@@ -343,7 +344,7 @@ class WhySearch:
         If any fit with enough rounds to repeat what stays open, return only those; else those that fit with three, or
         with two.
         """
-        for rounds in (HEATS_USUAL, HEATS_LEAST, ROUNDS_LEAST):
+        for rounds in (HEATS_USUAL, GROUP_HEATS_LEAST, EXPERIMENT_ROUNDS):
             group: list[str] = []
             for name in names:
                 if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
@@ -362,12 +363,14 @@ class WhySearch:
 
     def _wants_ceilings(self, least: int) -> bool:
         """Whether any ceiling has fewer than `least` heats: two for an interval, a third after all experiments."""
-        return any(len(self._rounds.heats[lane.name]) < least for lane in self._affordable(STAGES)[1:])
+        return any(len(self._rounds.heats[lane.name]) < least for lane in self._affordable(STEP_STAGES)[1:])
 
     def _gather_facts(self, lanes: Sequence[LaneResult], missing: Sequence[str] = ()) -> WhyFacts:
         """Collect all facts that the rules use. The budget had no room for the `missing` experiments."""
         found, base, plan = {lane.name: lane for lane in lanes}, lanes[0], self._job.plan
-        stages: dict[Stage, LaneResult] = {stage: found[self._lanes[stage]] for stage in STAGES if stage in self._lanes}
+        stages: dict[Stage, LaneResult] = {
+            stage: found[self._lanes[stage]] for stage in STEP_STAGES if stage in self._lanes
+        }
         if base.settings.input in READY:
             stages.setdefault("compute", base)
         convolves = _convolves(self._rounds.proof.kept_reference(plan.subject))
@@ -400,9 +403,9 @@ class WhySearch:
             return Trial(experiment, None, None, NO_BUDGET)
         if compared.same_work is False:
             return Trial(experiment, name, None, f"it does other work: {lane.parity.reason or 'its proof failed'}")
-        state = find_lane_state(base) if experiment.name == FLUSH else None
+        state = find_lane_state(base) if experiment.name == FLUSH_EXPERIMENT else None
         ratios = ratios_within(state, base, lane) if state is not None else []
-        if state is not None and len(ratios) >= ROUNDS_LEAST:
+        if state is not None and len(ratios) >= EXPERIMENT_ROUNDS:
             return Trial(experiment, name, mean_factor(ratios), since=state.step)
         return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from laptime.analysis.readings import name_of, points_of
 from laptime.diagnosis import findings
-from laptime.diagnosis.findings import SLOW_START, THROTTLED_SHARE
+from laptime.diagnosis.findings import RUN_THROTTLED_SHARE, SLOW_START
 from laptime.diagnosis.lane_readings import (
     LaneReadings,
     disturbed_slowdowns,
@@ -26,7 +26,7 @@ from laptime.model.sample import HEAT_BITS, POWER_BITS, Meaning, Window
 from laptime.model.symptoms import NO_INPUT
 from laptime.questions.why.facts import (
     NO_INSTRUMENT,
-    NOT_KNOWN,
+    PART_NOT_KNOWN,
     Signature,
     WhyFacts,
     between,
@@ -42,25 +42,25 @@ from laptime.questions.why.nouns import INPUT, Verdict
 MEASURING_ERROR = "measuring error"
 NOT_ON_DEVICE = "not on the device"
 MEMORY_FULL = "device memory full"
-SHARED = "device shared"
+DEVICE_SHARED = "device shared"
 CLOCKS = "clocks lowered"
 OUTSIDE_STEP = "outside the step"
-COPY = "copy to the device"
+COPY_PART = "copy to the device"
 HOST_WAITS = "host waits for values"
 LITTLE_WORK = "too little work a step"
 SEVERAL_DEVICES = "several devices"
 
 NAIVE_STEPS = 100  # a simple timing takes this many, including the first
 NAIVE = 1.5
-WORTH = 0.05  # of a step: XProf calls an input's share moderate above this, and high above 20 %
+WORTH_SHARE = 0.05  # of a step: XProf calls an input's share moderate above this, and high above 20 %
 FIXED = 1.2  # the gain of twice the batch where a third of a step does not grow with the batch
 LAUNCHED = 1.1
 SEEN_LEAST = 4  # pauses
-TIMED = "timed_share"  # what was timed within the steps, line by line
+TIMED_LINES = "timed_share"  # what was timed within the steps, line by line
 MANY_READS = 8  # a step: a loss and some scores are fewer
 READ_BY_CODE = "read_by_its_code"
-BUSY, IDLE = 0.9, 0.6
-OTHERS = 0.3  # cores
+NEARLY_BUSY, NEARLY_IDLE = 0.9, 0.6
+OTHERS_CORES_BUSY = 0.3  # cores
 
 
 def measuring_error(facts: WhyFacts) -> Verdict:
@@ -105,10 +105,10 @@ def outside_step(facts: WhyFacts) -> Verdict:
     often = f"every {count(pauses.every)} steps a pause of {taken(pauses.pause_ms)}"
     says = f"{often} takes {percent(pauses.share)} of the time"
     evidence = {"share": pauses.share, "every_steps": pauses.every, "pause_ms": pauses.pause_ms, "seen": pauses.count}
-    if pauses.share < WORTH:
+    if pauses.share < WORTH_SHARE:
         return Verdict(OUTSIDE_STEP, "ruled out", says, evidence)
     throttled = facts.throttled_share() or 0.0
-    if throttled > THROTTLED_SHARE and pauses.share <= throttled + WORTH:
+    if throttled > RUN_THROTTLED_SHARE and pauses.share <= throttled + WORTH_SHARE:
         says = f"{says}: so the container's quota stops it, for {percent(throttled)} of the time"
         return Verdict(OUTSIDE_STEP, "ruled out", says, {**evidence, "throttled_share": throttled})
     gain = 1 / (1 - pauses.share)
@@ -121,7 +121,7 @@ def outside_step(facts: WhyFacts) -> Verdict:
 
 def were_timed(verdict: Verdict) -> bool:
     """Whether it was timed again and again: then no experiment has to show what it costs."""
-    if TIMED in verdict.evidence:
+    if TIMED_LINES in verdict.evidence:
         return True
     return verdict.cause == OUTSIDE_STEP and verdict.evidence.get("seen", 0) >= SEEN_LEAST
 
@@ -129,7 +129,7 @@ def were_timed(verdict: Verdict) -> bool:
 def _no_pauses(facts: WhyFacts) -> Verdict:
     """Perhaps no lap ended while steps were timed. A published validation was measured separately."""
     looks = _share_of_validation(facts)
-    if looks is not None and looks >= WORTH:
+    if looks is not None and looks >= WORTH_SHARE:
         says = f"by a look at some items, validation after each lap takes {percent(looks)} of the training"
         return Verdict(OUTSIDE_STEP, "likely", says, {"validation_share": looks}, gain=1 / (1 - looks))
     long = long_share(facts.lane)
@@ -139,7 +139,7 @@ def _no_pauses(facts: WhyFacts) -> Verdict:
     lap = facts.steps_per_lap()
     says = f"steps that are far longer than the others take {percent(long)} of the time, at no even distances"
     evidence = {"long_share": long, "steps_timed": timed, "steps_per_lap": lap}
-    if lap is not None and lap > timed and long < WORTH:
+    if lap is not None and lap > timed and long < WORTH_SHARE:
         says = f"a lap has {count(lap)} steps, and no more than {timed} were timed at once: no end of a lap was seen"
         return Verdict(OUTSIDE_STEP, "not tested", says, evidence)
     return Verdict(OUTSIDE_STEP, "ruled out", says, evidence)
@@ -165,9 +165,9 @@ def input_pipeline(facts: WhyFacts) -> Verdict:
         return judge(facts, INPUT, Signature(None, f"the loader's share is not known: {alone.missing}"), ["decoded"])
     says = f"the loader takes {percent(part)} of a step"
     if not isinstance(alone, Missing):
-        says += f", alone {_ms(facts, alone)} of {_ms(facts, 1.0)}" if part >= WORTH else _beside(facts, alone)
+        says += f", alone {_ms(facts, alone)} of {_ms(facts, 1.0)}" if part >= WORTH_SHARE else _beside(facts, alone)
     evidence = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
-    if part < WORTH:
+    if part < WORTH_SHARE:
         return Verdict(INPUT, "ruled out", says, evidence)
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
     return judge(facts, INPUT, sign, _swaps(facts))
@@ -182,7 +182,7 @@ def _swaps(facts: WhyFacts) -> list[str]:
 
 
 def _beside(facts: WhyFacts, alone: float) -> str:
-    if alone < WORTH:
+    if alone < WORTH_SHARE:
         return f" ({_ms(facts, alone)} of {_ms(facts, 1.0)})"
     return f": alone it takes {_ms(facts, alone)} of {_ms(facts, 1.0)}, and works while the step computes"
 
@@ -190,18 +190,18 @@ def _beside(facts: WhyFacts, alone: float) -> str:
 def copy_to_device(facts: WhyFacts) -> Verdict:
     """The copy is what batches on the device gain and decoded batches in memory do not."""
     if facts.on_processor:
-        return Verdict(COPY, "not testable here", "a lane on the processor copies nothing to a device")
+        return Verdict(COPY_PART, "not testable here", "a lane on the processor copies nothing to a device")
     part, alone = part_share(facts, "copy"), stage_share(facts, "copy")
     if isinstance(alone, Missing):
-        return judge(facts, COPY, Signature(None, f"the copy's share is not known: {alone.missing}"), ["copy"])
+        return judge(facts, COPY_PART, Signature(None, f"the copy's share is not known: {alone.missing}"), ["copy"])
     says = f"the copy to the device takes {percent(part)} of a step{_rate(facts)}"
     evidence = {"share": part, "alone": alone, "bytes_per_s": _bytes_per_s(facts)}
-    if part < WORTH:
-        return Verdict(COPY, "ruled out", says, evidence)
+    if part < WORTH_SHARE:
+        return Verdict(COPY_PART, "ruled out", says, evidence)
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
     # Batches on the device also remove the loader.
     proves = part_share(facts, "loader") < part
-    return judge(facts, COPY, sign, ["compute"] if proves else [])
+    return judge(facts, COPY_PART, sign, ["compute"] if proves else [])
 
 
 def host_waits(facts: WhyFacts) -> Verdict:
@@ -215,7 +215,7 @@ def host_waits(facts: WhyFacts) -> Verdict:
         return judge(facts, HOST_WAITS, Signature(None, f"reads were not counted: {reads.missing}"), ["deferred"])
     says = f"the host asks the device for a value {count(reads)} times a step{at}"
     idle = part_share(facts, "host")
-    gain: float | Missing = 1 / (1 - min(idle, 0.9)) if idle > 0 else NOT_KNOWN
+    gain: float | Missing = 1 / (1 - min(idle, 0.9)) if idle > 0 else PART_NOT_KNOWN
     evidence = {"reads_per_step": reads, "sites": sites, "host_share": idle}
     if reads <= 0:
         return Verdict(HOST_WAITS, "ruled out", "the host asks the device for no value within a step", evidence)
@@ -267,7 +267,13 @@ def _little(facts: WhyFacts, busy: float | Missing) -> Signature:
         return Signature(None, says, {"step_ms": facts.step_ms})
     says = f"the device is busy for {percent(busy)} of the time"
     gain = min(2.0, 1 / max(busy, 0.01))
-    there = True if busy < IDLE and part_share(facts, "host") >= WORTH else False if busy > BUSY else None
+    there = (
+        True
+        if busy < NEARLY_IDLE and part_share(facts, "host") >= WORTH_SHARE
+        else False
+        if busy > NEARLY_BUSY
+        else None
+    )
     return Signature(there, says, {"busy": busy}, gain)
 
 
@@ -280,16 +286,16 @@ def explained_otherwise(facts: WhyFacts) -> str | None:
         factor = facts.factor(name)
         if factor is not None and facts.moved(name, 1.1) and factor.ratio >= 0.9 * gained:
             return words
-    if (facts.throttled_share() or 0.0) > THROTTLED_SHARE:
+    if (facts.throttled_share() or 0.0) > RUN_THROTTLED_SHARE:
         return "the container's quota held it back"
     other = others_cores(facts.lane)
-    if other is not None and other >= OTHERS:
+    if other is not None and other >= OTHERS_CORES_BUSY:
         return f"other processes take {cores(other)}"
     reads = facts.symptom("reads")
     if facts.on_processor and not isinstance(reads, Missing) and reads >= MANY_READS:
         return "what its own code does with the values that it reads in each step is shared by more items, too"
     pauses = facts.pauses()
-    if pauses is not None and pauses.share >= 2 * WORTH:
+    if pauses is not None and pauses.share >= 2 * WORTH_SHARE:
         return "pauses between steps are shared by more items, too"
     return None
 
@@ -383,7 +389,7 @@ def memory_full(facts: WhyFacts) -> Verdict:
         sign = Signature(None, f"how full the device's memory is cannot be read: {why}")
         verdict = judge(facts, MEMORY_FULL, sign, ["half batch"])
         return verdict if facts.factor("half batch") else _not_testable(MEMORY_FULL, sign.says)
-    is_full = max(used) / total > findings.FULL
+    is_full = max(used) / total > findings.FULL_SHARE
     says = f"{max(used) / 1e9:.1f} of the device's {total / 1e9:.1f} GB are used, {percent(max(used) / total)}"
     evidence = {"used_bytes": max(used), "total_bytes": total}
     return judge(facts, MEMORY_FULL, Signature(is_full, says, evidence), ["half batch"] if is_full else [])
@@ -410,30 +416,30 @@ def shared(facts: WhyFacts) -> Verdict:
     others = facts.readings().card_values("other processes")
     if not others:
         says = f"whether others are on the device cannot be read: {_why_not(facts, 'other processes')}"
-        return _not_testable(SHARED, says)
+        return _not_testable(DEVICE_SHARED, says)
     held = max(facts.readings().card_values("memory of others"), default=0.0)
     most = max(others)
     if most < 1:
-        return Verdict(SHARED, "ruled out", "no other process is on the device", {"processes": 0.0})
+        return Verdict(DEVICE_SHARED, "ruled out", "no other process is on the device", {"processes": 0.0})
     says = f"{most:.0f} other process{'es' * (most > 1)} on the device, holding {held / 1e9:.1f} GB"
     apart = _apart(facts, _reading_in(facts, "other processes", lambda value: value >= 1))
-    return _by_windows(SHARED, says, {"processes": most, "memory_bytes": held}, apart)
+    return _by_windows(DEVICE_SHARED, says, {"processes": most, "memory_bytes": held}, apart)
 
 
 def _shared_processor(facts: WhyFacts) -> Verdict:
     """Every step that uses all cores is slower by the share that other processes take."""
     other = others_cores(facts.lane)
     if other is None:
-        return _not_testable(SHARED, "what other processes take of the processor was not read")
+        return _not_testable(DEVICE_SHARED, "what other processes take of the processor was not read")
     says = f"other processes take {few(other)} of {facts.cores} cores"
     evidence = {"other_cores": other, "cores": facts.cores}
     apart = _apart(facts, _is_much_other)
     if other < MUCH_OTHER and not (apart is not None and _is_slower(apart, facts.margin) and other >= LITTLE_OTHER):
-        return Verdict(SHARED, "ruled out", says, evidence)
+        return Verdict(DEVICE_SHARED, "ruled out", says, evidence)
     wanted = min(facts.readings().threads_wanted() or facts.cores, facts.cores)
     more = wanted / max(facts.cores - other, 1.0)  # at most: where each step fills every core that it wants
-    gain = more if more > 1 else NOT_KNOWN
-    return _by_windows(SHARED, says, evidence, apart, gain)
+    gain = more if more > 1 else PART_NOT_KNOWN
+    return _by_windows(DEVICE_SHARED, says, evidence, apart, gain)
 
 
 def _is_much_other(window: Window) -> bool | None:

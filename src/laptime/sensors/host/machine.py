@@ -18,7 +18,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 # Enough to see a machine slow down; a reading of all 256 cores would take milliseconds.
 CORES_MOST = 32
 STAT = (Channel("host", "busy_s", "s", "counter"), Channel("host", "cores_online", "cores"))
-MEMORY = (Channel("host", "memory_available_bytes", "bytes"), Channel("host", "swap_used_bytes", "bytes"))
+MEMORY_CHANNELS = (Channel("host", "memory_available_bytes", "bytes"), Channel("host", "swap_used_bytes", "bytes"))
 GROUP_USED = (Channel("host", "cgroup_memory_bytes", "bytes"),)
 GROUP_CACHE = (Channel("host", "cgroup_cache_bytes", "bytes"),)
 GROUP_THROTTLED = (Channel("host", "cgroup_throttled_s", "s", "counter"),)
@@ -27,7 +27,7 @@ FREQUENCY = (Channel("host", "frequency_mean_mhz", "MHz"),)
 TEMPERATURE = (Channel("host", "temperature_c", "C"),)
 DRIVERS = {"coretemp", "k10temp", "zenpower", "cpu_thermal", "soc_thermal", "cpu0_thermal", "scpi_sensors"}
 # The processor's own hottest place; on some processors Tctl is Tdie with an offset, so Tdie comes first.
-WHOLE = ("Package id", "Tdie", "Tctl")
+PACKAGE_PLACES = ("Package id", "Tdie", "Tctl")
 ZONES = ("x86_pkg_temp", "cpu", "soc")
 
 
@@ -152,7 +152,7 @@ def slow_sources(proc: Path, sys: Path) -> tuple[FileSource | ManyFilesSource, .
     groups = sys / "fs" / "cgroup"
     used, held = cgroup.memory_used_files(groups, proc), cgroup.memory_stat_files(groups, proc)
     return (
-        FileSource(proc / "meminfo", MEMORY, read_meminfo),
+        FileSource(proc / "meminfo", MEMORY_CHANNELS, read_meminfo),
         FileSource(used, GROUP_USED, lambda data: [int(data)], "no control group counts memory here"),
         FileSource(held, GROUP_CACHE, read_cache, "no control group reports its cache"),
         throttling_source(groups, proc),
@@ -237,7 +237,7 @@ def _monitors(sys: Path) -> list[Path]:
         for place in sorted(monitor.glob("temp*_input"))
     ]
     labels = {place: read_word(place.with_name(place.name.replace("_input", "_label"))) for place in inputs}
-    for word in WHOLE:
+    for word in PACKAGE_PLACES:
         whole = [place for place in inputs if labels[place].startswith(word)]
         if whole:
             return whole

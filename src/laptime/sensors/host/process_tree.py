@@ -20,16 +20,14 @@ import psutil
 
 from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, Opened
-from laptime.sensors.base import read_once
+from laptime.sensors.base import SensorClock, read_once
 from laptime.sensors.host import machine
 from laptime.sensors.host.machine import TICK_S, Figures
 
-Clock = Callable[[], int]
-
 # After 1 ms of processor time, a part rests for 200 ms: at most 0.5 % of one core per part, on any machine.
-REST = 200
+PART_REST = 200
 # At most once a second, and only if a process was started on this machine since.
-LOOK_NS = 1_000_000_000
+TREE_LOOK_NS = 1_000_000_000
 # Two files are held open for each. The use of further processes is counted when they end, by their parents.
 MEMBERS_MOST = 256
 # A thread's list takes about 10 us: one reading reads at most this many.
@@ -44,7 +42,7 @@ class RestTimer:
     The clock may jump: when it goes back, a reading is due.
     """
 
-    def __init__(self, clock: Clock, least_ns: int, rest: int = REST) -> None:
+    def __init__(self, clock: SensorClock, least_ns: int, rest: int = PART_REST) -> None:
         self._clock, self._least_ns, self._rest = clock, least_ns, rest
         self._began_ns, self._rest_ns = 0, -1
 
@@ -90,7 +88,7 @@ def fields_of(stat: bytes) -> list[bytes]:
 class ProcessTree:
     """The living members, parents before their children. A process whose parent ended stays a member."""
 
-    def __init__(self, proc: Path, clock: Clock, least_ns: int = LOOK_NS, rest: int = REST) -> None:
+    def __init__(self, proc: Path, clock: SensorClock, least_ns: int = TREE_LOOK_NS, rest: int = PART_REST) -> None:
         self._proc, self._rest_timer = str(proc), RestTimer(clock, least_ns, rest)
         self._has_lists = True
         self._load: int | None = None
@@ -246,7 +244,7 @@ TREE = (
 )
 # Fields of /proc/PID/stat, counted from the state.
 STATE, MINOR, MINOR_TAKEN, MAJOR, MAJOR_TAKEN, THREADS = 0, 7, 8, 9, 10, 17
-TIMES, TAKEN_TIMES = slice(11, 15), slice(13, 15)
+TIME_COLUMNS, TAKEN_COLUMNS = slice(11, 15), slice(13, 15)
 # A thread's file takes about 10 us to read. The threads that compute are among the first of a process.
 THREADS_MOST = 64
 WAITED = 1  # of three numbers: time on a core, time ready without a core, and how often
@@ -353,10 +351,10 @@ class TreeUsage:
                 pages += member.read_resident_pages()
             except (OSError, ValueError, IndexError):
                 continue
-            taken_ticks = sum(map(int, fields[TAKEN_TIMES]))
+            taken_ticks = sum(map(int, fields[TAKEN_COLUMNS]))
             minor_taken, major_taken = int(fields[MINOR_TAKEN]), int(fields[MAJOR_TAKEN])
             total = (
-                sum(map(int, fields[TIMES])),
+                sum(map(int, fields[TIME_COLUMNS])),
                 int(fields[MINOR]) + minor_taken,
                 int(fields[MAJOR]) + major_taken,
             )
@@ -392,16 +390,16 @@ class CoreWait:
 
 # The machine and the heat's processes as psutil reports them, where there is no /proc: macOS.
 
-KNOWN = (
-    *(*machine.STAT, *machine.MEMORY, *machine.GROUP_USED, *machine.GROUP_CACHE, *machine.GROUP_THROTTLED),
+TREE_CHANNELS = (
+    *(*machine.STAT, *machine.MEMORY_CHANNELS, *machine.GROUP_USED, *machine.GROUP_CACHE, *machine.GROUP_THROTTLED),
     *(*machine.FREQUENCY, *machine.TEMPERATURE, *TREE),
 )
-MACHINE = (machine.STAT[0], *machine.MEMORY)
+MACHINE_CHANNELS = (machine.STAT[0], *machine.MEMORY_CHANNELS)
 PORTABLE_TREE = tuple(channel for channel in TREE if not channel.name.endswith("faults"))
-ABSENT = tuple(
+LINUX_ONLY = tuple(
     (channel, Missing("only the kernel's /proc and /sys report it, which this system does not have"))
-    for channel in KNOWN
-    if channel not in {*MACHINE, *PORTABLE_TREE}
+    for channel in TREE_CHANNELS
+    if channel not in {*MACHINE_CHANNELS, *PORTABLE_TREE}
 )
 
 
@@ -417,7 +415,7 @@ class PortableMachine:
     """The machine's own figures, and the list of what this system does not report."""
 
     def open(self, _pid: int) -> Opened:
-        return Opened(MACHINE, ABSENT)
+        return Opened(MACHINE_CHANNELS, LINUX_ONLY)
 
     def read(self) -> Figures:
         return [_or_nothing(ask) for ask in ASKED]

@@ -12,13 +12,14 @@ from typing import Protocol
 from laptime.model.missing import Missing
 from laptime.model.timeline import Opened
 from laptime.sensors import cgroup
+from laptime.sensors.base import SensorClock
 from laptime.sensors.cgroup import allowed_cores
 from laptime.sensors.host import machine, process_tree
 from laptime.sensors.host.machine import TICK_S, Figures, quota_source, throttling_source
-from laptime.sensors.host.process_tree import Clock, CoreWait, ProcessTree, RestTimer, TreeUsage
+from laptime.sensors.host.process_tree import CoreWait, ProcessTree, RestTimer, TreeUsage
 
 # Sources that are slow on every machine are read once a second.
-SLOW_NS = 1_000_000_000
+SLOW_SOURCE_NS = 1_000_000_000
 
 
 class ChannelSource(Protocol):
@@ -34,7 +35,7 @@ class ChannelSource(Protocol):
 class RateLimited:
     """A source that is read when it is due; in between its figures are None. Without channels it is never read."""
 
-    def __init__(self, source: ChannelSource, clock: Clock, least_ns: int = 0) -> None:
+    def __init__(self, source: ChannelSource, clock: SensorClock, least_ns: int = 0) -> None:
         self._source, self._timer = source, RestTimer(clock, least_ns)
         self._nothing: Figures = ()
 
@@ -79,14 +80,16 @@ class SourceGroup:
 class HostSensor:
     """Channels of "host", the whole machine, and of "heat", the process tree; slow ones are read once a second.
 
-    Nothing here walks all processes or all pages; a slow source rests longer (`process_tree.REST`).
+    Nothing here walks all processes or all pages; a slow source rests longer (`process_tree.PART_REST`).
     `bench/sensor_cost.py` measures the cost of a reading.
     """
 
     name = "host"
     period_s = 0.0
 
-    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys"), clock: Clock = time.monotonic_ns) -> None:
+    def __init__(
+        self, proc: Path = Path("/proc"), sys: Path = Path("/sys"), clock: SensorClock = time.monotonic_ns
+    ) -> None:
         self._proc, self._sys, self._clock = proc, sys, clock
         self._tree, self._sources = ProcessTree(proc, clock), SourceGroup()
 
@@ -120,14 +123,14 @@ class HostSensor:
         return SourceGroup(
             machine.quick_source(proc),
             RateLimited(TreeUsage(self._tree), clock),
-            RateLimited(SourceGroup(*machine.slow_sources(proc, sys)), clock, SLOW_NS),
-            RateLimited(SourceGroup(machine.frequency(sys), machine.temperature(sys)), clock, SLOW_NS),
+            RateLimited(SourceGroup(*machine.slow_sources(proc, sys)), clock, SLOW_SOURCE_NS),
+            RateLimited(SourceGroup(machine.frequency(sys), machine.temperature(sys)), clock, SLOW_SOURCE_NS),
         )
 
     def _sources_of_psutil(self) -> SourceGroup:
         return SourceGroup(
             RateLimited(process_tree.PortableMachine(), self._clock),
-            RateLimited(process_tree.PortableTree(), self._clock, SLOW_NS),
+            RateLimited(process_tree.PortableTree(), self._clock, SLOW_SOURCE_NS),
         )
 
 
@@ -140,8 +143,8 @@ class HostSensor:
 # The kernel counts in ticks of 10 ms, so an interval of less than a few ticks means nothing.
 
 # After a look for new processes of 1 ms, the next is 20 ms later: the parent must not disturb what it watches.
-REST = 20
-IDLE, IO_WAIT, GUEST = 3, 4, 8  # columns of /proc/stat; the first two include the time of guests
+LOOK_REST = 20
+IDLE_COLUMN, IO_WAIT_COLUMN, GUEST_COLUMN = 3, 4, 8  # columns of /proc/stat; the first two include the time of guests
 NO_TREE = Missing("the processor time of the heat's processes cannot be read")
 NO_QUOTA_COUNT = Missing("no control group counts processor time here")
 NO_THROTTLING = Missing("no control group counts throttling here")
@@ -178,7 +181,7 @@ class NoiseReader:
         proc: Path = cgroup.PROC,
         groups: Path = cgroup.ROOT,
         cores: frozenset[int] | None = None,
-        clock: Clock = time.monotonic_ns,
+        clock: SensorClock = time.monotonic_ns,
     ) -> None:
         self._proc, self._groups, self._clock = proc, groups, clock
         self._cores = allowed_cores() if cores is None else cores
@@ -202,7 +205,7 @@ class NoiseReader:
             portable_tree.open(pid)
             self._read_tree = lambda: _first(portable_tree.read(), NO_TREE)
             return
-        tree = self._tree = ProcessTree(self._proc, self._clock, 0, REST)
+        tree = self._tree = ProcessTree(self._proc, self._clock, 0, LOOK_REST)
         tree.open(pid)
         usage, core_wait = TreeUsage(tree), CoreWait(tree, self._proc)
         self._read_tree = lambda: _first(usage.read(), NO_TREE)
@@ -245,8 +248,8 @@ class NoiseReader:
         lines = (self._proc / "stat").read_text().split("\nintr")[0].splitlines()
         told = {name: [int(each) for each in columns] for name, *columns in map(str.split, lines)}
         ours = [told[name] for name in (f"cpu{core}" for core in self._cores) if name in told] or [told["cpu"]]
-        busy = sum(sum(columns[:IDLE]) + sum(columns[IO_WAIT + 1 : GUEST]) for columns in ours)
-        return busy * TICK_S, sum(columns[IO_WAIT] for columns in ours) * TICK_S
+        busy = sum(sum(columns[:IDLE_COLUMN]) + sum(columns[IO_WAIT_COLUMN + 1 : GUEST_COLUMN]) for columns in ours)
+        return busy * TICK_S, sum(columns[IO_WAIT_COLUMN] for columns in ours) * TICK_S
 
 
 def _asleep_s() -> float:

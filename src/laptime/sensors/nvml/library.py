@@ -22,7 +22,7 @@ from laptime.model.missing import Missing
 from laptime.model.timeline import Channel, ChannelKind
 
 NOT_SUPPORTED, NO_PERMISSION, NO_FUNCTION = 3, 4, 13
-LOST = {15, 16, 28}  # off the bus, needs a reset, removed
+LOST_CODES = {15, 16, 28}  # off the bus, needs a reset, removed
 SHUT = {
     2: "this NVML does not know how to be opened by this nvidia-ml-py",
     NO_PERMISSION: "no permission to talk to the NVIDIA driver: this user may not open /dev/nvidia*",
@@ -211,11 +211,11 @@ def _drawing(nvml: Any, handle: Any) -> list[Any]:
 # `busy_percent` is the share of NVML's own last moments (a sixth of a second to a second) in which at least one kernel
 # ran: a card can be busy all the time with a small part of itself. `sm_active_percent` is how large that part is.
 
-Answer = float | Missing | None
+CardAnswer = float | Missing | None
 """A figure; or why there is none; or None where there was none this time."""
 
 POWER_AVERAGE_MW, POWER_INSTANT_MW = 185, 186  # numbered fields that kept their meaning in all drivers
-TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 GA100 = (8, 0)
 SM_CLOCK, DIE = 1, 0
 SM_ACTIVE = 2  # NVML's number of the counter
@@ -223,7 +223,9 @@ SM_ACTIVE = 2  # NVML's number of the counter
 FOR_GOOD = {NOT_SUPPORTED, NO_PERMISSION, NO_FUNCTION}
 # One context takes more than this; a card without any context holds less (3 MiB on an H200).
 A_CONTEXT_BYTES = 64 << 20
-HIDDEN = Missing("the card's memory is in use, yet its list of processes is empty, as it can be in a container")
+PROCESSES_HIDDEN = Missing(
+    "the card's memory is in use, yet its list of processes is empty, as it can be in a container"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,7 @@ class CardAccess:
     closing: ExitStack
 
 
-Ask = Callable[[], tuple[Answer, ...]]
+AskCard = Callable[[], tuple[CardAnswer, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,14 +259,14 @@ class CardQuestion:
     """
 
     shows: tuple[CardFigure, ...]
-    begin: Callable[[CardAccess], Ask]
+    begin: Callable[[CardAccess], AskCard]
     for_instances: bool = False
 
 
-def asking(function: str, *arguments: int) -> Callable[[CardAccess], Ask]:
+def asking(function: str, *arguments: int) -> Callable[[CardAccess], AskCard]:
     """Return how to call a function of NVML that returns one number of a card."""
 
-    def begin(at: CardAccess) -> Ask:
+    def begin(at: CardAccess) -> AskCard:
         call = getattr(at.nvml, function, None)
         if call is None:
             raise SensorError(f"this nvidia-ml-py has no {function}")
@@ -273,40 +275,40 @@ def asking(function: str, *arguments: int) -> Callable[[CardAccess], Ask]:
     return begin
 
 
-def asking_field(number: int) -> Callable[[CardAccess], Ask]:
+def asking_field(number: int) -> Callable[[CardAccess], AskCard]:
     """Return how to read one of NVML's numbered fields."""
     return lambda at: lambda: (_field(at.nvml, at.nvml.nvmlDeviceGetFieldValues(at.card.handle, [number])[0]),)
 
 
-def _field(nvml: Any, told: Any) -> Answer:
-    if told.nvmlReturn in LOST:
+def _field(nvml: Any, told: Any) -> CardAnswer:
+    if told.nvmlReturn in LOST_CODES:
         raise nvml.NVMLError(told.nvmlReturn)
     if told.nvmlReturn:
         return why_missing(nvml.NVMLError(told.nvmlReturn))
-    if told.valueType >= len(TYPES):
+    if told.valueType >= len(VALUE_FIELDS):
         return Missing(f"NVML reports it as a type that is not known here ({told.valueType})")
-    return float(getattr(told.value, TYPES[told.valueType]))
+    return float(getattr(told.value, VALUE_FIELDS[told.valueType]))
 
 
-def begin_utilisation(at: CardAccess) -> Ask:
+def begin_utilisation(at: CardAccess) -> AskCard:
     return lambda: (float(at.nvml.nvmlDeviceGetUtilizationRates(at.card.handle).gpu),)
 
 
-def begin_power_instant(at: CardAccess) -> Ask:
+def begin_power_instant(at: CardAccess) -> AskCard:
     """Up to GA100 (A100, A30) nvmlDeviceGetPowerUsage is the current power; on all later chips it is a mean."""
     if at.card.capability is not None and at.card.capability <= GA100:
         return asking("nvmlDeviceGetPowerUsage")(at)
     return asking_field(POWER_INSTANT_MW)(at)
 
 
-def begin_power_average(at: CardAccess) -> Ask:
+def begin_power_average(at: CardAccess) -> AskCard:
     """After GA100 nvmlDeviceGetPowerUsage is the mean of the last second, at a hundredth of the field's cost."""
     if at.card.capability is not None and at.card.capability > GA100:
         return asking("nvmlDeviceGetPowerUsage")(at)
     return asking_field(POWER_AVERAGE_MW)(at)
 
 
-def begin_reasons(at: CardAccess) -> Ask:
+def begin_reasons(at: CardAccess) -> AskCard:
     """Drivers before 535 have the same bits under the function's former name."""
     ask = asking("nvmlDeviceGetCurrentClocksEventReasons")(at)
     try:
@@ -318,26 +320,26 @@ def begin_reasons(at: CardAccess) -> Ask:
     return ask
 
 
-def begin_used(at: CardAccess) -> Ask:
+def begin_used(at: CardAccess) -> AskCard:
     return lambda: (float(ask_memory(at.nvml, at.card.handle).used_bytes),)
 
 
-def begin_total(at: CardAccess) -> Ask:
+def begin_total(at: CardAccess) -> AskCard:
     return lambda: (float(ask_memory(at.nvml, at.card.handle).total_bytes),)
 
 
-def begin_foreign(at: CardAccess) -> Ask:
+def begin_foreign(at: CardAccess) -> AskCard:
     """Count the processes on a card that are neither of the heat's tree nor of another heat's, which waits meanwhile.
 
     Some containers see an empty list: it counts only while the card's memory is empty too. A process that is not found
     here has just ended, or is in another container.
     """
 
-    def ask() -> tuple[Answer, Answer]:
+    def ask() -> tuple[CardAnswer, CardAnswer]:
         held = list_processes(at.nvml, at.card.handle)
         if not held:
             used = ask_memory(at.nvml, at.card.handle).used_bytes
-            return (0.0, 0.0) if used < A_CONTEXT_BYTES else (HIDDEN, HIDDEN)
+            return (0.0, 0.0) if used < A_CONTEXT_BYTES else (PROCESSES_HIDDEN, PROCESSES_HIDDEN)
         try:
             foreign = {pid: held_bytes for pid, held_bytes in held.items() if not is_ours(pid, at.pid)}
         except ProcessLookupError:
@@ -367,7 +369,7 @@ def is_ours(pid: int, heat: int) -> bool:
         raise ProcessLookupError(pid) from error
 
 
-def begin_activity(at: CardAccess) -> Ask:
+def begin_activity(at: CardAccess) -> AskCard:
     """The card itself counts how large a part of it works (GPM), on Hopper and later."""
     whole = at.card.parent or at.card
     try:
@@ -406,14 +408,14 @@ class _Activity:
         else:
             nvml.nvmlGpmMigSampleGet(card.parent.handle, self._instance, sample)
 
-    def ask(self) -> tuple[Answer, ...]:
+    def ask(self) -> tuple[CardAnswer, ...]:
         self._take(self._older)
         self._older, self._newer = self._newer, self._older
         self._wanted.sample1, self._wanted.sample2 = self._older, self._newer
         try:
             told = self._at.nvml.nvmlGpmMetricsGet(self._wanted)
         except self._at.nvml.NVMLError as error:
-            if error.value in LOST | FOR_GOOD:
+            if error.value in LOST_CODES | FOR_GOOD:
                 raise
             return (None,)
         active = told.metrics[0]
@@ -433,7 +435,7 @@ FAST = (
 )
 """Read ten times a second."""
 
-SLOW = (
+SLOW_QUESTIONS = (
     CardQuestion((CardFigure("energy_mj", "mJ", "counter"),), asking("nvmlDeviceGetTotalEnergyConsumption")),
     CardQuestion((CardFigure("sm_active_percent", "%"),), begin_activity, for_instances=True),
     CardQuestion((CardFigure("memory_total_bytes", "bytes"),), begin_total, for_instances=True),

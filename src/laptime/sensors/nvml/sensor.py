@@ -15,12 +15,12 @@ from laptime.model.timeline import Channel, Opened
 from laptime.sensors.base import PATIENCE_S, PendingAnswer, Sensor
 from laptime.sensors.nvml.library import (
     FAST,
-    LOST,
-    SLOW,
+    LOST_CODES,
+    SLOW_QUESTIONS,
     SM_CLOCK,
-    Answer,
-    Ask,
+    AskCard,
     CardAccess,
+    CardAnswer,
     CardQuestion,
     DriverCard,
     UnreadableCard,
@@ -44,7 +44,7 @@ class _CardReader:
     """A question that a card answers, and which parts of the answer are channels."""
 
     card: DriverCard
-    ask: Ask
+    ask: AskCard
     shown: tuple[int, ...]
 
 
@@ -148,7 +148,7 @@ class CardSensor:
         self._set_pace()
         return Opened(tuple(channels), tuple(absent))
 
-    def _try(self, question: CardQuestion, at: CardAccess) -> tuple[Ask | None, tuple[Answer, ...]]:
+    def _try(self, question: CardQuestion, at: CardAccess) -> tuple[AskCard | None, tuple[CardAnswer, ...]]:
         try:
             ask = question.begin(at)
             return ask, ask()
@@ -164,11 +164,11 @@ class CardSensor:
             self._ask(line)
         self.period_s = max(type(self).period_s, RESTS * (time.perf_counter() - began))
 
-    def _ask(self, line: _CardReader) -> tuple[Answer, ...]:
+    def _ask(self, line: _CardReader) -> tuple[CardAnswer, ...]:
         try:
             answers = line.ask()
         except self._nvml.NVMLError as error:
-            if error.value in LOST:
+            if error.value in LOST_CODES:
                 self._lost.setdefault(line.card.uuid, why_missing(error))
             return (None,) * len(line.shown)
         return tuple(answers[place] for place in line.shown)
@@ -187,7 +187,7 @@ class SlowNvmlSensor(CardSensor):
 
     name = "nvml-slow"
     period_s = 1.0
-    _questions = SLOW
+    _questions = SLOW_QUESTIONS
 
 
 def sensors_of(device: Device) -> list[Sensor] | Missing:
@@ -200,9 +200,9 @@ def sensors_of(device: Device) -> list[Sensor] | Missing:
 
 # Every card with what its driver reports of it.
 
-Told = TypeVar("Told")
+ToldByCard = TypeVar("ToldByCard")
 
-WHOLE = Missing("it is the whole card's affair")
+WHOLE_CARD_ONLY = Missing("it is the whole card's affair")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +237,11 @@ def survey_cards() -> Survey | Missing:
 
 
 def _describe(nvml: Any, found: DriverCard) -> Card:
-    def ask(function: str, convert: Callable[[Any], Told], *arguments: int) -> Told | Missing:
+    def ask(function: str, convert: Callable[[Any], ToldByCard], *arguments: int) -> ToldByCard | Missing:
         return _ask(nvml, lambda: convert(getattr(nvml, function)(found.handle, *arguments)))
 
-    def ask_whole(function: str, convert: Callable[[Any], Told], *arguments: int) -> Told | Missing:
-        return ask(function, convert, *arguments) if found.parent is None else WHOLE
+    def ask_whole(function: str, convert: Callable[[Any], ToldByCard], *arguments: int) -> ToldByCard | Missing:
+        return ask(function, convert, *arguments) if found.parent is None else WHOLE_CARD_ONLY
 
     memory = _ask(nvml, lambda: ask_memory(nvml, found.handle))
     return Card(
@@ -270,7 +270,7 @@ def _describe(nvml: Any, found: DriverCard) -> Card:
     )
 
 
-def _ask(nvml: Any, ask: Callable[[], Told]) -> Told | Missing:
+def _ask(nvml: Any, ask: Callable[[], ToldByCard]) -> ToldByCard | Missing:
     try:
         return ask()
     except nvml.NVMLError as error:

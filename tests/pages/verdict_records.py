@@ -1,0 +1,81 @@
+"""Records of verdicts as literals: a change that is kept, one that does other work, and a gate that decides nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import records
+
+from laptime.model.ask import Ask
+from laptime.model.missing import Missing
+from laptime.model.plan import Subject
+from laptime.model.process import OF_TRAINING
+from laptime.model.record import LaneResult, OtherTraining, Record
+from laptime.questions.verdict.nouns import VerdictAnswer
+from laptime.questions.verdict.options import VerdictAsk
+from laptime.questions.verdict.reduce import judge_change, refuse_change
+
+PLACE = "torch/cpu/as-written"
+BASE, CANDIDATE, TWIN = "main:train.py:training", "train.py:training", "base again"
+
+
+def subject(name: str) -> Subject:
+    return Subject(name, "training of train.py", 76_554, 256, 64, None, "items", file="/somewhere/train.py")
+
+
+def lane(training: str, step_ms: float) -> LaneResult:
+    return replace(records.lane(f"{PLACE}{OF_TRAINING}{training}", step_ms), training=training)
+
+
+def record(ratio: float, half: float, *, differs: str | None = None, twin: float | None = None) -> Record:
+    """Return a finished verdict whose interval reaches by `half` to both sides; a gate, if there is a twin."""
+    compared = [
+        records.comparison(
+            f"{PLACE}{OF_TRAINING}{name}", value, value / (1 + half), value * (1 + half),
+            reference=f"{PLACE}{OF_TRAINING}{BASE}", alpha=0.02, pairs=12, ratios=(value,) * 12,
+        )
+        for name, value in ((CANDIDATE, ratio), (TWIN, twin))
+        if value is not None
+    ]  # fmt: skip
+    gate = twin is not None
+    found = judge_change(compared[0], compared[1] if gate else None, 0.02, gate=gate)
+    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), differs or True, None) or found
+    others = [
+        ("train.py:training", CANDIDATE, differs),
+        *([("git:main:train.py:training", TWIN, None)] if gate else []),
+    ]
+    lanes = [lane(BASE, 14.8), lane(CANDIDATE, 14.8 / ratio), *([lane(TWIN, 14.8 / twin)] if twin is not None else [])]
+    return replace(
+        records.record(tuple(lanes)),
+        question="verdict",
+        answer=VerdictAnswer(verdict, tuple(compared)),
+        ask=Ask(
+            "git:main:train.py:training", (PLACE,), budget_s=90.0, others=tuple(what for what, _, _ in others),
+            verdict=VerdictAsk(gate=gate),
+        ),
+        workload=subject(BASE),
+        published=None,
+        tool={"name": "laptime", "version": "0.1.0"},
+        others=tuple(OtherTraining(what, subject(name), None, says) for what, name, says in others),
+    )  # fmt: skip
+
+
+def kept() -> Record:
+    return record(1.162, 0.021)
+
+
+def other_work() -> Record:
+    return record(2.48, 0.2, differs="its loss differs by 2e-05 at step 2 in fp32 (1e-06 allowed)")
+
+
+def undecided_gate() -> Record:
+    return record(0.985, 0.04, twin=1.004)
+
+
+def unproven() -> Record:
+    made = record(1.162, 0.021)
+    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), Missing("its steps cannot be proven"), None)
+    return replace(made, answer=replace(made.answer, verdict=verdict))
+
+
+SHOWN = {"kept": kept, "other-work": other_work, "undecided-gate": undecided_gate, "unproven": unproven}
