@@ -24,12 +24,12 @@ LONGEST_LINE = 120
 # A page that shows how to do a thing is read from its top; what it rests on is on a page of reference.
 HOW_TO = (
     *("start", "examples", "training", "lanes", "reading", "why", "remedies", "watch", "scripts", "tune", "sweep"),
-    *("scale", "clusters", "forecast", "compare", "library", "export", "data", "input"),
+    *("scale", "clusters", "forecast", "compare", "verdict", "library", "export", "data", "input"),
 )
 LONGEST_HOW_TO = 120
 WIDEST_SAMPLE = 84  # what the site shows without a scroll bar, next to its navigation
 WITH_WIDE_SAMPLES = [DOCS / "report.md"]
-MOST_WORDS = 31_500  # of prose: what is in no sample and no table
+MOST_WORDS = 32_000  # of prose: what is in no sample and no table
 CODE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(`+)[^`].*?\1")
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")

@@ -1,4 +1,4 @@
-"""A training whose loader waits, and what may be made of it: quicker, slower, another rate, one that does not train."""
+"""A training whose loader waits, and what may be made of it: slower, another rate, one that does not train."""
 
 import time
 
@@ -34,10 +34,6 @@ def make(wait_s: float = 0.01, rate: float = 1e-3) -> laptime.Training:
 
 def base() -> laptime.Training:
     return make()
-
-
-def quicker() -> laptime.Training:
-    return make(0.002)
 
 
 def slower() -> laptime.Training:

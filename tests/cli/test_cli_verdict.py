@@ -27,6 +27,7 @@ def asked(house, candidate, *words, code):
     return house.done("verdict", f"{CHANGES}:base", f"{CHANGES}:{candidate}", "cpu", *words, "-q", code=code)
 
 
+@pytest.mark.long
 def test_a_candidate_at_another_rate_is_other_work_after_one_round(torch_house):
     """However fast it is, and however much of the budget is left."""
     fields = asked(torch_house, "another_rate", "--budget", "5m", "--json", code=1).json
@@ -48,19 +49,38 @@ def test_a_candidate_that_does_not_train_is_discarded_in_words(torch_house):
     assert "DISCARD" not in torch_house.done(*words, code=3).err
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("candidate", "word", "cause", "code"),
-    [("quicker", "KEEP", "faster", 0), ("slower", "DISCARD", "slower", 1)],
-)
-def test_a_loader_that_waits_less_or_more(torch_house, candidate, word, cause, code):
-    """Both are far from 1, so that few rounds are enough even on a busy machine."""
-    fields = asked(torch_house, candidate, "--budget", "4m", "--json", code=code).json
+EXAMPLE = HERE.parents[1] / "examples" / "two_trainings.py"
+
+
+def of_example(house, candidate, *, code):
+    words = ("verdict", f"{EXAMPLE}:before", f"{EXAMPLE}:{candidate}", "python/cpu", "--budget", "3m", "--json", "-q")
+    fields = house.done(*words, code=code).json
     check_fields(fields)
-    assert (fields["verdict"], fields["cause"]) == (word, cause)
-    assert fields["low"] < fields["ratio"] < fields["high"]
-    assert fields["low"] > 1 or fields["high"] < 1
-    assert fields["seconds"] < 240
+    return fields
+
+
+def test_a_gradient_as_one_product_is_kept(torch_house):
+    """It is some twenty times as fast, so that few rounds are enough, also on a busy machine."""
+    fields = of_example(torch_house, "after", code=0)
+    assert (fields["verdict"], fields["cause"], fields["lane"]) == ("KEEP", "faster", "python/cpu/as-written")
+    assert 2 < fields["low"] < fields["ratio"] < fields["high"]
+    assert fields["rounds"] >= 4
+    assert fields["seconds"] < 180
+    answer = torch_house.done("show", fields["record"]).out
+    assert answer.startswith(f"KEEP: it is {fields['ratio']:.3f}x ({fields['low']:.3f}-{fields['high']:.3f}) as fast")
+
+
+def test_half_of_the_rows_are_other_work_however_fast(torch_house):
+    fields = of_example(torch_house, "careless", code=1)
+    assert (fields["verdict"], fields["cause"], fields["rounds"]) == ("DISCARD", "other work", 1)
+
+
+@pytest.mark.long
+def test_a_loader_that_waits_longer_is_slower(torch_house):
+    fields = asked(torch_house, "slower", "--budget", "4m", "--json", code=1).json
+    check_fields(fields)
+    assert (fields["verdict"], fields["cause"]) == ("DISCARD", "slower")
+    assert fields["low"] < fields["ratio"] < fields["high"] < 1
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import forked_heats as forking
 import laptime
 from laptime.errors import LaptimeError
 
-PAGE = Path(__file__).parents[2] / "docs" / "library.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "library.md"
 HEADING, BLOCK = "\n## An example of each\n", re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FUNCTIONS = {name for name in laptime.__all__ if name[0].islower()} - laptime.PUBLIC_PLACES.keys()
 FASTER = {"torch": "fake", 'budget="2m"': 'budget="2s"'}
@@ -41,6 +43,7 @@ def examples(shared_house):
         laptime.train("cifar-cnn", "fake/cpu", laps=2, steps_per_lap=50, label="long")
         shared_house.script('[cards]\n"cuda:1" = { works = "yes" }\n')
         patched.setenv("LAPTIME_FAKE", shared_house.fake)
+        shutil.copytree(ROOT / "examples", shared_house.folder / "examples")
         names = {}
         for number, block in enumerate(each for each in read_examples() if OF_HOOKS not in each):
             exec(compile(block, f"{PAGE.name}, block {number}", "exec"), names)
@@ -50,6 +53,13 @@ def examples(shared_house):
 def test_there_is_an_example_of_each_function():
     text = "".join(read_examples())
     assert {each for each in FUNCTIONS if f"laptime.{each}(" not in text} == set()
+
+
+@pytest.mark.long
+def test_a_verdict_is_a_word_and_a_sentence(examples):
+    """The real training of the example, on whatever machine this is."""
+    assert examples["verdict"].word == "KEEP"
+    assert "as fast, and does the same work." in examples["verdict"].why
 
 
 @pytest.mark.long

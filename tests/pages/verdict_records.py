@@ -39,7 +39,7 @@ def record(ratio: float, half: float, *, differs: str | None = None, twin: float
     ]  # fmt: skip
     gate = twin is not None
     found = judge_change(compared[0], compared[1] if gate else None, 0.02, gate=gate)
-    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), differs or True, None) or found
+    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), differs or True) or found
     others = [
         ("train.py:training", CANDIDATE, differs),
         *([("git:main:train.py:training", TWIN, None)] if gate else []),
@@ -74,7 +74,7 @@ def undecided_gate() -> Record:
 
 def unproven() -> Record:
     made = record(1.162, 0.021)
-    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), Missing("its steps cannot be proven"), None)
+    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), Missing("its steps cannot be proven"))
     return replace(made, answer=replace(made.answer, verdict=verdict))
 
 

@@ -70,6 +70,17 @@ def test_the_base_against_itself_widens_a_gate():
     assert (moved.word, moved.cause) == ("UNDECIDED", "busy")
 
 
+def test_on_a_busy_machine_only_what_is_far_off_decides():
+    """An interval that is three times as wide."""
+    near = judge_change(comparison(1.05, 0.03), None, 0.02, gate=False, busy="others took 1.0 cores")
+    assert (near.word, near.cause, near.needs) == ("UNDECIDED", "busy", "a quieter machine")
+    assert "others took 1.0 cores" in near.says
+    far = judge_change(comparison(1.5, 0.05), None, 0.02, gate=False, busy="others took 1.0 cores")
+    assert (far.word, far.cause) == ("KEEP", "faster")
+    assert math.isclose(far.factor.high / far.factor.ratio, 1.05**3)
+    assert far.says.endswith("The machine was busy, so the interval is 3 times as wide.")
+
+
 def test_too_few_rounds_decide_nothing():
     missing = Missing("one pair")
     bare = Comparison("new", "base", 2.0, missing, missing, "faster", settled=False, pairs=1, same_work=True, alpha=1)
@@ -79,13 +90,12 @@ def test_too_few_rounds_decide_nothing():
 
 
 def test_what_needs_no_factor_comes_first():
-    assert refuse_change(FINE, True, None) is None
-    assert refuse_change(FINE, "their batch is 32 and 64", None).says == "it does other work: their batch is 32 and 64."
-    assert refuse_change(FINE, False, None).word == "DISCARD"
-    assert refuse_change(FINE, Missing("no proof was taken"), None).cause == "unproven"
-    assert refuse_change(FINE, True, "others took 1.0 cores").cause == "busy"
-    assert refuse_change((FINE[0], ("new.py:f", "out of memory")), True, None).word == "DISCARD"
-    assert refuse_change((("old.py:f", "out of memory"), FINE[1]), True, None).word == "UNDECIDED"
+    assert refuse_change(FINE, True) is None
+    assert refuse_change(FINE, "their batch is 32 and 64").says == "it does other work: their batch is 32 and 64."
+    assert refuse_change(FINE, False).word == "DISCARD"
+    assert refuse_change(FINE, Missing("no proof was taken")).cause == "unproven"
+    assert refuse_change((FINE[0], ("new.py:f", "out of memory")), True).word == "DISCARD"
+    assert refuse_change((("old.py:f", "out of memory"), FINE[1]), True).word == "UNDECIDED"
 
 
 @pytest.mark.parametrize("planned", [3, 4, 5, 20, 101, 200])

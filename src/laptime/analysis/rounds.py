@@ -18,7 +18,7 @@ from laptime.stats import find_steady, median
 # Times as long as the same steps in the other rounds: a turn is slow from here on. Where turns are alike it takes less,
 # as much as three standard deviations of a turn, but never less than the last figure.
 SLOW_TURN, SLOW_TURN_DEVIATIONS, SLOW_TURN_LEAST = 1.25, 3.0, 1.1
-# Quiet turns of a round: from two on a disturbed one, of up to ten times as long, tells less than it spoils.
+# Quiet turns of a round: from two on a disturbed one, of up to ten times as long, adds less than it spoils.
 QUIET_TURNS_LEAST = 2
 ROUNDS_LEAST = 3  # to know how long a turn's steps usually take
 ROUNDS_KNOWN = 5  # to know how much turns differ

@@ -34,7 +34,7 @@ from laptime.workloads import CATALOGUE
 
 RECORD_MOST_BYTES, INFLATED_MOST_BYTES = 1 << 20, 16 << 20
 OLDEST_SCHEMA = 2  # the first of which the board kept records
-EMPTY: tuple[Any, ...] = (None, [], {})  # what a new field is in a record that was written before it
+NEW_FIELD_VALUES: tuple[Any, ...] = (None, [], {})  # what a new field is in a record that was written before it
 T = TypeVar("T")
 NOT_KEPT = Missing("the board does not keep it")
 DISTURBED = "disturbed"
@@ -106,7 +106,7 @@ def _without_new(made: Any, found: Any) -> Any:
         return {
             name: _without_new(value, found.get(name))
             for name, value in made.items()
-            if name in found or value not in EMPTY
+            if name in found or value not in NEW_FIELD_VALUES
         }
     if isinstance(made, list) and isinstance(found, list) and len(made) == len(found):
         return [_without_new(one, other) for one, other in zip(made, found, strict=True)]

@@ -20,6 +20,7 @@ STUB_HEAD = '''\
 from collections.abc import Mapping, Sequence
 
 '''
+LONGEST_LINE = 120
 # What annotations of options name.
 ANNOTATIONS = {
     "laptime.library.asking": {
@@ -66,10 +67,18 @@ def stub_text(functions: list[Callable[..., Any]]) -> str:
     for function in functions:
         result = inspect.signature(function).return_annotation
         imported.setdefault(function.__globals__[result].__module__, set()).add(result)
-    lines = [f"from {module} import {', '.join(sorted(imported[module]))}" for module in sorted(imported)]
+    lines = [_import_of(module, sorted(imported[module])) for module in sorted(imported)]
     public = [f'    "{name}",' for name in sorted(public_names())]
     head = "\n".join([*lines, "", "__all__ = [", *public, "]", ""])
     return "\n".join([STUB_HEAD + head, *map(_stub_of, functions)])
+
+
+def _import_of(module: str, names: list[str]) -> str:
+    """Return an import as the formatter writes it: on one line if it fits."""
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= LONGEST_LINE:
+        return line
+    return "\n".join([f"from {module} import (", *(f"    {name}," for name in names), ")"])
 
 
 def _stub_of(function: Callable[..., Any]) -> str:

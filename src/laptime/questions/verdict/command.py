@@ -29,7 +29,7 @@ VERDICT_MORE = """\
 KEEP: the whole interval is above 1, it is nearer to --gain than to no gain, and the work is proven to be the same.
 DISCARD: slower, or gaining less than --gain for certain, or other work, or it did not finish. UNDECIDED: what would
 decide is named. Rounds follow until the word is known, or the budget is used up. With --gate the question is whether
-the candidate is slower: what is not is kept, and the base races itself beside it, so that a machine that changes from
+the candidate is slower: what is not is kept, and the base races itself, too, so that a machine that changes from
 round to round decides nothing. Commits and patches are copied to laptime's cache folder; nothing is changed in yours,
 and data that git ignores is not in the copy. By default the lane is the card if there is one, else the processor.
 """

@@ -26,11 +26,14 @@ def page_parts(record: Record, view: View) -> PageParts:
     twin = f"The base against itself: {_ends(verdict.twin)}." if verdict.twin is not None else ""
     gain = (record.ask.verdict or VerdictAsk()).gain
     how = f"{footnotes.runs_words(record)}; the gain that counts: {percent(gain)}."
-    sure = f"At most one KEEP in {1 / (ERRORS / 2):.0f} is of a change that makes nothing faster."
+    sure = f"At most one KEEP in {2 / ERRORS:.0f} is of a change that makes nothing faster."
     return replace(
         parts,
         answer=[Said(f"{verdict.word}: {verdict.says}", STYLES[verdict.word]), *needs],
-        notes=[*filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]), sure],
+        notes=[
+            *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
+            *([sure] if verdict.word == "KEEP" else []),
+        ],
         done=" ".join(filter(None, [proof_sentence(record), how])),
         then=[],
         glance=None if parts.glance is None else _glance(parts.glance, verdict),

@@ -17,6 +17,7 @@ from laptime.model.record import Comparison
 from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, Word
 from laptime.stats import FIRST_LOOK
 
+BUSY_TIMES = 3.0
 NEARER = 0.5  # of the gain: from here on a change is nearer to it than to no gain
 EARLY_ERRORS = 0.5  # of the errors, shared out among the looks before the last
 LOOKS_APART = 1.4  # times the rounds of a look, until the next one
@@ -43,25 +44,34 @@ def alpha_at(rounds: int, planned: int, *, final: bool) -> float:
     return share if rounds in early and not final else ERRORS - share * sum(each < rounds for each in early)
 
 
-def judge_change(found: Comparison | None, twin: Comparison | None, gain: float, *, gate: bool) -> Decision:
-    """Return the verdict on a candidate whose work is the base's."""
+def judge_change(
+    found: Comparison | None, twin: Comparison | None, gain: float, *, gate: bool, busy: str | None = None
+) -> Decision:
+    """Return the verdict on a candidate whose work is the base's.
+
+    Where the machine was too `busy` for figures to be reliable, an interval is taken as three times as wide.
+    """
     if found is None or found.ends is None or (gate and (twin is None or twin.ends is None)):
         needs = "more time: an interval needs three rounds"
         return Decision("UNDECIDED", "early", "there are too few rounds for an interval.", needs)
-    factor, beside = _widened(found, twin), None if twin is None else Factor(twin.ratio, twin.low, twin.high)
-    if beside is not None and (beside.is_above(1) or beside.is_below(1)):
-        says = f"the base differs from itself by {beside.ratio:.3f}x: the machine changes from round to round."
-        return Decision("UNDECIDED", "busy", says, "a quieter machine", factor, beside)
+    factor = _widened(found, twin, BUSY_TIMES if busy else 1.0)
+    again = None if twin is None else Factor(twin.ratio, twin.low, twin.high)
+    if again is not None and (again.is_above(1) or again.is_below(1)):
+        says = f"the base differs from itself by {again.ratio:.3f}x: the machine changes from round to round."
+        return Decision("UNDECIDED", "busy", says, "a quieter machine", factor, again)
     word, cause, says = (_judge_gate if gate else _judge_gain)(factor, gain)
+    if busy and word == "UNDECIDED":
+        return Decision(word, "busy", f"the figures are not reliable: {busy}", "a quieter machine", factor, again)
+    says += f" The machine was busy, so the interval is {BUSY_TIMES:.0f} times as wide." if busy else ""
     needs = _needs(factor, gain, gate=gate) if word == "UNDECIDED" else ""
-    return Decision(word, cause, says, needs, factor, beside)
+    return Decision(word, cause, says, needs, factor, again)
 
 
-def _widened(found: Comparison, twin: Comparison | None) -> Factor:
+def _widened(found: Comparison, twin: Comparison | None, times: float) -> Factor:
     """Return the candidate's factor, with an interval that is no narrower than that of the base against itself."""
-    if twin is None:
+    if twin is None and times == 1:
         return Factor(found.ratio, found.low, found.high)
-    half = max(_half(found), _half(twin))
+    half = times * max(_half(found), 0.0 if twin is None else _half(twin))
     return Factor(found.ratio, found.ratio * exp(-half), found.ratio * exp(half))
 
 
@@ -112,10 +122,8 @@ def _times(factor: Factor) -> str:
     return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f})"
 
 
-def refuse_change(
-    lanes: Sequence[tuple[str, str | None]], same_work: SameWork, distrust: str | None
-) -> Decision | None:
-    """Return the verdict that needs no factor: a lane that failed, other work, work that is not proven, a busy machine.
+def refuse_change(lanes: Sequence[tuple[str, str | None]], same_work: SameWork) -> Decision | None:
+    """Return the verdict that needs no factor: a lane that failed, other work, or work that is not proven.
 
     `lanes` are the base's and the candidate's name, each with why it did not finish.
     """
@@ -131,6 +139,4 @@ def refuse_change(
     if isinstance(same_work, Missing):
         says = f"equal work is not proven: {same_work.missing}."
         return Decision("UNDECIDED", "unproven", says, "a training whose work can be proven (docs/proof.md)")
-    if distrust is not None:
-        return Decision("UNDECIDED", "busy", f"the figures are not reliable: {distrust}", "a quieter machine")
     return None

@@ -119,11 +119,12 @@ class VerdictRace(Race):
         base, candidate = (
             next(each for each in lanes if each.training == subject.name) for subject in (plan.subject, plan.others[0])
         )
-        distrust = next((each.says for each in raced.findings if each.rule == NOT_RELIABLE), None)
+        busy = next((each.says for each in raced.findings if each.rule == NOT_RELIABLE), None)
         found, twin = self._split(compared)
         work = self._same_work(base, candidate, raced)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
-        return refuse_change(failed, work, distrust) or judge_change(found, twin, asked.gain, gate=asked.gate)
+        decided = judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
+        return refuse_change(failed, work) or decided
 
     def _same_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
         """Return whether both do the same work: in their references, in their proofs, and in the timed steps."""
