@@ -123,7 +123,7 @@ def test_the_first_page_has_twelve_lines_in_groups(house, words):
     assert heads == ["Ask:", "Records:", "Machine:"]
     assert all(head in answer.out for head in heads)
     assert names == [
-        *("race", "why", "watch", "tune", "sweep", "scale", "forecast", "train", "infer"),
+        *("race", "why", "watch", "tune", "verdict", "sweep", "scale", "forecast", "train", "infer"),
         *("list", "show", "compare", "report"),
         "devices",
     ]

@@ -53,7 +53,7 @@ print(json.dumps({
     "others": [row.command for row in QUESTIONS if row.command != "sweep"],
 }))
 """
-OTHERS = ["race", "why", "watch", "tune", "scale", "verdict", "train", "infer", "profile"]
+OTHERS = ["race", "why", "watch", "tune", "verdict", "scale", "train", "infer", "profile"]
 
 
 @pytest.fixture(scope="module")

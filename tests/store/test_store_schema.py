@@ -20,7 +20,7 @@ from laptime.showing import View, as_text
 from laptime.store import decode, encode
 from laptime.store.schema import UPGRADES, upgrade
 
-KNOWN = "race, why, watch, tune, sweep, scale, verdict, full, infer, profile"
+KNOWN = "race, why, watch, tune, verdict, sweep, scale, full, infer, profile"
 
 
 def tree():

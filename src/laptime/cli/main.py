@@ -69,7 +69,10 @@ FIRST_PAGE = {
         "forecast": "",
         "train, infer": "How long does a whole training take, or an answer?",
     },
-    RECORDS_GROUP: {"list, show": "List saved records, or show one.", "compare": "", "report": ""},
+    RECORDS_GROUP: {
+        "list, show": "List saved records, or show one.",
+        "compare, report": "What changed since another record? A page with charts.",
+    },
     MACHINE_GROUP: {"devices": ""},
 }
 EXIT_USAGE = 2

@@ -184,6 +184,25 @@ def tune(
     see `race`.
     """
 
+def verdict(
+    base: OneTraining,
+    candidate: OneTraining,
+    lane: str = "",
+    *,
+    gain: ShareLike | None = None,
+    gate: bool = False,
+    budget: DurationLike | None = None,
+    alone: bool = False,
+    sensors: str | Sequence[str] | None = None,
+    sensor_rate: float | None = None,
+    watchdog: DurationLike | None = None,
+) -> VerdictResult:
+    """Say whether `candidate` is faster than `base` by `gain`, and still the same training: `.word`, `.why`, `.needs`.
+
+    Both are functions, or named as on the command line: "git:main:train.py:training". With `gate`, the question is
+    whether it is slower. With no lane it is the card if there is one, else the processor. For the others see `race`.
+    """
+
 def sweep(
     what: What = "cifar-cnn",
     lanes: LaneNames = (),
@@ -246,25 +265,6 @@ def scale(
 
     Each device has the batch as written (`weak`, the default), or all share it out (`strong`), or `both` are raced.
     `.verdict` is a sentence, `.curves` has the figures. For the other arguments see `race`.
-    """
-
-def verdict(
-    base: OneTraining,
-    candidate: OneTraining,
-    lane: str = "",
-    *,
-    gain: ShareLike | None = None,
-    gate: bool = False,
-    budget: DurationLike | None = None,
-    alone: bool = False,
-    sensors: str | Sequence[str] | None = None,
-    sensor_rate: float | None = None,
-    watchdog: DurationLike | None = None,
-) -> VerdictResult:
-    """Say whether `candidate` is faster than `base` by `gain`, and still the same training: `.word`, `.why`, `.needs`.
-
-    Both are functions, or named as on the command line: "git:main:train.py:training". With `gate`, the question is
-    whether it is slower. With no lane it is the card if there is one, else the processor. For the others see `race`.
     """
 
 def train(
