@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 ANNOTATIONS = {
     "laptime.library.asking": {
         "DurationLike",
-        "ItemsAsked",
+        "ItemsLike",
         "LaneNames",
         "OneTraining",
         "PathLike",
