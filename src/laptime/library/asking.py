@@ -27,7 +27,7 @@ What: TypeAlias = OneTraining | Ask
 Trainings: TypeAlias = Sequence[OneTraining]
 LaneNames: TypeAlias = str | Sequence[str]
 DurationLike: TypeAlias = str | float
-ItemsAsked: TypeAlias = int | Literal["all"]
+ItemsLike: TypeAlias = int | Literal["all"]
 PathLike: TypeAlias = str | os.PathLike[str]
 ShareLike: TypeAlias = str | float
 

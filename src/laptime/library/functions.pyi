@@ -3,16 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from laptime.library.asking import (
-    DurationLike,
-    ItemsAsked,
-    LaneNames,
-    OneTraining,
-    PathLike,
-    ShareLike,
-    Trainings,
-    What,
-)
+from laptime.library.asking import DurationLike, ItemsLike, LaneNames, OneTraining, PathLike, ShareLike, Trainings, What
 from laptime.library.results import PlanResult, RaceResult, Result
 from laptime.library.saved import Recorded
 from laptime.questions.forecast.call import ForecastResult
@@ -60,7 +51,7 @@ def race(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -119,7 +110,7 @@ def why(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -156,7 +147,7 @@ def tune(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -216,7 +207,7 @@ def sweep(
     batch: str | Sequence[int] | None = None,
     threads: str | Sequence[int] | None = None,
     workers: str | Sequence[int] | None = None,
-    items: ItemsAsked | str | Sequence[int] | None = None,
+    items: ItemsLike | str | Sequence[int] | None = None,
     lr: str | Sequence[float] | None = None,
     width: str | Sequence[float] | None = None,
     budget: DurationLike | None = None,
@@ -240,7 +231,7 @@ def scale(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -273,7 +264,7 @@ def train(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -303,7 +294,7 @@ def infer(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -326,7 +317,7 @@ def profile(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,
@@ -341,7 +332,7 @@ def plan(
     *,
     every: bool = False,
     data: PathLike | None = None,
-    items: ItemsAsked | None = None,
+    items: ItemsLike | None = None,
     pretrained: bool = False,
     seed: int | None = None,
     patience: DurationLike | None = None,

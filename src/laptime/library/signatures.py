@@ -25,7 +25,7 @@ LONGEST_LINE = 120
 ANNOTATIONS = {
     "laptime.library.asking": {
         "DurationLike",
-        "ItemsAsked",
+        "ItemsLike",
         "LaneNames",
         "OneTraining",
         "PathLike",

@@ -159,7 +159,7 @@ DURATION = OptionKind(
     "time", "DurationLike", parse_duration, read_duration, lambda value: f"{_digits(value)}s", "{:g}s"
 )
 SHARE = OptionKind("share", "ShareLike", parse_share, read_share, _digits, "{:g}")
-ITEMS = OptionKind("number", "ItemsAsked", parse_items, read_item_count, write_items)
+ITEMS = OptionKind("number", "ItemsLike", parse_items, read_item_count, write_items)
 COUNTS = OptionKind("numbers", "int | Sequence[int]", lambda text: _parse_list(int, "64,128", text), _read_counts,
                     lambda value: ",".join(map(str, value)))  # fmt: skip
 NUMBERS = OptionKind("numbers", "float | Sequence[float]", lambda text: _parse_list(float, "1e-3,1e-4", text),

@@ -71,7 +71,7 @@ class Index:
         return _decoded(self.encoded_stamps, tuple[Stamp, ...]) or ()
 
 
-EMPTY = Index(Head(0))
+EMPTY_INDEX = Index(Head(0))
 
 
 def recall(folder: Path) -> Index:
@@ -79,7 +79,7 @@ def recall(folder: Path) -> Index:
     try:
         status = (folder / INDEX_NAME).stat()
     except OSError:
-        return EMPTY
+        return EMPTY_INDEX
     return _recall(folder / INDEX_NAME, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
@@ -88,12 +88,12 @@ def _recall(path: Path, *_stamp: int) -> Index:
     try:
         data = read_regular(path, INDEX_MOST_BYTES)  # another user's pipe or device would never end
     except (OSError, MemoryError):
-        return EMPTY
+        return EMPTY_INDEX
     digest, *lines = _split(data)
     if len(lines) != INDEX_LINES or digest != _digest(*lines):
-        return EMPTY
+        return EMPTY_INDEX
     head, rows = _decoded(lines[0], Head), _decoded(lines[1], tuple[RecordRow, ...])
-    return EMPTY if head is None or rows is None else Index(head, rows, lines[2], len(data))
+    return EMPTY_INDEX if head is None or rows is None else Index(head, rows, lines[2], len(data))
 
 
 def _split(data: bytes) -> Iterator[memoryview]:

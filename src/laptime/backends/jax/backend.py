@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from laptime.backends.jax.devices import (
-    JaxExercises,
-    JaxProfiler,
-    find_device,
-    list_cards,
-    list_versions,
-    open_profiler,
-    peak_bytes,
-)
-from laptime.backends.steps import StepBackend, StepRunner, StepTraining, SupplyRunner, start_runner
-from laptime.model.limits import StepWork
-from laptime.model.machine import Device
-from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
-from laptime.model.sample import ProofRun, Reference
-
-import jax  # isort: skip  devices.py, imported above, limits the memory of a card that JAX takes
 import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
 from laptime.backends.fingerprint import FloatArray, seed_globals
-from laptime.backends.jax.devices import compile_counter, join, open_placement, set_precision
+from laptime.backends.jax.devices import (
+    JaxExercises,
+    JaxProfiler,
+    compile_counter,
+    find_device,
+    join,
+    list_cards,
+    list_versions,
+    open_placement,
+    open_profiler,
+    peak_bytes,
+    set_precision,
+)
 from laptime.backends.steps import (
+    StepBackend,
+    StepRunner,
+    StepTraining,
+    SupplyRunner,
     call_for_steps,
     compare_with_float64,
     count_items,
     join_batches,
+    start_runner,
     supply_batches,
     take_steps,
 )
+from laptime.model.limits import StepWork
+from laptime.model.machine import Device
+from laptime.model.missing import Missing
+from laptime.model.plan import HeatOrder
+from laptime.model.sample import ProofRun, Reference
 
 
 class JaxTraining(StepTraining):

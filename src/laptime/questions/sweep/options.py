@@ -44,7 +44,7 @@ def _parse_items_or_axis(text: str) -> int | str:
 COUNTS_AXIS = OptionKind("text", "str | Sequence[int]", str, _read_axis)
 NUMBERS_AXIS = OptionKind("text", "str | Sequence[float]", str, _read_axis)
 ITEMS_AXIS = OptionKind(
-    "A..B", "ItemsAsked | str | Sequence[int]", _parse_items_or_axis, _read_items_or_axis, write_items
+    "A..B", "ItemsLike | str | Sequence[int]", _parse_items_or_axis, _read_items_or_axis, write_items
 )
 SWEEP = ("sweep",)
 
