@@ -87,8 +87,8 @@ schema: $(VENV)/.installed
 
 # What editors and type checkers read of the library's functions, made from the table of options.
 signatures: $(VENV)/.installed
-	$(BIN)/python -c "from pathlib import Path; from laptime.library import functions, signatures; \
-		Path('src/laptime/library/functions.pyi').write_text(signatures.stub_text(functions.FUNCTIONS))"
+	$(BIN)/python -c "from pathlib import Path; from laptime.library import asking, functions; \
+		Path('src/laptime/library/functions.pyi').write_text(asking.stub_text(functions.FUNCTIONS))"
 
 # The same attacks that `make test` and `make test-all` try for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev

@@ -33,8 +33,8 @@ from causes_cards import SCRIPTS, STATES, STEP_MS, explain_replay, script_of, wi
 from common import Figure, finish, fresh_home, number, parser_for, print_table, result, run_json, write_json
 from laptime import api
 from laptime.model.ask import Ask
-from laptime.model.installation import installed_version
-from laptime.model.missing import Missing
+from laptime.model.frameworks import installed_version
+from laptime.model.quantities import Missing
 from laptime.model.record import Record
 from laptime.questions.job import CheckpointFiles, Services
 from laptime.questions.proving import ReferenceCache

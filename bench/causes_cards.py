@@ -9,22 +9,20 @@ from laptime import api
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask
-from laptime.model.interval import Factor
 from laptime.model.machine import Card, Device
-from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
-from laptime.model.process import ProcessRun, Settings
+from laptime.model.process import ProcessRun, Settings, Timeline, Track
+from laptime.model.quantities import Factor, Missing
 from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import Heat, Noise, Window
-from laptime.model.timeline import Timeline, Track
 from laptime.model.workload import ProofPlan
 from laptime.questions.job import Services, run_question
 from laptime.questions.why.answer import explain
 from laptime.questions.why.facts import WhyFacts
 from laptime.questions.why.nouns import Experiment, Trial, Why
 from laptime.questions.why.run import prepare_why
-from laptime.run.sampler import make_series
+from laptime.run.instruments import make_series
 
 NOT_TOLD = Missing("not told")
 GB = 1e9

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.analysis.rounds import (
+from laptime.analysis.heats import (
     NORMAL,
     QUIET_TURNS_LEAST,
     SLOW_TURN,
@@ -22,7 +22,7 @@ from laptime.analysis.rounds import (
     SLOW_TURNS_ERRORS,
     SLOW_TURNS_RATIO,
 )
-from laptime.stats.interval import BETWEEN_OVER_TURNS
+from laptime.stats import BETWEEN_OVER_TURNS
 
 Array = NDArray[np.float64]
 
@@ -160,7 +160,7 @@ def simulate(stratum: Stratum, races: int, random: np.random.Generator) -> Races
 def find_slow(times: Array) -> NDArray[np.bool_]:
     """Return the turns that are flagged, in either lane, as slower than the same steps of the other rounds.
 
-    As in `laptime.analysis.rounds`, but by all rounds of a race at once, however early it stops.
+    As in `laptime.analysis.heats`, but by all rounds of a race at once, however early it stops.
     """
     beyond = times - np.median(times, axis=1, keepdims=True)
     beyond -= np.median(beyond, axis=2, keepdims=True)

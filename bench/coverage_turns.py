@@ -13,8 +13,18 @@ import numpy as np
 
 from coverage_rounds import STRATA, Array, Races, Stratum, simulate
 from coverage_rules import ALIKE, EARLY, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row
-from laptime.stats import FIRST_LOOK, alpha_for_look, log_mean_interval, moderated_interval, t_quantile
-from laptime.stats.interval import BETWEEN_OVER_TURNS, CONTRADICTED, PRICE, PRIOR_DOF, UNCHECKED_ROUNDS
+from laptime.stats import (
+    BETWEEN_OVER_TURNS,
+    CONTRADICTED,
+    FIRST_LOOK,
+    PRICE,
+    PRIOR_DOF,
+    UNCHECKED_ROUNDS,
+    alpha_for_look,
+    log_mean_interval,
+    moderated_interval,
+    t_quantile,
+)
 
 CHECKED = 20  # races of each stratum that are compared with laptime.stats
 NARROW = math.log(1 + MARGIN)

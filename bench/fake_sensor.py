@@ -26,8 +26,8 @@ from typing import Any, Literal
 import msgspec
 
 from laptime.errors import SensorError
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, ChannelKind, Opened
+from laptime.model.process import Channel, ChannelKind, Opened
+from laptime.model.quantities import Missing
 
 HOUR_S = 3600.0
 VARIABLE = "LAPTIME_FAKE"

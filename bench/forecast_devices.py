@@ -26,7 +26,7 @@ from common import Figure, finish, parser_for
 from forecast_measured import Measured, all_measured
 from laptime.hardware import EFFICIENCIES_FILE
 from laptime.model.hardware import Efficiencies
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.forecast.reduce import IN_EIGHTY, SHARPNESS, architecture_of, forecast_step, regime_of
 
 REGIMES = ("fp32", "tf32", "matrix")

@@ -21,7 +21,7 @@ import numpy as np
 from common import Figure, finish, parser_for
 from forecast_devices import begin, fit, leave_out, make_table, predict
 from laptime.hardware import find_device, known_devices, known_efficiencies
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD, forecast_step
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import list_operators

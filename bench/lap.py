@@ -36,8 +36,8 @@ from common import (
 )
 from laptime import api
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.quantities import Missing
 from laptime.run.instruments import Instruments
 from laptime.stats import median, paired_ratio
 

@@ -27,7 +27,7 @@ from common import Figure, figure_of, finish, fresh_home, parser_for
 from laptime import api
 from laptime.cli.output import Display
 from laptime.library.asking import make_ask
-from laptime.model.progress import Progress
+from laptime.model.answers import Progress
 from laptime.model.record import LaneResult, Record
 from laptime.stats import log_mean_interval, median
 

@@ -1,4 +1,4 @@
-"""What the constants of `stats/interval.py` come from: how alike the spreads of races in turns are.
+"""What the constants of `stats.py` come from: how alike the spreads of races in turns are.
 
     python bench/prior.py           degrees of freedom of the spreads in bench/results (Smyth 2004, section 6.2)
     python bench/prior.py RECORDS   and of a folder of records, the variance of rounds over what their turns explain

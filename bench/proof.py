@@ -22,7 +22,7 @@ import torch
 from laptime.analysis.parity import judge_parity, may_be_chance
 from laptime.backends.torch.proof import prove, refer
 from laptime.backends.torch.recipe import BuiltInRecipe, StepBatch
-from laptime.model.limits import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
+from laptime.model.hardware import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings

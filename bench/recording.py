@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.nvml.library import FAST, SLOW_QUESTIONS, CardQuestion
 from replay_sensor import FORM, Recording
 

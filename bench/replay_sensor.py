@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from laptime.errors import SensorError
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
+from laptime.model.quantities import Missing
 
 FORM = 1
 

@@ -38,7 +38,7 @@ from common import (
 )
 from laptime import api
 from laptime.model.ask import Ask
-from laptime.model.limits import COPY_EXERCISE
+from laptime.model.hardware import COPY_EXERCISE
 from laptime.stats import median, paired_ratio
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import count_step

@@ -25,9 +25,8 @@ import msgspec
 
 from common import ROOT, Figure, WorkerError, figure_of, finish, parser_for
 from laptime.model.machine import Device
-from laptime.model.timeline import Series, Timeline, Track
-from laptime.run.instruments import SensorSelection
-from laptime.run.sampler import make_series
+from laptime.model.process import Series, Timeline, Track
+from laptime.run.instruments import SensorSelection, make_series
 from laptime.stats import paired_ratio
 from replay_sensor import load_recording
 

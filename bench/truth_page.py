@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import Comparison, Estimate, LaneResult, Record
 
 HEAD = ("workload", "lane", "step", "lap", "against first", "proof", "strays")

@@ -66,12 +66,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # What a file in a question's folder is, by its name: it keeps to the walls of that room. Any other name runs it.
 PARTS = {
-    "nouns": "model", "options": "model", "words": "model", "lanes": "planner", "cells": "planner",
-    "reduce": "analysis", "timed_work": "analysis",
+    "nouns": "model", "options": "model", "lanes": "planner", "reduce": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
     "checkup": "diagnosis",
-    "page": "figures", "live": "figures", "command": "cli", "call": "library",
+    "page": "figures", "command": "cli", "call": "library",
 }  # fmt: skip
 # What a question takes from the folder of another, and why it is no shared part.
 OF_ANOTHER_QUESTION = {
@@ -96,7 +95,6 @@ OF_ANOTHER_QUESTION = {
     ("tune", "why.nouns"): "the same",
     ("verdict", "race.page"): "a verdict is shown above the lanes of its race",
     ("verdict", "race.run"): "a candidate races its base",
-    ("verdict", "race.timed_work"): "what its timed steps do is part of the verdict",
     ("why", "doctor.checkup"): "each answer names a card that is there and was not used",
     ("why", "forecast.page"): "without a card it says what cards would bring",
 }
@@ -380,7 +378,7 @@ def test_every_part_that_a_question_names_is_there():
 # What lists several questions by their names, and why it may: all else asks the table.
 MAY_LIST_QUESTIONS = {
     "api.py": "its own functions",
-    "library/saved.py": "what a type checker reads, compared below",
+    "library/calls.py": "what a type checker reads, compared below",
     "model/options.py": "which questions take an option",
     "planner/settings.py": "why a setting is refused, question by question",
     "questions/why/page.py": "the columns of a table: what the verdict on a cause is, and why",

@@ -7,8 +7,8 @@ import pytest
 
 from laptime.checkpoint import Checkpoint, count_laps, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError, UsageError
-from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, LapResult, Score
+from laptime.model.quantities import Missing
 
 IDENTITY = {"workload": "cifar-cnn", "lane": "torch/cpu/as-written", "seed": 7, "steps a lap": 5}
 LAPS = (

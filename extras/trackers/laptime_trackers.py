@@ -22,8 +22,7 @@ from threading import Thread
 from typing import Any
 
 from laptime.errors import StoreError, UsageError
-from laptime.exports.tables import NS_PER_MS, ExportedRow, import_client, table_of, value_or_none
-from laptime.exports.targets import ExportRow
+from laptime.exports import NS_PER_MS, ExportedRow, ExportRow, import_client, table_of, value_or_none
 from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.record import LaneResult, Record
 from laptime.visible import visible

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from laptime.library.functions import *  # noqa: F403  the functions, results and asks of questions
     from laptime.model.ask import Ask
-    from laptime.model.missing import Missing
+    from laptime.model.quantities import Missing
     from laptime.model.workload import Training
     from laptime.remedies.allocator import keep_memory
     from laptime.remedies.cached import cached
@@ -57,7 +57,7 @@ PUBLIC_PLACES = {
     "Ask": "model.ask",
     "Deferred": "remedies.deferred",
     "LaptimeError": "errors",
-    "Missing": "model.missing",
+    "Missing": "model.quantities",
     "Training": "model.workload",
     "cached": "remedies.cached",
     "keep_memory": "remedies.allocator",

@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 from laptime.data import describe_set, made_sets, make_source, remove_set
 from laptime.disk import write_atomically
 from laptime.errors import StoreError
-from laptime.exports.tables import TABLES, compared_frame, history_frame, record_frame
-from laptime.exports.targets import all_exports, find_export
+from laptime.exports import TABLES, all_exports, compared_frame, find_export, history_frame, record_frame
 from laptime.machine import look_around, look_at_machine
+from laptime.model.answers import Progress
 from laptime.model.ask import Ask, MadeSet
-from laptime.model.installation import installed_version
+from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
-from laptime.model.progress import Progress
 from laptime.model.protocol import Consent, FullPlan, InferPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Record

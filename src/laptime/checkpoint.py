@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from laptime.disk import open_atomically
 from laptime.errors import LaneError, UsageError
-from laptime.model.installation import upgrade_command
+from laptime.model.frameworks import upgrade_command
 from laptime.model.protocol import LapResult
 
 CHECKPOINT_VERSION = 1

@@ -12,7 +12,7 @@ from laptime.errors import StoreError
 from laptime.hardware import find_device, known_devices, known_efficiencies, match_label, read_devices
 from laptime.model.ask import Ask
 from laptime.model.hardware import CheckedForecast, HardwareForecast, KnownDevice
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import Record
 from laptime.pages.page import View
 from laptime.questions.forecast import page

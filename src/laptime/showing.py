@@ -17,21 +17,20 @@ from laptime.drawing.html import as_notebook as draw_for_notebook
 from laptime.drawing.pictures import DARK, LIGHT_THEME
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
-from laptime.figures.steps import thin
+from laptime.figures import thin
+from laptime.model.answers import Progress
 from laptime.model.ask import DataSource, MadeSet
 from laptime.model.figure import Report
-from laptime.model.installation import installed_version
+from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
-from laptime.model.progress import Progress
 from laptime.model.protocol import FullPlan, InferPlan, Moment
 from laptime.model.questions import find_page, find_question
 from laptime.model.record import FileCheck, Imported, Record, RecordRow
-from laptime.pages import listing, workloads
+from laptime.pages import listing
 from laptime.pages.footnotes import distrust
 from laptime.pages.listing import repeat_words
-from laptime.pages.live import live_page, progress_line
-from laptime.pages.page import PageParts, View, render_fields
+from laptime.pages.page import PageParts, View, live_page, progress_line, render_fields
 from laptime.pages.words import chips_words, short_name, trained_words
 from laptime.questions.compare import page as compare_page
 from laptime.questions.compare.nouns import Compared, History
@@ -285,7 +284,7 @@ def workloads_as_text(width: int) -> str:
 def workload_as_text(name: str, width: int) -> str:
     """Return the page of one built-in training: its layers, how it is trained, and what was published."""
     workload = find_workload(name)
-    return workloads.render_workload(workload, list_layers(workload), width).rstrip("\n")
+    return listing.render_workload(workload, list_layers(workload), width).rstrip("\n")
 
 
 def workload_row(name: str) -> dict[str, object]:
@@ -302,7 +301,7 @@ def environment_as_text(
     workload = find_workload(name)
     rows = list_layers(workload)
     version = installed_version()
-    block = workloads.render_environment(machine, frameworks, workload, rows, data, width=width, version=version)
+    block = listing.render_environment(machine, frameworks, workload, rows, data, width=width, version=version)
     return block.rstrip("\n")
 
 

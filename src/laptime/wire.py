@@ -17,15 +17,14 @@ from typing import Any, cast
 import msgspec
 
 from laptime.errors import WireError
-from laptime.model.limits import Peak, PeakOrder
+from laptime.model.hardware import Peak, PeakOrder
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnTraining, RankPlace, Subject
 from laptime.model.process import Exchange, RankReport
-from laptime.model.profile import Profile, ProfileOrder
 from laptime.model.protocol import AnswerReference, AnswerRun, Evaluation, FullOrder, InferOrder, LapResult, Predictions
+from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
-from laptime.model.symptoms import DenormalCensus, StepSymptoms
+from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
 WIRE_VERSION = 22
 NOT_TOLD = Missing("not told")

@@ -8,13 +8,12 @@ from math import exp, sqrt
 import pytest
 from measured import failed, heat_of, plan_of, planned, proof, reference, windows_of
 
-from laptime.analysis.heats import summarise_heat
+from laptime.analysis.heats import judge_rounds, summarise_heat
 from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.analysis.parity import is_same_work
-from laptime.analysis.rounds import judge_rounds
-from laptime.model.missing import Missing
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import FullRun, InferHeat, LapResult, Score
+from laptime.model.quantities import Missing
 from laptime.model.record import HeatResult, Parity
 from laptime.questions.infer.reduce import find_infer_factors
 from laptime.questions.train.reduce import find_factor

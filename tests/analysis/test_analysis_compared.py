@@ -14,7 +14,7 @@ from records import MACHINE, lane, record, without_figures
 
 from laptime.errors import UsageError
 from laptime.model.ask import Ask, DataSource
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.questions.compare.reduce import compare_records, compare_trainings
 

@@ -10,8 +10,8 @@ from measured import heat_of, plan_of, planned
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import DataSource
-from laptime.model.missing import Missing
 from laptime.model.protocol import Protocol
+from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps
 
 LOOKED = Examination(items=100, ns=200_000_000, first_ns=30_000_000, read_ns=50_000_000)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from laptime.model.hardware import Efficiencies, KnownDevice, StepOperator
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.forecast.reduce import (
     forecast_step,
     range_of,

@@ -8,10 +8,10 @@ import pytest
 from measured import changed
 
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Dnf, ProcessRun, Settings
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Reached, Score
+from laptime.model.quantities import Missing
 from laptime.model.record import Parity
 from laptime.model.sample import ProofRun, Reference
 from laptime.questions.train.reduce import (

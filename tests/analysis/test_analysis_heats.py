@@ -6,7 +6,7 @@ import pytest
 from measured import failed, heat_of, windows_of
 
 from laptime.analysis.heats import quiet_windows, steady_windows, step_ms, summarise_heat
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import Window
 from laptime.model.symptoms import StepSymptoms
 

@@ -8,10 +8,10 @@ import pytest
 from measured import changed
 
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Dnf, ProcessRun, Settings
 from laptime.model.protocol import AnswerReference, AnswerRun, BatchRun, CallTurn, InferHeat
+from laptime.model.quantities import Missing
 from laptime.model.sample import Window
 from laptime.questions.infer.reduce import (
     answer_distance,

@@ -10,7 +10,7 @@ from measured import SUBJECT, failed, heat_of, plan_of, planned, proof, referenc
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 T_95_OF_3 = 4.302652729911275  # Student's t at 97.5 % with two degrees of freedom
 ONE_HEAT = Missing("one heat alone gives no interval")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.analysis.heats import estimate_memory, find_largest_batch
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 UNKNOWN = Missing("not known")
 

@@ -9,12 +9,11 @@ from measured import heat_of, plan_of, planned, proof, reference
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.parity import compare_references, judge_parity, may_be_chance, tell_chance
-from laptime.model.missing import Missing
+from laptime.analysis.parity import compare_references, find_other_laps, judge_parity, may_be_chance, tell_chance
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.sample import Appeal, Movement
 from laptime.model.symptoms import DenormalCensus
-from laptime.questions.race.timed_work import find_other_laps
 
 ALLOWED = 8 * 2.0**-24 * 2  # eight roundings of float32 over the root of a depth of four
 

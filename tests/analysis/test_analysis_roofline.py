@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.analysis.readings import join_peaks, place_under_roof
-from laptime.model.limits import DeviceKey, DevicePeaks, Peak, StepWork
-from laptime.model.missing import Missing
+from laptime.analysis.usage import join_peaks, place_under_roof
+from laptime.model.hardware import DeviceKey, DevicePeaks, Peak, StepWork
+from laptime.model.quantities import Missing
 
 KEY = DeviceKey("AMD EPYC, 2 cores", "AMD EPYC (2 cores)")
 PEAKS = DevicePeaks(

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from measured import STEPS, changed, heat_of, plan_of, planned, reference, windows_of
 
-from laptime.analysis.heats import steps_of
+from laptime.analysis.heats import judge_rounds, steps_of
 from laptime.analysis.lanes import compare_lanes, scales, summarise_lane
-from laptime.analysis.rounds import judge_rounds
 from laptime.model.sample import SLOW_SPELL
 
 EARLY, LATE = 100.0, 500.0

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.analysis.heats import summarise_heat
-from laptime.model.missing import Missing
 from laptime.model.process import Collectives, Exchange, RankReport
+from laptime.model.quantities import Missing
 from laptime.questions.scale.nouns import HeldOut
 from laptime.questions.scale.reduce import (
     AloneRanks,

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from laptime.analysis.script_loop import WINDOWS_MOST
 from laptime.analysis.script_process import ProcessReader, compare_ranks
-from laptime.analysis.script_timeline import KEPT_MOST
-from laptime.analysis.script_units import SPANS_MOST
+from laptime.analysis.script_units import KEPT_MOST, SPANS_MOST
 from laptime.attach import kinds
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.script import ScriptProcess, TrainingLoop
 
 HELLO = {"pid": 7, "parent": 1, "python": "3.8.20", "executable": "/usr/bin/python", "versions": {"torch": "2.13.0"}}

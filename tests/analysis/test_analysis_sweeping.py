@@ -6,7 +6,7 @@ import pytest
 from measured import heat_of, windows_of
 
 from laptime.analysis.heats import summarise_heat
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.sweep.reduce import RatioPoint, find_crossovers, find_empty_step, find_knee
 
 NO_ENDS = Missing("one round alone gives no interval")

@@ -9,9 +9,9 @@ from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.model.missing import Missing
+from laptime.analysis.parity import find_other_steps
+from laptime.model.quantities import Missing
 from laptime.model.sample import LateStep
-from laptime.questions.race.timed_work import find_other_steps
 
 PLAIN = LateStep("fp32", 2.3, (0.3, 0.4))
 

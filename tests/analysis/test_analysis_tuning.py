@@ -11,19 +11,20 @@ from timelines import channel, timeline
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.model.ask import Ask, TypePrice
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.tune.options import AIMS, LanePrices, TuneAsk
-from laptime.questions.tune.reduce import (
+from laptime.questions.tune.search import (
     USUAL_SPREAD,
     WORTH_SETTING,
     Gain,
+    Objective,
     Rating,
+    Search,
     choose,
     find_gain,
     rate_lanes,
     weigh,
 )
-from laptime.questions.tune.search import Objective, Search
 
 PACKAGE = channel("package-0", "energy_j", "J", "counter")
 TOO_SHORT = Missing("2 readings, and energy needs 3")

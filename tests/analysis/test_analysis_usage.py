@@ -11,21 +11,21 @@ from timelines import CARD, channel, timeline
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.readings import (
+from laptime.analysis.usage import (
     Power,
     Span,
     growth_per_s,
     mean_power,
     pooled_growth_per_s,
     slope_per_min,
+    summarise_usage,
     trapezoid_mean,
     within,
 )
-from laptime.analysis.usage import summarise_usage
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
-from laptime.model.timeline import Timeline
-from laptime.run.sampler import make_series
+from laptime.model.process import Timeline
+from laptime.model.quantities import Missing
+from laptime.run.instruments import make_series
 
 OTHER = "GPU-2"
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)

@@ -8,16 +8,14 @@ import pytest
 from measured import CPU, changed
 from timelines import CARD, channel, timeline
 
-from laptime.analysis.readings import Span
-from laptime.analysis.usage import answer_pairs, answer_usages, timed_spans, training_usage
+from laptime.analysis.usage import Span, answer_pairs, answer_usages, timed_spans, training_usage
 from laptime.diagnosis.findings import judge_trainings
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
-from laptime.model.process import ProcessRun, Settings
+from laptime.model.process import Mark, ProcessRun, Settings, Timeline, Watched
 from laptime.model.protocol import BatchRun, Evaluation, FullRun, InferHeat, LapResult, Score
+from laptime.model.quantities import Missing
 from laptime.model.record import BatchResult, Estimate, InferLane, LaneResult, Parity
 from laptime.model.sample import Window
-from laptime.model.timeline import Mark, Timeline, Watched
 
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)
 BUSY = channel("heat", "busy_s", "s", "counter")

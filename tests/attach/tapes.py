@@ -22,7 +22,7 @@ import msgspec
 from corpus import SCRIPTS
 
 from laptime.attach import kinds
-from laptime.attach.messages import Mailbox
+from laptime.attach.listener import Mailbox
 from laptime.model.script import TrainingLoop
 from laptime.questions.watch.run import Visitors
 from laptime.run.command import Listener, watched_environment

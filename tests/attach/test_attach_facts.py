@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from laptime.attach.facts import as_json
+from laptime.attach.agent import as_json
 
 
 def test_facts_are_read_back_as_they_were() -> None:

@@ -81,7 +81,7 @@ def test_the_agent_imports_little(tmp_path: Path) -> None:
     ours = {each for each in more if each.startswith("_laptime_attach")}
     assert ours == {
         "_laptime_attach",
-        *(f"_laptime_attach.{name}" for name in ("agent", "facts", "finder", "kinds", "own_socket")),
+        *(f"_laptime_attach.{name}" for name in ("agent", "finder", "kinds")),
     }
     allowed = {"__future__", "_socket", "atexit", "importlib", "sitecustomize", "struct", "warnings"}
     assert {each.split(".")[0] for each in more - ours} <= {*allowed, "_struct", "_abc", "fcntl"}

@@ -15,9 +15,9 @@ import pytest
 from watcher import Watcher
 
 from laptime.attach import kinds
+from laptime.attach.agent import OwnSocket
 from laptime.attach.kinds import socket_name
-from laptime.attach.listening_socket import ListeningSocket
-from laptime.attach.own_socket import OwnSocket
+from laptime.attach.listener import ListeningSocket
 from laptime.questions.watch.run import Visitors
 from laptime.run.command import Listener
 

@@ -20,10 +20,9 @@ from impostors import DEEP, Impostor, crowd_of, crowd_that_waits, strangers_at
 from laptime.authentication import connect_to
 from laptime.errors import LaneError, WireError
 from laptime.heat.rank import Follower, link_on_node, number_in
-from laptime.run.launchers import Meeting
+from laptime.run.launchers import Meeting, agent_words
 from laptime.run.node import NODE_CONNECT_S, SECRET, connect_to_parent, hello_of, read_hello
 from laptime.run.on_torchrun import MeetingPlace, place_in
-from laptime.run.starting import agent_words
 
 RACE_SECRET = "5" * 64
 GREETING = b"laptime 1 " + b"0" * 64 + b"\n"

@@ -7,9 +7,9 @@ import pytest
 from laptime.backends.fake import FakeBackend
 from laptime.errors import LaneError
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import Site
 from laptime.model.workload import ProofPlan
 

@@ -59,7 +59,7 @@ def test_an_engine_that_was_chosen_too_late_is_refused():
 
 
 @pytest.mark.parametrize(
-    "places", [["backends/keras/on_tensorflow.py"], ["backends/jax/__init__.py", "backends/jax/devices.py"]]
+    "places", [["backends/keras/on_tensorflow.py"], ["backends/jax/__init__.py", "backends/jax/backend.py"]]
 )
 def test_what_an_engine_reads_when_it_is_imported_is_set_before(places):
     """What it writes, and how much of a card it takes: in the file, or in the package, which is imported first."""

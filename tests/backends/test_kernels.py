@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.backends.xplane import Activity, sum_device, sum_operators, unite_ns
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 
 @pytest.mark.parametrize(

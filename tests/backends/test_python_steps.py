@@ -15,8 +15,8 @@ from laptime.backends.arrays import list_arrays, read_array, widen_batch, widen_
 from laptime.backends.python.backend import PythonBackend, list_devices, list_versions
 from laptime.errors import TrainingError
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from long_cases import cases
 
 FILE = str(Path(__file__).with_name("own_loops.py"))

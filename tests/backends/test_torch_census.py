@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.denormals import SAMPLE, DenormalCount, sample, take_census
-from laptime.model.missing import Missing
+from laptime.backends.torch.symptoms import SAMPLE, DenormalCount, sample, take_census
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import FLOW, GRADIENTS, OUTPUTS, SUMS, WEIGHTS
 
 FILE = str(Path(__file__).with_name("own_memorised.py"))

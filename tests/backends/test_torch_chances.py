@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.fingerprint import seed_globals
+from laptime.backends.arrays import seed_globals
 from laptime.backends.python.backend import PythonBackend
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.recipe import OwnRecipe

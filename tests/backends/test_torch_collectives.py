@@ -12,7 +12,7 @@ from torch.autograd import DeviceType  # noqa: E402
 
 from laptime.backends.torch.profiling import NO_COLLECTIVE, TorchExchangeProfiler, sum_on_card, sum_on_processor  # noqa: E402
 from laptime.backends.xplane import Activity  # noqa: E402
-from laptime.model.missing import Missing  # noqa: E402
+from laptime.model.quantities import Missing  # noqa: E402
 
 MAIN, GLOO = 1, 3
 

@@ -10,7 +10,7 @@ import torch
 from torch.cuda import nccl
 
 from laptime.backends.torch import devices
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 
 def raising(error):

@@ -10,7 +10,7 @@ from laptime.backends.base import CONVOLUTION, COPIED_ELSEWHERE, PRODUCT, TURNED
 from laptime.backends.torch.backend import open_room
 from laptime.backends.torch.devices import TorchExercises, read_switches, set_switches
 from laptime.heat.gauge import run_gauge
-from laptime.model.limits import COPY_EXERCISE, PeakOrder
+from laptime.model.hardware import COPY_EXERCISE, PeakOrder
 from laptime.model.machine import Device
 
 CPU = Device("cpu", "cpu", "processor", usable=True)

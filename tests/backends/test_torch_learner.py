@@ -13,11 +13,11 @@ from laptime.backends.torch.backend import TorchBackend
 from laptime.backends.torch.stepping import RunningScore, are_classes
 from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError
-from laptime.model.limits import Conv, Dense, Dropout, Flatten, MaxPool
+from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 from laptime.workloads import CATALOGUE, find_workload
 

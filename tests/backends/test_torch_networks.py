@@ -8,9 +8,9 @@ import torch
 
 from laptime.backends.torch.recipe import build_network, load_pretrained, load_weights, make_loss
 from laptime.errors import LaneError
-from laptime.model.limits import Conv, Dense, Flatten, MaxPool
+from laptime.model.hardware import Conv, Dense, Flatten, MaxPool
 from laptime.workloads import CATALOGUE
-from laptime.workloads.weights import make_weights
+from laptime.workloads.data import make_weights
 
 PARAMETERS = {
     "scenes-cnn": 42_520_584,

@@ -13,8 +13,8 @@ from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.inputs import open_source
 from laptime.backends.torch.recipe import OwnRecipe
 from laptime.errors import LaneError, TrainingError
-from laptime.model.missing import Missing
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 
 FILE = str(Path(__file__).with_name("own_counterfactuals.py"))
 CPU = torch.device("cpu")

@@ -21,7 +21,7 @@ from laptime.backends.xplane import (  # noqa: E402
     sum_device,
     sum_operators,
 )
-from laptime.model.missing import Missing  # noqa: E402
+from laptime.model.quantities import Missing  # noqa: E402
 
 
 @dataclass(frozen=True)

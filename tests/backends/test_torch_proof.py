@@ -10,9 +10,9 @@ import proof as planted
 from laptime.backends.torch.proof import prove, rates_of, refer
 from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.backends.torch.stepping import switch_off_dropout
-from laptime.machine.processor import look_at_processor
+from laptime.machine.look import look_at_processor
 from laptime.model.ask import Ask
-from laptime.model.limits import Conv, Dense, Flatten, MaxPool
+from laptime.model.hardware import Conv, Dense, Flatten, MaxPool
 from laptime.model.plan import Plan
 from laptime.questions.proving import _reference_key
 from laptime.store import load_reference, save_reference

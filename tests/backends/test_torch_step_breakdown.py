@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.denormals import count
-from laptime.backends.torch.sync_detector import SyncDetector, SyncDispatch
+from laptime.backends.torch.symptoms import SyncDetector, SyncDispatch, count
 from laptime.heat.work import break_down_steps
-from laptime.model.missing import Missing
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import DenormalCensus
 
 FILE = Path(__file__).with_name("own_counterfactuals.py")

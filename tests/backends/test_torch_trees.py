@@ -10,7 +10,7 @@ import torch
 from torch.nn.utils.rnn import pack_sequence
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.torch import own_inputs
+from laptime.backends.torch import inputs as own_inputs
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.batches import count_bytes, describe, filled, leaves, mapped
 from laptime.backends.torch.inputs import open_source

@@ -17,8 +17,8 @@ from laptime.backends.xplane import (
     operator_of,
     own_times,
 )
-from laptime.model.missing import Missing
-from laptime.model.profile import DeviceSum
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import DeviceSum
 
 OUTER = XEvent("outer", 0, 100, {"hlo_op": "while.1"})
 INNER = XEvent("inner", 10, 30, {"hlo_op": "dot.2"})

@@ -21,7 +21,7 @@ from laptime.board.row import decode_row, encode_row, row_schema, row_schema_tex
 from laptime.errors import RecordError, UsageError
 from laptime.model.ask import DataSource
 from laptime.model.machine import Card, HostEnvironment, card_with
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, SCHEMA, Finding, Parity, Writer
 from laptime.questions.why.nouns import WhyAnswer
 

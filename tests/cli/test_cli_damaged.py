@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from laptime.model.installation import upgrade_command
+from laptime.model.frameworks import upgrade_command
 
 
 @pytest.fixture(scope="module")

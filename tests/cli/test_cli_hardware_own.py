@@ -10,9 +10,8 @@ import pytest
 from laptime import forecasts
 from laptime.errors import UsageError
 from laptime.hardware import known_efficiencies
-from laptime.model.hardware import StepOperator
-from laptime.model.limits import DevicePeaks, Peak, StepWork
-from laptime.model.missing import Missing
+from laptime.model.hardware import DevicePeaks, Peak, StepOperator, StepWork
+from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.pages.page import View
 from laptime.questions.forecast import run as forecasting

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from laptime.model.installation import upgrade_command
+from laptime.model.frameworks import upgrade_command
 from long_cases import cases
 
 pytestmark = pytest.mark.usefixtures("known_references")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime import api, showing
-from laptime.model.installation import installed_version
+from laptime.model.frameworks import installed_version
 from laptime.workloads import CATALOGUE
 
 

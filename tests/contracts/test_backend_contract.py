@@ -11,9 +11,9 @@ from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
 from laptime.backends import open_backend
 from laptime.errors import LaptimeError
 from laptime.heat.work import break_down_steps
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 from laptime.workloads import CATALOGUE, find_workload
 

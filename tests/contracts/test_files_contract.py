@@ -14,7 +14,7 @@ from image_sets import write_set
 from laptime.backends import open_backend
 from laptime.data import read_source
 from laptime.errors import LaneError, TrainingError
-from laptime.model.limits import Flatten, MaxPool
+from laptime.model.hardware import Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan

@@ -13,11 +13,11 @@ from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
 
 from laptime.backends import open_backend
 from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from laptime.model.limits import Conv, Dense, Dropout, Flatten, MaxPool
-from laptime.model.missing import Missing
+from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.protocol import Score
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 from laptime.workloads import CATALOGUE, find_workload
 

@@ -19,9 +19,9 @@ from laptime.analysis.parity import judge_parity
 from laptime.errors import TrainingError
 from laptime.heat.work import break_down_steps
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 from laptime.planner.plan import OWN_PROOF
 

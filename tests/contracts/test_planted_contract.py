@@ -15,7 +15,7 @@ from rooms_here import HERE, IN_FULL, here
 
 from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
-from laptime.model.limits import Conv, Dense, Flatten, MaxPool
+from laptime.model.hardware import Conv, Dense, Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.questions.infer.reduce import judge_answers

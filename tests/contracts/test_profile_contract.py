@@ -13,10 +13,10 @@ from rooms_here import HERE
 from laptime import wire
 from laptime.backends import open_backend
 from laptime.heat import profile as profiling
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
-from laptime.model.profile import ProfileOrder
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import ProfileOrder
 from laptime.model.workload import ProofPlan
 from laptime.workloads import find_workload
 

@@ -17,9 +17,9 @@ from laptime.analysis.parity import judge_parity
 from laptime.backends import open_backend
 from laptime.errors import LaneError
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.planner.plan import OWN_PROOF
 from laptime.workloads import CATALOGUE, find_workload
 

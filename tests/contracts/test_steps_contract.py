@@ -20,9 +20,9 @@ from laptime.backends import open_backend
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.work import break_down_steps
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 
 if len(HERE) != 1 or HERE[0] not in STEP_ROOMS:

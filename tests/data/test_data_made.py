@@ -21,7 +21,7 @@ from laptime.data.archive import MAKER
 from laptime.data.making import MADE_MARK, MARKED, ItemCounts, MakingRate, announce, choose_counts, name_part
 from laptime.disk import host
 from laptime.errors import StoreError, UsageError
-from laptime.model.installation import install_command
+from laptime.model.frameworks import install_command
 from laptime.workloads import CATALOGUE
 from laptime.workloads.data import PICTURES
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from laptime.model.machine import Card, CardProcess, Device, DeviceNode, Framework, HostEnvironment, Machine, Processor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 NOT_TOLD = Missing("not told")
 UUID = "GPU-aaaaaaaa-0000-0000-0000-000000000001"

@@ -9,10 +9,9 @@ from timelines import timeline
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.model.interval import Factor
-from laptime.model.limits import DevicePeaks, Peak, Roofline, StepWork
+from laptime.model.hardware import DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.machine import Device, Machine, Processor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.sample import Noise, Window
 from laptime.model.symptoms import StepSymptoms
 from laptime.questions.why.causes import all_experiments

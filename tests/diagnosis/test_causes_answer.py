@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import CARD, channel
 
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Finding
 from laptime.questions.why.answer import explain, remedies
 from laptime.questions.why.causes import CAUSES, judge_causes, order_experiments, predict, sum_up

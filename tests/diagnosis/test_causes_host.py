@@ -11,8 +11,7 @@ from timelines import CARD, channel
 
 from laptime.diagnosis.findings import faults_each_step
 from laptime.diagnosis.lane_readings import read_lane
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.sample import Energy, Noise, Usage
 from laptime.questions.why.causes import sum_up
 from laptime.questions.why.compute_causes import changing_shapes, poor_kernels, processor_limited, processor_oddities

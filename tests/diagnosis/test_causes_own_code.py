@@ -8,7 +8,7 @@ import pytest
 from cases import case_of, lane_of, signs_of, steps_windows, trial
 from measured import with_heat
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import DenormalCensus, Site
 from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import order_experiments, sum_up

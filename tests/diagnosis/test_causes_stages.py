@@ -8,7 +8,7 @@ import pytest
 from cases import CUDA, case_of, lane_of, signs_of, steps_windows, trial
 from timelines import CARD, channel
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import Estimate, Forecast
 from laptime.model.sample import Noise
 from laptime.model.symptoms import Site

@@ -9,8 +9,7 @@ from card_machines import card
 from cases import CUDA, MACHINE, case_of, lane_of, steps_windows, trial
 from timelines import CARD, channel
 
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Finding, Parity
 from laptime.model.sample import Noise
 from laptime.questions.why.answer import find_distrust

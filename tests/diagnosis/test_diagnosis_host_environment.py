@@ -8,7 +8,7 @@ import pytest
 from card_machines import card, machine, using
 
 from laptime.model.machine import Use
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.doctor.checkup import find_host_problems
 
 NOT_TOLD = Missing("not told")

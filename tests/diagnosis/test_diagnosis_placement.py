@@ -8,7 +8,7 @@ import pytest
 from card_machines import NODE, OTHERS, UUID, card, for_processors, framework, machine, using
 
 from laptime.model.machine import DeviceNode
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.doctor.checkup import find_card_problems, find_unseen_cards
 
 SHUT = replace(NODE, mode="0660", group="video", may_open=False)

@@ -14,7 +14,7 @@ from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.diagnosis.findings import find_findings
 from laptime.model.machine import Device, Machine, Processor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import SENSORS
 
 HOUSE = Path(laptime.__file__).parent

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cases import MACHINE
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import Estimate, Finding
 from laptime.model.script import (
     Gap,

@@ -25,7 +25,7 @@ from laptime.drawing.rows import draw
 from laptime.drawing.svg import Scale
 from laptime.drawing.words import as_csv, as_markdown
 from laptime.model.figure import Bars, Factors, Figure, Gantt, Plane, Report, Stack, Table
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.questions import QUESTIONS
 from laptime.model.record import Record
 from laptime.pages.page import View

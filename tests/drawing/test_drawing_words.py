@@ -16,7 +16,7 @@ import pytest
 from laptime import showing
 from laptime.cli.printing import printable
 from laptime.drawing.words import as_charts, as_csv, as_markdown
-from laptime.figures.steps import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
+from laptime.figures import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
 from laptime.model.figure import Axis, Bar, Bars, Curve, Factors, Figure, Plane, ShownFactor
 from laptime.showing import report_of
 from laptime.store import schema

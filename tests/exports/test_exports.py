@@ -21,7 +21,7 @@ from measured import with_heat
 from laptime import api
 from laptime.cli import records
 from laptime.errors import StoreError, UsageError
-from laptime.exports.tables import table_of
+from laptime.exports import table_of
 from laptime.store import decode, encode
 
 KEPT = Path(__file__).parents[1] / "recordings" / "schema-1"

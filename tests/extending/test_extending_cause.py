@@ -18,9 +18,8 @@ from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import CAUSES, CauseRow, order_experiments
 from laptime.questions.why.experiments import AskedTraining, ExperimentRow
 from laptime.questions.why.facts import Signature, judge
-from laptime.questions.why.lanes import AskedLane, plan_experiment
 from laptime.questions.why.page import render
-from laptime.questions.why.run import list_possible
+from laptime.questions.why.run import AskedLane, list_possible, plan_experiment
 from laptime.store.schema import decode, encode
 
 CROWDED = "crowded bus"

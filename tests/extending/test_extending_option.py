@@ -1,7 +1,7 @@
 """An option is a row, a field of the ask, and the place that uses it: the real `--alone` is taken out and put in again.
 
-When it was added, it took seven files under src/: its decorator and lists of commands (cli/asking.py), its reader and
-the signatures of the functions (library/asking.py, library/calls.py), the words that repeat a command
+When it was added, it took seven files under src/: its decorator and lists of commands (cli/questions.py), its
+reader and the signatures of the functions (library/asking.py, library/calls.py), the words that repeat a command
 (report/listing.py), its field (model/ask.py), and its use (planner/duets.py, planner/plan.py).
 """
 
@@ -30,10 +30,10 @@ ADDED = {
 LOOK = """\
 import inspect, json
 import laptime
-from laptime.cli.asking import make_ask
+from laptime.cli.questions import make_ask
 from laptime.cli.main import find_command
 from laptime.library import asking
-from laptime.library.signatures import stub_text
+from laptime.library.asking import stub_text
 from laptime.model.options import repeat_options
 
 def typed(command, *words):

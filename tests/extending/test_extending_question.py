@@ -48,7 +48,7 @@ ROW = Question(
     prepare="laptime.questions.asking:prepare",
     run="toy_question:FirstStep",
     render="toy_question:page",
-    live="laptime.questions.race.live:live_lines",
+    live="laptime.questions.race.page:live_lines",
     summary="toy_question:summary",
     says="How long does the first step take?",
 )

@@ -7,18 +7,18 @@ import time
 
 import pytest
 
-from laptime.analysis.readings import points_of
+from laptime.analysis.usage import points_of
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
+from laptime.model.process import Channel
+from laptime.model.quantities import Missing
 from laptime.model.sample import all_sensors, meaning_of, meters_of, owner_of
-from laptime.model.timeline import Channel
 from laptime.run.instruments import SensorSelection
 
 CPU = Device("cpu", "cpu", "a processor", usable=True)
 SENSOR = """
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import ChannelRow, SensorRow
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
 
 ROW = SensorRow(
     "room", "room_sensor:RoomSensor", channels=(ChannelRow("drawn", "energy", "cpu", "plug-"),)

@@ -24,7 +24,7 @@ import laptime
 from laptime.cli.main import COMMANDS, FIRST_PAGE, find_command
 from laptime.errors import UsageError
 from laptime.library import functions
-from laptime.library.signatures import stub_text
+from laptime.library.asking import stub_text
 from laptime.model.ask import Ask
 from laptime.model.options import ASK_PARTS, OPTIONS, TRAINED, options_of
 from laptime.model.questions import QUESTIONS

@@ -18,7 +18,7 @@ from laptime.analysis.heats import summarise_heat
 from laptime.analysis.usage import summarise_usage
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import all_sensors, meters_of
 from laptime.run.instruments import SensorSelection
 

@@ -10,7 +10,7 @@ PLACES = {
     "backends/torch/devices.py": ("onednn",),
     "model/plan.py": ("TF_ENABLE_ONEDNN_OPTS",),  # the variables that agents of nodes set
 }
-NAME_ITS_VERSION = {"pages/workloads.py", "backends/torch/devices.py"}  # that of the library, whatever a lane sets
+NAME_ITS_VERSION = {"pages/listing.py", "backends/torch/devices.py"}  # that of the library, whatever a lane sets
 
 PLANNED = """
 import json
@@ -30,7 +30,7 @@ from laptime.planner.settings import settings_table, with_settings
 from laptime.questions.tune.lanes import find_tunable
 from laptime.questions.tune.options import TuneAsk
 from laptime.questions.why.experiments import AskedTraining, ExperimentRow
-from laptime.questions.why.lanes import AskedLane, check_experiments
+from laptime.questions.why.run import AskedLane, check_experiments
 from laptime.workloads import find_workload
 
 machine, facts, bare = machine_with(CPU), SubjectFacts(find_workload("cifar-cnn")), replace(CPU, features=())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laptime.heat.rank import watch_collectives
-from laptime.model.missing import Missing
 from laptime.model.process import CollectiveSum
+from laptime.model.quantities import Missing
 
 
 class Steps:

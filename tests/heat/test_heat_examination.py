@@ -6,8 +6,8 @@ import pytest
 
 from laptime.backends.fake import FakeClock
 from laptime.heat.work import time_evaluation
-from laptime.model.missing import Missing
 from laptime.model.protocol import Score
+from laptime.model.quantities import Missing
 from laptime.model.sample import Examination
 
 COLD_MS = 70.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from laptime.heat.work import time_fault_ns
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 
 def test_a_fault_takes_time_and_not_a_second():

@@ -9,9 +9,9 @@ from laptime.backends.base import Exercise, copy_work, product_work
 from laptime.backends.fake import FakeBackend
 from laptime.backends.fake_script import FakeClock
 from laptime.heat.gauge import WINDOW_NS, WINDOWS, find_peak, measure_rates, run_gauge
-from laptime.model.limits import COPY_EXERCISE, PeakOrder
+from laptime.model.hardware import COPY_EXERCISE, PeakOrder
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 CPU = Device("cpu", "cpu", "fake processor", usable=True)
 ORDER = PeakOrder("fake", CPU, ("fp32", "bf16", "fp16"), 2048, 512_000_000)

@@ -12,9 +12,9 @@ from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraini
 from laptime.errors import LaneError
 from laptime.heat.loop import PartFacts, measure, precisions_to_prove, run_heat, time_steps
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun
 from laptime.model.workload import ProofPlan
 

@@ -11,12 +11,12 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend
 from laptime.heat.profile import run_profile
-from laptime.model.limits import StepWork
+from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
-from laptime.model.profile import Profile, ProfileOrder
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import Profile, ProfileOrder
 from laptime.model.workload import ProofPlan
 
 CPU = Device("cpu", "cpu", "fake processor", usable=True)

@@ -11,10 +11,10 @@ from laptime.backends.fake import FakeBackend, FakeLearner, FakeTraining, Script
 from laptime.errors import LaneError
 from laptime.heat.protocol import run_protocol
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.protocol import FullOrder, Protocol, Score
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 
 CPU = Device("cpu", "cpu", "fake processor", usable=True)

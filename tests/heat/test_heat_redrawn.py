@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from laptime.heat.work import LOOKED_ITEMS, LOOKED_TIMES, NO_ITEMS, find_redrawn
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 
 @dataclass

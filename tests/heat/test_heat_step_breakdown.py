@@ -11,7 +11,7 @@ from laptime import wire
 from laptime.backends.fake import FakeBackend
 from laptime.heat.loop import run_heat
 from laptime.heat.work import break_down_steps
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 STAGES = "loader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\n"
 

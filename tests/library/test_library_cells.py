@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.errors import UsageError
-from laptime.library.cells import read_cells, without_failed, write_file
+from laptime.library.notebook import read_cells, without_failed, write_file
 
 TRAINING = "def training():\n    return {}"
 

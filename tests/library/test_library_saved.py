@@ -17,9 +17,9 @@ from records import lane, record, two_lanes
 
 import laptime
 from laptime.errors import LaptimeError, UsageError
-from laptime.exports.tables import TABLES
+from laptime.exports import TABLES
+from laptime.library.calls import judge
 from laptime.library.results import RaceResult, Result
-from laptime.library.saved import judge
 from laptime.store import encode
 
 LANES = ["fake/cpu", "fake/cpu/best"]

@@ -11,7 +11,7 @@ import pytest
 
 import laptime
 from laptime.library import functions
-from laptime.library.signatures import stub_text
+from laptime.library.asking import stub_text
 
 PROGRAM = Path(__file__).with_name("typed_program.py")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from laptime.machine.cards import describe_pci, find_name, join_cards, list_pci
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.amd import describe_amd_cards
 from laptime.sensors.nvml import Survey
 from laptime.sensors.nvml.library import UnreadableCard

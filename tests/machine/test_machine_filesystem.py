@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from laptime.machine.look import find_filesystem
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 30 22 0:40 / /mnt/data\040sets rw - nfs4 server:/export rw,vers=4.2

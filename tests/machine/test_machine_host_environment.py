@@ -8,9 +8,8 @@ import stat
 import psutil
 import pytest
 
-from laptime.machine.look import find_virtual, read_host_environment
-from laptime.machine.processor import read_use
-from laptime.model.missing import Missing
+from laptime.machine.look import find_virtual, read_host_environment, read_use
+from laptime.model.quantities import Missing
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from laptime.machine.processor import _from_cpuinfo, look_at_processor
+from laptime.machine.look import _from_cpuinfo, look_at_processor
 
 X86 = """\
 processor	: 0

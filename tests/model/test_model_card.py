@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.model.machine import Card, Device, match_card, normal_bus
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 ONE, TWO, PART = "GPU-1f000000-0000-0000-0000-00000000000a", "GPU-2F000000-0000-0000-0000-00000000000B", "MIG-3c-d"
 NOT_TOLD = Missing("not told")

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from laptime.model.quantities import brief, cores, number, plain, step, taken
-from laptime.remedies.shared_items import write_memory
+from laptime.remedies.cached import write_memory
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.model.installation import command_for, install_command, upgrade_command
+from laptime.model.frameworks import command_for, install_command, upgrade_command
 
 FOLDER = "file:///home/me/my%20laptime"
 

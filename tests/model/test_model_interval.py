@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import laptime
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Estimate
 
 ALONE = Missing("one pair")

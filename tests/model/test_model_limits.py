@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from laptime.model.limits import DeviceKey, key_of
+from laptime.model.hardware import DeviceKey, key_of
 from laptime.model.machine import Device, Processor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 CHIP = Processor("AMD EPYC 9755", "x86_64", 4, 2, Missing("none"))
 

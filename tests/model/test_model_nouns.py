@@ -14,7 +14,7 @@ import pytest
 from laptime import model
 from laptime.model.ask import Ask
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 
 MODULES = [each.name for each in pkgutil.iter_modules(model.__path__, "laptime.model.")]

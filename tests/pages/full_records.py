@@ -10,7 +10,6 @@ from records import BEST, FIRST, record
 from laptime.analysis.heats import estimate
 from laptime.model.answers import TrainingAnswer
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import (
@@ -23,6 +22,7 @@ from laptime.model.protocol import (
     Reached,
     Score,
 )
+from laptime.model.quantities import Missing
 from laptime.model.record import Finding, LaneResult, Record
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import later_laps

@@ -8,10 +8,10 @@ from records import BEST, FIRST, ONE_HEAT, record, without_figures
 
 from laptime.model.answers import InferAnswer
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import InferHeat, InferPace
+from laptime.model.quantities import Missing
 from laptime.model.record import (
     BatchResult,
     Estimate,

@@ -8,9 +8,8 @@ import records
 from measured import with_heat
 
 from laptime.model.ask import Ask
-from laptime.model.interval import Bounded
-from laptime.model.missing import Missing
 from laptime.model.process import Collectives, Exchange, RankReport
+from laptime.model.quantities import Bounded, Missing
 from laptime.model.record import Record
 from laptime.questions.scale.nouns import (
     HeldOut,
@@ -26,9 +25,9 @@ from laptime.questions.scale.nouns import (
     ScalePoint,
     Scaling,
     Straggler,
+    say_curve,
 )
 from laptime.questions.scale.options import ScaleAsk
-from laptime.questions.scale.words import say_curve
 
 BY = "torch.profiler of PyTorch 2.13.0"
 ONE_ROUND = Missing("one round alone gives no interval")

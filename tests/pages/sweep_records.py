@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import records
 
-from laptime.model.interval import Bounded
-from laptime.model.missing import Missing
+from laptime.model.quantities import Bounded, Missing
 from laptime.model.record import Estimate, Record
 from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAnswer, SweepAxis, SweepCell, SweepCurve, SweepFactor
 from laptime.questions.sweep.options import SweepAsk

@@ -8,10 +8,10 @@ import pytest
 from records import MACHINE
 
 from golden import assert_agreed
-from laptime.model.installation import install_command
-from laptime.model.limits import Peak
+from laptime.model.frameworks import install_command
+from laptime.model.hardware import Peak
 from laptime.model.machine import Framework
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
 from laptime.questions.doctor.page import render_checkup
 

@@ -12,8 +12,8 @@ from records import MACHINE
 from golden import assert_agreed
 from laptime.model.ask import DataSource
 from laptime.model.machine import Device, Framework
-from laptime.model.missing import Missing
-from laptime.pages.workloads import render_environment
+from laptime.model.quantities import Missing
+from laptime.pages.listing import render_environment
 from laptime.questions.doctor.page import render_devices
 from laptime.visible import cells_wide
 from laptime.workloads import CATALOGUE

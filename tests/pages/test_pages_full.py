@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from shown import in_details
 
 from golden import assert_agreed
-from laptime.model.missing import Missing
 from laptime.model.protocol import Moment
+from laptime.model.quantities import Missing
 from laptime.pages.page import View
 from laptime.pages.words import four_places
 from laptime.questions.train import page as full

@@ -28,19 +28,18 @@ from records import (
 from shown import in_details
 
 from laptime import showing
-from laptime.model.answers import RaceAnswer
+from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.ask import Ask
-from laptime.model.installation import install_command
+from laptime.model.frameworks import install_command
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.process import Settings
-from laptime.model.progress import Progress
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
 from laptime.pages.listing import render_plan, render_records, render_workloads
 from laptime.pages.page import View
 from laptime.questions.doctor.page import render_devices
 from laptime.questions.race import page as race
-from laptime.questions.race.live import live_lines
+from laptime.questions.race.page import live_lines
 from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.sweep.nouns import SweepAnswer
 from laptime.questions.tune.nouns import TuneAnswer
@@ -292,9 +291,9 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from records import two_lanes
 from laptime.pages import listing
-from laptime.model.progress import Progress
+from laptime.model.answers import Progress
 from laptime.questions.race import page as race
-from laptime.questions.race.live import live_lines
+from laptime.questions.race.page import live_lines
 from laptime.pages.page import View
 print(race.render(two_lanes(), View(80)))
 live_lines(two_lanes(), Progress("now"), View(80))

@@ -8,8 +8,8 @@ import pytest
 from records import BEST, FIRST, record
 from shown import in_details
 
-from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
-from laptime.model.missing import Missing
+from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
+from laptime.model.quantities import Missing
 from laptime.pages.words import rates
 from laptime.questions.doctor.page import peak_lines, rate_with_prefix
 from laptime.questions.profile.page import limit_lines

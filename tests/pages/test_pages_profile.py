@@ -9,9 +9,9 @@ from records import comparison, lane, record, without_figures
 from shown import in_details
 
 from golden import assert_agreed
-from laptime.model.limits import StepWork
-from laptime.model.missing import Missing
-from laptime.model.profile import Operator, Profile
+from laptime.model.hardware import StepWork
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import Operator, Profile
 from laptime.questions.profile import page as profile
 from laptime.questions.profile.page import cut_middle, plain_name, profiles
 from laptime.questions.race import page as race

@@ -34,8 +34,8 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
 from laptime.model.process import Dnf, Template
+from laptime.model.quantities import Missing
 from laptime.model.record import Finding, Parity
 from laptime.questions.race import page as race
 from laptime.visible import cells_wide

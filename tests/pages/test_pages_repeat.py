@@ -10,8 +10,8 @@ import records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laptime.cli.asking import make_ask
 from laptime.cli.main import find_command
+from laptime.cli.questions import make_ask
 from laptime.model import option_kinds, options
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.options import options_of

@@ -14,12 +14,11 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.figure import Bars, Plane
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.pages.listing import of_scale
 from laptime.pages.page import View
 from laptime.questions.scale import page as scale
-from laptime.questions.scale.nouns import ProfiledExchange
-from laptime.questions.scale.words import say_curve
+from laptime.questions.scale.nouns import ProfiledExchange, say_curve
 from laptime.showing import report_of
 
 details = in_details(scale.render)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from records import lane, record
 
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import Energy, Usage
-from laptime.pages.usage import usage_lines
+from laptime.pages.lanes import usage_lines
 
 NO_METER = Missing("rapl: only root may read it")
 NO_CARD = Missing("this lane computes on the processor")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.attach import kinds
-from laptime.attach.messages import Mailbox
+from laptime.attach.listener import Mailbox
 from laptime.model.script import WatchAnswer
 from laptime.pages.page import View
 from laptime.questions.watch import page as watch

@@ -14,7 +14,7 @@ from shown import in_details
 from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.machine import Card, CardProcess, Device, DeviceNode, Framework, HostEnvironment, Use
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import AnswerUsage, Energy, Usage
 from laptime.questions.doctor.page import hardware, hardware_rows, render_devices
 from laptime.questions.infer import page as infer

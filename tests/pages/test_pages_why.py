@@ -13,8 +13,7 @@ from shown import in_details
 from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted, nothing_found
 
 from golden import assert_agreed
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.symptoms import StepSymptoms
 from laptime.pages.page import View
 from laptime.questions.why import page as why

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from golden import assert_agreed
 from laptime.model.workload import Sgd
-from laptime.pages.workloads import fact_lines, render_workload
+from laptime.pages.listing import fact_lines, render_workload
 from laptime.visible import cells_wide
 from laptime.workloads import CATALOGUE
 from laptime.workloads.catalogue import list_layers

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import records
 
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Record
 from laptime.questions.tune.nouns import AtBest, Learned, SettingWorth, TriedSet, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import TuneAsk

@@ -7,9 +7,9 @@ from dataclasses import replace
 import records
 
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import OF_TRAINING
+from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, OtherTraining, Record
 from laptime.questions.verdict.nouns import VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk

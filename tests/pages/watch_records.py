@@ -11,8 +11,8 @@ import records
 from laptime.analysis.script_process import ProcessReader, compare_ranks
 from laptime.attach import kinds
 from laptime.model.ask import Ask
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.quantities import Missing
 from laptime.model.record import Record
 from laptime.model.script import ScriptProcess, WatchAnswer
 from laptime.questions.watch.findings import script_findings

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from records import lane, record
 
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Record
 from laptime.questions.why.nouns import Ceiling, Remedy, StepPart, Verdict, Why, WhyAnswer
 

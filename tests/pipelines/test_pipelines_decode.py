@@ -11,7 +11,7 @@ import pytest
 from pictures import encoded, smooth
 from PIL import Image
 
-from laptime.model.installation import install_command
+from laptime.model.frameworks import install_command
 from laptime.pipelines.decode import DamagedImageError, decode_small, open_plain, smallest_part
 
 SOUND = encoded(smooth(0), quality=95)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
-from laptime.model.missing import Missing
 from laptime.model.plan import OwnTraining, Plan, Subject
+from laptime.model.quantities import Missing
 from laptime.model.workload import Workload
 from laptime.planner import make_plan
 from laptime.planner.settings import settings_on

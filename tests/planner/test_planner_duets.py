@@ -9,7 +9,7 @@ from planner_machines import machine_with
 
 from laptime.model.ask import Ask
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.planner.groups import Need, expect_need, why_alone, why_no_room, why_too_large
 
 GIB = 2**30

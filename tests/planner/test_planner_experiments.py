@@ -13,9 +13,8 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.experiments import AskedTraining
-from laptime.questions.why.lanes import AskedLane, plan_experiment
 from laptime.questions.why.nouns import STEP_STAGES
-from laptime.questions.why.run import list_possible
+from laptime.questions.why.run import AskedLane, list_possible, plan_experiment
 from laptime.workloads import find_workload
 
 CARD, HOST = machine_with(CPU, AMPERE), machine_with(CPU)

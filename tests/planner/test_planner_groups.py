@@ -13,8 +13,8 @@ from laptime.model.plan import OwnBatches, OwnTraining
 from laptime.planner.lanes import names_a_lane, parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
-from laptime.questions.scale.lanes import ScaleFacts, check_scale, plan_scale, without_groups
 from laptime.questions.scale.options import ScaleAsk
+from laptime.questions.scale.run import ScaleFacts, check_scale, plan_scale, without_groups
 from laptime.workloads import find_workload
 
 CARDS = tuple(replace(AMPERE, name=f"cuda:{number}") for number in range(4))

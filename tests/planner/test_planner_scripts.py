@@ -10,8 +10,8 @@ from planner_machines import AMPERE, CPU, machine_with
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, card_with
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
+from laptime.model.quantities import Missing
 from laptime.planner.plan import find_devices, plan_script, spread_variants
 
 SUBJECT = Subject("train.py", "", None, None, None, None, "items", command=("python", "train.py"))

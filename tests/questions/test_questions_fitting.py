@@ -10,7 +10,7 @@ from measured import heat_of
 
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.planner import make_plan
 from laptime.planner.plan import plan_lane
 from laptime.questions.asking import Prepared, facts_of
@@ -21,7 +21,7 @@ from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import find_tunable
 from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.search import Objective, Search
-from laptime.workloads.memory import count_heat_memory, count_step_memory
+from laptime.workloads.shapes import count_heat_memory, count_step_memory
 
 CARD = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=20 * 10**9, features=("bf16", "compile"))
 NONE = Missing("none")

@@ -10,9 +10,9 @@ import pytest
 from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
-from laptime.model.missing import Missing
 from laptime.model.plan import OwnBatches, OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 from laptime.questions.asking import prepare
 from laptime.questions.subject import Inspection, OwnCode, family_of, find_subject, inspect_training

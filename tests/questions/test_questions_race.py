@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from laptime.errors import SensorError
+from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
-from laptime.model.missing import Missing
-from laptime.model.progress import Progress
+from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
 from laptime.model.record import Record
 from laptime.planner import make_plan

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from laptime.model.missing import Missing
 from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Protocol, Score
+from laptime.model.quantities import Missing
 from laptime.questions.tune.run import describe_learned
 
 PROTOCOL = Protocol(2, 500)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from laptime.errors import UsageError
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import Comparison
 from laptime.questions.verdict.nouns import ERRORS
 from laptime.questions.verdict.reduce import alpha_at, judge_change, looks, refuse_change

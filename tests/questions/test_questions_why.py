@@ -20,9 +20,8 @@ from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
 from laptime.questions.why.experiments import AskedTraining
-from laptime.questions.why.lanes import AskedLane
 from laptime.questions.why.page import render
-from laptime.questions.why.run import Inquiry, WhySearch, list_possible
+from laptime.questions.why.run import AskedLane, Inquiry, WhySearch, list_possible
 from laptime.run.turns import Prestarter
 
 pytestmark = pytest.mark.usefixtures("forked_heats")

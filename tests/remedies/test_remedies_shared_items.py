@@ -15,7 +15,7 @@ import pytest
 from decoded_sets import Huge, die_holding_the_turn, store_all
 
 import laptime
-from laptime.remedies import shared_items
+from laptime.remedies import cached
 
 # From Python 3.12 on it warns of a fork next to threads, which loaders do too.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -52,7 +52,7 @@ def test_who_is_killed_while_it_stores_breaks_nothing():
 
 def test_who_is_killed_in_its_turn_leaves_it_to_others():
     """The kernel lets go of the lock: the next one stores as if nothing had been."""
-    held = shared_items.make_store(3, 1 << 20)
+    held = cached.make_store(3, 1 << 20)
     context = multiprocessing.get_context("fork")
     heard, said = context.Pipe()
     child = context.Process(target=die_holding_the_turn, args=(held, said))
@@ -66,7 +66,7 @@ def test_who_is_killed_in_its_turn_leaves_it_to_others():
 
 def test_a_thing_is_there_once_it_is_whole_and_not_before():
     """Room that was taken by one who died before the end is lost, and nothing else."""
-    held = shared_items.make_store(3, 1 << 20)
+    held = cached.make_store(3, 1 << 20)
     assert held._take(1024) % 64 == 0
     assert held.get(0) is None
     assert held.put(0, [b"x" * 500])
@@ -76,7 +76,7 @@ def test_a_thing_is_there_once_it_is_whole_and_not_before():
 
 def test_counts_of_processes_that_ended_stay_and_their_counter_is_used_again():
     """A loader without persistent workers starts new ones in each lap, for as long as the training lasts."""
-    held = shared_items.make_store(1, 1 << 20)
+    held = cached.make_store(1, 1 << 20)
     held.put(0, [b"a"])
     for _ in range(20):
         child = os.fork()
@@ -85,30 +85,30 @@ def test_counts_of_processes_that_ended_stay_and_their_counter_is_used_again():
             os._exit(0)
         os.waitpid(child, 0)
     assert held.count().hits == 20
-    holders = [held._words[at] for at in range(8, shared_items.COUNTERS_BYTES // 8, 8)]
+    holders = [held._words[at] for at in range(8, cached.COUNTERS_BYTES // 8, 8)]
     assert sum(holder != 0 for holder in holders) <= 2
 
 
 def test_memory_is_taken_as_things_come_and_given_back_at_the_end():
     """A gigabyte is stated, some megabytes are used."""
-    free = shared_items.free_memory()[0]
-    held = shared_items.make_store(10, 1 << 30)
+    free = cached.free_memory()[0]
+    held = cached.make_store(10, 1 << 30)
     held.put(0, [np.ones(SIZE, np.uint8)])
     status = os.fstat(held._descriptor)
-    assert SIZE <= status.st_blocks * 512 <= SIZE + 2 * shared_items.ALLOCATED_CHUNK_BYTES
+    assert SIZE <= status.st_blocks * 512 <= SIZE + 2 * cached.ALLOCATED_CHUNK_BYTES
     assert status.st_size == 1 << 30
     descriptor = held._descriptor
     del held
     gc.collect()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
-    assert shared_items.free_memory()[0] > free - (512 << 20)
+    assert cached.free_memory()[0] > free - (512 << 20)
 
 
 NAMED = """\
 import multiprocessing, os
-from laptime.remedies import shared_items
-shared_items.NAMELESS = {nameless}
+from laptime.remedies import cached
+cached.NAMELESS = {nameless}
 import laptime
 import numpy as np
 
@@ -142,7 +142,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(("is_nameless", "files"), [(True, "0"), (False, "1")])
 def test_no_file_is_left_behind(tmp_path, is_nameless, files):
     """Where memory has no name there is none at any time; elsewhere one, removed at the end by who made it."""
-    if is_nameless and not shared_items.NAMELESS:
+    if is_nameless and not cached.NAMELESS:
         pytest.skip("memory without a name is Linux's")
     folder, place, ledger = tmp_path / "temporary", tmp_path / "train.py", tmp_path / "ledger"
     folder.mkdir()

@@ -9,10 +9,9 @@ import sys
 from dataclasses import dataclass, field
 
 from laptime.model.plan import Place, PlannedLane
-from laptime.run.launchers import Meeting
+from laptime.run.launchers import Meeting, agent_words
 from laptime.run.node import SECRET
 from laptime.run.remote import RemoteChild, Request, SpreadChild, Waiting
-from laptime.run.starting import agent_words
 
 
 @dataclass

@@ -9,8 +9,8 @@ import pytest
 from heat_orders import order_for
 
 from laptime.analysis.heats import quiet_windows, summarise_heat
-from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Subject
+from laptime.model.quantities import Missing
 from laptime.model.sample import Noise, Window
 from laptime.run.child import Child
 from laptime.run.instruments import flag_halts

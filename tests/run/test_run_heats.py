@@ -15,7 +15,7 @@ import pytest
 from heat_orders import order_for
 
 from laptime.heat.__main__ import ENDED_FIRST
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
 from laptime.run import child
 from laptime.run.child import Child

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
 from laptime.run.instruments import STOPPED_BY_SIGNAL, Instruments
 from laptime.sensors.host.sensor import NoiseReading

@@ -18,7 +18,7 @@ from own_nodes import OwnNodes
 from laptime import wire
 from laptime.authentication import connect_to
 from laptime.errors import WireError
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
 from laptime.run.child import Silence
 from laptime.run.node import TO_NODE, NodeLink, connect_to_parent, hello_of

@@ -12,8 +12,8 @@ from fake_sensor import FakeSensor
 from laptime.errors import UsageError
 from laptime.model.protocol import FullOrder, Protocol
 from laptime.run.answers import TrainingRunner
+from laptime.run.instruments import Sampler
 from laptime.run.runner import OWN_CLOCK, Limits
-from laptime.run.sampler import Sampler
 
 PROTOCOL = Protocol(3, 20, validation_items=100, evaluation_items=1_000, predictions=3)
 

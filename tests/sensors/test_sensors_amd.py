@@ -6,7 +6,7 @@ import pytest
 from trees import by_name, lay_out, open_files, reasons
 
 from laptime.errors import SensorError
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.amd import AmdSensor, list_amd_cards
 from laptime.sensors.base import read_link_generation
 

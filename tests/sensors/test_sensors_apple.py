@@ -6,7 +6,7 @@ import pytest
 from trees import by_name, reasons
 
 from laptime.errors import SensorError
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.apple import AppleSensor, read_statistics
 
 PRINTED = """+-o AGXAcceleratorG13X  <class AGXAcceleratorG13X, id 0x100000407, registered, matched, active, busy 0>

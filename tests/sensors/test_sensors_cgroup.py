@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors import cgroup
 from laptime.sensors.cgroup import usable_cores
 

@@ -14,7 +14,7 @@ import pytest
 from trees import Clock, lay_out, stat_line
 from trees import process as files_of
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.host.sensor import NoiseReader
 
 BUSY = "while True: pass"

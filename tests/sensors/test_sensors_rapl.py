@@ -11,8 +11,8 @@ import pytest
 from trees import lay_out, open_files, reasons
 
 from laptime.errors import SensorError
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel
+from laptime.model.process import Channel
+from laptime.model.quantities import Missing
 from laptime.sensors.rapl import RaplSensor
 
 RANGE_UJ = 262_143_328_850

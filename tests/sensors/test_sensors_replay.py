@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from laptime.errors import SensorError
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
 from laptime.sensors.nvml.library import FAST, SLOW_QUESTIONS
 from replay_sensor import ReplaySensor
 

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import log_mean_interval, moderated_interval, t_quantile
-from laptime.stats.interval import BETWEEN_OVER_TURNS, PRICE, Spread, interval_of_logs, moderate, trust
+from laptime.stats import (
+    BETWEEN_OVER_TURNS,
+    PRICE,
+    Spread,
+    interval_of_logs,
+    log_mean_interval,
+    moderate,
+    moderated_interval,
+    t_quantile,
+    trust,
+)
 
 values = st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12)
 variances = st.floats(1e-8, 1.0)

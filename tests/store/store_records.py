@@ -11,9 +11,9 @@ from measured import with_heat
 from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun, Settings
+from laptime.model.quantities import Missing
 from laptime.model.questions import QUESTIONS
 from laptime.model.record import (
     SCHEMA,

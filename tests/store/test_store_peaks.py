@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from laptime.errors import StoreError
-from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Peak
-from laptime.model.missing import Missing
+from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks, Peak
+from laptime.model.quantities import Missing
 from laptime.store.references import load_peaks, save_peaks
 
 KEY = DeviceKey("1f2e3d4c-0000-0000-0000-000000000001", "NVIDIA H100", "580.65.06")

@@ -8,7 +8,7 @@ import pytest
 from store_records import record
 
 from laptime.model.answers import RaceAnswer
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.store import list_records, load, save
 
 

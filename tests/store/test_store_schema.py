@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from store_records import record, records, with_losses
 
 from laptime.errors import RecordError
-from laptime.model.installation import upgrade_command
+from laptime.model.frameworks import upgrade_command
 from laptime.model.record import SCHEMA
 from laptime.showing import View, as_text
 from laptime.store import decode, encode

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from laptime import wire
 from laptime.errors import WireError
-from laptime.model.limits import Peak, PeakOrder, StepWork
+from laptime.model.hardware import Peak, PeakOrder, StepWork
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnBatches, OwnTraining, Pace, PlannedLane, RankPlace, Subject
 from laptime.model.process import Settings
-from laptime.model.profile import Operator, Profile, ProfileOrder
 from laptime.model.protocol import (
     AnswerReference,
     AnswerRun,
@@ -29,8 +27,9 @@ from laptime.model.protocol import (
     Protocol,
     Score,
 )
+from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, Noise, ProofRun, Reference, Window
-from laptime.model.symptoms import DenormalCensus, Site, StepSymptoms, TimedPlace
+from laptime.model.symptoms import DenormalCensus, Operator, Profile, ProfileOrder, Site, StepSymptoms, TimedPlace
 from laptime.model.workload import ProofPlan
 
 RUN = ProofRun("fp32", (2.3, 2.2), 10.0, -1e-8, (0.5, 0.25), 0.125)

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from laptime.backends.torch.recipe import build_network, make_loss
-from laptime.model.limits import Conv, Dense, Dropout, Flatten, MaxPool, Relu
+from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from laptime.model.workload import Adam, Sgd
 from laptime.workloads import CATALOGUE
 from laptime.workloads.shapes import count_step

@@ -10,9 +10,8 @@ import laptime.workloads.catalogue
 from laptime.errors import UsageError
 from laptime.model.workload import Adam
 from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.data import make_items
+from laptime.workloads.data import make_items, make_weights
 from laptime.workloads.shapes import count_parameters, list_weights
-from laptime.workloads.weights import make_weights
 
 PARAMETERS = {
     "scenes-cnn": 42_520_584,

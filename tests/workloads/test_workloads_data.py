@@ -119,7 +119,7 @@ def test_an_archive_holds_the_items_that_are_made_in_memory():
     """Of the seed of all made sets: one definition of an item."""
     pytest.importorskip("PIL")
     from laptime.data.drawing import DATA_SEED
-    from laptime.data.makers import draw_arrays
+    from laptime.data.making import draw_arrays
 
     items = make_items(find_workload("cifar-mlp"), DATA_SEED, 300)
     rows, labels = draw_arrays("train", 100, 300)

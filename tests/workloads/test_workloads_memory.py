@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from laptime.backends.torch.recipe import build_network
-from laptime.model.limits import Conv, Dense, Dropout, Flatten, MaxPool, Relu
+from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from laptime.model.process import Settings
 from laptime.model.workload import Adam, ProofPlan, Sgd
 from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.memory import count_heat_memory, count_kept, count_step_memory
+from laptime.workloads.shapes import count_heat_memory, count_kept, count_step_memory
 from long_cases import cases
 
 SMALL = replace(

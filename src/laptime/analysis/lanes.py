@@ -29,10 +29,10 @@ from laptime.analysis.script_loop import judge_losses
 from laptime.analysis.usage import summarise_usage
 from laptime.model import quantities
 from laptime.model.ask import DataSource
-from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import NO_TRAINING, Dnf
 from laptime.model.protocol import Protocol
+from laptime.model.quantities import Missing
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, FirstLosses, Reference, Usage
 from laptime.stats import log_mean_interval, median, moderated_interval, quantile, verdict

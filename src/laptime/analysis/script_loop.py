@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.parity import relative
-from laptime.analysis.script_timeline import KeptIterations
-from laptime.analysis.script_units import SPANS_MOST, Unit
+from laptime.analysis.script_units import SPANS_MOST, KeptIterations, Unit
 from laptime.attach import kinds
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Settings
-from laptime.model.quantities import brief
+from laptime.model.quantities import Missing, brief
 from laptime.model.record import Estimate, Parity
 from laptime.model.sample import FirstLosses, ProofRun
 from laptime.model.script import CountedBy, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop

@@ -21,7 +21,7 @@ from laptime.analysis.script_loop import (
 )
 from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
 from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.stats import log_mean_interval

@@ -32,13 +32,13 @@ HOOKS = {
 }
 # The same of a script that is raced; these are set after those above, and so around them.
 HOLDS = {
-    "torch": ("outside", "set_torch"),
-    "numpy.random": ("outside", "set_numpy"),
-    "tensorflow": ("outside", "set_tensorflow"),
-    "torch.utils.data": ("outside", "set_loaders"),
+    "torch": ("holding", "set_torch"),
+    "numpy.random": ("holding", "set_numpy"),
+    "tensorflow": ("holding", "set_tensorflow"),
+    "torch.utils.data": ("holding", "set_loaders"),
     "torch.optim.optimizer": ("holding", "hold_optimizers"),
     "torch.autograd": ("holding", "hold_backward"),
-    "torch.utils.data.dataloader": ("replay", "hold_loaders"),
+    "torch.utils.data.dataloader": ("holding", "hold_loaders"),
     "torch.amp.grad_scaler": ("holding", "hold_scaler"),
     "keras.src.callbacks.callback_list": ("holding", "hold_batches"),
 }
@@ -114,8 +114,7 @@ def arm(agent: Agent) -> None:
 
 def _hold(agent: Agent) -> None:
     """Hold the script at the ends of iterations: it is raced."""
-    from .holding import Hold
-    from .outside import set_python
+    from .holding import Hold, set_python
 
     agent.hold = Hold(agent)
     agent.tables.append(HOLDS)

@@ -1,4 +1,5 @@
-"""Hooks of PyTorch: fetches, backward passes, optimizer steps, evaluation, checkpoints, compilations, losses.
+"""Hooks of PyTorch: fetches, backward passes, optimizer steps, evaluation, checkpoints, compilations; losses and
+denormal numbers, which are read later; waits for a disk; and where in the script it was.
 
 Each hook replaces a function by one that calls it and notes when. All that a hook does before and after the call is
 within a `try`: an error of ours switches the hook off, and never reaches the script. What hooks note is read back by
@@ -7,21 +8,20 @@ within a `try`: an error of ours switches the hook off, and never reaches the sc
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial, wraps
+from struct import pack, unpack
 from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
-from .denormals import Census
-from .disk_hooks import hook_syncs
 from .fetches import items_of
-from .losses import Losses
-from .places import place_here, text_here
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
+
 
 FETCH_KIND, BACKWARD_KIND, STEP_KIND = kinds.FETCH, kinds.BACKWARD, kinds.STEP
 SHIFT, ITEMS_AS_BEFORE = kinds.ITEMS_SHIFT, kinds.AS_BEFORE
@@ -465,3 +465,209 @@ def _noted(agent: Agent, function, kind: int):
             agent.note(kind, begin, now_ns(), place_here(agent))
 
     return watched
+
+
+# Losses of PyTorch: each is read when the device is done with it, so that no step waits.
+
+
+class Losses:
+    """Losses that wait to be read. On a card, each is copied on a stream of its own once its step is done."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._kept: list = []
+        self._has_failed = False
+        self._stream: Any = None  # of the card, so that reading a loss waits for no step
+
+    def keep(self, tensors: Any, at_ns: int) -> None:
+        """Keep a scalar loss. Reading one takes as long as all hooks together, so few are kept."""
+        if self._has_failed:
+            return
+        try:
+            if isinstance(tensors, (list, tuple)):
+                tensors = tensors[0] if len(tensors) == 1 else None
+            if tensors is None or tensors.numel() != 1 or self._agent.is_off:
+                return
+            device = tensors.device.type
+            mark = self._mark() if device == "cuda" else None
+            if device == "cpu" or mark is not None:
+                self._kept.append((tensors.detach(), mark, at_ns))
+        except Exception as error:
+            self._fail(error)
+
+    def read(self) -> None:
+        """Note the losses whose device is done with them."""
+        try:
+            waiting = []
+            for loss, mark, at_ns in self._kept:
+                if at_ns < self._agent.began_ns:
+                    continue
+                if mark is not None and not mark.query():
+                    waiting.append((loss, mark, at_ns))
+                    continue
+                bits = unpack("<q", pack("<d", self._value_of(loss, mark)))[0]
+                self._agent.keep((kinds.LOSS, at_ns, at_ns, bits))
+            self._kept = waiting
+        except Exception as error:
+            self._fail(error)
+
+    def _mark(self) -> Any:
+        """Return an event after which the loss is there; None while a graph is captured, where nothing can be read."""
+        cuda = sys.modules["torch"].cuda
+        if cuda.is_current_stream_capturing():
+            return None
+        mark = cuda.Event()
+        mark.record()
+        return mark
+
+    def _value_of(self, loss: Any, mark: Any) -> float:
+        if mark is None:
+            return loss.item()
+        cuda = sys.modules["torch"].cuda
+        if self._stream is None:
+            self._stream = cuda.Stream(loss.device)
+        with cuda.stream(self._stream):
+            return loss.item()
+
+    def _fail(self, error: Exception) -> None:
+        self._kept, self._has_failed = [], True
+        self._agent.failed("loss", error)
+
+
+# Denormal numbers in the gradients and the moments of a script's optimizer: a few of them, a few times.
+
+FIRST = 64  # steps until the first look; then after twice as many each time
+TENSORS_MOST, NUMBERS_MOST = 32, 1024  # of each kind, and of each tensor
+EXPONENT, FRACTION = 0x7F800000, 0x007FFFFF  # of a float32: denormal where the first is 0 and the second is not
+
+
+class Census:
+    """Looks at the optimizers of a training on a processor. If looking fails, the script goes on without it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent, self.due = agent, FIRST
+
+    def look(self, optimizer: Any) -> None:
+        """Count after a step of the optimizer: its gradients are still there."""
+        self.due = 2 * self._agent.steps
+        self._agent.looks_itself = True
+        try:
+            torch = sys.modules["torch"]
+            with torch.no_grad():
+                shares = count(torch, optimizer)
+                is_flushed = not count_denormals(torch, torch.full((1,), 1e-38) / 4)
+        except Exception:
+            self.due = sys.maxsize
+            return
+        finally:
+            self._agent.looks_itself = False
+        if shares:
+            self._agent.tell(denormals=shares, is_flushed=is_flushed, at_step=self._agent.steps)
+
+
+def count(torch: Any, optimizer: Any) -> dict:
+    """Return the share of denormal numbers by kind."""
+    weights = [each for group in optimizer.param_groups for each in group["params"]]
+    weights = weights[:: max(1, -(-len(weights) // TENSORS_MOST))]
+    held = [optimizer.state.get(each) for each in weights]
+    kinds = {
+        "weights": weights,
+        "gradients of its weights": [each.grad for each in weights],
+        "sums of its optimizer": [each for state in held if isinstance(state, dict) for each in state.values()],
+    }
+    shares = {kind: share_of(torch, found) for kind, found in kinds.items()}
+    return {kind: share for kind, share in shares.items() if share >= 0}
+
+
+def share_of(torch: Any, found: list) -> float:
+    """Return the share of denormal numbers, each tensor by its size; -1 where none can be looked at."""
+    denormal = numbers = 0.0
+    for each in found:
+        if not isinstance(each, torch.Tensor) or each.dtype != torch.float32 or each.device.type != "cpu":
+            continue
+        if each.layout == torch.strided and each.is_contiguous() and each.numel() > 1:
+            taken = each.detach().view(-1)[:: -(-each.numel() // NUMBERS_MOST)]
+            denormal += each.numel() * count_denormals(torch, taken) / taken.numel()
+            numbers += each.numel()
+    return denormal / numbers if numbers else -1.0
+
+
+def count_denormals(torch: Any, values: Any) -> int:
+    """Count by bits: where denormal numbers are flushed, a comparison also treats them as 0."""
+    bits = values.contiguous().view(torch.int32)
+    return int((((bits & EXPONENT) == 0) & ((bits & FRACTION) != 0)).sum())
+
+
+# Hooks of Python: how long a training waits until a disk has what it wrote.
+
+
+def hook_syncs(agent: Agent) -> None:
+    """Note each wait for a disk, once this process trains."""
+    for name in ("fsync", "fdatasync"):
+        if hasattr(os, name):
+            setattr(os, name, _timed_sync(agent, getattr(os, name)))
+
+
+def _timed_sync(agent: Agent, sync: Any) -> Any:
+    @wraps(sync)
+    def watched(*given, **named):
+        if not agent.steps or agent.is_off:
+            return sync(*given, **named)
+        begin = now_ns()
+        try:
+            return sync(*given, **named)
+        finally:
+            agent.note(kinds.SYNC, begin, now_ns(), place_here(agent))
+
+    return watched
+
+
+# Where in the script something happened: the innermost line that is neither of a library nor of Python itself.
+
+OWN_FOLDER = os.path.dirname(__file__) + os.sep
+PYTHON = os.path.dirname(os.__file__) + os.sep
+LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+AGENT_PLACES_MOST = 1024
+
+
+def place_here(agent: Agent) -> int:
+    """Return the number of the line that is run now; 0 if none is the script's own."""
+    try:
+        key = _line_here()
+        if key is None:
+            return 0
+        number = agent.places.get(key)
+        if number is None:
+            if len(agent.places) >= AGENT_PLACES_MOST:
+                return 0
+            number = agent.places[key] = agent.new_number()
+        agent.describe_once(number, _describe, key)
+    except Exception as error:
+        agent.failed("places", error)
+        return 0
+    return number
+
+
+def text_here() -> Any:
+    """Return the line that is run now as a text, such as train.py:12; None if none is the script's own."""
+    key = _line_here()
+    return None if key is None else _text_of(key)
+
+
+def _line_here() -> Any:
+    frame: Any = sys._getframe(3)
+    while frame is not None and _is_foreign(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _is_foreign(file: str) -> bool:
+    return file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARY_FOLDERS)
+
+
+def _text_of(key: tuple) -> str:
+    return "%s:%d" % (os.path.basename(key[0]), key[1])
+
+
+def _describe(key: tuple, number: int) -> dict:
+    return {"place": number, "where": _text_of(key)}

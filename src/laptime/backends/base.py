@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from laptime.model.limits import StepWork
+from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import CollectiveSum, RankTimes
-from laptime.model.profile import Observed
 from laptime.model.protocol import AnswerReference, AnswerRun, Predictions, Score
+from laptime.model.quantities import Missing
 from laptime.model.sample import LateStep, ProofRun, Reference, Updates
-from laptime.model.symptoms import DenormalCensus, StepSymptoms
+from laptime.model.symptoms import DenormalCensus, Observed, StepSymptoms
 
 ONE_LABEL = Missing("an item has one label")
 

@@ -80,14 +80,14 @@ from laptime.backends.fake_script import (
 )
 from laptime.backends.xplane import Activity, XEvent, XLine, XPlane, chrome_trace, sum_device, sum_operators
 from laptime.errors import LaneError
-from laptime.model.limits import StepWork
+from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import CollectiveSum
-from laptime.model.profile import Observed, OperatorSum
 from laptime.model.protocol import AnswerReference, AnswerRun, Predictions, Score
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
+from laptime.model.symptoms import Observed, OperatorSum
 from laptime.workloads import find_workload
 
 FAKE_FEATURES = ("bf16", "tf32", "fp16", "compile", "graph", "channels_last", "fused", "malloc")

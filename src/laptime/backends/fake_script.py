@@ -17,10 +17,10 @@ import msgspec
 
 from laptime.backends.base import COPIED_ELSEWHERE, PRODUCT, Exercise, copy_work, product_work
 from laptime.errors import LaneError
-from laptime.model.limits import COPY_EXERCISE
+from laptime.model.hardware import COPY_EXERCISE
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import StepSymptoms
 
 SENSOR_TABLE, PEAKS_TABLE, CARDS_TABLE = "sensor", "peaks", "cards"  # the tables of LAPTIME_FAKE that describe no lane

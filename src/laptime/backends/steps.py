@@ -15,22 +15,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from laptime.backends.arrays import has_floats, list_arrays, read_array, widen_batch, widen_state
-from laptime.backends.base import Learner, Predictor, StepwiseRunner
-from laptime.backends.fingerprint import (
+from laptime.backends.arrays import (
     CHANCE,
     STEPS_A_SEED,
     FloatArray,
+    has_floats,
+    list_arrays,
     make_run,
     part,
+    read_array,
     restored_globals,
     seed_globals,
+    widen_batch,
+    widen_state,
 )
+from laptime.backends.base import Learner, Predictor, StepwiseRunner
 from laptime.backends.own import call_own, endless, is_keras, length_of
 from laptime.errors import LaneError, TrainingError
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
 from laptime.model.process import KEPT_INPUTS
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Training
@@ -508,7 +512,7 @@ def _look_at_batches(data: Any) -> OwnBatches:
     """Return what is known of batches that torch lanes can cut: where PyTorch is not loaded, there are none."""
     if "torch" not in sys.modules:
         return OwnBatches("only torch lanes cut and join them, and it holds nothing of PyTorch's")
-    from laptime.backends.torch.own_batches import look_at_batches
+    from laptime.backends.torch.batches import look_at_batches
 
     return look_at_batches(data)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from laptime.errors import LaneError
-from laptime.model.missing import Missing
-from laptime.model.profile import PROFILER_TELLS_NOT, DeviceSum, Observed, OperatorSum
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import PROFILER_TELLS_NOT, DeviceSum, Observed, OperatorSum
 
 ON_PROCESSOR = Missing("this lane computes on the processor")
 NOTHING_TOLD = Missing(

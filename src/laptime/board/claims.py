@@ -13,17 +13,16 @@ from functools import cache
 from importlib import resources
 from math import isfinite
 
-from laptime.analysis.heats import ALPHA, estimate, mean_step_ms, steady_windows
+from laptime.analysis.heats import ALPHA, estimate, judge_rounds, mean_step_ms, steady_windows
 from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
-from laptime.analysis.rounds import judge_rounds
 from laptime.board.add import board_rows, changed_settings, step_of, why_no_row, why_no_rows
 from laptime.board.physics import find_impossible
 from laptime.diagnosis.findings import find_unreliable
 from laptime.hardware import known_devices, match_label
 from laptime.model.answers import TrainingAnswer
-from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, Lane
+from laptime.model.quantities import Missing
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.planner.lanes import parse_lane
 from laptime.planner.settings import SETTINGS, resolve_batch

@@ -13,7 +13,7 @@ from laptime.board.row import BoardRow
 from laptime.hardware import known_devices, known_efficiencies
 from laptime.model.hardware import CONVOLUTIONS, KnownDevice, Range
 from laptime.model.machine import Processor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.workload import FLOAT_BYTES, Adam, Workload
 from laptime.questions.forecast.reduce import forecast_step, range_of, spread_of
 from laptime.workloads.shapes import count_parameters, list_operators

@@ -20,7 +20,7 @@ from laptime.hardware import known_devices, match_label
 from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.hardware import HardwareForecast, KnownDevice
 from laptime.model.machine import DeviceKind
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.workload import PublishedResult, Workload
 from laptime.stats import median
 from laptime.workloads import CATALOGUE

@@ -14,12 +14,11 @@ from laptime.board import repeat as repeating
 from laptime.board import reported, site
 from laptime.board.claims import find_faults
 from laptime.board.row import PREDICTED
-from laptime.cli.completion import complete_lane, complete_record
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
-from laptime.cli.questions import conclude, with_progress
+from laptime.cli.questions import complete_lane, complete_record, conclude, with_progress
 from laptime.cli.records import AS_JSON
-from laptime.model.installation import installed_version
+from laptime.model.frameworks import installed_version
 
 BOARD_HELP = """Rows that anyone may send: how long a training takes on a device, with the record that proves it.
 

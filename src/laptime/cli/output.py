@@ -15,7 +15,7 @@ from typing import Self
 from laptime import showing
 from laptime.cli.printing import MESSAGES, emit, printable, say, spelt
 from laptime.errors import RecordError
-from laptime.model.progress import Progress
+from laptime.model.answers import Progress
 from laptime.model.protocol import Moment
 from laptime.model.record import Record
 from laptime.showing import WIDTH_OFF_TERMINAL

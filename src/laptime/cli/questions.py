@@ -1,25 +1,34 @@
-"""What all commands that answer a question share: how one is made, run with its progress, shown, and its exit code."""
+"""What all commands that answer a question share: their options, made from the table, and what a shell completes; how
+one is made, run with its progress, shown, and its exit code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from importlib import metadata
 from typing import Any
 
 import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem, get_completion_class
 
 from laptime import api, showing
-from laptime.cli.asking import DRY_RUN, LANES_ARGUMENT, WHAT_ARGUMENT, ScriptCommand, make_ask, options_for, takes
-from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command
+from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command, RareOption
 from laptime.cli.output import Display, emit_page, page_view, page_width
 from laptime.cli.printing import complain, emit, emit_json
-from laptime.errors import StoreError
-from laptime.model.ask import Ask
-from laptime.model.progress import Progress
+from laptime.errors import StoreError, UsageError
+from laptime.model import options
+from laptime.model.answers import Progress
+from laptime.model.ask import DEFAULT_WORKLOAD, LABEL_FORM, Ask
+from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Option, OptionKind
+from laptime.model.options import options_of
+from laptime.model.plan import find_launcher
 from laptime.model.questions import QUESTIONS, Question, find_question
 from laptime.model.record import Record
+from laptime.visible import visible
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
 
@@ -156,3 +165,199 @@ def exit_code(record: Record, *, saved: bool) -> int:
     if not saved or has_none or any(lane.status != "ok" for lane in lanes):
         return EXIT_DNF
     return EXIT_UNTRUSTED if record.distrust else 0
+
+
+# What a shell completes after <Tab>: workloads and files, lanes and settings, records, topics of help.
+#
+# Nothing is imported before a shell asks: these functions are named in the options of commands whose help is instant.
+#
+# A shell puts a word on the command line as it is, and bash then acts on what is in it. Records and files may come from
+# others. So only words are offered that no shell acts on; any other can be typed, in quotes.
+
+SAFE = re.compile(f"@?{LABEL_FORM.pattern}")
+SHELLS = {
+    "bash": 'eval "$(laptime completion bash)" in ~/.bashrc',
+    "zsh": 'eval "$(laptime completion zsh)" in ~/.zshrc',
+    "fish": "laptime completion fish > ~/.config/fish/completions/laptime.fish",
+}
+COMPLETION_HELP = """Print the script that lets a shell complete commands, workloads, lanes, settings and record ids.
+
+\b
+  bash   eval "$(laptime completion bash)" in ~/.bashrc
+  zsh    eval "$(laptime completion zsh)" in ~/.zshrc
+  fish   laptime completion fish > ~/.config/fish/completions/laptime.fish
+"""
+
+
+@click.command("completion", help=COMPLETION_HELP)
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    kind = get_completion_class(shell)
+    assert kind is not None
+    emit(kind(context.find_root().command, {}, "laptime", "_LAPTIME_COMPLETE").source())
+
+
+def complete_what(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a built-in workload, the name of a Python file, or a lane of the default workload."""
+    from laptime import api  # noqa: PLC0415
+
+    names = [each.name for each in api.workloads]
+    return [*beginning(begun, names), *beginning(begun, _lanes(begun)), CompletionItem(begun, type="file")]
+
+
+def complete_lane(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a framework, a device, or the setting that was begun last."""
+    return beginning(begun, _lanes(begun))
+
+
+def complete_record(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a saved record."""
+    from laptime import api  # noqa: PLC0415
+
+    return [
+        *beginning(begun, ["latest"]),
+        *beginning(begun, [f"@{each}" for each in _labels()] if begun.startswith("@") else []),
+        *(CompletionItem(each.id, help=" ".join(visible(f"{each.question} {each.workload}").split()))
+          for each in api.records() if each.id.startswith(begun) and SAFE.fullmatch(each.id)),
+    ]  # fmt: skip
+
+
+def complete_label(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the label of a saved record."""
+    return beginning(begun, _labels())
+
+
+def complete_target(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete what a record can be exported to."""
+    from laptime import api  # noqa: PLC0415
+
+    return beginning(begun, api.exports())
+
+
+def _labels() -> list[str]:
+    """Return the labels of all saved records, the newest first."""
+    from laptime import api  # noqa: PLC0415
+
+    return list(dict.fromkeys(each.label for each in api.records() if each.label is not None))
+
+
+def _lanes(begun: str) -> list[str]:
+    """Return what may follow in a lane: after a slash or a plus it is another part."""
+    from laptime import api  # noqa: PLC0415
+    from laptime.model.frameworks import FRAMEWORKS  # noqa: PLC0415
+
+    cut = max(begun.rfind("/"), begun.rfind("+")) + 1
+    before, parts = begun[:cut], begun.split("/")
+    frameworks = [row.name for row in FRAMEWORKS if not row.switch]
+    devices = ["cpu", "cuda", "cuda:0", "mps", "xpu"]
+    if len(parts) == 1:
+        return [*(f"{name}/" for name in frameworks), *devices]
+    if len(parts) == 2 and parts[0] in frameworks:
+        return [before + device for device in devices]
+    settings = [row.written(value) for row in api.settings.values() for value in row.listed]
+    return [before + word for word in (*api.presets, *settings)]
+
+
+def beginning(begun: str, words: Iterable[str]) -> list[CompletionItem]:
+    """Return the words that begin so and on which no shell acts."""
+    return [CompletionItem(word) for word in words if word.startswith(begun) and SAFE.fullmatch(word)]
+
+
+# The options of commands, made from the table, and the ask that they make.
+
+BEHIND = "laptime.behind"  # the words behind --, in a context's notes
+Decorator = Callable[[Any], Any]
+
+WHAT_ARGUMENT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
+LANES_ARGUMENT = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
+ALL_FIELDS = click.option("--details", is_flag=True, help="Print all fields below the page.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
+
+
+class OfKind(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
+    """A value of a kind, read as its row in the table says."""
+
+    def __init__(self, kind: OptionKind) -> None:
+        self.name, self._kind = kind.name, kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._kind.of_text(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def takes(*decorators: Decorator) -> Decorator:
+    """Return a decorator that adds these options to a command."""
+    return lambda function: reduce(lambda made, option: option(made), reversed(decorators), function)
+
+
+def options_for(question: str) -> list[Decorator]:
+    """Return what adds each option of a question to its command."""
+    return [_decorator(row, question) for row in options_of(question) if row.only != "library"]
+
+
+def _decorator(row: Option, question: str) -> Decorator:
+    default = row.default_of(question)
+    looks: dict[str, Any] = {"help": row.help, "metavar": row.metavar, "cls": RareOption if row.is_rare else None}
+    if row.kind is FLAG:
+        looks["is_flag"] = True
+    elif row.choices:
+        looks["type"] = click.Choice(row.choices)
+    else:
+        looks["type"] = click.Path() if row.kind is PATH else OfKind(row.kind)  # a shell completes its files
+    if row.kind is SETTING:
+        looks["multiple"] = True
+    if row.kind is RECORD:
+        looks["shell_complete"] = complete_record
+    if default is not None:
+        looks |= {"default": default, "show_default": True}
+    return click.option(row.option, row.name, **looks)
+
+
+def make_ask(question: str, given: dict[str, Any]) -> Ask:
+    """Turn a command's options into an ask. `laptime race torch/cpu cpu/best` means the default workload.
+
+    Words that name a file after the first are further trainings. Behind -- are a script's arguments, or a command.
+    """
+    values = {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
+    what, words = values.pop("what"), tuple(values.pop("lanes", ()))
+    if isinstance(values.get("on"), tuple):
+        values["on"], devices = _split_on(values["on"])
+        words = (*words, *devices)
+    if api.names_a_lane(what):
+        what, words = DEFAULT_WORKLOAD, (what, *words)
+    subject: dict[str, Any] = {
+        "what": what,
+        "others": tuple(word for word in words if api.names_a_file(word)),
+        "lanes": tuple(word for word in words if not api.names_a_file(word)),
+    }
+    context = click.get_current_context()
+    if (behind := context.meta.get(BEHIND)) is not None:
+        names_none = context.get_parameter_source("what") is ParameterSource.DEFAULT or what != given["what"]
+        if names_none and not behind:
+            raise UsageError("there is no script to race", "name one: laptime race train.py -- --epochs 3")
+        subject |= {"what": "" if names_none else what, "command": behind}
+    return options.make_ask(question, values, **subject)
+
+
+def _split_on(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the cluster that --on names, or None, and the devices that it names."""
+    clusters = [word for word in words if find_launcher(word) is not None]
+    if len(clusters) > 1:
+        raise UsageError(f"--on {','.join(words)}: a race runs on one cluster", f"name one: --on {clusters[0]}")
+    return next(iter(clusters), None), tuple(word for word in words if word not in clusters)
+
+
+class ScriptCommand(Command):
+    """A command whose words behind -- are a script's own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[BEHIND] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)

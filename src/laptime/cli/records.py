@@ -13,12 +13,21 @@ from typing import Any
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import ALL_FIELDS, OfKind
-from laptime.cli.completion import complete_label, complete_lane, complete_record, complete_target, complete_what
 from laptime.cli.main import Command
 from laptime.cli.output import Display, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
-from laptime.cli.questions import QUESTION_OF, SHOW_DETAILS, emit_record
+from laptime.cli.questions import (
+    ALL_FIELDS,
+    QUESTION_OF,
+    SHOW_DETAILS,
+    OfKind,
+    complete_label,
+    complete_lane,
+    complete_record,
+    complete_target,
+    complete_what,
+    emit_record,
+)
 from laptime.errors import UsageError
 from laptime.model.option_kinds import ITEMS, parse_items
 from laptime.model.quantities import parse_duration

@@ -17,7 +17,7 @@ import numpy as np
 
 from laptime.errors import UsageError
 from laptime.model.ask import DataPart
-from laptime.model.installation import install_command
+from laptime.model.frameworks import install_command
 from laptime.workloads.catalogue import PLATE_CHARACTERS
 from laptime.workloads.data import BLOCK, HARDNESS, PICTURES, VIEWS, Hardness
 

@@ -184,7 +184,7 @@ def _check_items(workload: Workload, items: int | None) -> None:
 
 
 def _make_folder(workload: Workload, items: int | None, folder: Path, tell: Announce, notify: Announce) -> Manifest:
-    from laptime.data.makers import open_maker  # noqa: PLC0415  it imports numpy, and other commands need not wait
+    from laptime.data.making import open_maker  # noqa: PLC0415  it imports numpy, and other commands need not wait
 
     part = name_part(folder)
     try:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from laptime.analysis.heats import quiet_windows, steady_windows
-from laptime.analysis.readings import Span, shown_growth_per_s
 from laptime.analysis.step_states import SLOWER, StateChange, find_lane_state, find_slow_laps, ratio_within, times_of
-from laptime.analysis.usage import timed_pairs
+from laptime.analysis.usage import Span, shown_growth_per_s, timed_pairs
 from laptime.diagnosis.lane_readings import (
     LaneReadings,
     find_pauses,
@@ -21,14 +20,12 @@ from laptime.diagnosis.lane_readings import (
 )
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
-from laptime.model.process import KEPT_INPUTS, READY, Input
+from laptime.model.process import KEPT_INPUTS, READY, Input, Timeline
 from laptime.model.protocol import FullRun
-from laptime.model.quantities import brief, count, percent, times
+from laptime.model.quantities import Missing, brief, count, percent, times
 from laptime.model.record import NOT_RELIABLE, Finding, InferLane, LaneResult
 from laptime.model.sample import HEAT_BITS, POWER_BITS
 from laptime.model.symptoms import COSTS
-from laptime.model.timeline import Timeline
 
 IDLE_PERCENT = 1.0
 HELD_BACK_SHARE = 0.05

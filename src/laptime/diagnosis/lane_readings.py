@@ -9,14 +9,13 @@ from math import sqrt
 from typing import Literal
 
 from laptime.analysis.heats import steady_windows, step_ms
-from laptime.analysis.readings import Span, TimedValue, shown_growth_per_s, shown_within
-from laptime.analysis.usage import span_of, watched_card
+from laptime.analysis.usage import Span, TimedValue, shown_growth_per_s, shown_within, span_of, watched_card
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
+from laptime.model.process import Timeline
+from laptime.model.quantities import Missing
 from laptime.model.record import Finding, HeatResult, LaneResult
 from laptime.model.sample import Meaning, Window
 from laptime.model.symptoms import StepSymptoms
-from laptime.model.timeline import Timeline
 from laptime.stats import median
 
 LONG = 2.0  # a long step takes at least this many usual steps, and more than a mean step

@@ -18,9 +18,9 @@ from laptime.drawing.rows import draw
 from laptime.drawing.svg import SERIES_COLOURS, labels_of, numbers_of, plane_svg, text
 from laptime.drawing.words import as_csv, as_markdown, rows_of
 from laptime.errors import UsageError
-from laptime.figures.steps import thinned_words
+from laptime.figures import thinned_words
 from laptime.model.figure import Bars, Figure, Plane, Report, RowsChart, Table, are_far_apart
-from laptime.model.installation import install_command
+from laptime.model.frameworks import install_command
 from laptime.visible import visible
 
 PAGE_MOST = 300_000  # bytes of a page with its downloads

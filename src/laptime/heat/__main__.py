@@ -30,8 +30,8 @@ from laptime.errors import LaneError, LaptimeError, WireError
 from laptime.heat.loop import run_heat, take_proof
 from laptime.heat.work import peak_memory_bytes
 from laptime.model.frameworks import SCRIPT
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Subject
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import is_memory_error, refusal_words
 
 ENDED_FIRST = 500  # from -1000 to 1000; most processes have 0

@@ -13,8 +13,8 @@ from laptime import wire
 from laptime.backends.base import Backend, Exercise, Exercises
 from laptime.heat.loop import ParentLine
 from laptime.heat.work import Clock
-from laptime.model.limits import COPY_EXERCISE, Peak, PeakOrder
-from laptime.model.missing import Missing
+from laptime.model.hardware import COPY_EXERCISE, Peak, PeakOrder
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import is_memory_error, refusal_words
 
 WINDOW_NS = 50_000_000

@@ -14,8 +14,8 @@ from laptime.backends.base import BATCH_SIZE_ERRORS, Backend, Predictor
 from laptime.errors import LaptimeError
 from laptime.heat.loop import LONG_STEP, PATIENCE_FACTOR, WINDOWS_LEAST, ParentLine, precisions_to_prove, warm_up_s
 from laptime.heat.work import Clock
-from laptime.model.missing import Missing
 from laptime.model.protocol import PROOF_ITEMS, InferOrder, InferPace
+from laptime.model.quantities import Missing
 from laptime.model.sample import Window
 from laptime.model.symptoms import is_memory_error, refusal_words
 

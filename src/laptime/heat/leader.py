@@ -35,10 +35,10 @@ from laptime.heat.rank import (
     serve,
     take_secret,
 )
-from laptime.model.limits import StepWork
-from laptime.model.missing import Missing
+from laptime.model.hardware import StepWork
 from laptime.model.plan import HeatOrder, RankPlace
 from laptime.model.process import Exchange, RankReport, RankTimes
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
 
 RANKS_MEET_S = 300.0

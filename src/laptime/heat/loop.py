@@ -22,9 +22,9 @@ from laptime.heat.work import (
     take_losses,
 )
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace
 from laptime.model.process import NO_TRAINING, Settings
+from laptime.model.quantities import Missing
 from laptime.model.sample import FreshSteps, ProofRun, Window
 from laptime.model.symptoms import NOT_LOOKED
 

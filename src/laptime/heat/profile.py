@@ -18,8 +18,8 @@ from laptime.backends.base import Builder, BuiltTraining, Profiler, Runner
 from laptime.disk import open_atomically
 from laptime.heat.loop import ParentLine, build_training, run_down, send_notes, time_steps
 from laptime.heat.work import Clock, count_step
-from laptime.model.missing import Missing
-from laptime.model.profile import (
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import (
     PROFILED_STEPS_LEAST,
     DeviceSum,
     Observed,

@@ -12,8 +12,8 @@ from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError
 from laptime.heat.loop import ParentLine, build_training, prove_training, send_notes, take_census
 from laptime.heat.work import Clock
-from laptime.model.missing import Missing
 from laptime.model.protocol import Evaluation, FullOrder, LapResult
+from laptime.model.quantities import Missing
 
 TELL_EVERY_S = 0.5
 GROWTH = 4  # a stride grows at most by this factor: the first steps may be far slower than later ones

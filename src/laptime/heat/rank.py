@@ -27,9 +27,9 @@ from laptime.backends.base import Backend, ExchangeProfiler, Exercise, Runner, S
 from laptime.errors import LaneError, WireError
 from laptime.heat.loop import RankedLine, run_down, time_steps
 from laptime.heat.work import Clock, peak_memory_bytes
-from laptime.model.missing import Missing
 from laptime.model.plan import NODE_ADDRESS, RANKS_SECRET, HeatOrder, PlannedLane, RankPlace
 from laptime.model.process import RANK_IS_GONE, REASON_S, Collectives, RankReport
+from laptime.model.quantities import Missing
 
 NO_SCHEDSTAT = Missing("this system does not say how long threads wait for a core")
 NOT_PROFILED = Missing("only laptime scale profiles it, in the first rank of lanes that exchange gradients")

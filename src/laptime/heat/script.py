@@ -28,15 +28,14 @@ from laptime.analysis.script_loop import LoopProgress
 from laptime.analysis.script_process import ProcessReader, read_hello, text, whole, whole_or_none
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
-from laptime.attach.listening_socket import ListeningSocket
-from laptime.attach.messages import Mailbox
+from laptime.attach.listener import ListeningSocket, Mailbox
 from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
 from laptime.heat.template import SET_PARENT_DEATH_SIGNAL
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
+from laptime.model.quantities import Missing
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
 from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
 

@@ -14,9 +14,9 @@ from typing import Any
 from laptime import wire
 from laptime.backends.arrays import list_leaves, read_array
 from laptime.backends.base import BuiltTraining, Evaluator, Runner, StepParts
-from laptime.model.limits import StepWork
-from laptime.model.missing import Missing
+from laptime.model.hardware import StepWork
 from laptime.model.process import RankTimes
+from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, LateStep, Updates
 from laptime.model.symptoms import NOT_LOOKED, DenormalCensus, StepSymptoms
 

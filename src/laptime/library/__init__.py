@@ -1,10 +1,9 @@
 """`import laptime` as a library: what is not of one question alone; the table of questions names the rest."""
 
 from laptime.library.blocks import WatchedBatches, Watching, steps, watching
-from laptime.library.calls import devices, doctor, resume
+from laptime.library.calls import compare, devices, doctor, history, load, records, report, resume
 from laptime.library.functions import forecast, plan
 from laptime.library.results import DevicesResult, DoctorResult, LaneFigures, LaneList, PlanResult, Ratio
-from laptime.library.saved import compare, history, load, records, report
 from laptime.questions.compare.call import CompareResult, HistoryResult
 from laptime.questions.forecast.call import ForecastResult
 

@@ -24,7 +24,7 @@ from laptime.model.record import Record
 from laptime.questions.watch.call import WatchResult
 from laptime.questions.watch.run import prepare_block
 from laptime.run.child import is_within_a_heat, refuse_within_a_heat
-from laptime.run.starting import Block, command_agent, fetches_seen, own_agent
+from laptime.run.launchers import Block, command_agent, fetches_seen, own_agent
 
 Batch = TypeVar("Batch")
 

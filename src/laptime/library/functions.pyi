@@ -4,8 +4,8 @@
 from collections.abc import Mapping, Sequence
 
 from laptime.library.asking import DurationLike, ItemsLike, LaneNames, OneTraining, PathLike, ShareLike, Trainings, What
+from laptime.library.calls import Recorded
 from laptime.library.results import PlanResult, RaceResult, Result
-from laptime.library.saved import Recorded
 from laptime.questions.forecast.call import ForecastResult
 from laptime.questions.scale.call import ScaleResult
 from laptime.questions.scale.options import ScaleAsk

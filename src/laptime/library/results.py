@@ -15,9 +15,9 @@ from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.notebook import Shown, as_block, write_report
 from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
+from laptime.model.quantities import Missing
 from laptime.model.record import Comparison, Estimate, InferFactor, InferLane, LaneResult, Parity, Record
 from laptime.questions.compare.call import CompareResult
 from laptime.questions.doctor.nouns import Checkup, Problem

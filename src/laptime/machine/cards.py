@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laptime.model.machine import Card, card_with, is_at, normal_bus
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.amd import describe_amd_cards
 from laptime.sensors.apple import describe_apple_cards
 from laptime.sensors.base import PATIENCE_S, PendingAnswer, read_lines, read_link_generation, read_word

@@ -1,13 +1,17 @@
 """FRAMEWORKS: one row per framework, with all that other rooms need to know of it; an installed package may add rows.
+And how laptime itself was installed, for hints that say how to add one.
 
 A row names its back end by a dotted path: only the child imports the framework.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
 from laptime.model.machine import Machine
 
@@ -56,7 +60,7 @@ class FrameworkRow:
     models. With `is_opaque`, laptime does not know what computes: it places no batch and tries no card. `spreads` says
     how several devices share a step: `ranks` by a process for each, `itself` within one process. `forks_on`
     are the kinds of devices whose heats may be forked from a process that has imported the framework. With
-    `holds_its_shapes`, the memory of a step is what `workloads/memory.py` counts by the shapes of its layers.
+    `holds_its_shapes`, the memory of a step is what `workloads/shapes.py` counts by the shapes of its layers.
     """
 
     name: str
@@ -300,3 +304,62 @@ class FleetNode:
     host: str | None = None
     machine: Machine | None = None
     problem: str | None = None
+
+
+# How laptime itself was installed, for hints that say how to install more of it or a newer one.
+
+PACKAGE_NAME = "laptime"
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that adds extras to this laptime, from where it came: a folder, a repository, or the index."""
+    return command_for(_read_origin(), extras)
+
+
+def upgrade_command() -> str:
+    """Return the command that brings a newer laptime, or what to do in the folder that this one runs from."""
+    origin = _read_origin()
+    folder = _folder_of(origin)
+    if folder is not None and origin.get("dir_info", {}).get("editable"):
+        return f"bring the source in {folder} up to date"
+    return command_for(origin, (), ("--upgrade",))
+
+
+def installed_version() -> str:
+    """Return the installed version. A source folder that is only on the path has none."""
+    from importlib import metadata  # noqa: PLC0415  it is slow to import, and few commands need it
+
+    try:
+        return metadata.version(PACKAGE_NAME)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def command_for(origin: dict[str, Any], extras: tuple[str, ...], flags: tuple[str, ...] = ()) -> str:
+    """Return the command for an `origin` as pip wrote it to direct_url.json; it is empty for a package of the index."""
+    wanted = f"[{','.join(extras)}]" if extras else ""
+    folder = _folder_of(origin)
+    if folder is not None:
+        editable = ("-e",) if origin["dir_info"].get("editable") else ()
+        return shlex.join(["pip", "install", *flags, *editable, f"{folder}{wanted}"])
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info'].get('vcs', 'git')}+{origin.get('url', '')}"
+        return shlex.join(["pip", "install", *flags, f"{PACKAGE_NAME}{wanted} @ {url}"])
+    return shlex.join(["pip", "install", *flags, f"{PACKAGE_NAME}{wanted}"])
+
+
+@cache
+def _read_origin() -> dict[str, Any]:
+    """Return what pip noted of where laptime came from; nothing for a package of the index, or a bare source folder."""
+    from importlib import metadata  # noqa: PLC0415  it is slow to import, and few commands need it
+
+    try:
+        told = json.loads(metadata.distribution(PACKAGE_NAME).read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _folder_of(origin: dict[str, Any]) -> str | None:
+    url = urlsplit(str(origin.get("url", "")))
+    return unquote(url.path) if "dir_info" in origin and url.scheme == "file" else None

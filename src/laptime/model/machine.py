@@ -6,7 +6,7 @@ import re
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 __all__ = ["Device", "DeviceKind", "Framework", "Machine", "Processor", "Use"]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from laptime.model.interval import IntervalFigure
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Plan
-from laptime.model.process import ProcessRun
+from laptime.model.process import Mark, ProcessRun, Watched
+from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.sample import Noise, ProofRun, Window
 from laptime.model.symptoms import DenormalCensus
-from laptime.model.timeline import Mark, Watched
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class Question:
     run: str  # the class that runs it: it takes a job and what was prepared, has `run()` and `reduce(status)`
     render: str  # makes the page of a record
     summary: str  # the few words in a list
-    live: str = "laptime.questions.race.live:live_lines"  # makes the lines that are redrawn while it runs
+    live: str = "laptime.questions.race.page:live_lines"  # makes the lines that are redrawn while it runs
     says: str = ""  # the help of its command, where that is made from this row
     more: str = ""  # what `laptime help COMMAND` says besides
     examples: tuple[str, ...] = ()

@@ -10,16 +10,14 @@ from typing import Any, Literal
 
 from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import NodeType
-from laptime.model.hardware import PredictedCards
-from laptime.model.interval import IntervalFigure
-from laptime.model.limits import Roofline
+from laptime.model.hardware import PredictedCards, Roofline
 from laptime.model.machine import Device, Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN, Settings, parts_of
-from laptime.model.profile import Profile
 from laptime.model.protocol import InferHeat
+from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.sample import AnswerUsage, Appeal, Heat, Reference, Usage
+from laptime.model.symptoms import Profile
 from laptime.model.workload import Published
 
 SCHEMA = 3

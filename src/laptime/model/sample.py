@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from laptime.model.limits import StepWork
+from laptime.model.hardware import StepWork
 from laptime.model.machine import DeviceKind
-from laptime.model.missing import Missing
-from laptime.model.process import Exchange, ProcessRun, RankReport, RankTimes
+from laptime.model.process import Channel, Exchange, ProcessRun, RankReport, RankTimes
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
-from laptime.model.timeline import Channel
 
 NOT_NOTED = Missing("it was not noted")
 # So begin the flags of windows that nothing but their times shows to be disturbed.

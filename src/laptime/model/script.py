@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from laptime.model.interval import IntervalFigure
-from laptime.model.missing import Missing
+from laptime.model.process import Timeline
+from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.record import Answer, Estimate
 from laptime.model.sample import Usage
 from laptime.model.symptoms import DenormalCensus
-from laptime.model.timeline import Timeline
 
 CountedBy = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
 GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from laptime.model.ask import DataLayout
-from laptime.model.limits import Layer
+from laptime.model.hardware import Layer
 
 TEST_MOST_BYTES = 256 << 20
 FLOAT_BYTES = 4

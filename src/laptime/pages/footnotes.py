@@ -6,9 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from laptime.model.missing import Missing
 from laptime.model.process import NODE_IS_GONE, Dnf
-from laptime.model.quantities import percent, size
+from laptime.model.quantities import Missing, percent, size
 from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
 from laptime.pages.layout import clean, flow, wrap
 from laptime.pages.page import Said

@@ -8,10 +8,9 @@ from math import isfinite, nan
 
 from laptime.model import quantities
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN, parts_of
-from laptime.model.quantities import number, size, step
+from laptime.model.quantities import Missing, number, size, step
 from laptime.model.record import Comparison, Estimate, LaneResult, Parity, Record
 from laptime.pages.layout import Cell, clean
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from laptime.disk import read_regular
 from laptime.errors import LaneError, TrainingError
-from laptime.model.installation import install_command
+from laptime.model.frameworks import install_command
 from laptime.pipelines.job import BatchOrder, Labels, LoaderJob, rng_of
 from laptime.workloads.data import Floats
 

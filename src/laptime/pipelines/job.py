@@ -14,8 +14,8 @@ import psutil
 
 from laptime.data import list_items
 from laptime.model.ask import DataPart, DataSource
-from laptime.model.missing import Missing
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.model.workload import Workload
 from laptime.sensors.cgroup import memory_left_bytes, usable_cores
 

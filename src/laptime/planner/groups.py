@@ -12,11 +12,10 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import TENSORFLOW, FrameworkRow
 from laptime.model.machine import Device, Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Pace, PlannedLane
 from laptime.model.process import DATA_PARALLEL, RANKED, SHARDED, SPLIT, Lane, Settings
 from laptime.model.protocol import INFER_BATCHES, InferPace
-from laptime.model.quantities import size
+from laptime.model.quantities import Missing, size
 from laptime.model.workload import ProofPlan
 from laptime.planner.refusals import LaneFacts
 

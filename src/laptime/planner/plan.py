@@ -12,8 +12,7 @@ from typing import Any
 
 from laptime.errors import UsageError
 from laptime.model.ask import LABEL_FORM, Ask
-from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework
-from laptime.model.installation import install_command
+from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework, install_command
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import find_out_of_range, given_options
 from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject

@@ -9,9 +9,8 @@ from functools import partial
 from typing import Any, Literal
 
 from laptime.errors import UsageError
-from laptime.model.frameworks import SCRIPT, FrameworkRow, all_frameworks
-from laptime.model.installation import install_command
-from laptime.model.limits import Conv, Dropout
+from laptime.model.frameworks import SCRIPT, FrameworkRow, all_frameworks, install_command
+from laptime.model.hardware import Conv, Dropout
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import OwnTraining, PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, FROM_FILES, KEPT_INPUTS, NO_TRAINING, Settings

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from laptime.analysis.readings import place_under_roof
-from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks, Roofline, StepWork, key_of
+from laptime.analysis.usage import place_under_roof
+from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks, Roofline, StepWork, key_of
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import NO_TRAINING
+from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import count_step

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from laptime.analysis.heats import estimate_memory, find_largest_batch, memory_of, summarise_heat
+from laptime.analysis.heats import estimate_memory, find_largest_batch, judge_rounds, memory_of, summarise_heat
 from laptime.analysis.lanes import scales, summarise_lane
-from laptime.analysis.rounds import judge_rounds
-from laptime.machine.processor import available_memory_bytes
-from laptime.model.missing import Missing
+from laptime.machine.look import available_memory_bytes
+from laptime.model.answers import Progress
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import NO_TRAINING, ProcessRun
-from laptime.model.profile import ProfileRun
-from laptime.model.progress import Progress
 from laptime.model.protocol import Protocol
+from laptime.model.quantities import Missing
 from laptime.model.record import HeatResult, LaneResult
 from laptime.model.sample import FirstLosses, Heat, Reference, Window
+from laptime.model.symptoms import ProfileRun
 from laptime.model.workload import Workload
 from laptime.planner.groups import LINE_MAY_BE_OFF, SHAPES_MAY_BE_OFF, room_for, why_too_large, without_turns
 from laptime.questions.bounds import Bounds, find_bounds, with_roofline
@@ -31,7 +30,7 @@ from laptime.run.instruments import SensorSelection
 from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
 from laptime.run.turns import CORES_A_CHILD, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
 from laptime.workloads import find_workload
-from laptime.workloads.memory import count_heat_memory, count_step_memory
+from laptime.workloads.shapes import count_heat_memory, count_step_memory
 
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from laptime.analysis.parity import compare_references, judge_parity, may_be_chance
-from laptime.machine.processor import available_memory_bytes
+from laptime.machine.look import available_memory_bytes
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane, Subject
 from laptime.model.process import NO_TRAINING, ProcessRun, Settings
+from laptime.model.quantities import Missing
 from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.planner.groups import Need, expect_need, why_no_room
 from laptime.planner.plan import name_device

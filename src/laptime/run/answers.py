@@ -8,9 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from laptime import wire
-from laptime.model.missing import Missing
-from laptime.model.process import Dnf, ProcessRun, ProcessStatus
-from laptime.model.profile import Profile, ProfileOrder, ProfileRun
+from laptime.model.process import Dnf, Mark, ProcessRun, ProcessStatus, Watched
 from laptime.model.protocol import (
     AnswerRun,
     BatchRun,
@@ -24,11 +22,12 @@ from laptime.model.protocol import (
     Moment,
     Predictions,
 )
+from laptime.model.quantities import Missing
 from laptime.model.record import find_differing
 from laptime.model.sample import Noise, Window
-from laptime.model.symptoms import DenormalCensus
-from laptime.model.timeline import Mark, Watched
+from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, ProfileRun
 from laptime.run.child import AnyChild, Child
+from laptime.run.instruments import Sampler
 from laptime.run.runner import (
     FIRST_STEPS_OF_SILENCE,
     MEDIANS_OF_SILENCE,
@@ -38,7 +37,6 @@ from laptime.run.runner import (
     WindowWatch,
     judge_windows,
 )
-from laptime.run.sampler import Sampler
 
 BATCH_PHASE = "batch "
 SINGLE_PHASE = "single calls"

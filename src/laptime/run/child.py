@@ -20,8 +20,8 @@ from typing import Protocol
 
 from laptime import wire
 from laptime.errors import LaneError, UsageError, WireError
-from laptime.model.missing import Missing
 from laptime.model.process import Template
+from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
 from laptime.run import guardian
 from laptime.run.guardian import CONTINUE_SIGNAL, GOES_ON, PAUSE_SIGNAL, PAUSED, REPORTS, TAIL_BYTES, WENT_ON

@@ -16,12 +16,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from laptime.attach import kinds
-from laptime.attach.listening_socket import ListeningSocket
-from laptime.attach.messages import Mailbox
+from laptime.attach.listener import ListeningSocket, Mailbox
 from laptime.errors import UsageError
 
 if TYPE_CHECKING:
-    from laptime.attach.messages import Hall
+    from laptime.attach.listener import Hall
 
 
 WATCHED_SITE = Path(__file__).parents[1] / "attach" / "site"

@@ -30,10 +30,10 @@ from laptime.authentication import LOOPBACK, SignedLines, connect_to, derive
 from laptime.disk import cache_folder, write_new
 from laptime.errors import LaptimeError, UsageError, WireError
 from laptime.machine import CardSearch, add_cards, look_at_machine, time_core
-from laptime.model.installation import installed_version
+from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import NODE_ADDRESS, NODE_VARIABLES, RANKS_SECRET
+from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
 from laptime.run.child import CHILD_LINE_MOST_BYTES, Child, Ended, Silence, WindowReader
 from laptime.sensors.cgroup import allowed_cores

@@ -14,9 +14,8 @@ from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
 from laptime.model.plan import Place
 from laptime.model.process import NODE_IS_GONE
-from laptime.run.launchers import Meeting, Submission, Wanted
+from laptime.run.launchers import Meeting, NotSubmitted, Submission, Wanted, make_starter, words_of
 from laptime.run.node import address_towards
-from laptime.run.starting import NotSubmitted, make_starter, words_of
 
 ANSWER_S = 5.0
 USUAL = {"CPU", "GPU", "memory", "object_store_memory"}

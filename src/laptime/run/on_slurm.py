@@ -21,9 +21,8 @@ from laptime.errors import UsageError
 from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
 from laptime.model.plan import Place
-from laptime.run.launchers import Meeting, Submission, Wanted
+from laptime.run.launchers import Meeting, NotSubmitted, Submission, Wanted, make_starter, words_of
 from laptime.run.node import SECRET, address_towards
-from laptime.run.starting import NotSubmitted, make_starter, words_of
 
 ANYWHERE = (
     "10.255.255.255"  # nothing is sent there: the address only shows by which of ours other computers are reached

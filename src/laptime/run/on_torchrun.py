@@ -32,7 +32,16 @@ from laptime.model.machine import NodeRoom
 from laptime.model.plan import Place
 from laptime.model.process import NODE_IS_GONE
 from laptime.run.child import Silence
-from laptime.run.launchers import Awaited, Meeting, Submission, Wanted
+from laptime.run.launchers import (
+    Awaited,
+    Meeting,
+    NotSubmitted,
+    Submission,
+    Wanted,
+    agent_words,
+    make_starter,
+    words_of,
+)
 from laptime.run.node import (
     NODE_CONNECT_S,
     SAME,
@@ -44,7 +53,6 @@ from laptime.run.node import (
     connect_to_parent,
     take_cluster_secret,
 )
-from laptime.run.starting import NotSubmitted, agent_words, make_starter, words_of
 
 STORE = "laptime.backends.torch.meeting_place"
 START_HOW = (

@@ -16,10 +16,9 @@ from laptime import wire
 from laptime.errors import LaneError, WireError
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, Place, PlannedLane, RankPlace, largest_of, place_of
 from laptime.model.process import NODE_IS_GONE, RANK_IS_GONE, REASON_S, Template
-from laptime.model.quantities import brief
+from laptime.model.quantities import Missing, brief
 from laptime.model.sample import Noise
 from laptime.run.child import (
     CHILD_GRACE_S,
@@ -31,7 +30,17 @@ from laptime.run.child import (
     WindowReader,
     refuse_within_a_heat,
 )
-from laptime.run.launchers import Arrived, Awaited, Cluster, Fleet, Meeting, Submission, Wanted, open_cluster
+from laptime.run.launchers import (
+    Arrived,
+    Awaited,
+    Cluster,
+    Fleet,
+    Meeting,
+    Submission,
+    Wanted,
+    agent_words,
+    open_cluster,
+)
 from laptime.run.node import (
     Around,
     BeginChild,
@@ -50,7 +59,6 @@ from laptime.run.node import (
     Trouble,
     raw,
 )
-from laptime.run.starting import agent_words
 
 AGENT_LOOK_S = 0.2  # how often it is asked whether a submitted agent has failed
 TOLD_AFTER_S = 2.0

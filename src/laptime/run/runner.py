@@ -12,16 +12,13 @@ from dataclasses import dataclass, replace
 
 from laptime import wire
 from laptime.errors import WireError
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
-from laptime.model.process import PROCESS_NOT_FINISHED, Dnf, ProcessRun, ProcessStatus
-from laptime.model.quantities import brief
+from laptime.model.process import PROCESS_NOT_FINISHED, Dnf, ProcessRun, ProcessStatus, Timeline
+from laptime.model.quantities import Missing, brief
 from laptime.model.sample import Examination, FreshSteps, Heat, LateStep, Noise, ProofRun, Window
 from laptime.model.symptoms import DenormalCensus, StepSymptoms, find_refusal
-from laptime.model.timeline import Timeline
 from laptime.run.child import AnyChild, Ended, Silence, Tell, WindowReader, hear_with_signs
-from laptime.run.instruments import flag_halts
-from laptime.run.sampler import Sampler
+from laptime.run.instruments import Sampler, flag_halts
 
 MEDIANS_OF_SILENCE = 20
 FIRST_STEPS_OF_SILENCE = 12  # at first only the first step is known, and it may have used a ready batch

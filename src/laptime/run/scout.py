@@ -12,12 +12,11 @@ from types import UnionType
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
-from laptime.model.limits import Peak, PeakOrder
+from laptime.model.hardware import Peak, PeakOrder
 from laptime.model.machine import Framework
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder, OwnTraining, PlannedLane, Subject
 from laptime.model.protocol import AnswerReference
-from laptime.model.quantities import brief
+from laptime.model.quantities import Missing, brief
 from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import AnyChild, Silence, hear_with_signs
 from laptime.run.launchers import LOCAL, Launcher

@@ -18,10 +18,10 @@ from collections.abc import Iterable
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
-from laptime.machine.processor import available_memory_bytes
-from laptime.model.missing import Missing
+from laptime.machine.look import available_memory_bytes
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Template
+from laptime.model.quantities import Missing
 from laptime.run.child import GUARDIAN_WORDS, Child, Silence, environment_of
 
 OF_A_LANE = 2  # templates that a lane's heats are forked from, in turn

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from laptime.errors import SensorError
 from laptime.model.machine import Card, Device, card_with, normal_bus
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
+from laptime.model.quantities import Missing
 from laptime.sensors.base import OpenFile, read_link_generation, read_number_file, read_word
 
 VENDOR = "0x1002"

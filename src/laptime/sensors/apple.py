@@ -13,8 +13,8 @@ from pathlib import Path
 
 from laptime.errors import SensorError
 from laptime.model.machine import Card, card_with
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
+from laptime.model.quantities import Missing
 
 IOREG = Path("/usr/sbin/ioreg")
 QUESTION = ("-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")

@@ -10,8 +10,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Generic, Protocol, TypeVar
 
-from laptime.model.missing import Missing
-from laptime.model.timeline import Opened
+from laptime.model.process import Opened
+from laptime.model.quantities import Missing
 
 SensorClock = Callable[[], int]
 

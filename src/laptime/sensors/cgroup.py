@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.base import read_lines
 
 ROOT = Path("/sys/fs/cgroup")

@@ -11,8 +11,8 @@ import contextlib
 from pathlib import Path
 
 from laptime.errors import SensorError
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
+from laptime.model.quantities import Missing
 from laptime.sensors.base import OpenFile, read_word
 
 NO_RAPL = "no meter of the processor's energy is under /sys/class/powercap, as in most virtual machines"

@@ -26,7 +26,7 @@ import platformdirs
 
 from laptime.disk import SUFFIX, expand_home, own_folder, remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
-from laptime.model.installation import installed_version
+from laptime.model.frameworks import installed_version
 from laptime.model.record import SCHEMA, Record, RecordRow
 from laptime.store import index
 from laptime.store.index import row_of, unreadable_row

@@ -18,8 +18,8 @@ import msgspec
 
 from laptime.disk import SUFFIX, cache_folder, host, read_regular, remove_stale, temporary_name, write_atomically
 from laptime.errors import LaneError, StoreError, UsageError
-from laptime.model.limits import NOT_MEASURED, DeviceKey, DevicePeaks
-from laptime.model.missing import Missing
+from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks
+from laptime.model.quantities import Missing
 from laptime.model.sample import Reference
 from laptime.store import lock
 from laptime.store.files import SAVING_REASONS, home_folder

@@ -14,13 +14,13 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from laptime.errors import RecordError
-from laptime.model.installation import upgrade_command
-from laptime.model.interval import Factor
-from laptime.model.profile import Operator, Profile
+from laptime.model.frameworks import upgrade_command
 from laptime.model.protocol import LapFactor, LapResult
+from laptime.model.quantities import Factor
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFactor, Record
 from laptime.model.sample import Window
+from laptime.model.symptoms import Operator, Profile
 from laptime.questions.scale.nouns import LinkCost
 from laptime.questions.verdict.nouns import VerdictFields
 from laptime.visible import encodable

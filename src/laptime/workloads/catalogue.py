@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.limits import (
+from laptime.model.hardware import (
     AveragePool,
     BatchNorm,
     Conv,
@@ -27,8 +27,7 @@ from laptime.model.limits import (
     Transition,
 )
 from laptime.model.workload import Adam, LayerRow, ProofPlan, Published, PublishedResult, Sgd, Workload
-from laptime.workloads.memory import scale_workload, split_width
-from laptime.workloads.shapes import Shape, count_parameters, output_shape
+from laptime.workloads.shapes import Shape, count_parameters, output_shape, scale_workload, split_width
 
 # What the authors of the five experiments reported, read from published.toml next to this file.
 

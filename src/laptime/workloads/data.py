@@ -1,4 +1,4 @@
-"""Generated training data: a function of its number, of the right shapes, learnable, and never learned to a loss of 0.
+"""Generated training data and starting weights: functions of a number, of the right shapes, alike for every framework.
 
 A picture shows one class, partly hidden by another one. Each class (for plates, each character) has a few smooth
 patterns, which are moved, mirrored and lit, under noise. Five items show the same picture, and not all five have the
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.model.workload import Workload
-from laptime.workloads.memory import split_width
+from laptime.workloads.shapes import WeightSpec, list_weights, split_width
 
 VIEWS = 5  # items that show the same picture
 PICTURES = 50  # in a block; a block is drawn as a whole
@@ -194,3 +194,25 @@ def _stretch(pictures: Floats, side: int, axis: int) -> Floats:
     share = (places - below).reshape([-1 if each == axis else 1 for each in range(pictures.ndim)]).astype(np.float32)
     between: Floats = pictures.take(below, axis) * (1 - share) + pictures.take(below + 1, axis) * share
     return between
+
+
+# Starting weights for every framework: numpy draws them from a seed, in one layout that every back end loads.
+
+WeightArray = npt.NDArray[np.float32]
+
+
+def make_weights(workload: Workload, seed: int) -> list[WeightArray]:
+    """Draw the starting weights: Glorot uniform kernels, zero biases, unit scales (Keras's defaults)."""
+    rng = np.random.default_rng([seed, 0x1A9])
+    return [_draw(spec, rng) for spec in list_weights(workload)]
+
+
+def _draw(spec: WeightSpec, rng: np.random.Generator) -> WeightArray:
+    if spec.start == "zeros":
+        return np.zeros(spec.shape, np.float32)
+    if spec.start == "ones":
+        return np.ones(spec.shape, np.float32)
+    places = math.prod(spec.shape[:-2])
+    fans = places * (spec.shape[-2] + spec.shape[-1])
+    limit = np.float32(math.sqrt(6 / fans))
+    return (rng.random(spec.shape, np.float32) * np.float32(2) - np.float32(1)) * limit

@@ -6,7 +6,7 @@ from scripted_cards import FIRST, SECOND, two
 
 PROGRAM = f"""
 import time
-from laptime.analysis.readings import points_of
+from laptime.analysis.usage import points_of
 from laptime.model.machine import Device
 from laptime.run.instruments import SensorSelection
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from laptime.model.machine import Device, match_card
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
 
 CARDS = list_cards()

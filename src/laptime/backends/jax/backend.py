@@ -1,34 +1,29 @@
-"""JAX: runs a user's own step function on the order's device. JAX has no training loop and no model of its own."""
+"""JAX: runs a user's own step function on the order's device, and knows the devices that it sees, for Keras, too. JAX
+has no training loop and no model of its own.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 import jax
+import jaxlib
 import numpy as np
 from jax import numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from laptime.backends.fingerprint import FloatArray, seed_globals
-from laptime.backends.jax.devices import (
-    JaxExercises,
-    JaxProfiler,
-    compile_counter,
-    find_device,
-    join,
-    list_cards,
-    list_versions,
-    open_placement,
-    open_profiler,
-    peak_bytes,
-    set_precision,
-)
+from laptime.backends.arrays import FloatArray, seed_globals
+from laptime.backends.base import PRODUCT, TURNED_IN_PLACE, Exercise, copy_work, product_work
+from laptime.backends.cuda import ask_driver, identify_card
 from laptime.backends.steps import (
     StepBackend,
     StepRunner,
@@ -42,11 +37,14 @@ from laptime.backends.steps import (
     supply_batches,
     take_steps,
 )
-from laptime.model.limits import StepWork
-from laptime.model.machine import Device
-from laptime.model.missing import Missing
-from laptime.model.plan import HeatOrder
+from laptime.backends.xplane import FolderProfiler, XEvent, XLine, XPlane
+from laptime.errors import LaneError
+from laptime.model.hardware import StepWork
+from laptime.model.machine import Device, DeviceKind
+from laptime.model.plan import HeatOrder, PlannedLane
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
+from laptime.pipelines.job import free_memory_bytes
 
 
 class JaxTraining(StepTraining):
@@ -256,3 +254,280 @@ def _take_in_float64(steps: UserSteps, batches: list[Any]) -> ProofRun:
     jax.config.update("jax_enable_x64", True)
     with draw_in_float32():
         return take_steps(steps, "fp64", batches, wide=True)
+
+
+# The devices that JAX sees, for this back end and for Keras's, and its products and copies for measuring limits.
+
+PLATFORM_KINDS: dict[str, DeviceKind] = {"gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
+MEMORY_NOT_TOLD = Missing("JAX reports only how much of it it may take")
+NO_CUDA_PLUGIN = "this JAX is built for processors only: no CUDA plugin is installed"
+BLIND = "JAX's plugin {} is installed and finds no card or driver: it computes on the processor"
+# By default, JAX uses TF32 on NVIDIA cards. For bf16, inputs are cast and need no setting.
+PRODUCTS = {"fp32": "float32", "fp64": "float32", "tf32": "tensorfloat32"}
+JAX_TYPES = {"fp32": jnp.float32, "tf32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
+
+
+def list_versions() -> dict[str, str]:
+    return {"jax": jax.__version__, "jaxlib": jaxlib.__version__}
+
+
+def list_cards() -> tuple[Device, ...]:
+    """Return every accelerator, or one that is absent, with the reason."""
+    found = [each for each in jax.devices() if each.platform in PLATFORM_KINDS]
+    return tuple(map(_describe, found)) if found else (_absent(),)
+
+
+def _absent() -> Device:
+    """Return the absent card with its reason: JAX uses the processor both without a plugin and with one that fails."""
+    plugin = next((each for each in list_plugins() if "cuda" in each or "rocm" in each), None)
+    if plugin is None:
+        return Device("cuda", "cuda", "-", usable=False, reason=NO_CUDA_PLUGIN)
+    build = {"build": "ROCm" if "rocm" in plugin else "CUDA"}
+    return Device("cuda", "cuda", "-", usable=False, reason=BLIND.format(plugin), details=build)
+
+
+def list_plugins() -> list[str]:
+    """Return the plugins that JAX finds: in the shared folder, and by entry points."""
+    spec = util.find_spec("jax_plugins")
+    shared = pkgutil.iter_modules(spec.submodule_search_locations or ()) if spec else ()
+    told = metadata.entry_points(group="jax_plugins")
+    return sorted({each.name for each in shared} | {each.name for each in told})
+
+
+def _describe(device: Any) -> Device:
+    kind = PLATFORM_KINDS[device.platform]
+    number = device.local_hardware_id or 0
+    name = kind if kind == "tpu" else f"{kind}:{number}"
+    capability = str(getattr(device, "compute_capability", ""))
+    details = {"capability": capability} if capability else {}
+    details |= {} if kind == "tpu" else {**identify_card(number), **ask_driver()}
+    return Device(name, kind, device.device_kind, usable=True, memory_bytes=MEMORY_NOT_TOLD, details=details)
+
+
+def find_device(name: str) -> Any:
+    """Return JAX's own device for a name such as cpu or cuda:1."""
+    kind, _, number = name.partition(":")
+    return jax.devices("gpu" if kind == "cuda" else kind)[int(number or 0)]
+
+
+def find_devices(names: Sequence[str]) -> list[Any]:
+    """Return JAX's own devices for the names of a group, in which the processor may come several times."""
+    if names[0] != "cpu":
+        return [find_device(each) for each in names]
+    found: list[Any] = jax.devices("cpu")[: len(names)]
+    if len(found) < len(names):
+        raise LaneError(
+            f"JAX makes {len(found)} of the processor, expected {len(names)} devices",
+            "leave jax_num_cpu_devices out of its code, and start no JAX before laptime does",
+        )
+    return found
+
+
+def set_precision(precision: str) -> None:
+    """Set what float32 products mean from here on."""
+    jax.config.update("jax_default_matmul_precision", PRODUCTS.get(precision))
+
+
+def peak_bytes(name: str) -> int | Missing:
+    if name == "cpu":
+        return Missing("the processor's memory is the process's own")
+    told = find_device(name).memory_stats() or {}
+    return int(told["peak_bytes_in_use"]) if "peak_bytes_in_use" in told else Missing("JAX does not tell")
+
+
+class JaxExercises:
+    products = (PRODUCT,)
+    copies = (TURNED_IN_PLACE,)
+
+    def __init__(self, device: Device) -> None:
+        self.by = f"jax {jax.__version__}"
+        self._device = find_device(device.name)
+
+    @property
+    def free_bytes(self) -> int | Missing:
+        if self._device.platform == "cpu":
+            return free_memory_bytes()
+        told = self._device.memory_stats() or {}
+        if "bytes_limit" not in told:
+            return Missing("JAX does not tell")
+        return int(told["bytes_limit"] - told.get("bytes_in_use", 0))
+
+    def product(self, precision: str, way: str, rows: int) -> Exercise:  # noqa: ARG002  there is only one
+        """Return the product: JAX makes a new matrix each time, and the fence waits for the last one."""
+        set_precision(precision)
+        random = np.random.default_rng(0)
+        drawn = (random.standard_normal((rows, rows), np.float32) for _ in range(2))
+        left, right = (jax.device_put(each, self._device).astype(JAX_TYPES[precision]) for each in drawn)
+        multiply = jax.jit(jnp.matmul)
+        last = left
+
+        def once() -> Any:
+            nonlocal last
+            last = multiply(left, right)
+            return last
+
+        return Exercise(once, lambda: jax.block_until_ready(last), product_work(rows))
+
+    def copy(self, way: str, size_bytes: int) -> Exercise:  # noqa: ARG002  as above
+        """Donate the array each time, so that its result is in the same place."""
+        held = jax.device_put(jnp.ones(size_bytes // 4, jnp.float32, device=self._device), self._device)
+        turn = jax.jit(jnp.negative, donate_argnums=0)
+
+        def once() -> Any:
+            nonlocal held
+            held = turn(held)
+            return held
+
+        return Exercise(once, lambda: jax.block_until_ready(held), copy_work(held.nbytes))
+
+
+# JAX's own profiler on a lane, thread by thread or stream by stream; and how often XLA has compiled.
+
+# before JAX itself
+
+
+COMPILED_EVENT = "/jax/core/compile/backend_compile_duration"
+NO_READER = "JAX {} has no reader of its own profiles (jax.profiler.ProfileData); a newer one has"
+
+
+def open_profiler(device: str, scratch: Path) -> JaxProfiler | Missing:
+    """Return the profiler of a lane on this device, or why this JAX has none whose profiles can be read."""
+    if not (hasattr(jax.profiler, "ProfileData") and hasattr(jax.profiler, "ProfileOptions")):
+        return Missing(NO_READER.format(list_versions()["jax"]))
+    return JaxProfiler(device, scratch)
+
+
+class JaxProfiler(FolderProfiler):
+    by = f"jax.profiler of JAX {list_versions()['jax']}"
+    framework = "JAX"
+
+    def watch(self, folder: Path) -> None:
+        options: Any = jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        jax.profiler.start_trace(str(folder), profiler_options=options)
+
+    def stop(self) -> None:
+        jax.profiler.stop_trace()
+
+    def planes_of(self, _data: bytes, file: Path) -> Iterable[XPlane]:
+        told: Any = jax.profiler.ProfileData.from_file(str(file))
+        return map(_read_plane, told.planes)
+
+
+def _read_plane(plane: Any) -> XPlane:
+    lines = (XLine(str(line.name), tuple(map(_read_event, line.events))) for line in plane.lines)
+    return XPlane(str(plane.name), tuple(lines))
+
+
+def _read_event(event: Any) -> XEvent:
+    return XEvent(str(event.name), float(event.start_ns), float(event.duration_ns), dict(event.stats))
+
+
+class CompileCounter:
+    """Counts compilations as JAX reports them. JAX never removes a listener, so there is only one counter."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def hear(self, event: str, _seconds: float, **_words: Any) -> None:
+        self.times += event == COMPILED_EVENT
+
+
+@functools.cache
+def compile_counter() -> CompileCounter:
+    made = CompileCounter()
+    jax.monitoring.register_event_duration_secs_listener(made.hear)
+    return made
+
+
+# How the devices of a lane share a step in JAX: the state is on each of them, and a batch is cut into equal parts.
+#
+# XLA then computes each part on its device, and what a single device would compute of the whole batch.
+
+# before JAX itself
+
+
+AXIS = "batch"
+NUMBER_KINDS = "biufcV"  # V: the types that NumPy does not know, such as bfloat16
+
+
+class Placement:
+    """The lane's device, where JAX itself puts what is not on a device."""
+
+    def check_items(self, items: int) -> None:
+        """Refuse a batch of this many items, if the devices cannot share it."""
+
+    def put_state(self, leaf: Any) -> Any:
+        """Put an array of the state on each device."""
+        return jax.device_put(leaf)
+
+    def put_batch(self, batch: Any) -> Any:
+        """Put a batch on the devices, each of which takes an equal part."""
+        return jax.tree.map(jax.device_put, batch)
+
+    def spread(self, step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Return the user's step as it runs on these devices."""
+        return step
+
+
+class ShardedPlacement(Placement):
+    """Several devices, over which each batch is shared out in the step, as a user's loop would do it."""
+
+    def __init__(self, lane: PlannedLane) -> None:
+        self._name = lane.name
+        found = find_devices([each.name for each in lane.devices])
+        self._count = len(found)
+        mesh = Mesh(np.array(found), (AXIS,))
+        self._whole, self._parts = (NamedSharding(mesh, spec) for spec in (PartitionSpec(), PartitionSpec(AXIS)))
+
+    def check_items(self, items: int) -> None:
+        if items % self._count:
+            raise LaneError(
+                f"{self._name}: a batch of {items} cannot be shared out to {self._count} devices",
+                "give batches whose length is a multiple of their number",
+            )
+
+    def put_state(self, leaf: Any) -> Any:
+        return jax.device_put(leaf, self._whole)
+
+    def put_batch(self, batch: Any) -> Any:
+        """Cut what has a row for each item; the rest, such as a random key, is put on each device."""
+        items = count_items(jax.tree.leaves(batch))
+        self.check_items(items)
+        return jax.tree.map(partial(self._put, items), batch)
+
+    def spread(self, step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        return lambda state, batch: step(state, self.put_batch(batch))
+
+    def _put(self, items: int, leaf: Any) -> Any:
+        wanted = self._parts if np.shape(leaf)[:1] == (items,) else self._whole
+        if isinstance(leaf, jax.Array):
+            return leaf if leaf.sharding == wanted else jax.device_put(leaf, wanted)
+        if not hasattr(leaf, "shape"):  # a plain number
+            return leaf
+        array = np.asarray(leaf)
+        return jax.device_put(array, wanted) if array.dtype.kind in NUMBER_KINDS else leaf
+
+
+def open_placement(lane: PlannedLane) -> Placement:
+    return ShardedPlacement(lane) if lane.devices else Placement()
+
+
+def join(batches: Sequence[Any]) -> Any:
+    """Return one batch of several, all of whose arrays have a row for each item."""
+    for batch in batches:
+        leaves = jax.tree.leaves(batch)
+        items = count_items(leaves)
+        odd = next((leaf for leaf in leaves if np.shape(leaf)[:1] != (items,)), None)
+        if odd is not None:
+            raise LaneError(
+                f"weak: a batch holds {type(odd).__name__} of shape {np.shape(odd)}, expected a row for each of "
+                f"{items} items: such batches cannot be joined",
+                "name strong: each batch is shared out",
+            )
+    return jax.tree.map(_concatenate, *batches)
+
+
+def _concatenate(*parts: Any) -> Any:
+    kind = jnp if any(isinstance(each, jax.Array) for each in parts) else np
+    return kind.concatenate([each if isinstance(each, jax.Array) else np.asarray(each) for each in parts])

@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from laptime.backends.arrays import make_answers
 from laptime.backends.base import Evaluator, Exercises, Learner, Profiler, Runner, UnseenWeights
-from laptime.backends.fingerprint import make_answers
 from laptime.backends.items import repeated
 from laptime.backends.keras.engines import Engine, KerasThread, open_devices
 from laptime.backends.keras.feeds import Feed, KerasCopyRunner, KerasLoaderRunner, KerasStepParts
@@ -20,15 +20,14 @@ from laptime.backends.keras.fit import FitRun, seed_all
 from laptime.backends.keras.recipe import KerasRecipe
 from laptime.backends.keras.work import BuiltInWork, NoEvaluator, OwnWork, Work
 from laptime.errors import LaneError
-from laptime.model.limits import StepWork
+from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import NO_TRAINING, Settings
-from laptime.model.profile import Observed
 from laptime.model.protocol import PROOF_ITEMS, AnswerReference, AnswerRun, Score
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
-from laptime.model.symptoms import DenormalCensus
+from laptime.model.symptoms import DenormalCensus, Observed
 
 NO_STEP_TAKEN = Missing("no step was taken")
 

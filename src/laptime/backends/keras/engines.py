@@ -17,8 +17,8 @@ from laptime.backends.cuda import AMPERE
 from laptime.errors import LaneError
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import DenormalCensus
 
 ENGINE_FEATURES = ("bf16", "compile")

@@ -23,8 +23,8 @@ from laptime.backends.keras.engines import Engine, KerasThread
 from laptime.backends.keras.fit import ENDLESS, FitRun
 from laptime.backends.keras.recipe import KerasRecipe, labels_for, steps_at_once
 from laptime.errors import LaneError, TrainingError
-from laptime.model.missing import Missing
 from laptime.model.process import KEPT_INPUTS, Settings
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Workload
 from laptime.pipelines import LoaderJob, Pipeline, make_job, open_fast_pipeline, open_published_pipeline

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from laptime.backends.jax.devices import (  # before JAX itself
+from laptime.backends.jax.backend import (  # before JAX itself
     JaxExercises,
     JaxProfiler,
     compile_counter,
@@ -22,7 +22,7 @@ from laptime.backends.jax.devices import (  # before JAX itself
 )
 from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 import jax  # isort: skip  the import above limits the memory of a card that JAX takes
 

@@ -21,7 +21,7 @@ from laptime.backends.keras.engines import LACKS, card_features, processor
 from laptime.backends.xplane import FolderProfiler, XEvent, XLine, XPlane
 from laptime.errors import LaneError
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.pipelines.job import free_memory_bytes
 
 TENSORFLOW_TYPES = {"fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}

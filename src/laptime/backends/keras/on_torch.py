@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from laptime.backends.keras.engines import LACKS, SharedSteps
-from laptime.backends.torch.denormals import DenormalCount, is_flushing
 from laptime.backends.torch.devices import (
     Switches,
     TorchExercises,
@@ -23,10 +22,10 @@ from laptime.backends.torch.devices import (
     set_switches,
 )
 from laptime.backends.torch.profiling import TorchProfiler
-from laptime.backends.torch.sync_detector import count_compiled
+from laptime.backends.torch.symptoms import DenormalCount, count_compiled, is_flushing
 from laptime.errors import LaneError
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.symptoms import GRADIENTS, SUMS, WEIGHTS, DenormalCensus
 
 # Settings of our own loop that Keras's does not have.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from keras.src.initializers import random_initializers
 from keras.src.trainers.data_adapters import get_data_adapter
 
-from laptime.backends.fingerprint import scale_near
+from laptime.backends.arrays import scale_near
 from laptime.backends.keras.engines import OneDevice
 from laptime.backends.keras.feeds import ON_DEVICE, Feed
 from laptime.backends.keras.fit import ENDLESS

@@ -13,19 +13,18 @@ import numpy.typing as npt
 from keras import layers as made
 from keras import ops
 
-from laptime.backends.fingerprint import FloatArray, make_run
+from laptime.backends.arrays import FloatArray, make_run
 from laptime.backends.items import BuiltInItems
 from laptime.backends.keras.engines import Engine, OneDevice
 from laptime.backends.keras.fit import seed_all
 from laptime.errors import LaneError
-from laptime.model import limits as layers
+from laptime.model import hardware as layers
 from laptime.model.plan import HeatOrder
 from laptime.model.process import Settings
 from laptime.model.sample import ProofRun, Reference
 from laptime.model.workload import Adam, Workload
-from laptime.workloads.data import Items
+from laptime.workloads.data import Items, make_weights
 from laptime.workloads.shapes import list_weights
-from laptime.workloads.weights import make_weights
 
 POLICIES = {"fp32": "float32", "tf32": "float32", "fp64": "float64", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any]]

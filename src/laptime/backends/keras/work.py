@@ -11,17 +11,17 @@ from typing import Any, Protocol
 import keras
 import numpy as np
 
+from laptime.backends.arrays import CHANCE, make_run, measure_movement, part
 from laptime.backends.base import ONE_LABEL, Evaluator
-from laptime.backends.fingerprint import CHANCE, make_run, measure_movement, part
 from laptime.backends.keras.engines import Engine, KerasThread, OneDevice
 from laptime.backends.keras.feeds import Feed, open_feed
 from laptime.backends.keras.own_model import KerasArray, OwnModel, items_of, open_own_feed
 from laptime.backends.keras.recipe import Arrays, KerasRecipe, prove, refer
 from laptime.backends.steps import OTHER_WAY
 from laptime.errors import LaneError, LaptimeError
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.protocol import Predictions, Score
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
 
 PLATES_NOT_COUNTED = Missing("Keras counts characters, not whole plates")

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from laptime.backends.arrays import seed_globals
 from laptime.backends.base import Exercises, Profiler
-from laptime.backends.fingerprint import seed_globals
 from laptime.backends.steps import (
     CopiedSteps,
     StepBackend,
@@ -28,10 +28,10 @@ from laptime.backends.steps import (
     take_steps,
 )
 from laptime.errors import LaneError, TrainingError
-from laptime.model.limits import StepWork
+from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
 
 KNOWN_LIBRARIES = (

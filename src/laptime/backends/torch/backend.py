@@ -15,7 +15,6 @@ from torch import Tensor
 
 from laptime.backends.base import Exercise, Learner, Runner, StepwiseRunner
 from laptime.backends.torch.counting import count_work
-from laptime.backends.torch.denormals import take_census
 from laptime.backends.torch.devices import (
     DeviceClock,
     LanePrecision,
@@ -43,13 +42,14 @@ from laptime.backends.torch.runners import (
     TorchLoaderRunner,
 )
 from laptime.backends.torch.stepping import RunningScore, Stepper, TorchEvaluator, uses_word_dropout
+from laptime.backends.torch.symptoms import take_census
 from laptime.errors import LaneError
-from laptime.model.limits import StepWork
+from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import NO_TRAINING, Settings
 from laptime.model.protocol import Score
+from laptime.model.quantities import Missing
 from laptime.model.sample import ProofRun, Reference
 from laptime.model.symptoms import DenormalCensus
 

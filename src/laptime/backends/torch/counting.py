@@ -22,8 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from laptime.backends.torch.runners import time_between
-from laptime.model.hardware import OperatorKind, StepOperator
-from laptime.model.limits import StepWork
+from laptime.model.hardware import OperatorKind, StepOperator, StepWork
 from laptime.workloads.shapes import kind_of_convolution
 
 COUNTED_HOW = (

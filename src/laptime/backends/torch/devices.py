@@ -31,9 +31,9 @@ from laptime.backends.base import (
 from laptime.backends.cuda import AMPERE, ask_driver
 from laptime.errors import LaneError
 from laptime.model.machine import Device
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import Settings
+from laptime.model.quantities import Missing
 from laptime.pipelines.job import free_memory_bytes
 
 PRECISION_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -23,12 +23,12 @@ from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.random_numbers import draws_left_to_kernels
 from laptime.backends.torch.recipe import OwnData, StepBatch
 from laptime.backends.torch.runners import STALE, DeferredRunner, EagerRunner, TorchCopyRunner, TorchLoaderRunner
-from laptime.backends.torch.sync_detector import count_compiled
+from laptime.backends.torch.symptoms import count_compiled
 from laptime.errors import LaneError, TrainingError
-from laptime.model.limits import StepWork
-from laptime.model.missing import Missing
+from laptime.model.hardware import StepWork
 from laptime.model.plan import HeatOrder
 from laptime.model.process import NO_TRAINING, Settings
+from laptime.model.quantities import Missing
 from laptime.model.sample import LateStep, ProofRun, Reference
 
 

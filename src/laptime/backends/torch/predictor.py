@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from laptime.backends.arrays import CHANCE, make_answers
 from laptime.backends.base import BATCH_SIZE_ERRORS
-from laptime.backends.fingerprint import CHANCE, make_answers
 from laptime.backends.items import repeated
 from laptime.backends.torch.batches import in_layout, mapped, move_leaf, tensors
 from laptime.backends.torch.devices import DeviceClock, LanePrecision, peak_bytes, set_precision
@@ -21,10 +21,10 @@ from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, TorchRecipe,
 from laptime.backends.torch.runners import warm_up_for_capture
 from laptime.backends.torch.stepping import avoid_weight_casts, count_items, forward_of, place_network
 from laptime.errors import LaneError
-from laptime.model.missing import Missing
 from laptime.model.plan import HeatOrder
 from laptime.model.process import Settings
 from laptime.model.protocol import PROOF_ITEMS, AnswerReference, AnswerRun
+from laptime.model.quantities import Missing
 
 Forward = Callable[[Any], Any]
 

@@ -20,15 +20,13 @@ from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
 from laptime.backends.torch.batches import leaves
-from laptime.backends.torch.denormals import DenormalCount, count_held, flow_counted
 from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.stepping import Stepper
-from laptime.backends.torch.sync_detector import SyncDetector, count_compiled
+from laptime.backends.torch.symptoms import DenormalCount, SyncDetector, count_compiled, count_held, flow_counted
 from laptime.backends.xplane import ON_PROCESSOR, Activity, overlap_ns, sum_device, sum_operators, unite_ns
-from laptime.model.missing import Missing
 from laptime.model.process import CollectiveSum
-from laptime.model.profile import DeviceSum, Observed, OperatorSum
-from laptime.model.symptoms import DenormalCensus, StepSymptoms
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import DenormalCensus, DeviceSum, Observed, OperatorSum, StepSymptoms
 
 SIDES = {"cuda": ("CUDA", "CUDA"), "xpu": ("XPU", "XPU")}  # PyTorch's names in two enums: what is watched, where it ran
 NO_KERNEL_TOLD = (

@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from laptime.backends.fingerprint import CHANCE, FloatArray, measure_movement
+from laptime.backends.arrays import CHANCE, FloatArray, measure_movement
 from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.devices import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
@@ -22,7 +22,7 @@ from laptime.backends.torch.ranks import computes_over_batch, whole
 from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, StepBatch, TorchRecipe
 from laptime.backends.torch.runners import CapturedStep
 from laptime.backends.torch.stepping import Stepper, optimizer_options, switch_off_dropout
-from laptime.backends.torch.sync_detector import count_compiled
+from laptime.backends.torch.symptoms import count_compiled
 from laptime.errors import LaneError
 from laptime.model.process import Settings
 from laptime.model.sample import LateStep, Movement, ProofRun, Reference

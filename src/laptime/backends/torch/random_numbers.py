@@ -22,8 +22,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from laptime.backends.fingerprint import STEPS_A_SEED, read_globals, restored_globals, seed_globals
-from laptime.backends.torch.sync_detector import count_compiled
+from laptime.backends.arrays import STEPS_A_SEED, read_globals, restored_globals, seed_globals
+from laptime.backends.torch.symptoms import count_compiled
 
 
 class SameRandomNumbers(TorchDispatchMode):

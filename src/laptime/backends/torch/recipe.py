@@ -20,21 +20,28 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from laptime.backends import own
-from laptime.backends.fingerprint import scale_near
+from laptime.backends.arrays import scale_near
 from laptime.backends.items import BuiltInItems
 from laptime.backends.own import is_keras
-from laptime.backends.torch.batches import digest_batches, hollow, keep_batches, load_batches, tensors
-from laptime.backends.torch.own_batches import COUPLED, OwnOptimizer, with_batch
+from laptime.backends.torch.batches import (
+    COUPLED,
+    OwnOptimizer,
+    digest_batches,
+    hollow,
+    keep_batches,
+    load_batches,
+    tensors,
+    with_batch,
+)
 from laptime.backends.torch.random_numbers import restored_generators, seed_all
 from laptime.backends.torch.ranks import open_group
 from laptime.errors import LaneError, TrainingError
-from laptime.model import limits as layers
+from laptime.model import hardware as layers
 from laptime.model.plan import HeatOrder, Subject
 from laptime.model.process import Settings
 from laptime.model.workload import Adam, Training, Workload
-from laptime.workloads.data import Items
+from laptime.workloads.data import Items, make_weights
 from laptime.workloads.shapes import WeightSpec, list_weights, output_shape
-from laptime.workloads.weights import make_weights
 
 StepBatch = Any
 

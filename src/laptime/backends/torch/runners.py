@@ -14,16 +14,15 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from laptime.backends.base import MarkedRunner
-from laptime.backends.torch.denormals import take_census
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.profiling import NOTHING_COMPUTED, TorchStepParts
 from laptime.backends.torch.recipe import StepBatch, count_batch_items
 from laptime.backends.torch.stepping import Stepper, TorchEvaluator
-from laptime.backends.torch.sync_detector import caller, is_users
+from laptime.backends.torch.symptoms import caller, is_users, take_census
 from laptime.core_score import measure_core
 from laptime.errors import LaneError
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.sample import LateStep, Updates
 from laptime.model.symptoms import DenormalCensus
 

@@ -23,9 +23,9 @@ from laptime.backends.torch.recipe import (
     speed_up_dropout,
 )
 from laptime.errors import LaneError
-from laptime.model.missing import Missing
 from laptime.model.process import Settings
 from laptime.model.protocol import Predictions, Score
+from laptime.model.quantities import Missing
 from laptime.model.sample import LateStep
 from laptime.pipelines.making import read_batches
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import ALL_FIELDS, OfKind
-from laptime.cli.completion import complete_lane, complete_record, complete_what
 from laptime.cli.main import Command
 from laptime.cli.output import emit_page, page_view
 from laptime.cli.printing import emit, emit_json
-from laptime.cli.questions import QUESTION_OF
+from laptime.cli.questions import ALL_FIELDS, QUESTION_OF, OfKind, complete_lane, complete_record, complete_what
 from laptime.errors import UsageError
 from laptime.model.option_kinds import SHARE
 from laptime.model.options import THRESHOLD_HELP

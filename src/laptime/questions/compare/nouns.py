@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.interval import IntervalFigure
-from laptime.model.missing import Missing
+from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.record import Estimate
 
 HISTORY_POINTS = 30  # of a history, where no limit is given

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 
-from laptime.model.missing import Missing
 from laptime.model.process import OF_TRAINING
-from laptime.model.quantities import number, percent
+from laptime.model.quantities import Missing, number, percent
 from laptime.pages.layout import Cell, Column, Style, clean, painted, table_or_sentences, wrap
 from laptime.pages.page import FIELD_INDENT, NARROWEST, View, sparkline
 from laptime.pages.words import (

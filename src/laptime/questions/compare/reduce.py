@@ -15,8 +15,8 @@ from laptime.analysis.parity import compare_references, is_same_work
 from laptime.errors import UsageError
 from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.process import OF_TRAINING
+from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, Side

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from laptime.model.frameworks import EngineRow, find_framework
 from laptime.model.machine import Card, Device, DeviceNode, Framework, Machine, match_card, plain_uuid
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import Finding
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN, Problem
 

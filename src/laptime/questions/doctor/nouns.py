@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from laptime.model.frameworks import find_framework
-from laptime.model.limits import Peak
+from laptime.model.hardware import Peak
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 CARD_NOT_SEEN = "card not seen"  # the rule of the finding by which a race reports a problem
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from laptime.model.frameworks import find_framework
-from laptime.model.installation import install_command
-from laptime.model.limits import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
+from laptime.model.frameworks import find_framework, install_command
+from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
-from laptime.model.missing import Missing
-from laptime.model.quantities import number, size
+from laptime.model.quantities import Missing, number, size
 from laptime.pages.layout import Cell, Column, clean, lay_out, painted, table_or_sentences, wrap, wrap_all
+from laptime.pages.listing import Fact, fact_lines
 from laptime.pages.words import (
     BYTES_UNIT,
     FLOPS_UNIT,
@@ -23,7 +22,6 @@ from laptime.pages.words import (
     rates,
     whole_size,
 )
-from laptime.pages.workloads import Fact, fact_lines
 from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
 
 ALL_WELL = "Every device that is here can be used by every framework that is installed."

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
-from laptime.analysis.readings import join_peaks
+from laptime.analysis.usage import join_peaks
 from laptime.model.frameworks import find_framework
-from laptime.model.limits import NOT_MEASURED, PRODUCT_PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
+from laptime.model.hardware import NOT_MEASURED, PRODUCT_PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
 from laptime.model.machine import Device, Machine
-from laptime.model.missing import Missing
 from laptime.model.process import Malloc, Settings
+from laptime.model.quantities import Missing
 from laptime.planner.plan import environment_for
 from laptime.questions.bounds import Recall
 from laptime.questions.doctor.checkup import find_card_problems, find_host_problems

@@ -9,10 +9,9 @@ from typing import Any
 
 from laptime import forecasts, showing
 from laptime.errors import UsageError
-from laptime.library.asking import read_arguments
+from laptime.library.asking import read_arguments, with_options
+from laptime.library.calls import Recorded, record_of
 from laptime.library.notebook import Shown
-from laptime.library.saved import Recorded, record_of
-from laptime.library.signatures import with_options
 from laptime.model.hardware import DeviceForecast, HardwareForecast
 
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 
 from laptime.errors import RecordError, UsageError
 from laptime.hardware import known_devices, match_label
-from laptime.model.hardware import KnownDevice, StepOperator
-from laptime.model.limits import DeviceKey, DevicePeaks, StepWork, key_of
+from laptime.model.hardware import DeviceKey, DevicePeaks, KnownDevice, StepOperator, StepWork, key_of
 from laptime.model.machine import Machine, Processor
-from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, Settings
+from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Record, is_exactly, is_lane
 from laptime.model.workload import AT_WIDTH, FLOAT_BYTES
 from laptime.questions.bounds import Recall
 from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, ProcessorRate, rate_of, times_as_long
 from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.memory import count_heat_memory
-from laptime.workloads.shapes import VALUE_BYTES, list_operators
+from laptime.workloads.shapes import VALUE_BYTES, count_heat_memory, list_operators
 
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
 FRAMEWORK_BYTES = 800_000_000  # what CUDA and its libraries take of a card: an H100's in a small network, or more

@@ -8,8 +8,7 @@ from dataclasses import replace
 from math import inf
 
 from laptime.model.hardware import CheckedForecast, DeviceForecast, HardwareForecast, Range
-from laptime.model.missing import Missing
-from laptime.model.quantities import number, percent, size, step
+from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import Record
 from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
 from laptime.pages.page import FIELD_INDENT, NARROWEST, View

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from laptime.model.hardware import Binds, Efficiencies, KnownDevice, Range, Regime, StepOperator
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 
 NEW_NETWORK_SPREAD = 0.24  # of networks that the fit had not seen (bench/forecast_left_out.py)
 UNKNOWN_SPREAD = math.log(3)  # of an operator that is counted by its bytes alone: it may take three times as long

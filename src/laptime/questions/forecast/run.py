@@ -23,9 +23,8 @@ from laptime.model.hardware import (
     StepOperator,
 )
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.options import find_option
-from laptime.model.quantities import plain
+from laptime.model.quantities import Missing, plain
 from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
 from laptime.model.workload import Workload

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.answers import inference_of
+from laptime.figures import fact_figures, reading_figures
+from laptime.model.answers import Progress, inference_of
 from laptime.model.figure import (
     Axis,
     Bar,
@@ -21,14 +21,11 @@ from laptime.model.figure import (
     are_far_apart,
     folded,
 )
-from laptime.model.missing import Missing
-from laptime.model.progress import Progress
-from laptime.model.quantities import number, step
+from laptime.model.quantities import Missing, number, step
 from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
 from laptime.pages import footnotes
-from laptime.pages.lanes import ends_words, spoken_name
+from laptime.pages.lanes import ends_words, money_words, spoken_name, usage_lines
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
-from laptime.pages.live import live_page
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
@@ -38,10 +35,10 @@ from laptime.pages.page import (
     View,
     fit_table,
     header,
+    live_page,
     quiet,
     rendered,
 )
-from laptime.pages.usage import money_words, usage_lines
 from laptime.pages.words import (
     NOT_SAME,
     about,

@@ -23,9 +23,9 @@ from laptime.analysis.heats import (
 )
 from laptime.analysis.lanes import NO_HEAT_RUN
 from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import AnswerReference, AnswerRun, BatchRun, InferHeat
+from laptime.model.quantities import Missing
 from laptime.model.record import BatchResult, Estimate, InferFactor, InferLane, LaneResult, Parity, Wait
 from laptime.stats import Steady, find_steady, log_mean_interval, median, quantile, verdict
 

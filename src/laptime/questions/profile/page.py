@@ -6,13 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from laptime.figures.readings import fact_figures, roofline_figures
+from laptime.figures import fact_figures, roofline_figures
 from laptime.model.figure import Bar, Bars, Figure, Glance, GlanceFact, folded
-from laptime.model.limits import COPY_EXERCISE, NOT_MEASURED, Roofline
-from laptime.model.missing import Missing
-from laptime.model.profile import Operator, Profile
-from laptime.model.quantities import number, percent, size, step
+from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, Roofline
+from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import LaneResult, Record
+from laptime.model.symptoms import Operator, Profile
 from laptime.pages import footnotes
 from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
 from laptime.pages.page import COLUMN_GAP, NARROWEST, PageParts, Said, View, header, rendered

@@ -11,10 +11,10 @@ from laptime.analysis.heats import startup_s
 from laptime.model.answers import ProfileAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.profile import ProfileOrder, ProfileRun
+from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Parity
+from laptime.model.symptoms import ProfileOrder, ProfileRun
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline
 from laptime.questions.job import Job, Outcome, RecordStatus

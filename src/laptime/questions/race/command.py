@@ -9,20 +9,26 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.asking import (
+from laptime.cli.main import EXIT_INTERRUPTED
+from laptime.cli.printing import complain, emit, say
+from laptime.cli.questions import (
     ALL_FIELDS,
     BEHIND,
     DRY_RUN,
     LANES_ARGUMENT,
+    QUIET,
+    RECORD_AS_JSON,
+    SHOW_DETAILS,
     WHAT_ARGUMENT,
     ScriptCommand,
+    conclude,
     make_ask,
     options_for,
+    show_plan,
     takes,
+    tell,
+    with_progress,
 )
-from laptime.cli.main import EXIT_INTERRUPTED
-from laptime.cli.printing import complain, emit, say
-from laptime.cli.questions import QUIET, RECORD_AS_JSON, SHOW_DETAILS, conclude, show_plan, tell, with_progress
 from laptime.errors import RecordError, UsageError
 from laptime.model.questions import WHAT_HELP
 from laptime.model.record import Record

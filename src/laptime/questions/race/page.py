@@ -1,4 +1,6 @@
-"""The page of a race: which lane was faster, by what factor, and whether all did the same work."""
+"""The page of a race: which lane was faster, by what factor, and whether all did the same work; and the display while
+lanes race, whatever the question.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +8,29 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from laptime.figures.lanes import lane_bars, proof_figures
-from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
-from laptime.figures.steps import step_figures
-from laptime.model.answers import RaceAnswer
+from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, roofline_figures, step_figures
+from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.process import NO_TRAINING, parts_of
-from laptime.model.quantities import number, percent, step
-from laptime.model.record import Comparison, HeatResult, Record
+from laptime.model.quantities import Missing, number, percent, step
+from laptime.model.record import Comparison, HeatResult, LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.lanes import (
     ends_words,
+    is_other_work,
     lane_table,
     lap_cost,
+    money_words,
+    most_telling,
+    names_of_trainings,
     proof_sentence,
     published_line,
     spoken_name,
+    usage_lines,
 )
 from laptime.pages.layout import Cell, wrap
-from laptime.pages.other_trainings import is_other_work, most_telling, names_of_trainings
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
@@ -36,10 +39,10 @@ from laptime.pages.page import (
     View,
     bar_rows,
     header,
+    live_page,
     quiet,
     rendered,
 )
-from laptime.pages.usage import money_words, usage_lines
 from laptime.pages.words import (
     above_one,
     against_first,
@@ -59,6 +62,7 @@ from laptime.pages.words import (
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.profile.page import limit_lines, profile_figures, profiles
+from laptime.stats import FIRST_LOOK
 
 # What a page says of a race on several types of nodes: how these differ, what a lap costs on each, and the nodes.
 
@@ -428,3 +432,37 @@ def _factors_of(number: int, rounds: int, factors: Factors) -> tuple[tuple[str, 
     """Return the factors that a round gave, where every round gave one."""
     known = [each for each in factors.factors if len(each.rounds) == rounds]
     return tuple((each.label, each.rounds[number - 1]) for each in known)
+
+
+# The display while lanes race, whatever the question: the words and figures of the page, without a verdict.
+
+LIVE_ROWS = 12  # rows
+
+
+def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
+    """Return a running record: a row a lane with its step, its factor by the last look, and what it does now."""
+    known = {lane.name: lane for lane in record.lanes}
+    names = list(dict.fromkeys([*known, *progress.lanes]))
+    if len(names) > LIVE_ROWS:  # of those that are tried one after another, the ones of this round
+        names = [*progress.lanes][:LIVE_ROWS]
+    rows: list[Row] = []
+    for name in names:
+        lane, doing = known.get(name), Cell(progress.lanes.get(name, ""), "quiet")
+        if lane is None:
+            rows.append(Row(short_name(name), None, (Cell(""), Cell(""), doing)))
+            continue
+        length = None if lane.items_per_s is None else over(1, lane.items_per_s.median)
+        is_first = not any(row.length for row in rows)
+        step_ = "" if lane.step_ms is None else step(lane.step_ms.median) + " a step" * is_first
+        figures = (Cell(step_), Cell(factor_so_far(lane, record)), doing)
+        rows.append(Row(short_name(name), length, figures, failure_words(lane)))
+    return live_page(joined([*record.trainings]), progress, rows, view)
+
+
+def factor_so_far(lane: LaneResult, record: Record) -> str:
+    """Return a factor with the interval of the last look, but no verdict; before the first look, nothing."""
+    found = next((each for each in record.answer.comparisons if each.lane == lane.name), None)
+    if found is None or found.ends is None or found.pairs < FIRST_LOOK or found.same_work is False:
+        return ""
+    low, high = found.ends
+    return f"{factor(found.ratio)}x ({factor(low, found.ratio)}-{factor(high, found.ratio)})"

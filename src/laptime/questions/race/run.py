@@ -8,19 +8,18 @@ from itertools import chain
 from math import ceil, inf
 
 from laptime.analysis.lanes import compare_lanes
+from laptime.analysis.parity import find_other_steps, find_other_timed
 from laptime.diagnosis.findings import find_findings
 from laptime.errors import UsageError
-from laptime.model.answers import RaceAnswer
+from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import ON_NODES
-from laptime.model.profile import ProfileRun
-from laptime.model.progress import Progress
-from laptime.model.quantities import brief, percent
+from laptime.model.quantities import Missing, brief, percent
 from laptime.model.record import Comparison, LaneResult, OtherTraining
+from laptime.model.symptoms import ProfileRun
 from laptime.planner.groups import OVERRUN, shorten_pace
 from laptime.planner.plan import pace_of
 from laptime.questions.asking import Prepared, keep_apart, means_a_script, prepare_script, prepare_trainings
@@ -28,7 +27,6 @@ from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.profile.run import profile_lane
-from laptime.questions.race.timed_work import find_other_steps, find_other_timed
 from laptime.run.launchers import LOCAL, Fleet, Launcher
 from laptime.run.turns import Prestarter
 from laptime.stats import FIRST_LOOK, alpha_for_look

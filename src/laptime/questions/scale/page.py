@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from laptime.figures.lanes import lane_bars, proof_figures
-from laptime.figures.readings import fact_figures, reading_figures
-from laptime.figures.steps import step_figures
+from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, step_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
-from laptime.model.interval import Bounded
-from laptime.model.missing import Missing
-from laptime.model.quantities import number, percent, size, step, taken, times
+from laptime.model.quantities import Bounded, Missing, number, percent, size, step, taken, times
 from laptime.model.record import Record
 from laptime.pages import footnotes
-from laptime.pages.lanes import lane_table, proof_sentence
+from laptime.pages.lanes import lane_table, proof_sentence, usage_lines
 from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.usage import usage_lines
 from laptime.pages.words import duration, factor, place_words, short_name
 from laptime.questions.scale.nouns import (
+    WORTH_NAMING,
     LostPart,
     LostTime,
     LostTo,
@@ -29,8 +25,11 @@ from laptime.questions.scale.nouns import (
     ScaleCurve,
     ScalePoint,
     Scaling,
+    count_words,
+    name_loss,
+    say_curve,
+    times_words,
 )
-from laptime.questions.scale.words import WORTH_NAMING, count_words, name_loss, say_curve, times_words
 
 SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
 DIFFERS_LEAST = 0.1  # of a step, between the profiler and the experiment

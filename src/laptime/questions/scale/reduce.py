@@ -9,11 +9,11 @@ from math import isfinite, log2
 from typing import Any
 
 from laptime.analysis.heats import ALPHA, ONE_ROUND, bounds, steady_windows, step_ratio
-from laptime.model.interval import Bounded
-from laptime.model.missing import Missing
 from laptime.model.process import Exchange
+from laptime.model.quantities import Bounded, Missing
 from laptime.model.record import Comparison, HeatResult, LaneResult
 from laptime.questions.scale.nouns import (
+    WORTH_NAMING,
     HeldOut,
     LinkCost,
     LostPart,
@@ -30,7 +30,6 @@ from laptime.questions.scale.nouns import (
     Straggler,
 )
 from laptime.questions.scale.options import Mode
-from laptime.questions.scale.words import WORTH_NAMING
 from laptime.stats import log_mean_interval, mean_interval, median
 
 NOT_ALONE = Missing("its devices are used by one process, whose exchange cannot be left out")

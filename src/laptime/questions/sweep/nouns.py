@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from laptime.model.interval import Bounded, IntervalFigure
-from laptime.model.missing import Missing
+from laptime.model.quantities import Bounded, IntervalFigure, Missing
 from laptime.model.record import Answer, LaneResult
 
 WIDTH_AXIS = "width"

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from laptime.figures.lanes import proof_figures
-from laptime.figures.readings import fact_figures
+from laptime.figures import fact_figures, proof_figures
 from laptime.model.figure import Axis, Band, Curve, Figure, Glance, GlanceFact, Plane, folded
-from laptime.model.interval import Bounded
-from laptime.model.missing import Missing
-from laptime.model.quantities import brief, number, size, step, taken
+from laptime.model.quantities import Bounded, Missing, brief, number, size, step, taken
 from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, lay_out, table_or_sentences, wrap

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 from laptime.analysis.heats import ALPHA, ONE_ROUND
-from laptime.model.interval import Bounded, IntervalFigure
-from laptime.model.missing import Missing
-from laptime.model.quantities import brief
+from laptime.model.quantities import Bounded, IntervalFigure, Missing, brief
 from laptime.model.record import HeatResult
 from laptime.stats import mean_interval, median
 

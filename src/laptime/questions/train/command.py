@@ -7,10 +7,17 @@ from functools import partial
 import click
 
 from laptime import api
-from laptime.cli.asking import takes
-from laptime.cli.completion import complete_record
 from laptime.cli.main import Command
-from laptime.cli.questions import QUIET, RECORD_AS_JSON, SHOW_DETAILS, conclude, tell, with_progress
+from laptime.cli.questions import (
+    QUIET,
+    RECORD_AS_JSON,
+    SHOW_DETAILS,
+    complete_record,
+    conclude,
+    takes,
+    tell,
+    with_progress,
+)
 
 RESUME_HELP = """Go on with a training that was ended: by Ctrl-C, a kill, or a failure.
 

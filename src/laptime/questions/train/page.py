@@ -7,19 +7,15 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Literal
 
-from laptime.figures.lanes import proof_figures
-from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.answers import TrainingAnswer, training_of
+from laptime.figures import fact_figures, proof_figures, reading_figures
+from laptime.model.answers import Progress, TrainingAnswer, training_of
 from laptime.model.figure import BARS_FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
-from laptime.model.missing import Missing
-from laptime.model.progress import Progress
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
-from laptime.model.quantities import step
+from laptime.model.quantities import Missing, step
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
-from laptime.pages.lanes import proof_lines, proof_sentence, published_line, spoken_name
+from laptime.pages.lanes import money_words, proof_lines, proof_sentence, published_line, spoken_name, usage_lines
 from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
-from laptime.pages.live import live_page
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
@@ -30,10 +26,10 @@ from laptime.pages.page import (
     bar_rows,
     fit_table,
     header,
+    live_page,
     quiet,
     rendered,
 )
-from laptime.pages.usage import money_words, usage_lines
 from laptime.pages.words import (
     NOT_SAME,
     about,

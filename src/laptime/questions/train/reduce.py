@@ -9,9 +9,9 @@ from math import fsum, sqrt
 
 from laptime.analysis.heats import ALPHA, ONE_TRAINING, bounds, estimate, largest, middle, startup_s
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import FullRun, LapFactor, LapResult, Reached, Score
+from laptime.model.quantities import Missing
 from laptime.model.record import Estimate, Finding, LaneResult, Parity
 from laptime.model.sample import Appeal, Reference
 from laptime.stats import paired_ratio, welch

@@ -13,10 +13,10 @@ from laptime.errors import UsageError
 from laptime.model.answers import TrainingAnswer
 from laptime.model.ask import Ask, DataSource
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import Dnf, ProcessStatus
 from laptime.model.protocol import Consent, FullOrder, FullPlan, FullRun, Moment, Protocol
+from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Record, digest_source, find_differing
 from laptime.model.workload import Workload
 from laptime.planner.plan import check_question, check_ranges

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from laptime.errors import RecordError
-from laptime.library.asking import LaneNames, What, make_ask
+from laptime.library.asking import LaneNames, What, make_ask, with_options
 from laptime.library.calls import answer
 from laptime.library.results import Result
-from laptime.library.signatures import with_options
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.questions.tune.nouns import TuneAnswer, TunedLane, Tuning
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Answer, Comparison, LaneResult
 
 Allowed = Literal["precision", "batch", "learning"]

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.missing import Missing
 from laptime.model.option_kinds import COUNT, LAPS_RANGE, WORDS, Option, OptionKind
-from laptime.model.quantities import HOUR_S
+from laptime.model.quantities import HOUR_S, Missing
 
 # What `laptime tune` may aim at: a table, one row an aim.
 

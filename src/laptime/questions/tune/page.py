@@ -6,19 +6,15 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from laptime.figures.lanes import lane_bars, proof_figures
-from laptime.figures.readings import fact_figures, reading_figures
+from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures
 from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
-from laptime.model.quantities import times
+from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import Parity, Record
 from laptime.pages import footnotes
 from laptime.pages.footnotes import finding_words
-from laptime.pages.lanes import lane_table, proof_sentence
+from laptime.pages.lanes import energy_words, lane_table, money_words, proof_sentence, usage_lines
 from laptime.pages.layout import Column, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.usage import energy_words, money_words, usage_lines
 from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import Aim

@@ -9,11 +9,9 @@ from laptime.analysis.heats import ALPHA
 from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards, look_at_machine
 from laptime.model.ask import Ask
-from laptime.model.interval import Factor
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.process import AS_WRITTEN, Lane
-from laptime.model.quantities import times
+from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import LaneResult, Record, RecordRow
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
@@ -22,8 +20,7 @@ from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import BATCH_SETTING, RATE, SettingWords, changes_besides
 from laptime.questions.tune.nouns import AtBest, SettingWorth, TriedSet, TuneAnswer, TunedLane, TuneStanding, Tuning
 from laptime.questions.tune.options import Aim
-from laptime.questions.tune.reduce import Gain, Rating
-from laptime.questions.tune.search import Objective, Search
+from laptime.questions.tune.search import Gain, Objective, Rating, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.nouns import ONLY_A_LANE

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from laptime.errors import RecordError
-from laptime.library.asking import OneTraining, make_ask
+from laptime.library.asking import OneTraining, make_ask, with_options
 from laptime.library.calls import answer
 from laptime.library.results import Result
-from laptime.library.signatures import with_options
 from laptime.questions.verdict.nouns import Decision, VerdictAnswer
 
 

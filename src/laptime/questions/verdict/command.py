@@ -10,10 +10,9 @@ from typing import Any
 import click
 
 from laptime import api
-from laptime.cli.asking import options_for, takes
 from laptime.cli.main import EXIT_INTERRUPTED, Command
 from laptime.cli.printing import emit_json
-from laptime.cli.questions import QUIET, SHOW_DETAILS, conclude, emit_record, with_progress
+from laptime.cli.questions import QUIET, SHOW_DETAILS, conclude, emit_record, options_for, takes, with_progress
 from laptime.model import options
 from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.interval import Factor
 from laptime.model.process import OF_TRAINING
+from laptime.model.quantities import Factor
 from laptime.model.record import Answer, Comparison, Record
 from laptime.questions.verdict.options import VerdictAsk
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.model.figure import Figure, Glance
-from laptime.model.interval import Factor
-from laptime.model.quantities import percent
+from laptime.model.quantities import Factor, percent
 from laptime.model.record import Record
 from laptime.pages import footnotes
 from laptime.pages.lanes import proof_sentence

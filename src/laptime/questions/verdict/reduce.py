@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, exp, log
 
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
-from laptime.model.quantities import percent
+from laptime.model.quantities import Factor, Missing, percent
 from laptime.model.record import Comparison
 from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, Word
 from laptime.stats import FIRST_LOOK

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from laptime.analysis.parity import find_other_timed
 from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, names_a_file, prepare_pair
 from laptime.questions.job import Outcome, RecordStatus
 from laptime.questions.race.run import Race
-from laptime.questions.race.timed_work import find_other_timed
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer

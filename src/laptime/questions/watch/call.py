@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from laptime.errors import RecordError, UsageError
-from laptime.library.asking import make_ask
+from laptime.library.asking import make_ask, with_options
 from laptime.library.calls import answer
 from laptime.library.results import Result
-from laptime.library.signatures import with_options
 from laptime.model.answers import watch_of
 from laptime.model.script import ScriptProcess, TrainingLoop
 

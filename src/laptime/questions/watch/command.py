@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from laptime import api, showing
-from laptime.cli.asking import options_for, takes
 from laptime.cli.main import Command
 from laptime.cli.output import Display, is_terminal, may_draw, message_width
 from laptime.cli.printing import MESSAGES, complain, say
+from laptime.cli.questions import options_for, takes
 from laptime.errors import LaptimeError, StoreError
 from laptime.model.answers import watch_of
 from laptime.model.ask import Ask

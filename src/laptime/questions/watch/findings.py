@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from laptime.analysis.step_states import find_loop_state, loss_around
 from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
-from laptime.model.quantities import brief, percent
+from laptime.model.quantities import Missing, brief, percent
 from laptime.model.record import Finding
 from laptime.model.script import GapKind, Phases, RankSkew, ScriptProcess, TrainingLoop, WatchAnswer
 

@@ -8,8 +8,8 @@ from statistics import median
 
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_loop import AGE_BLOCKS, FEWEST_STEADY, PARTS_OF
-from laptime.figures.readings import fact_figures, reading_figures
-from laptime.model.answers import watch_of
+from laptime.figures import fact_figures, reading_figures
+from laptime.model.answers import Progress, watch_of
 from laptime.model.figure import (
     Axis,
     Band,
@@ -27,15 +27,12 @@ from laptime.model.figure import (
     Stack,
     folded,
 )
-from laptime.model.missing import Missing
-from laptime.model.progress import Progress
-from laptime.model.quantities import number, percent, size, step
+from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
 from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, SpanPart, TrainingLoop, WatchAnswer
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
-from laptime.pages.live import progress_line
-from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, rendered
+from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
 from laptime.pages.words import duration, joined, lap, over, spread
 from laptime.stats import mean_interval
 

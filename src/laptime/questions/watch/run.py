@@ -15,21 +15,20 @@ from typing import Any, ClassVar
 
 import psutil
 
-from laptime.analysis.readings import Span, make_energy
 from laptime.analysis.script_process import ProcessReader, compare_ranks, read_hello
 from laptime.analysis.script_units import why_unseen
-from laptime.analysis.usage import describe_usage, power_of
+from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
 from laptime.diagnosis.findings import judge_run
 from laptime.errors import UsageError
+from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import Pace, Plan, Subject
-from laptime.model.progress import Progress
+from laptime.model.process import Timeline
+from laptime.model.quantities import Missing
 from laptime.model.record import Finding
 from laptime.model.sample import Usage
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
-from laptime.model.timeline import Timeline
 from laptime.model.workload import ProofPlan
 from laptime.planner.plan import check_label, check_sensors
 from laptime.questions.asking import Prepared
@@ -38,7 +37,7 @@ from laptime.questions.subject import PROCESSOR
 from laptime.questions.watch.findings import script_findings
 from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
 from laptime.run.instruments import SensorSelection
-from laptime.run.starting import Block
+from laptime.run.launchers import Block
 
 LIVE_S = 1.0
 BLOCK_LEAVES_S = 0.5

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
-from laptime.model.quantities import percent, times
+from laptime.model.quantities import Factor, Missing, percent, times
 from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
 from laptime.questions.why.experiments import PRESET
 from laptime.questions.why.facts import WhyFacts, ceilings, split

@@ -9,8 +9,7 @@ from math import fsum
 
 from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.findings import describe_state
-from laptime.model.missing import Missing
-from laptime.model.quantities import brief, count, percent, times
+from laptime.model.quantities import Missing, brief, count, percent, times
 from laptime.model.symptoms import TimedPlace
 from laptime.questions.why import compute_causes, gains, step_causes
 from laptime.questions.why.experiments import ARITHMETIC, PRESET, TAKES_MEMORY, AskedTraining, ExperimentRow

@@ -15,9 +15,7 @@ from laptime.diagnosis.findings import (
     describe_state,
 )
 from laptime.diagnosis.lane_readings import long_share, number_types
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
-from laptime.model.quantities import count, percent, times
+from laptime.model.quantities import Factor, Missing, count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
 from laptime.questions.why.facts import PART_NOT_KNOWN, Signature, WhyFacts, judge, part_share
 from laptime.questions.why.nouns import CauseStanding, Verdict

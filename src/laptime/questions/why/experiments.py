@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from laptime.model.frameworks import SCRIPT
-from laptime.model.limits import Conv, DenseBlock
+from laptime.model.hardware import Conv, DenseBlock
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
+from laptime.model.quantities import Missing
 from laptime.model.workload import FLOAT_BYTES, Workload
 from laptime.questions.why.gains import Expect, Predict
 from laptime.questions.why.nouns import NO_CHANGE, Experiment

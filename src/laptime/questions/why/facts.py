@@ -8,10 +8,8 @@ from typing import Any
 
 from laptime.analysis.heats import ALPHA, bounds
 from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_symptoms, read_lane
-from laptime.model.interval import Factor
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
-from laptime.model.quantities import times
+from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import Estimate, Finding, LaneResult
 from laptime.model.symptoms import NOT_LOOKED, StepSymptoms, TimedPlace
 from laptime.questions.why.nouns import STEP_STAGES, CauseStanding, Ceiling, PartOf, Stage, StepPart, Trial, Verdict

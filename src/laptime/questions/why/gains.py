@@ -12,7 +12,7 @@ from collections.abc import Callable
 from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.findings import FAULTS_SHARE, RUN_THROTTLED_SHARE, denormals_of
 from laptime.diagnosis.lane_readings import find_pauses, finished, number_types
-from laptime.model.missing import Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult
 from laptime.questions.why.compute_causes import NEAR_PEAK, given_back_memory, processor_limited
 from laptime.questions.why.facts import WhyFacts, part_share

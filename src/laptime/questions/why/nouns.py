@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from laptime.model.interval import Factor, IntervalFigure
-from laptime.model.missing import Missing
+from laptime.model.quantities import Factor, IntervalFigure, Missing
 from laptime.model.record import Answer, Comparison, LaneResult, Record
 
 LEARNING = "the learning"  # what a remedy changes that makes it another training

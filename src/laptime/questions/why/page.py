@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import floor, isfinite
 
-from laptime.figures.lanes import lane_bars
-from laptime.figures.readings import fact_figures, reading_figures, roofline_figures
-from laptime.figures.steps import step_figures
+from laptime.figures import fact_figures, lane_bars, reading_figures, roofline_figures, step_figures
 from laptime.model.figure import (
     Bar,
     Bars,
@@ -24,9 +22,7 @@ from laptime.model.figure import (
     are_far_apart,
     folded,
 )
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
-from laptime.model.quantities import number, percent
+from laptime.model.quantities import Factor, Missing, number, percent
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap

@@ -7,8 +7,8 @@ its removal saved or cost, never by its signature.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from laptime.analysis.heats import ALPHA
@@ -19,17 +19,17 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
-from laptime.model.interval import Factor
 from laptime.model.machine import Machine
-from laptime.model.missing import Missing
 from laptime.model.plan import PlannedLane
-from laptime.model.process import NO_TRAINING, READY
+from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
+from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.sample import Reference
 from laptime.model.symptoms import NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import find_devices, plan_lane, plan_script, plan_script_lane
+from laptime.planner.settings import PRESETS
 from laptime.questions.asking import Prepared, describe_script, facts_of, means_a_script, prepare, see_devices
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
@@ -39,8 +39,7 @@ from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
-from laptime.questions.why.lanes import AskedLane, check_experiments, plan_experiment
-from laptime.questions.why.nouns import STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
+from laptime.questions.why.nouns import ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
@@ -447,3 +446,71 @@ def _compare(base: LaneResult, lane: LaneResult) -> Comparison | None:
     if base.status != "ok" or lane.status != "ok":
         return None
     return compare_lanes(lane, base, margin=0.05, alpha=ALPHA)
+
+
+# Experiments of `why`: the lane that each experiment runs, or why the lane under study cannot have it.
+
+
+@dataclass(frozen=True, slots=True)
+class AskedLane:
+    """The lane under study, and how a lane of the same training is planned."""
+
+    lane: Lane
+    planned: PlannedLane
+    plan: Callable[[Lane], PlannedLane]
+
+
+def plan_experiment(asked: AskedLane, experiment: Experiment) -> PlannedLane:
+    """Return the lane of an experiment; raise UsageError if there can be none."""
+    lane = parse_lane("/".join((asked.planned.device.name, "+".join(experiment.settings))))
+    preset = lane.preset if lane.preset != AS_WRITTEN else asked.lane.preset
+    overrides = tuple({**dict(asked.lane.overrides), **dict(lane.overrides)}.items())
+    return asked.plan(replace(lane, framework=asked.lane.framework, preset=preset, overrides=overrides))
+
+
+def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tuple[Experiment, ...]:
+    """Mark as absent the experiments that the lane refuses, or whose settings it already has.
+
+    The code of a preset is that of the experiments whose settings it has.
+    """
+    checked = [_checked(asked, each) for each in experiments]
+    possible = [each for each in checked if each.absent is None]
+    changes = {each.settings: _changed(asked, plan_experiment(asked, each)) for each in possible}
+    return tuple(
+        replace(each, code=_code_of(changes[each.settings], possible, changes) or each.code)
+        if each in possible and each.settings[0] in PRESETS
+        else each
+        for each in checked
+    )
+
+
+def _changed(asked: AskedLane, lane: PlannedLane) -> set[tuple[str, object]]:
+    """Return the settings in which a lane differs from the lane under study."""
+    mine, theirs = (asdict(each.settings) for each in (lane, asked.planned))
+    return {(name, str(value)) for name, value in mine.items() if name != "preset" and value != theirs[name]}
+
+
+def _code_of(
+    wanted: set[tuple[str, object]],
+    experiments: Iterable[Experiment],
+    changes: dict[tuple[str, ...], set[tuple[str, object]]],
+) -> str:
+    """Return the code of all experiments that together make these changes; what only races a lane is no code."""
+    parts = (
+        each.code
+        for each in experiments
+        if each.settings[0] not in PRESETS and set() < changes[each.settings] <= wanted
+    )
+    return "; ".join(dict.fromkeys(part for part in parts if part and not part.startswith(ONLY_A_LANE)))
+
+
+def _checked(asked: AskedLane, experiment: Experiment) -> Experiment:
+    if experiment.absent is not None:
+        return experiment
+    try:
+        planned = plan_experiment(asked, experiment)
+    except UsageError as error:
+        return replace(experiment, absent=Missing(error.says))
+    if planned.settings == asked.planned.settings:
+        return replace(experiment, absent=Missing(f"the lane has {'+'.join(experiment.settings)} already"))
+    return experiment

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from laptime.analysis.readings import name_of, points_of
+from laptime.analysis.usage import name_of, points_of
 from laptime.diagnosis import findings
 from laptime.diagnosis.findings import RUN_THROTTLED_SHARE, SLOW_START
 from laptime.diagnosis.lane_readings import (
@@ -19,9 +19,7 @@ from laptime.diagnosis.lane_readings import (
     slow_starts,
     steps_ns,
 )
-from laptime.model.interval import Factor
-from laptime.model.missing import Missing
-from laptime.model.quantities import cores, count, few, percent, taken, times
+from laptime.model.quantities import Factor, Missing, cores, count, few, percent, taken, times
 from laptime.model.sample import HEAT_BITS, POWER_BITS, Meaning, Window
 from laptime.model.symptoms import NO_INPUT
 from laptime.questions.why.facts import (

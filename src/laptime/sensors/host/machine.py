@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
+from laptime.model.quantities import Missing
 from laptime.sensors import cgroup
 from laptime.sensors.base import OpenFile, read_word
 

@@ -18,8 +18,8 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import psutil
 
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
+from laptime.model.quantities import Missing
 from laptime.sensors.base import SensorClock, read_once
 from laptime.sensors.host import machine
 from laptime.sensors.host.machine import TICK_S, Figures

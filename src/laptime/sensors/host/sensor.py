@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from laptime.model.missing import Missing
-from laptime.model.timeline import Opened
+from laptime.model.process import Opened
+from laptime.model.quantities import Missing
 from laptime.sensors import cgroup
 from laptime.sensors.base import SensorClock
 from laptime.sensors.cgroup import allowed_cores

@@ -18,8 +18,8 @@ import psutil
 
 from laptime.errors import SensorError
 from laptime.model.machine import normal_bus, plain_uuid
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, ChannelKind
+from laptime.model.process import Channel, ChannelKind
+from laptime.model.quantities import Missing
 
 NOT_SUPPORTED, NO_PERMISSION, NO_FUNCTION = 3, 4, 13
 LOST_CODES = {15, 16, 28}  # off the bus, needs a reset, removed

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from laptime.errors import SensorError
 from laptime.model.machine import Card, CardProcess, Device, match_card
-from laptime.model.missing import Missing
-from laptime.model.timeline import Channel, Opened
+from laptime.model.process import Channel, Opened
+from laptime.model.quantities import Missing
 from laptime.sensors.base import PATIENCE_S, PendingAnswer, Sensor
 from laptime.sensors.nvml.library import (
     FAST,

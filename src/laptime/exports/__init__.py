@@ -1,1 +1,0 @@
-"""Records for other programs: tables, benchmark files, and runs of experiment trackers."""
