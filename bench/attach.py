@@ -140,8 +140,8 @@ def _digests(out: str) -> str:
 
 def _judge(script: Script, seen: Run) -> dict[str, Any]:
     loops = [each["loop"] for each in (seen.answer or {"processes": []})["processes"]]
-    found = [each["iterations"] for each in loops]
-    unsure = [each["unsure"] for each in loops if each["unsure"]]
+    found = [loop["iterations"] for loop in loops]
+    unsure = [loop["unsure"] for loop in loops if loop["unsure"]]
     if script.iterations is None:
         verdict = "right" if not found or unsure else "wrong"
     elif unsure or not found:

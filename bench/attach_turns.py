@@ -110,10 +110,10 @@ def take_turns(
         for number in range(rounds + 1):
             for name in random.sample(list(copies), len(copies)):
                 copies[name].block(is_kept=number > 0)  # the first has what a tool sets up
-        for name, each in copies.items():
-            each.end()
+        for name, copy in copies.items():
+            copy.end()
             for clock in CLOCKS:
-                times[name][clock] += each.times[clock]
+                times[name][clock] += copy.times[clock]
     return times
 
 

@@ -175,12 +175,12 @@ def within_quota() -> Iterator[None]:
 
 def tell(why: Why, seconds: float, budget_s: float | None) -> dict[str, Any]:
     """Return what the benchmark asks of an answer, and what it takes to find out why one was wrong."""
-    best = next((each for each in why.remedies if each.recommended), None)
+    best = next((remedy for remedy in why.remedies if remedy.recommended), None)
     told = None if best is None or isinstance(best.predicted, Missing) else best.predicted
     return {
         "first": list(why.first),
-        "standings": {each.cause: each.standing for each in why.causes},
-        "says": {each.cause: each.says for each in why.causes},
+        "standings": {cause.cause: cause.standing for cause in why.causes},
+        "says": {cause.cause: cause.says for cause in why.causes},
         "verdict": why.says,
         "trusted": why.trusted,
         "parts": {part.of: round(part.share, 4) for part in why.parts},
@@ -188,9 +188,9 @@ def tell(why: Why, seconds: float, budget_s: float | None) -> dict[str, Any]:
         "predicted": told,
         "measured": None if best is None or best.measured is None else best.measured.ratio,
         "gains": {
-            each.says: [None if isinstance(each.predicted, Missing) else each.predicted, each.measured.ratio]
-            for each in why.remedies
-            if each.measured is not None
+            remedy.says: [None if isinstance(remedy.predicted, Missing) else remedy.predicted, remedy.measured.ratio]
+            for remedy in why.remedies
+            if remedy.measured is not None
         },
         "seconds": seconds,
         "budget_s": budget_s,
@@ -220,9 +220,9 @@ def choose(given: argparse.Namespace) -> list[tuple[Plant, str]]:
 
 def figures_of(cases: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """Count; a case that failed was not named, and one that was skipped is none."""
-    planted = [each for each in cases if each["cause"] != NONE and "skipped" not in each]
-    clean = [each for each in cases if each["cause"] == NONE and "skipped" not in each]
-    ran = [each for each in cases if "standings" in each]
+    planted = [case for case in cases if case["cause"] != NONE and "skipped" not in case]
+    clean = [case for case in cases if case["cause"] == NONE and "skipped" not in case]
+    ran = [case for case in cases if "standings" in case]
     gains = [each["measured"] / each["predicted"] for each in ran if each["predicted"] and each["measured"]]
     late = [each["seconds"] / each["budget_s"] for each in ran if each["budget_s"]]
     counted = [
@@ -230,11 +230,11 @@ def figures_of(cases: Sequence[Mapping[str, Any]]) -> list[Figure]:
         ("planted cause named first or second", [each["cause"] in each.get("first", [])[:2] for each in planted], 0.95),
         ("no other cause called proven", [not wrongly_proven(each) for each in ran], 0.98),
         ("nothing planted: nothing proven", [not wrongly_proven(each) for each in clean], 0.95),
-        ("recommended remedy within 20 % of its prediction", [abs(each - 1) <= WITHIN for each in gains], 0.9),
+        ("recommended remedy within 20 % of its prediction", [abs(gain - 1) <= WITHIN for gain in gains], 0.9),
     ]
     return [
         Figure("cases with a planted cause", len(planted)),
-        Figure("cases that failed", sum("failed" in each for each in cases), most=0),
+        Figure("cases that failed", sum("failed" in case for case in cases), most=0),
         *(Figure(name, sum(told) / len(told), least=least) for name, told, least in counted if told),
         Figure("recommended remedies without a prediction",
                sum(each["predicted"] is None for each in ran if each["recommended"])),
@@ -272,7 +272,7 @@ def kept_cases(out: Path | None) -> dict[str, dict[str, Any]]:
     if out is None or not out.is_file():
         return {}
     cases = json.loads(out.read_text(encoding="utf-8"))["details"]["cases"]
-    return {f"{each['cause']}/{each['how']}/{each['training']}": each for each in cases if "failed" not in each}
+    return {f"{case['cause']}/{case['how']}/{case['training']}": case for case in cases if "failed" not in case}
 
 
 def main() -> int:

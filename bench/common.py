@@ -80,10 +80,10 @@ def finish(
     versions: Mapping[str, str] | None = None,
 ) -> int:
     """Print the figures, write the result where it is wanted, and give the exit code."""
-    print_table(["figure", "value", "limit", ""], [row_of(each) for each in figures])
+    print_table(["figure", "value", "limit", ""], [row_of(figure) for figure in figures])
     if out is not None:
         write_json(out, result(name, figures, details=details or {}, versions=versions or {}))
-    return 1 if any(each.kept is False for each in figures) else 0
+    return 1 if any(figure.kept is False for figure in figures) else 0
 
 
 def result(
@@ -99,8 +99,8 @@ def result(
         "bench": name,
         "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "command": command or command_line(),
-        "pass": all(each.kept is not False for each in figures),
-        "figures": [{**asdict(each), "pass": each.kept} for each in figures],
+        "pass": all(figure.kept is not False for figure in figures),
+        "figures": [{**asdict(figure), "pass": figure.kept} for figure in figures],
         "machine": machine(),
         "versions": {**list_versions(), **versions},
         "details": details,

@@ -102,11 +102,11 @@ def compare_ways(name: str, words: Sequence[str], repeats: int, budget: str) -> 
     duets, alone = (told[way] for way in WAYS)
     if not duets or not alone:
         return [Figure(f"{name}: narrower", None, "times", least=3.0)], {}
-    narrower = median([each["half"] for each in alone]) / median([each["half"] for each in duets])
+    narrower = median([each["half"] for each in alone]) / median([duet["half"] for duet in duets])
     ratios = [median([each["ratio"] for each in way]) for way in (duets, alone)]
     are_settled = all(median([each["half"] for each in way]) <= MARGIN for way in (duets, alone))
     figures = [
-        Figure(f"{name}: half an interval, in turns", 100 * median([each["half"] for each in duets]), "%"),
+        Figure(f"{name}: half an interval, in turns", 100 * median([duet["half"] for duet in duets]), "%"),
         Figure(f"{name}: half an interval, one after another", 100 * median([each["half"] for each in alone]), "%"),
         Figure(f"{name}: narrower", narrower, "times", least=3.0),
         Figure(f"{name}: ratio in turns", ratios[0], "times"),
@@ -114,7 +114,7 @@ def compare_ways(name: str, words: Sequence[str], repeats: int, budget: str) -> 
         Figure(f"{name}: apart", 100 * abs(ratios[0] / ratios[1] - 1), "%", most=2.0 if are_settled else None),
     ]
     if name == "itself":
-        called = sum(each["verdict"] != "not distinguishable" for each in duets)
+        called = sum(duet["verdict"] != "not distinguishable" for duet in duets)
         figures.append(Figure("itself: called different", 100 * called / len(duets), "%", most=5.0))
     return figures, dict(told)
 

@@ -148,7 +148,7 @@ def make_script(given: Mapping[str, Any]) -> SensorScript:
 
 
 def _refuse_unknown(table: Mapping[str, Any], kind: type) -> None:
-    known = [each.name for each in fields(kind)]
+    known = [field.name for field in fields(kind)]
     if unknown := sorted(set(table) - set(known)):
         raise SensorError(f"{VARIABLE}: unknown key {', '.join(unknown)} in [sensor]", f"keys: {', '.join(known)}")
 

@@ -95,9 +95,9 @@ def main() -> int:
         EFFICIENCIES_FILE.write_text(as_toml(known), encoding="utf-8")
     details = {
         "steps": [
-            {"source": each.source, "network": each.network, "device": each.device.short, "precision": each.precision,
-             "execution": each.execution, "step_ms": each.step_ms, "predicted_ms": float(ms)}
-            for each, ms in zip(table.steps, left_out, strict=True)
+            {"source": step.source, "network": step.network, "device": step.device.short, "precision": step.precision,
+             "execution": step.execution, "step_ms": step.step_ms, "predicted_ms": float(ms)}
+            for step, ms in zip(table.steps, left_out, strict=True)
         ],
         "sources": dict(zip(table.sources, np.exp(parts_of(table, fitted)["sources"]).tolist(), strict=True)),
     }  # fmt: skip
@@ -113,11 +113,11 @@ def make_table() -> Table:
         steps.append(each)
         regimes.append(REGIMES.index(found[0]))
         peaks.append(found[1])
-    listed = [Counter(each.operators) for each in steps]
+    listed = [Counter(step.operators) for step in steps]
     counts = np.array([len(each) for each in listed])
     operators = [operator for each in listed for operator in each]
-    sources = sorted({each.source for each in steps})
-    pairs = [(architecture_of(each.device), REGIMES[place]) for each, place in zip(steps, regimes, strict=True)]
+    sources = sorted({step.source for step in steps})
+    pairs = [(architecture_of(step.device), REGIMES[place]) for step, place in zip(steps, regimes, strict=True)]
     architectures = sorted(set(pairs))
     kinds = {name: place for place, name in enumerate((*PRODUCTS, "move", "update"))}
     return Table(
@@ -129,15 +129,15 @@ def make_table() -> Table:
         of=np.repeat(np.arange(len(steps)), counts),
         starts=np.concatenate([[0], np.cumsum(counts)[:-1]]),
         peak=np.array(peaks),
-        bandwidth=np.array([1e9 * (each.device.bandwidth_gb_s or 0) for each in steps]),
+        bandwidth=np.array([1e9 * (step.device.bandwidth_gb_s or 0) for step in steps]),
         count=np.array([each.total() for each in listed]),
-        ms=np.array([each.step_ms for each in steps]),
+        ms=np.array([step.step_ms for step in steps]),
         regime=np.array(regimes),
-        source=np.array([sources.index(each.source) for each in steps]),
+        source=np.array([sources.index(step.source) for step in steps]),
         architecture=np.array([architectures.index(pair) for pair in pairs]),
-        execution=np.array([EXECUTIONS.index(each.execution) for each in steps]),
-        halved=np.array([each.device.halved_sums for each in steps]) & (np.array(regimes) > 0),
-        doubled=np.array([each.device.doubled_fp32 for each in steps]) & (np.array(regimes) == 0),
+        execution=np.array([EXECUTIONS.index(step.execution) for step in steps]),
+        halved=np.array([step.device.halved_sums for step in steps]) & (np.array(regimes) > 0),
+        doubled=np.array([step.device.doubled_fp32 for step in steps]) & (np.array(regimes) == 0),
         sources=sources,
         architectures=architectures,
     )
@@ -213,8 +213,8 @@ def fit(table: Table, used: npt.NDArray[np.bool_], start: Floats) -> Floats:
 def leave_out(table: Table, fitted: Floats) -> Floats:
     """Predict each device by a fit that has not seen it."""
     predicted = np.zeros(len(table.steps))
-    for short in sorted({each.device.short for each in table.steps}):
-        mine = np.array([each.device.short == short for each in table.steps])
+    for short in sorted({step.device.short for step in table.steps}):
+        mine = np.array([step.device.short == short for step in table.steps])
         predicted[mine] = predict(table, fit(table, ~mine, fitted))[mine]
     return predicted
 
@@ -222,9 +222,9 @@ def leave_out(table: Table, fitted: Floats) -> Floats:
 def has_others(table: Table) -> npt.NDArray[np.bool_]:
     """Return for each step whether its source has other devices: else what the source has in common is not known."""
     devices: dict[str, set[str]] = {}
-    for each in table.steps:
-        devices.setdefault(each.source, set()).add(each.device.short)
-    return np.array([len(devices[each.source]) > 1 or each.source in CURRENT for each in table.steps])
+    for step in table.steps:
+        devices.setdefault(step.source, set()).add(step.device.short)
+    return np.array([len(devices[step.source]) > 1 or step.source in CURRENT for step in table.steps])
 
 
 def spreads(table: Table, predicted: Floats) -> dict[str, float]:
@@ -232,10 +232,10 @@ def spreads(table: Table, predicted: Floats) -> dict[str, float]:
     off, known = np.abs(np.log(predicted / table.ms)), has_others(table)
     others = [
         not any(
-            architecture_of(other.device) == architecture_of(each.device) and other.device.short != each.device.short
+            architecture_of(other.device) == architecture_of(step.device) and other.device.short != step.device.short
             for other in table.steps
         )
-        for each in table.steps
+        for step in table.steps
     ]
     alone = np.array(others)
     found = {
@@ -287,23 +287,23 @@ def check_same(table: Table, fitted: Floats, known: Efficiencies) -> None:
     part = parts_of(table, fitted)
     now = float(np.exp(of_current(table, part["sources"])))
     plain = predict(table, fitted, with_sources=False) * now
-    for each, ms in zip(table.steps, plain, strict=True):
-        device = replace(each.device, core_score=None)
-        found = forecast_step(each.operators, device, each.precision, each.execution, known)
+    for step, ms in zip(table.steps, plain, strict=True):
+        device = replace(step.device, core_score=None)
+        found = forecast_step(step.operators, device, step.precision, step.execution, known)
         assert not isinstance(found, Missing), found
-        assert abs(1e3 * found.step_s / ms - 1) < 1e-6, (each.network, each.device.short, found, ms)
+        assert abs(1e3 * found.step_s / ms - 1) < 1e-6, (step.network, step.device.short, found, ms)
 
 
 def figures_of(table: Table, seen: Floats, left_out: Floats, spread: dict[str, float]) -> list[Figure]:
     known = has_others(table)
     off = (left_out / table.ms - 1)[known]
-    convolves = np.array([each.convolves for each in table.steps])[known]
+    convolves = np.array([step.convolves for step in table.steps])[known]
     wide = np.exp(IN_EIGHTY * np.array([spread[REGIMES[place]] for place in table.regime]))
     holds = ((table.ms >= left_out / wide) & (table.ms <= left_out * wide))[known]
     return [
         Figure("measured steps", float(len(table.steps))),
         Figure("of these, with other devices of their source", float(len(off))),
-        Figure("devices", float(len({each.device.short for each in table.steps})), ""),
+        Figure("devices", float(len({step.device.short for step in table.steps})), ""),
         Figure("off, of devices that the fit has seen", mean_off(seen / table.ms - 1), ""),
         Figure("off, of devices that were left out", mean_off(off), "", most=MOST_OFF),
         Figure("off, of convolution networks", mean_off(off[convolves]), "", most=MOST_OFF_CONVOLUTIONS),
@@ -323,8 +323,8 @@ def show(table: Table, seen: Floats, left_out: Floats) -> None:
         ("network", lambda each: each.network),
         ("source", lambda each: each.source),
     ):
-        for name in sorted({name_of(each) for each in table.steps}):
-            mine = np.array([name_of(each) == name for each in table.steps])
+        for name in sorted({name_of(step) for step in table.steps}):
+            mine = np.array([name_of(step) == name for step in table.steps])
             off = left_out[mine] / table.ms[mine] - 1
             first = seen[mine] / table.ms[mine] - 1
             told = f"median {np.median(off):+.2f} off {mean_off(off):.2f} seen {mean_off(first):.2f}"

@@ -88,9 +88,9 @@ def check_networks() -> list[Figure]:
     fitted = fit(table, every, begin(table))
     figures, offs, every_off = [], [], []
     for name in (*PUBLIC, *OWN):
-        mine = np.array([each.network.removesuffix("_v1") == name for each in table.steps])
-        sources = {each.source for each, left_out in zip(table.steps, mine, strict=True) if not left_out}
-        told = mine & np.array([each.source in sources for each in table.steps])
+        mine = np.array([step.network.removesuffix("_v1") == name for step in table.steps])
+        sources = {step.source for step, left_out in zip(table.steps, mine, strict=True) if not left_out}
+        told = mine & np.array([step.source in sources for step in table.steps])
         ratio = predict(table, fit(table, ~mine, fitted))[told] / table.ms[told]
         offs.append(float(np.abs(ratio - 1).mean()))
         every_off += np.abs(np.log(ratio)).tolist()
@@ -126,8 +126,8 @@ def check_correction() -> list[Figure]:
     fitted = fit(table, np.ones(len(table.steps), bool), begin(table))
     off = np.log(leave_out(table, fitted) / table.ms)
     alike: dict[tuple[str, str, str, str], list[int]] = {}
-    for place, each in enumerate(table.steps):
-        alike.setdefault((each.source, each.network, each.precision, each.execution), []).append(place)
+    for place, step in enumerate(table.steps):
+        alike.setdefault((step.source, step.network, step.precision, step.execution), []).append(place)
     pairs = [
         pair
         for group in alike.values()

@@ -42,7 +42,7 @@ class Measured:
 
     @property
     def convolves(self) -> bool:
-        return any(each.kind in {"conv", "medium", "narrow", "pointwise"} for each in self.operators)
+        return any(operator.kind in {"conv", "medium", "narrow", "pointwise"} for operator in self.operators)
 
 
 def all_measured() -> list[Measured]:

@@ -130,8 +130,8 @@ def _alexnet(net: Network, *, of_benchmarks: bool = False, grouped: bool = False
 
 
 def _classify(net: Network, units: tuple[int, ...]) -> None:
-    for place, each in enumerate(units):
-        net.dense(each, relu=place < len(units) - 1)
+    for place, unit in enumerate(units):
+        net.dense(unit, relu=place < len(units) - 1)
 
 
 def _vgg(net: Network, layers: tuple[int, ...]) -> None:

@@ -52,27 +52,27 @@ class Pair:
 def main() -> int:
     given = parser_for(__doc__).parse_args()
     pairs = read_pairs()
-    left_out = {each: power_of([one for one in pairs if not {one.there, one.here} & {each.there}]) for each in pairs}
-    off = {each: math.log(each.predicted(left_out[each]) / each.measured) for each in pairs}
-    holds = [abs(off[each]) <= IN_EIGHTY * spread_between(each.rate_there, each.rate_here) for each in pairs]
-    more = [each for each in pairs if each.rate_there.cores != each.rate_here.cores]
-    for there in sorted({each.there for each in pairs}):
-        mine = [off[each] for each in pairs if each.there == there]
+    left_out = {pair: power_of([one for one in pairs if not {one.there, one.here} & {pair.there}]) for pair in pairs}
+    off = {pair: math.log(pair.predicted(left_out[pair]) / pair.measured) for pair in pairs}
+    holds = [abs(off[pair]) <= IN_EIGHTY * spread_between(pair.rate_there, pair.rate_here) for pair in pairs]
+    more = [pair for pair in pairs if pair.rate_there.cores != pair.rate_here.cores]
+    for there in sorted({pair.there for pair in pairs}):
+        mine = [off[pair] for pair in pairs if pair.there == there]
         print(f"{there:40} {len(mine):3} steps, off {mean_off(mine):.3f}, median {np.median(mine):+.2f}")
     figures = [
         Figure("pairs of steps", float(len(pairs)), ""),
-        Figure("machines", float(len({each.there for each in pairs})), ""),
+        Figure("machines", float(len({pair.there for pair in pairs})), ""),
         Figure("power of the number of cores that fits best", power_of(pairs), ""),
         Figure("off, of machines that were left out", mean_off(off.values()), "", most=MOST_OFF),
         Figure("off, with other numbers of cores", mean_off(off[each] for each in more), ""),
         Figure("measured steps within the 80 % range", sum(holds) / len(holds), "", least=HOLDS[0], most=HOLDS[1]),
-        Figure("spread, with as many cores", spread_of([off[each] for each in pairs if each not in more]), ""),
+        Figure("spread, with as many cores", spread_of([off[pair] for pair in pairs if pair not in more]), ""),
     ]
     details = {
         "pairs": [
-            {"network": each.network, "lane": each.lane, "there": each.there, "here": each.here,
-             "measured": each.measured, "predicted": each.predicted(left_out[each])}
-            for each in pairs
+            {"network": pair.network, "lane": pair.lane, "there": pair.there, "here": pair.here,
+             "measured": pair.measured, "predicted": pair.predicted(left_out[pair])}
+            for pair in pairs
         ]
     }  # fmt: skip
     return finish("forecast_processors", figures, given.out, details=details)
@@ -100,7 +100,7 @@ def rate_in(row: dict[str, str]) -> ProcessorRate:
 
 def power_of(pairs: list[Pair]) -> float:
     """Return the power of the number of cores with which pairs are off least, on average."""
-    errors = [mean_off(math.log(each.predicted(power) / each.measured) for each in pairs) for power in POWERS]
+    errors = [mean_off(math.log(pair.predicted(power) / pair.measured) for pair in pairs) for power in POWERS]
     return float(POWERS[int(np.argmin(errors))])
 
 

@@ -101,9 +101,9 @@ def read_noise(folder: Path) -> list[float]:
     away: list[float] = []
     for place in sorted(folder.glob("*duet*.json")):
         for ratios in ratios_in(json.loads(place.read_text(encoding="utf-8"))):
-            logs = [math.log(each) for each in ratios]
+            logs = [math.log(ratio) for ratio in ratios]
             if len(logs) >= LEAST_ROUNDS and (spread := statistics.stdev(logs)) <= WIDEST:
-                away += [(each - statistics.fmean(logs)) / spread for each in logs]
+                away += [(log - statistics.fmean(logs)) / spread for log in logs]
     scale = statistics.pstdev(away)
     return [each / scale for each in away]
 

@@ -285,7 +285,7 @@ def build(row: Row) -> laptime.Training:
     network, shape, (kind, chosen), loss = row
     model, inputs, targets = NETWORKS[network](**shape)
     made = OWN.get(kind) or getattr(torch.optim, kind)
-    wanted = [each for each in model.parameters() if each.requires_grad]
+    wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
     criterion = getattr(nn, loss["name"])(**{key: value for key, value in loss.items() if key != "name"})
     batches = [(inputs[start : start + BATCH], targets[start : start + BATCH]) for start in range(0, ITEMS, BATCH)]
     return laptime.Training(model=model, loss=criterion, optimizer=made(wanted, **chosen), data=batches)

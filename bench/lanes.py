@@ -42,7 +42,7 @@ HEAD = ("workload", "lane", "a step", "a lap", "against the first", "proof: wors
 
 def lanes_here() -> tuple[str, ...]:
     """Return every framework that is installed and runs built-in trainings, in its presets."""
-    names = [each.name for each in api.devices().frameworks if each.name not in {"jax", "python"}]
+    names = [framework.name for framework in api.devices().frameworks if framework.name not in {"jax", "python"}]
     return tuple(f"{name}/cpu{preset}" for name in names for preset in PRESETS.get(name, KERAS_PRESETS))
 
 
@@ -58,7 +58,7 @@ def show_note(_record: Record | None, progress: Progress) -> None:
 
 def shorten(record: Record) -> dict[str, Any]:
     """Keep what the table says and what it rests on: estimates, proofs, versions, each heat's medians."""
-    against = {each.lane: each for each in record.answer.comparisons}
+    against = {comparison.lane: comparison for comparison in record.answer.comparisons}
     return {
         "started": record.started,
         "elapsed_s": record.elapsed_s,
@@ -154,7 +154,7 @@ def newest_details() -> dict[str, Any]:
 
 
 def figures_of(details: dict[str, Any]) -> list[Figure]:
-    lanes = [lane for each in details.values() for lane in each["lanes"]]
+    lanes = [lane for detail in details.values() for lane in detail["lanes"]]
     return [
         Figure("workloads raced", len(details), least=len(WORKLOADS)),
         Figure("lanes raced", len(lanes)),

@@ -51,7 +51,7 @@ class HalfShown(Display):
         self.took_ms: list[float] = []
 
     def show(self, record: Record | None, progress: Progress) -> None:
-        turns = [int(found[1]) for each in progress.lanes.values() if (found := TURN.match(each))]
+        turns = [int(found[1]) for lane in progress.lanes.values() if (found := TURN.match(lane))]
         round_ = ROUND.match(progress.doing)
         if turns and round_ and not is_drawn(int(round_[1]) - 1, max(turns) - 1):
             return
@@ -84,10 +84,10 @@ def rounds_of(lane: LaneResult) -> dict[int, float]:
     found = {}
     for result in lane.heats:
         logs: dict[bool, list[float]] = {True: [], False: []}
-        for each in result.heat.windows:
-            if each.turn:
-                step_ns = (each.end_ns - each.start_ns) / each.steps
-                logs[is_drawn(result.heat.round, each.turn)].append(log(step_ns))
+        for window in result.heat.windows:
+            if window.turn:
+                step_ns = (window.end_ns - window.start_ns) / window.steps
+                logs[is_drawn(result.heat.round, window.turn)].append(log(step_ns))
         if logs[True] and logs[False]:
             found[result.heat.round] = fmean(logs[True]) - fmean(logs[False])
     return found

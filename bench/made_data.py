@@ -122,7 +122,7 @@ def follow_dead() -> tuple[list[Figure], dict[str, Any]]:
 
 
 def open_training(workload: Workload, data: Path | None) -> Trained:
-    cpu = next(each for each in open_backend("torch").devices() if each.name == "cpu")
+    cpu = next(device for device in open_backend("torch").devices() if device.name == "cpu")
     lane = PlannedLane("torch/cpu", "torch", cpu, Settings())
     subject = Subject(
         workload.name, "", workload.parameters, workload.batch, workload.steps_per_lap, workload.laps, workload.items

@@ -50,8 +50,8 @@ def main() -> int:
 def check_network(name: str, given: argparse.Namespace) -> tuple[list[Figure], dict[str, Any]]:
     peaks = measure_peaks(name) if given.peaks is None else read_peaks(name, given.peaks)
     workload, batches = CATALOGUE[name], sorted(peaks)
-    shapes = {each: count_heat_memory(workload, Settings(batch=each), "cpu") for each in peaks}
-    alone = {each: count_step_memory(workload, each, "cpu") for each in peaks}
+    shapes = {peak: count_heat_memory(workload, Settings(batch=peak), "cpu") for peak in peaks}
+    alone = {peak: count_step_memory(workload, peak, "cpu") for peak in peaks}
     errors = {one: {other: off(peaks, [one], other, shapes) for other in batches} for one in batches}
     needed = [errors[one][other] for one in batches for other in batches if other > one or one == batches[1]]
     others = [errors[one][other] for one in batches for other in batches if other < one]
@@ -59,7 +59,7 @@ def check_network(name: str, given: argparse.Namespace) -> tuple[list[Figure], d
     figures = [
         Figure(f"{name}: highest estimate over the peak, less 1", most_of(needed), "", most=WITHIN),
         Figure(f"{name}: lowest estimate over the peak, less 1", least_of(needed), "", least=-WITHIN),
-        Figure(f"{name}: shapes alone over the peak", max(alone[each] / peaks[each] for each in peaks), "", most=1),
+        Figure(f"{name}: shapes alone over the peak", max(alone[peak] / peaks[peak] for peak in peaks), "", most=1),
         Figure(f"{name}: highest estimate of a smaller batch over the peak, less 1", most_of(others)),
         Figure(f"{name}: lowest estimate of a smaller batch over the peak, less 1", least_of(others)),
         *(Figure(f"{name}: line at batch {batch} over the peak, less 1", error) for batch, error in lines.items()),

@@ -59,7 +59,7 @@ class Blocks:
         measure(time.perf_counter_ns, runner, PACE, self.line)
         fit_run.finish()
         windows = self.line.windows
-        return sum(each.end_ns - each.start_ns for each in windows) / sum(each.steps for each in windows)
+        return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows)
 
     def plain(self) -> float:
         short_ns, long_ns = (self.one_thread(partial(self._fit, steps)) for steps in (STEPS, 3 * STEPS))

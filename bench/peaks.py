@@ -23,9 +23,9 @@ def measure_processor(frameworks: Sequence[str] | None = None) -> DevicePeaks:
     """Measure this machine's devices, with these frameworks or all, and give the processor's peaks."""
     machine = api.devices(frameworks)
     keys = {
-        key_of(device, each.name, machine.processor).device
-        for each in machine.frameworks
-        for device in each.devices
+        key_of(device, framework.name, machine.processor).device
+        for framework in machine.frameworks
+        for device in framework.devices
         if device.kind == "cpu"
     }
     with fresh_home():
@@ -60,8 +60,8 @@ def main() -> int:
     parser.add_argument("--frameworks", nargs="+", help="ask these alone")
     given = parser.parse_args()
     peaks = measure_processor(given.frameworks)
-    details: dict[str, Any] = {"by": {limit: each.by for limit, each in peaks.peaks.items()}}
-    details |= {"middle, a second": {limit: each.median_per_s for limit, each in peaks.peaks.items()}}
+    details: dict[str, Any] = {"by": {limit: peak.by for limit, peak in peaks.peaks.items()}}
+    details |= {"middle, a second": {limit: peak.median_per_s for limit, peak in peaks.peaks.items()}}
     details |= {"absent": {limit: each.missing for limit, each in peaks.absent.items()}}
     return finish("peaks", figures_of(peaks), given.out, details=details)
 

@@ -54,7 +54,7 @@ def unbiased_log(value: float, dof: float) -> float:
 
 def prior_dof(spreads: list[tuple[float, int]]) -> float:
     """Return Smyth's degrees of freedom: how much less the variances' logarithms vary than chance alone explains."""
-    excess = variance([unbiased_log(*each) for each in spreads]) - fmean(trigamma(dof / 2) for _, dof in spreads)
+    excess = variance([unbiased_log(*spread) for spread in spreads]) - fmean(trigamma(dof / 2) for _, dof in spreads)
     low, high = 1e-3, 1e6
     if excess <= trigamma(high / 2):
         return math.inf
@@ -84,7 +84,7 @@ def main() -> int:
     files = sorted(RESULTS.glob("*.json"))
     ratios = [each for path in files for each in kept_ratios(json.loads(path.read_text(encoding="utf-8")))]
     spreads = [(variance([math.log(ratio) for ratio in each]), len(each) - 1) for each in ratios]
-    usual = [each for each in spreads if each[0] < WIDEST**2]
+    usual = [spread for spread in spreads if spread[0] < WIDEST**2]
     middle = math.exp(fmean(unbiased_log(*each) for each in usual) / 2)
     print(f"{len(usual)} of {len(spreads)} races: spread {middle:.1%}, {prior_dof(usual):.1f} degrees of freedom")
     if folder is not None:

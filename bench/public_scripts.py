@@ -97,11 +97,11 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="NAME", help="scripts of this name")
     parser.add_argument("--pages", type=Path, metavar="FOLDER", help="keep pages and what scripts printed there")
     given = parser.parse_args()
-    scripts = [Published(**each) for each in json.loads(given.list.read_text(encoding="utf-8"))]
+    scripts = [Published(**load) for load in json.loads(given.list.read_text(encoding="utf-8"))]
     found = []
-    for each in scripts:
-        if not given.only or each.name in given.only:
-            found.append(watch_twice(each, given.python, given.pages))
+    for script in scripts:
+        if not given.only or script.name in given.only:
+            found.append(watch_twice(script, given.python, given.pages))
             print(json.dumps({name: value for name, value in found[-1].items() if name in SHOWN}), flush=True)
     return finish("public_scripts", figures_of(found), given.out, details={"scripts": found})
 
@@ -133,7 +133,7 @@ def watch_twice(script: Published, python: str, pages: Path | None) -> dict[str,
         (pages / f"{script.name.replace('/', '-')}.txt").write_text(text, encoding="utf-8")
         (pages / f"{script.name.replace('/', '-')}.json").write_text(json.dumps(record), encoding="utf-8")
     loops = [each["loop"] for each in record.get("answer", {}).get("processes", []) if each.get("loop")]
-    iterations = [each["iterations"] for each in loops]
+    iterations = [loop["iterations"] for loop in loops]
     expected = [count // script.per for count in watched["counts"][script.counts]]
     page = watched["tail"]
     first = [each["says"] for each in record.get("findings", []) if each["rule"] != "not reliable"][:1]
@@ -145,7 +145,7 @@ def watch_twice(script: Published, python: str, pages: Path | None) -> dict[str,
         "iterations": iterations,
         "exact": bool(expected) and sorted(iterations) == sorted(expected),
         "as_bare": bare and bare["counts"] == watched["counts"],
-        "unsure": [each["unsure"] for each in loops if each.get("unsure")],
+        "unsure": [loop["unsure"] for loop in loops if loop.get("unsure")],
         "exit_codes": [each["exit_code"] for each in (bare, watched) if each],
         "seconds": [each["seconds"] for each in (bare, watched) if each],
         "parts_over_headline": parts_over_headline(page),
@@ -184,7 +184,7 @@ def run_counted(command: list[str], script: Published) -> dict[str, Any]:
 def loader_batches(record: dict[str, Any]) -> list[int]:
     """Return the batch sizes of all loaders that were seen."""
     processes = record.get("answer", {}).get("processes", [])
-    return [loader["batch"] for each in processes for loader in each["loaders"]]
+    return [loader["batch"] for process in processes for loader in process["loaders"]]
 
 
 def parts_over_headline(page: str) -> float | None:
@@ -207,7 +207,7 @@ def figures_of(found: list[dict[str, Any]]) -> list[Figure]:
     batches = [each for each in found if each["batch"] is not None]
     planted = [each for each in found if each["planted"]]
     named = sum(each["says"] in each["first"] for each in planted)
-    right = sum(_is_batch(each) for each in batches)
+    right = sum(_is_batch(batch) for batch in batches)
     return [
         Figure("scripts", len(found)),
         Figure("counted exactly", sum(each["exact"] for each in found), least=len(found)),

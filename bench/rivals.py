@@ -131,7 +131,7 @@ def _factors(name: str, ours: list[Told], keras_ms: list[float]) -> Iterator[Fig
 def _shares(name: str, told: Told, best_peaks: dict[str, float]) -> Iterator[Figure]:
     ours = told["laptime"]
     for lane in sorted(ours[0], key=lambda each: each != FASTEST):
-        seconds = median([each[lane]["step_ms"] for each in ours]) / 1e3
+        seconds = median([our[lane]["step_ms"] for our in ours]) / 1e3
         precision = ours[0][lane]["precision"]
         work = told["a step"][precision]
         of_product = work["flops"] / seconds / best_peaks[precision]

@@ -105,7 +105,7 @@ def check_bare(rounds: int, details: dict[str, Any], place: Path) -> list[Figure
         times, failed = take_turns(TRAININGS, f"{TRAININGS}:plain", lanes, place, TURNS)
         if failed:
             raise SystemExit(f"a heat did not finish: {failed}")
-        details.setdefault("bare", []).append({f"{who} {count}": each for (who, count), each in times.items()})
+        details.setdefault("bare", []).append({f"{who} {count}": time for (who, count), time in times.items()})
         ours.append(_ratio(times, (OURS, 1), (OURS, 2)))
         theirs.append(_ratio(times, (BARE, 1), (BARE, 2)))
         over.append(ours[-1] / theirs[-1])
@@ -214,8 +214,10 @@ def _on_nodes(words: list[str], delay_ms: float) -> str:
             )
             for number, side in enumerate(sides)
         ]
-        nodes = [subprocess.Popen(each, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for each in commands]
-        (printed, said), _ = [each.communicate(timeout=600) for each in nodes]
+        nodes = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
+        ]
+        (printed, said), _ = [node.communicate(timeout=600) for node in nodes]
     if not printed:
         raise SystemExit(f"torchrun {' '.join(words)} printed nothing: {said}")
     return printed

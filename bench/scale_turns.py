@@ -82,7 +82,7 @@ def take_turns(script: Path, training: str, lanes: dict[int, str], place: Path, 
     planned = dict(zip(lanes, plan.lanes, strict=True))
     players = {}
     with Prestarter(2, 600.0, 1) as prestarter:
-        for number, (who, count) in enumerate(each for each in times if each[0] != BARE):
+        for number, (who, count) in enumerate(time for time in times if time[0] != BARE):
             lane = planned[count]
             prestarter.line_up([lane])
             runner = HeatRunner(order_heat(plan, lane, plan.pace, number), Limits(), 2, lambda _phase: None)

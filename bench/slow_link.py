@@ -140,11 +140,11 @@ def run_on_both(command: Sequence[str], delay_ms: float, rate_bits: float | None
     with contextlib.ExitStack() as running, linked(delay_ms, rate_bits) as sides:
         processes = [running.enter_context(subprocess.Popen(side.wrap(command))) for side in sides]
         try:
-            codes = [each.wait() for each in processes]
+            codes = [process.wait() for process in processes]
         except KeyboardInterrupt:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                for each in processes:
-                    each.wait(GRACE_S)
+                for process in processes:
+                    process.wait(GRACE_S)
             raise
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 

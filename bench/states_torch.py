@@ -71,7 +71,7 @@ def _batches(count: int, items: int, noise: float) -> list[tuple[Tensor, Tensor]
     made = torch.Generator().manual_seed(7)
     patterns = torch.randn(CLASSES, WIDE, generator=made)
     labels = [torch.randint(0, CLASSES, (items,), generator=made) for _ in range(count)]
-    return [(patterns[each] + noise * torch.randn(items, WIDE, generator=made), each) for each in labels]
+    return [(patterns[label] + noise * torch.randn(items, WIDE, generator=made), label) for label in labels]
 
 
 def _train(network: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> laptime.Training:

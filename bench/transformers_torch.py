@@ -67,5 +67,5 @@ def encoder() -> laptime.Training:
     torch.manual_seed(0)
     model = Transformer(12, 768, 12, 128, known=30_528, answers=2)
     words = torch.randint(0, 30_528, (BATCHES, BATCH, 128))
-    data = [(each, each[:, 0] % 2) for each in words]
+    data = [(word, word[:, 0] % 2) for word in words]
     return laptime.Training(model, loss, torch.optim.AdamW(model.parameters(), lr=3e-5), data)

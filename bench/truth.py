@@ -134,29 +134,29 @@ def write_all(
         "devices": devices,
         "workloads": [
             {
-                "name": each.workload,
-                "problem": each.problem,
-                "took_s": each.took_s,
-                "record": json.loads(api.encode(each.record)) if each.record else None,
+                "name": outcome.workload,
+                "problem": outcome.problem,
+                "took_s": outcome.took_s,
+                "record": json.loads(api.encode(outcome.record)) if outcome.record else None,
             }
-            for each in outcomes
+            for outcome in outcomes
         ],
     }
     told = result("truth", list(figures_of(outcomes, wanted)), details=details, versions=versions)
     write_json(folder / "truth.json", told)
-    page = render(told, [row for each in outcomes for row in each.rows])
+    page = render(told, [row for outcome in outcomes for row in outcome.rows])
     (folder / "truth.md").write_text(page, encoding="utf-8")
 
 
 def figures_of(outcomes: list[Outcome], wanted: int) -> Iterator[Figure]:
-    lanes = [lane for each in outcomes if each.record for lane in each.record.lanes]
-    yield Figure("workloads raced", sum(each.record is not None for each in outcomes), least=wanted)
+    lanes = [lane for outcome in outcomes if outcome.record for lane in outcome.record.lanes]
+    yield Figure("workloads raced", sum(outcome.record is not None for outcome in outcomes), least=wanted)
     yield Figure("lanes that did not finish", sum(lane.status != "ok" or not lane.step_ms for lane in lanes), most=0)
     yield Figure("proofs that are not 'same'", sum(lane.parity.status != "same" for lane in lanes), most=0)
-    for each in outcomes:
-        for found in each.record.answer.comparisons if each.record else ():
+    for outcome in outcomes:
+        for found in outcome.record.answer.comparisons if outcome.record else ():
             low, high = (None if isinstance(end, Missing) else end for end in (found.low, found.high))
-            yield Figure(f"{each.workload}: {found.lane} against {found.reference}", found.ratio, "times", low, high)
+            yield Figure(f"{outcome.workload}: {found.lane} against {found.reference}", found.ratio, "times", low, high)
 
 
 def with_input(lane: str, workload: str) -> str:
@@ -168,7 +168,7 @@ def with_input(lane: str, workload: str) -> str:
 
 def choose_lanes(torch: Framework | None) -> tuple[str, ...]:
     """Return the processor as written, and each usable CUDA device in three ways; nothing where there is none."""
-    names = [each.name for each in torch.devices if each.kind == "cuda" and each.usable] if torch else []
+    names = [device.name for device in torch.devices if device.kind == "cuda" and device.usable] if torch else []
     return (PROCESSOR, *(f"torch/{name}{preset}" for name in names for preset in PRESETS)) if names else ()
 
 
@@ -186,11 +186,11 @@ def run_all(lanes: tuple[str, ...], devices: list[dict[str, Any]], versions: dic
         if not time_left.rung and is_interrupted(outcomes[-1]):
             break
     signal.setitimer(signal.ITIMER_REAL, 0)
-    print_table(HEAD, [row for each in outcomes for row in each.rows])
+    print_table(HEAD, [row for outcome in outcomes for row in outcome.rows])
     finish("truth", list(figures_of(outcomes, len(shares))), None)
     if not time_left.rung and is_interrupted(outcomes[-1]):
         return EXIT_INTERRUPTED
-    return 0 if all(each.good for each in outcomes) else 1
+    return 0 if all(outcome.good for outcome in outcomes) else 1
 
 
 def is_interrupted(outcome: Outcome) -> bool:

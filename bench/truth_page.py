@@ -35,7 +35,7 @@ def rows_of(name: str, record: Record | None, problem: str | None) -> Iterator[l
         yield [name, f"failed: {problem}", "", "", "", "", ""]
     if record is None:
         return
-    against = {each.lane: each for each in record.answer.comparisons}
+    against = {comparison.lane: comparison for comparison in record.answer.comparisons}
     for lane in record.lanes:
         start = [name, lane.name]
         if lane.step_ms is None or lane.status != "ok":

@@ -63,8 +63,8 @@ def shorten(record: Record) -> dict[str, Any]:
 
 
 def row_of(name: str, why: Why) -> list[str]:
-    parts = ", ".join(f"{each.of} {100 * each.share:.0f} %" for each in why.parts if each.share >= 0.005)
-    best = next((each for each in why.remedies if each.recommended), None)
+    parts = ", ".join(f"{part.of} {100 * part.share:.0f} %" for part in why.parts if part.share >= 0.005)
+    best = next((remedy for remedy in why.remedies if remedy.recommended), None)
     return [name, why.says, parts, remedy_words(best), ", ".join(why.missing) or (why.distrust or "-")]
 
 
@@ -91,8 +91,8 @@ def page_of(told: dict[str, Any], kept_as: str) -> str:
 
 
 def figures_of(details: dict[str, Any]) -> list[Figure]:
-    firsts = [each["lanes"][0] for each in details.values()]
-    over = [each["elapsed_s"] / each["budget_s"] for each in details.values()]
+    firsts = [detail["lanes"][0] for detail in details.values()]
+    over = [detail["elapsed_s"] / detail["budget_s"] for detail in details.values()]
     return [
         Figure("trainings looked at", len(details), least=len(WORKLOADS)),
         Figure("lanes asked about that did not finish", sum(lane["status"] != "ok" for lane in firsts), most=0),

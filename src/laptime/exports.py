@@ -330,7 +330,9 @@ def as_pyperf(record: Record, _what: str | None) -> bytes:
 
 def _run(result: HeatResult) -> dict[str, Any]:
     """Return a heat. Windows before the steady state are warm-ups."""
-    steps_s = [(each.end_ns - each.start_ns) / each.steps / NS_PER_MS / MS_PER_S for each in result.heat.windows]
+    steps_s = [
+        (window.end_ns - window.start_ns) / window.steps / NS_PER_MS / MS_PER_S for window in result.heat.windows
+    ]
     start = result.steady_from if result.steady_from < len(steps_s) else 0
     return {
         "warmups": [[1, value] for value in steps_s[:start]],
@@ -445,7 +447,7 @@ def all_exports() -> dict[str, ExportRow]:
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and only an export needs it
 
     ours = {row.name: row for row in EXPORTS}
-    added: list[ExportRow] = [each.load() for each in metadata.entry_points(group=EXPORT_ENTRY_POINTS)]
+    added: list[ExportRow] = [point.load() for point in metadata.entry_points(group=EXPORT_ENTRY_POINTS)]
     return ours | {row.name: row for row in added if row.name not in ours}
 
 

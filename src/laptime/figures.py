@@ -150,7 +150,7 @@ def _watched(record: Record) -> Iterator[tuple[str, Timeline]]:
     processes = [result.heat.process for lane in record.lanes for result in lane.heats]
     if isinstance(answer, InferAnswer):
         processes = [heat.process for lane in answer.lanes for heat in lane.heats]
-    yield from ((each.lane, each.timeline) for each in processes if each.timeline is not None)
+    yield from ((process.lane, process.timeline) for process in processes if process.timeline is not None)
 
 
 def _laps(record: Record) -> Iterator[Band]:
@@ -174,12 +174,12 @@ def _figure(row: ReadingRow, watched: Sequence[tuple[str, Timeline]], laps: Sequ
             points = _growth(points) if row.grows else points
             points = tuple((at_s, value * row.times.get(channel.unit, 1.0)) for at_s, value in points)
             of = "" if owner_of(channel.device) in ("heat", "host") else f", {channel.device}"
-            found += [(f"{short_name(lane)}{of}", each) for each in _stretches(points)]
+            found += [(f"{short_name(lane)}{of}", stretch) for stretch in _stretches(points)]
     if not found:
         return []
     began_s = min(points[0][0] for _, points in found)
     curves = tuple(Curve(name, tuple((at_s - began_s, value) for at_s, value in points)) for name, points in found)
-    bands = tuple(replace(each, start=each.start - began_s, end=each.end - began_s) for each in laps[::2])
+    bands = tuple(replace(lap, start=lap.start - began_s, end=lap.end - began_s) for lap in laps[::2])
     says = "Every other lap is marked." if bands else ""
     plane = Plane(Axis("seconds since the first reading"), Axis(row.unit, from_zero=True), curves, bands)
     return [Figure(row.title, plane, says)]
@@ -210,7 +210,7 @@ def _stretches(points: Sequence[Point]) -> list[tuple[Point, ...]]:
         if after[0] - before[0] > most:
             stretches.append([])
         stretches[-1].append(after)
-    return [tuple(each) for each in stretches if len(each) > 1]
+    return [tuple(stretch) for stretch in stretches if len(stretch) > 1]
 
 
 # What every report ends with: findings with their evidence, machine, versions, settings, and the tool's own cost.
@@ -224,7 +224,9 @@ def fact_figures(record: Record) -> list[Figure]:
 
 
 def _findings(record: Record) -> list[Figure]:
-    rows = tuple((each.says, each.advice, each.sure, _evidence(each.evidence)) for each in record.findings)
+    rows = tuple(
+        (finding.says, finding.advice, finding.sure, _evidence(finding.evidence)) for finding in record.findings
+    )
     table = Table(("finding", "advice", "how sure", "evidence"), rows)
     return [Figure("Findings", table, "What the instruments and the rules found next to the answer.")] if rows else []
 
@@ -271,7 +273,7 @@ def _machine(record: Record) -> Figure:
     rows: list[FactRow] = [
         ("processor", processor_words(machine)),
         ("memory", memory_words(machine)),
-        *(("card", each.maker if isinstance(each.name, Missing) else each.name) for each in machine.cards),
+        *(("card", card.maker if isinstance(card.name, Missing) else card.name) for card in machine.cards),
         ("system", machine.system),
         ("Python", machine.python),
         *((name, version) for name, version in record.tool.items() if name != "name"),
@@ -330,7 +332,7 @@ def _of_device(lanes: Sequence[LaneResult]) -> list[Figure]:
             top = peaks.peaks[precision].best_per_s
             ridge = top / bytes_per_s
             intensities = [ridge * 10 ** (step / 2) for step in range(-2 * DECADES, 2 * DECADES + 1)]
-            points = tuple((each, min(top, each * bytes_per_s) / 1e9) for each in intensities)
+            points = tuple((intensity, min(top, intensity * bytes_per_s) / 1e9) for intensity in intensities)
             roofs.append(Curve(f"{precision} peak, measured", points))
     dots = tuple(
         Curve(name, ((each.work.flops / each.work.bytes, each.flops_per_s / 1e9),), "dots")
@@ -368,8 +370,8 @@ def _over_time(lane: LaneResult) -> Figure:
         bands += _bands(result, at_s)
         at_s += (end_ns - start_ns) / 1e9
     said = [f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"]
-    said += ["warm-up, which does not count, is marked"] if any(each.kind == "warm-up" for each in bands) else []
-    said += ["disturbed windows are marked"] if any(each.kind == "disturbed" for each in bands) else []
+    said += ["warm-up, which does not count, is marked"] if any(band.kind == "warm-up" for band in bands) else []
+    said += ["disturbed windows are marked"] if any(band.kind == "disturbed" for band in bands) else []
     plane = Plane(Axis("seconds of the lane's heats"), STEP_AXIS, tuple(curves), tuple(bands))
     return Figure(f"Steps of {short_name(lane.name)}", plane, f"{'; '.join(said)}.")
 
@@ -409,9 +411,9 @@ def _bands(result: HeatResult, at_s: float) -> list[Band]:
         return at_s + (ns - start_ns) / 1e9
 
     found = [
-        Band(place(each.start_ns), place(each.end_ns), "disturbed", each.flag)
-        for each in result.heat.windows
-        if each.flag
+        Band(place(window.start_ns), place(window.end_ns), "disturbed", window.flag)
+        for window in result.heat.windows
+        if window.flag
     ]
     if result.steady_from:
         found.append(Band(at_s, place(result.heat.windows[result.steady_from - 1].end_ns), "warm-up", "warm-up"))
@@ -471,15 +473,17 @@ CURVE_LEAST = 8  # points that every curve keeps
 
 def thin(figures: Sequence[Figure]) -> tuple[Figure, ...]:
     """Return figures with at most `POINTS_MOST` points together, so that a file stays small."""
-    curves = [curve for each in figures if isinstance(each.chart, Plane) for curve in each.chart.curves]
+    curves = [curve for figure in figures if isinstance(figure.chart, Plane) for curve in figure.chart.curves]
     if sum(len(curve.points) for curve in curves) <= POINTS_MOST:
         return tuple(figures)
     most = _fair_share([len(curve.points) for curve in curves])
     return tuple(
-        replace(each, chart=replace(each.chart, curves=tuple(thin_curve(curve, most) for curve in each.chart.curves)))
-        if isinstance(each.chart, Plane)
-        else each
-        for each in figures
+        replace(
+            figure, chart=replace(figure.chart, curves=tuple(thin_curve(curve, most) for curve in figure.chart.curves))
+        )
+        if isinstance(figure.chart, Plane)
+        else figure
+        for figure in figures
     )
 
 
@@ -510,7 +514,7 @@ def _fair_share(lengths: Sequence[int]) -> int:
 
 def thinned_words(figures: Sequence[Figure]) -> str:
     """Return a sentence on how many points are drawn of how many; empty if all are."""
-    curves = [curve for each in figures if isinstance(each.chart, Plane) for curve in each.chart.curves]
+    curves = [curve for figure in figures if isinstance(figure.chart, Plane) for curve in figure.chart.curves]
     drawn = sum(len(curve.points) for curve in curves)
     all_points = sum(max(curve.of_points, len(curve.points)) for curve in curves)
     if not any(curve.is_thinned for curve in curves):

@@ -36,7 +36,7 @@ def measure_first(
     """Measure what the processor of this machine can do at most, if that is needed and not known; it takes seconds."""
     used = find_lane(record, lane)
     if (
-        any(each.kind == "cpu" for each in devices)
+        any(device.kind == "cpu" for device in devices)
         and used.device.kind == "cpu"
         and isinstance(find_processor(record, used, api.peaks_of, devices), Missing)
     ):

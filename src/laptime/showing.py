@@ -164,7 +164,7 @@ def as_files(records: Sequence[Record], form: str) -> Made:
         raise UsageError(f"'{form}' is no format of a report", f"formats: {', '.join(REPORT_FORMATS)}")
     if form == JSON_FORMAT:
         return one_file(f"{plain_name(records[0].id)}.{form}", records_as_json(records).encode())
-    return make_files([report_of(each, holds_record=DRAWN[form].holds_record) for each in records], form)
+    return make_files([report_of(record, holds_record=DRAWN[form].holds_record) for record in records], form)
 
 
 def only_text(made: Made) -> str:
@@ -235,11 +235,13 @@ def fields_as_text(values: object, width: int) -> str:
 def device_rows(machine: Machine) -> list[dict[str, object]]:
     """Return a row for each device of each framework, for each framework that cannot run, and for the hardware."""
     rows: list[dict[str, object]] = []
-    for each in machine.frameworks:
-        version = {"framework": each.name, "version": each.version, "notes": each.notes}
-        if each.problem:
-            rows.append({**version, "name": each.name, "kind": "framework", "usable": False, "reason": each.problem})
-        rows += [{**version, **asdict(device), "card": card_behind(device, machine)} for device in each.devices]
+    for framework in machine.frameworks:
+        version = {"framework": framework.name, "version": framework.version, "notes": framework.notes}
+        if framework.problem:
+            rows.append(
+                {**version, "name": framework.name, "kind": "framework", "usable": False, "reason": framework.problem}
+            )
+        rows += [{**version, **asdict(device), "card": card_behind(device, machine)} for device in framework.devices]
     return rows + hardware_rows(machine)
 
 

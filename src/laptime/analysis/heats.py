@@ -71,7 +71,7 @@ def pairs_of_heats(heats: Sequence[HeatResult], others: Sequence[HeatResult]) ->
     """
     theirs = {result.heat.round: result for result in others if result.step_ms is not None}
     ours = [result for result in heats if result.step_ms is not None and result.heat.round in theirs]
-    pairs = [(result, theirs[result.heat.round]) for result in sorted(ours, key=lambda each: each.heat.round)]
+    pairs = [(result, theirs[result.heat.round]) for result in sorted(ours, key=lambda our: our.heat.round)]
     duets = [pair for pair in pairs if took_turns(*pair)]
     return duets if len(duets) >= DUETS_LEAST else pairs
 
@@ -234,7 +234,7 @@ def estimate_memory(batch: int, peaks: Mapping[int, int], shapes: HeldBefore | M
         return _on_line(batch, peaks)
     if not peaks:
         return Missing("no batch of this lane has run")
-    near = min(peaks, key=lambda each: abs(each - batch))
+    near = min(peaks, key=lambda peak: abs(peak - batch))
     return max(0, peaks[near] + shapes(batch) - shapes(near))
 
 
@@ -312,14 +312,14 @@ def _plays(heat: Heat) -> bool:
 
 
 def _counting(heat: Heat, turns: frozenset[int]) -> HeatResult:
-    return summarise_heat(heat, tuple(place for place, each in enumerate(heat.windows) if each.turn in turns))
+    return summarise_heat(heat, tuple(place for place, window in enumerate(heat.windows) if window.turn in turns))
 
 
 def _steps_of_all(heats: Iterable[Heat]) -> dict[int, range]:
     """Return the steps that all heats of a round timed which did not take turns; no round where these are too few."""
     by_round: dict[int, list[Heat]] = {}
     for heat in heats:
-        if heat.process.status == "ok" and all(each.first_step is not None for each in heat.windows):
+        if heat.process.status == "ok" and all(window.first_step is not None for window in heat.windows):
             by_round.setdefault(heat.round, []).append(heat)
     common: dict[int, range] = {}
     for number, ran in by_round.items():
@@ -349,7 +349,7 @@ def _counting_steps(heat: Heat, steps: range) -> HeatResult:
 
 
 def _places_within(heat: Heat, steps: range) -> tuple[int, ...]:
-    found = [(place, steps_of(each)) for place, each in enumerate(heat.windows)]
+    found = [(place, steps_of(window)) for place, window in enumerate(heat.windows)]
     return tuple(place for place, its in found if its.start >= steps.start and its.stop <= steps.stop)
 
 
@@ -360,9 +360,9 @@ def _turns_that_count(heats: Sequence[Heat], begins: int) -> frozenset[int]:
     it is so in the other rounds, too, and none of them would be left.
     """
     windows = [_by_turn(heat) for heat in heats]
-    common = frozenset.intersection(*(frozenset(each) for each in windows))
-    halted = {turn for turn in common for each in windows if _is_halted(each[turn])}
-    loud = {turn for turn in common for each in windows if each[turn].flag is not None}
+    common = frozenset.intersection(*(frozenset(window) for window in windows))
+    halted = {turn for turn in common for window in windows if _is_halted(window[turn])}
+    loud = {turn for turn in common for window in windows if window[turn].flag is not None}
     later = frozenset(turn for turn in common if turn >= begins)
     quiet = later - loud, common - loud
     enough = (each for least in (QUIET_LEAST, QUIET_TURNS_LEAST) for each in quiet if len(each) >= least)
@@ -472,10 +472,10 @@ def _find_most(times: Iterable[Sequence[Mapping[int, float]]]) -> float:
 def _without_own_slowness(heat: Heat, times: Mapping[int, float]) -> Heat:
     """Take the flag of a slow spell from the turns whose steps are as slow in the other rounds."""
     windows = tuple(
-        replace(each, flag=None)
-        if each.flag == SLOW_SPELL and each.turn is not None and times.get(each.turn, SLOW_TURN) < SLOW_TURN
-        else each
-        for each in heat.windows
+        replace(window, flag=None)
+        if window.flag == SLOW_SPELL and window.turn is not None and times.get(window.turn, SLOW_TURN) < SLOW_TURN
+        else window
+        for window in heat.windows
     )
     return replace(heat, windows=windows) if windows != heat.windows else heat
 
@@ -486,8 +486,8 @@ def _with_flags(heat: Heat, turns: set[int], times: Mapping[int, float]) -> Heat
     return replace(
         heat,
         windows=tuple(
-            replace(each, flag=SLOW_HERE.format(times[each.turn])) if each.turn in turns else each
-            for each in heat.windows
+            replace(window, flag=SLOW_HERE.format(times[window.turn])) if window.turn in turns else window
+            for window in heat.windows
         ),
     )
 

@@ -74,7 +74,7 @@ def summarise_lane(
     usage = summarise_usage(finished, lane.computes_on, cores, _middle_of(lap), _middle_of(pace))
     proofs = [result.heat.proofs for result in heats]
     if isinstance(reference, FirstLosses):
-        parity = judge_losses(lane, [each for each in proofs if each], reference)
+        parity = judge_losses(lane, [proof for proof in proofs if proof], reference)
     else:
         parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
         parity = _with_later_batches(parity, heats, items, steps)

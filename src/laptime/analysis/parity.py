@@ -344,12 +344,12 @@ def _items_a_lap(lane: LaneResult) -> float | None:
 def find_other_steps(one: LaneResult, other: LaneResult) -> Missing | None:
     """Return how two lanes' timed steps differ in what they do; None if nothing was seen."""
     lanes = (one, other)
-    mine, theirs = (_windows_of(each) for each in lanes)
+    mine, theirs = (_windows_of(lane) for lane in lanes)
     for steps in sorted(mine.keys() & theirs.keys()):
         says = _compare_windows(lanes, (mine[steps], theirs[steps]))
         if says is not None:
             return Missing(says)
-    return _compare_late(lanes, [_late_of(each) for each in lanes])
+    return _compare_late(lanes, [_late_of(lane) for lane in lanes])
 
 
 def _windows_of(lane: LaneResult) -> dict[StepRange, Window]:

@@ -92,10 +92,10 @@ class OpenWindow:
             setattr(self, name, getattr(self, name) + getattr(later, name))
 
     def closed(self) -> LoopWindow:
-        return LoopWindow(*(getattr(self, each.name) for each in fields(LoopWindow)))
+        return LoopWindow(*(getattr(self, field.name) for field in fields(LoopWindow)))
 
 
-SUMMED = tuple(each.name for each in fields(OpenWindow) if each.name not in OTHERWISE)
+SUMMED = tuple(field.name for field in fields(OpenWindow) if field.name not in OTHERWISE)
 
 
 class PossibleValidation(NamedTuple):
@@ -206,21 +206,21 @@ class LoopSummary:
     def validated(self, until: int, since: int = 0) -> None:
         """Count the evaluations that began in this time: the training went on after them, or was not done yet."""
         left = []
-        for each in self._evaluations:
-            if since <= each.begin <= until:
-                _lengthen(self._gaps, "validation", each.begin, each.end)
-                self._validated |= each.of
+        for evaluation in self._evaluations:
+            if since <= evaluation.begin <= until:
+                _lengthen(self._gaps, "validation", evaluation.begin, evaluation.end)
+                self._validated |= evaluation.of
             else:
-                left.append(each)
+                left.append(evaluation)
         self._evaluations = deque(left, maxlen=EVALUATIONS_MOST)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """The times between iterations. Behind the last one, only what was also evaluated before is a validation."""
         found = dict(self._gaps)
-        for each in self._evaluations:
-            if each.of and each.of <= self._validated:
-                _lengthen(found, "validation", each.begin, each.end)
+        for evaluation in self._evaluations:
+            if evaluation.of and evaluation.of <= self._validated:
+                _lengthen(found, "validation", evaluation.begin, evaluation.end)
         return tuple(each for each in found.values() if each.times)
 
     def loss(self, at_ns: int, value: float) -> None:
@@ -245,13 +245,13 @@ class LoopSummary:
             self._fetches,
             self._backwards,
             self._steps + self._skips,
-            sum(each.items for each in windows),
+            sum(window.items for window in windows),
             sum(each.data_ns for each in later),
             sum(each.forward_backward_ns + each.optimizer_ns + each.copy_ns for each in later),
-            sum(each.wall_ns for each in windows),
+            sum(window.wall_ns for window in windows),
             self._first.wall_ns if self._first else 0,
-            sum(each.seconds for each in self._gaps.values())
-            + sum(each.end - each.begin for each in self._evaluations) / 1e9,
+            sum(gap.seconds for gap in self._gaps.values())
+            + sum(evaluation.end - evaluation.begin for evaluation in self._evaluations) / 1e9,
             sum(each.iterations for each in later),
         )
 
@@ -272,7 +272,7 @@ class LoopSummary:
             return None
         everything = [each.closed() for each in (self._first, *self._windows)]
         windows = everything[1:] or everything
-        times = [max(each.wall_ns, 1) / each.iterations for each in windows]
+        times = [max(window.wall_ns, 1) / window.iterations for window in windows]
         steady = find_steady(times)
         first = steady.start if steady.kind in KNOWN_START else 0
         kept = windows[first:]
@@ -366,12 +366,12 @@ def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:
 
 
 def _mean_ms(windows: Sequence[LoopWindow]) -> float:
-    return max(sum(each.wall_ns for each in windows), 1) / sum(each.iterations for each in windows) / 1e6
+    return max(sum(window.wall_ns for window in windows), 1) / sum(window.iterations for window in windows) / 1e6
 
 
 def _phases(windows: Sequence[LoopWindow], unseen: Mapping[str, Missing], *, per: int) -> Phases:
     """Return the parts of the time of these windows, per iteration or (`per` 1) in all."""
-    sums = {part: sum(getattr(each, name) for each in windows) for part, name in PARTS_OF.items()}
+    sums = {part: sum(getattr(window, name) for window in windows) for part, name in PARTS_OF.items()}
     rest_ns = sums["wall_s"] - sum(sums[part] for part in sums.keys() - {"wall_s", "backward_s"})
     seconds = {part: ns / 1e9 / per for part, ns in sums.items()}
     return Phases(**{**seconds, **unseen}, unattributed_s=rest_ns / 1e9 / per)

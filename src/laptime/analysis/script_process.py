@@ -108,14 +108,14 @@ class ProcessReader:
     @property
     def types(self) -> tuple[str, ...]:
         """The types of the numbers that the optimizers change."""
-        return tuple(sorted({each for optimizer in self._optimizers.values() for each in optimizer.dtypes}))
+        return tuple(sorted({dtype for optimizer in self._optimizers.values() for dtype in optimizer.dtypes}))
 
     @property
     def parameters(self) -> dict[str, int]:
         """How many parameters the optimizers have on each device."""
         found: Counter[str] = Counter()
-        for each in self._optimizers.values():
-            found.update(each.parameters)
+        for optimizer in self._optimizers.values():
+            found.update(optimizer.parameters)
         return dict(found)
 
     @property
@@ -124,7 +124,7 @@ class ProcessReader:
         if self._keras.is_used:
             return self._keras.loader
         names: Iterable[object] = self._steps_loaders if self._is_by_fetch else self._units.trainers
-        found = [self._loaders[each] for each in names if each in self._loaders]
+        found = [self._loaders[name] for name in names if name in self._loaders]
         return found[0] if found and all(each == found[0] for each in found) else None
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
@@ -307,7 +307,7 @@ def read_optimizer(facts: Mapping[str, Any]) -> SeenOptimizer:
     if not isinstance(dtypes, list) or len(dtypes) > SOME_MOST:
         raise _unexpected(dtypes, "a list")
     return SeenOptimizer(
-        text(facts.get("name")), _table(facts.get("parameters"), whole), tuple(text(each) for each in dtypes)
+        text(facts.get("name")), _table(facts.get("parameters"), whole), tuple(text(dtype) for dtype in dtypes)
     )
 
 
@@ -399,11 +399,11 @@ def compare_ranks(processes: Sequence[ScriptProcess]) -> RankSkew | None:
     among all ranks makes it wider.
     """
     loops = {
-        each.rank: each.loop
-        for each in processes
-        if each.rank is not None
-        and isinstance(each.loop, TrainingLoop)
-        and not isinstance(each.loop.steady.backward_s, Missing)
+        process.rank: process.loop
+        for process in processes
+        if process.rank is not None
+        and isinstance(process.loop, TrainingLoop)
+        and not isinstance(process.loop.steady.backward_s, Missing)
     }
     edges = _common_edges([*loops.values()])
     if len(loops) < 2 or len(edges) < 2:
@@ -432,7 +432,7 @@ def _common_edges(loops: Sequence[TrainingLoop]) -> list[int]:
     """
     if not loops:
         return []
-    ends = [[*accumulate(each.iterations for each in loop.windows)] for loop in loops]
+    ends = [[*accumulate(window.iterations for window in loop.windows)] for loop in loops]
     steady = [after[min(loop.steady_from, len(after) - 1)] for loop, after in zip(loops, ends, strict=True)]
     common = sorted(set.intersection(*map(set, ends)))
     edges = [each for each in common if each >= max(steady)]
@@ -444,8 +444,8 @@ def _common_edges(loops: Sequence[TrainingLoop]) -> list[int]:
 
 def _own_ms(loop: TrainingLoop, edges: Sequence[int]) -> list[float]:
     """Return the mean iteration of each block without the backward pass, in which ranks wait for each other."""
-    ends = accumulate(each.iterations for each in loop.windows)
-    sums = accumulate(each.wall_ns - each.backward_ns for each in loop.windows)
+    ends = accumulate(window.iterations for window in loop.windows)
+    sums = accumulate(window.wall_ns - window.backward_ns for window in loop.windows)
     until = dict(zip(ends, sums, strict=True))
     return [max(until[last] - until[first], 1) / (last - first) / 1e6 for first, last in pairwise(edges)]
 

@@ -273,7 +273,7 @@ class UnitBuilder:
         unit = self._open
         if unit is None:
             unit = self._begin_without_fetch(begin)
-        inside = [each for each in unit.late_steps if each[0] >= begin]  # optimizers that step in the backward pass
+        inside = [step for step in unit.late_steps if step[0] >= begin]  # optimizers that step in the backward pass
         _take_back(unit, inside)
         if unit.worked:
             self._close(unit, unit.last)
@@ -287,7 +287,7 @@ class UnitBuilder:
             unit.optimizers.add(optimizer)
             self._note("optimizer", first, last)
         since = max(unit.mark, unit.begin)
-        copies = [each for each in self._copies if since <= each[0] and each[1] <= begin]
+        copies = [copy for copy in self._copies if since <= copy[0] and copy[1] <= begin]
         copied = sum(last - first - self._passes.within(first, last) for first, last in copies)
         without = self._passes.within(since, begin)
         self._copies = []
@@ -375,7 +375,7 @@ class UnitBuilder:
             if length > 0 and self._last_end:
                 self._gap("between epochs", at - length, at)
         self._gap_begin, self._gap_known, self._ended = None, 0, None
-        self._spans = [each for each in self._spans if each[2] > at] if self._spans else []
+        self._spans = [span for span in self._spans if span[2] > at] if self._spans else []
         self._open = Unit(begin=at, mark=at, last=at)
         return self._open
 
@@ -406,7 +406,7 @@ class UnitBuilder:
         self._placed = [each for each in self._placed if each.begin >= unit.end]
         unit.spans = self._spans if len(self._spans) <= SPANS_MOST else None
         later = self._spans and self._spans[-1][2] > unit.end  # events come in the order of their ends
-        self._spans = [each for each in self._spans if each[2] > unit.end] if later else []
+        self._spans = [span for span in self._spans if span[2] > unit.end] if later else []
         self._last_end = unit.end
         self._open = None
         self._emit(unit)
@@ -496,7 +496,7 @@ class KeptIterations:
 def _laid_out(iteration: KeptIteration) -> tuple[IterationSpan, ...]:
     """Return what each stretch was spent on; behind the last work of an iteration is what is outside of its step."""
     begin, end = iteration.begin, iteration.end
-    seen = [each for each in iteration.spans if each[1] < end and each[2] > begin]
+    seen = [span for span in iteration.spans if span[1] < end and span[2] > begin]
     edges = sorted({begin, end, *(min(max(at, begin), end) for each in seen for at in each[1:])})
     worked = max((until for part, _, until in seen if part in LAST_WORK), default=end)
     found: list[IterationSpan] = []

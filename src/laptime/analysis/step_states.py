@@ -114,17 +114,17 @@ def find_slow_laps(trainings: Sequence[Sequence[LapResult]]) -> StateChange | No
     told = [[1e3 * lap.train_s / max(lap.steps, 1) for lap in laps] for laps in trainings if len(laps) > 1]
     for first in range(1, min(map(len, told), default=0)):
         ratios = [[each / median(laps[:first]) for each in laps[first:]] for laps in told]
-        agree = sum(min(each) >= SLOWER for each in ratios)
+        agree = sum(min(ratio) >= SLOWER for ratio in ratios)
         if agree == len(told):
-            low, high = median([min(each) for each in ratios]), median([max(each) for each in ratios])
-            lost = median([(sum(each) - len(each)) / (first + sum(each)) for each in ratios])
+            low, high = median([min(ratio) for ratio in ratios]), median([max(ratio) for ratio in ratios])
+            lost = median([(sum(ratio) - len(ratio)) / (first + sum(ratio)) for ratio in ratios])
             return StateChange(first + 1, None, low, high, lost, agree, len(told))
     return None
 
 
 def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
     """Find steps from which on all heats are slower. One heat alone is believed, but the state is not sure then."""
-    heats = [each for each in heats if each]
+    heats = [heat for heat in heats if heat]
     steps, times = _together(heats)
     points = _points(steps, times)
     smooth = _smooth([time for _, time in points])

@@ -130,7 +130,7 @@ def split_at_pauses(timeline: Timeline, points: tuple[TimedValue, ...]) -> list[
     stretches: dict[int, list[TimedValue]] = {}
     for point in points:
         stretches.setdefault(bisect(begins_s, point[0]), []).append(point)
-    return [tuple(each) for each in stretches.values()]
+    return [tuple(stretch) for stretch in stretches.values()]
 
 
 def pooled_growth_per_s(stretches: Sequence[tuple[TimedValue, ...]]) -> float | Missing:
@@ -208,8 +208,8 @@ def pooled_power(pairs: Sequence[TimelineSpan], devices: Sequence[str]) -> Power
     if missing is not None:
         return missing
     powers = [part for part in parts if isinstance(part, Power)]
-    how: Literal["counted", "estimated"] = "counted" if all(each.how == "counted" for each in powers) else "estimated"
-    return Power(sum(each.watts for each in powers), how)
+    how: Literal["counted", "estimated"] = "counted" if all(power.how == "counted" for power in powers) else "estimated"
+    return Power(sum(power.watts for power in powers), how)
 
 
 def make_energy(of: str, power: Power | Missing, lap_s: float | None, items_per_s: float | None) -> Energy:
@@ -296,7 +296,7 @@ def join_peaks(key: DeviceKey, measured: str, told: Mapping[str, ToldPeaks]) -> 
 
 
 def _why_not(reasons: Mapping[str, Missing]) -> Missing:
-    return Missing("; ".join(f"{framework}: {each.missing}" for framework, each in reasons.items()))
+    return Missing("; ".join(f"{framework}: {reason.missing}" for framework, reason in reasons.items()))
 
 
 def place_under_roof(step_ms: float, precision: str, work: StepWork, peaks: DevicePeaks) -> Roofline | Missing:
@@ -345,12 +345,12 @@ def summarise_usage(
     ]
     if not pairs:
         return None
-    cards = [card for each in devices if (card := watched_card(each, pairs[0][0])) is not None]
+    cards = [card for device in devices if (card := watched_card(device, pairs[0][0])) is not None]
     of = " and ".join(cards) or _words(devices[0])
     energy = make_energy(of, _power(pairs, devices[0], cards), lap_s, items_per_s)
     if len(cards) < 2:
         return describe_usage(pairs, devices[0], cores, energy)
-    return _joined([describe_usage(pairs, each, cores, energy) for each in devices], pairs, devices)
+    return _joined([describe_usage(pairs, device, cores, energy) for device in devices], pairs, devices)
 
 
 def describe_usage(
@@ -406,7 +406,7 @@ def _or_none(value: float | Missing) -> float:
 
 
 def _mean(values: Sequence[float | Missing]) -> float | Missing:
-    known = [each for each in values if not isinstance(each, Missing)]
+    known = [value for value in values if not isinstance(value, Missing)]
     return sum(known) / len(known) if len(known) == len(values) else _reason(values)
 
 

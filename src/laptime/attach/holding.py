@@ -308,7 +308,7 @@ class Replay:
             if is_used:
                 self._keep(batch)
             elif is_trained and len(self._shapes) < SHAPES_MOST:
-                self._shapes.add(tuple(tuple(each.shape) for each in _tensors_in(batch)))
+                self._shapes.add(tuple(tuple(tensor.shape) for tensor in _tensors_in(batch)))
         except Exception:
             self._agent.disable()
         return batch
@@ -404,7 +404,7 @@ class KeptBatch:
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
-        self._tensors = [(each, each.detach().clone()) for each in _tensors_in(batch)]
+        self._tensors = [(tensor, tensor.detach().clone()) for tensor in _tensors_in(batch)]
         self._versions = self._versions_now()
         self.bytes = sum(each.numel() * each.element_size() for each, _ in self._tensors)
 

@@ -356,14 +356,14 @@ def wrap_steps(agent: Agent, base: Any, around: Any) -> None:
             return found
 
     base.profile_hook_step = staticmethod(wrapped)
-    for each in subclasses_of(base):
-        if getattr(each.__dict__.get("step"), "hooked", False):
-            each.step = around(each.step)
+    for subclass in subclasses_of(base):
+        if getattr(subclass.__dict__.get("step"), "hooked", False):
+            subclass.step = around(subclass.step)
 
 
 def subclasses_of(base: Any) -> list:
     direct = base.__subclasses__()
-    return direct + [each for one in direct for each in subclasses_of(one)]
+    return direct + [subclass for one in direct for subclass in subclasses_of(one)]
 
 
 def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
@@ -569,10 +569,10 @@ def count(torch: Any, optimizer: Any) -> dict:
     """Return the share of denormal numbers by kind."""
     weights = [each for group in optimizer.param_groups for each in group["params"]]
     weights = weights[:: max(1, -(-len(weights) // TENSORS_MOST))]
-    held = [optimizer.state.get(each) for each in weights]
+    held = [optimizer.state.get(weight) for weight in weights]
     kinds = {
         "weights": weights,
-        "gradients of its weights": [each.grad for each in weights],
+        "gradients of its weights": [weight.grad for weight in weights],
         "sums of its optimizer": [each for state in held if isinstance(state, dict) for each in state.values()],
     }
     shares = {kind: share_of(torch, found) for kind, found in kinds.items()}

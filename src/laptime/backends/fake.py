@@ -444,7 +444,10 @@ class FakeProfiler:
         return CollectiveSum(ms * longer, max(0.0, ms - hidden_ms) * longer)
 
     def write_trace(self, path: Path) -> None:
-        events = tuple(XEvent(each.name, each.start_ns, each.end_ns - each.start_ns) for each in self._activities())
+        events = tuple(
+            XEvent(activity.name, activity.start_ns, activity.end_ns - activity.start_ns)
+            for activity in self._activities()
+        )
         path.write_text(json.dumps(chrome_trace((XPlane("fake", (XLine("steps", events),)),))), encoding="utf-8")
 
     def _host_operators(self) -> list[OperatorSum]:

@@ -72,7 +72,7 @@ def name_origins(planes: Iterable[XPlane], origins: Origins) -> tuple[XPlane, ..
     return tuple(
         XPlane(
             plane.name,
-            tuple(XLine(line.name, tuple(_placed(each, origins) for each in line.events)) for line in plane.lines),
+            tuple(XLine(line.name, tuple(_placed(event, origins) for event in line.events)) for line in plane.lines),
         )
         for plane in planes
     )
@@ -135,20 +135,20 @@ def list_activities(planes: Iterable[XPlane]) -> Iterator[Activity]:
             continue
         for line in plane.lines:
             if CARD_LINES.match(line.name):
-                for each in line.events:
-                    yield Activity(each.name, each.start_ns, each.end_ns, operator_of(each) or None)
+                for event in line.events:
+                    yield Activity(event.name, event.start_ns, event.end_ns, operator_of(event) or None)
 
 
 def chrome_trace(planes: Iterable[XPlane]) -> dict[str, Any]:
     """Return the planes as Chrome trace events: a process per plane, a thread per line, times in microseconds."""
     planes = list(planes)
-    begins_ns = min((each.start_ns for plane in planes for line in plane.lines for each in line.events), default=0.0)
+    begins_ns = min((event.start_ns for plane in planes for line in plane.lines for event in line.events), default=0.0)
     told: list[dict[str, Any]] = []
     for process, plane in enumerate(planes, 1):
         told.append(_named("process_name", process, 0, plane.name))
         for thread, line in enumerate(plane.lines, 1):
             told.append(_named("thread_name", process, thread, line.name))
-            told += [_event(each, process, thread, begins_ns) for each in line.events]
+            told += [_event(event, process, thread, begins_ns) for event in line.events]
     return {"displayTimeUnit": "ms", "traceEvents": told}
 
 
@@ -375,9 +375,9 @@ class Activity:
 
 def sum_device(activities: Iterable[Activity]) -> DeviceSum:
     """Return how long any kernel ran, how many ran, and the sum of their times, in which overlapping ones all count."""
-    kernels = [each for each in activities if each.is_kernel]
-    busy_ns = unite_ns((each.start_ns, each.end_ns) for each in kernels)
-    return DeviceSum(busy_ns, len(kernels), sum(each.end_ns - each.start_ns for each in kernels))
+    kernels = [activity for activity in activities if activity.is_kernel]
+    busy_ns = unite_ns((kernel.start_ns, kernel.end_ns) for kernel in kernels)
+    return DeviceSum(busy_ns, len(kernels), sum(kernel.end_ns - kernel.start_ns for kernel in kernels))
 
 
 def unite_ns(intervals: Iterable[tuple[float, float]]) -> float:
@@ -402,8 +402,8 @@ def sum_operators(activities: Sequence[Activity], memory_bytes: Mapping[str, flo
     allocated memory are included. Without it, memory figures are missing.
     """
     times: dict[str, list[float]] = {}
-    for each in activities:
-        times.setdefault(each.cause or each.name, []).append(each.end_ns - each.start_ns)
+    for activity in activities:
+        times.setdefault(activity.cause or activity.name, []).append(activity.end_ns - activity.start_ns)
     taken = memory_bytes or {}
     for name in taken:
         times.setdefault(name, [])

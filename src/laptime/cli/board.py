@@ -64,7 +64,7 @@ def add(*, identity: str, lane: tuple[str, ...], output: str, as_json: bool) -> 
     if as_json:
         emit_json(showing.to_json(made))
         return
-    emit("\n".join(f"written: {each}" for each in made.files))
+    emit("\n".join(f"written: {file}" for file in made.files))
     for name, why in made.refused.items():
         say(f"no row for {name}: {why}")
 
@@ -90,9 +90,9 @@ def check(*, folder: str, against: str | None, as_json: bool) -> int:
     if as_json:
         emit_json(showing.to_json(found))
     else:
-        lines = [f"{each.file}: {each.says}\n  {each.hint}" for each in found.faults]
-        lines += [f"note: {each.file}: {each.says}" for each in found.notes]
-        refused = len({each.file for each in found.faults})
+        lines = [f"{fault.file}: {fault.says}\n  {fault.hint}" for fault in found.faults]
+        lines += [f"note: {note.file}: {note.says}" for note in found.notes]
+        refused = len({fault.file for fault in found.faults})
         told = f"{_counted(refused, 'file')} refused" if refused else "all are good"
         of = f"{_counted(found.rows, 'row')} of {_counted(found.records, 'record')}"
         emit("\n".join([*lines, f"{of}: {told}."]))

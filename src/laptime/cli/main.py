@@ -323,7 +323,7 @@ class Command(click.Command):
                     formatter.write(f"  {example}\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rest = any(isinstance(each, RareOption) for each in self.params) and not ctx.meta.get(SHOWS_ALL_OPTIONS)
+        rest = any(isinstance(param, RareOption) for param in self.params) and not ctx.meta.get(SHOWS_ALL_OPTIONS)
         told = [f"All options: laptime help {self.name}."] if rest else []
         told += [f"More: {self.page}"] if self.page else []
         if told:
@@ -342,7 +342,7 @@ def _has(context: click.Context, command: str, option: str) -> bool:
     """Whether another command has an option."""
     group = context.find_root().command
     other = group.get_command(context, command) if isinstance(group, click.Group) else None
-    return other is not None and any(option in each.opts for each in other.params)
+    return other is not None and any(option in param.opts for param in other.params)
 
 
 @click.command("help", help="Explain a command with all its options, or a topic: all, lanes, exit-codes.")

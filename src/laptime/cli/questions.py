@@ -202,7 +202,7 @@ def complete_what(_context: click.Context, _param: click.Parameter, begun: str) 
     """Complete a built-in workload, the name of a Python file, or a lane of the default workload."""
     from laptime import api  # noqa: PLC0415
 
-    names = [each.name for each in api.workloads]
+    names = [workload.name for workload in api.workloads]
     return [*beginning(begun, names), *beginning(begun, _lanes(begun)), CompletionItem(begun, type="file")]
 
 
@@ -217,9 +217,9 @@ def complete_record(_context: click.Context, _param: click.Parameter, begun: str
 
     return [
         *beginning(begun, ["latest"]),
-        *beginning(begun, [f"@{each}" for each in _labels()] if begun.startswith("@") else []),
-        *(CompletionItem(each.id, help=" ".join(visible(f"{each.question} {each.workload}").split()))
-          for each in api.records() if each.id.startswith(begun) and SAFE.fullmatch(each.id)),
+        *beginning(begun, [f"@{label}" for label in _labels()] if begun.startswith("@") else []),
+        *(CompletionItem(record.id, help=" ".join(visible(f"{record.question} {record.workload}").split()))
+          for record in api.records() if record.id.startswith(begun) and SAFE.fullmatch(record.id)),
     ]  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def _labels() -> list[str]:
     """Return the labels of all saved records, the newest first."""
     from laptime import api  # noqa: PLC0415
 
-    return list(dict.fromkeys(each.label for each in api.records() if each.label is not None))
+    return list(dict.fromkeys(record.label for record in api.records() if record.label is not None))
 
 
 def _lanes(begun: str) -> list[str]:

@@ -228,7 +228,7 @@ picture of 1200 x 630 with the answer, to share; --badge a small one for a READM
 @click.option("--dark", is_flag=True, help="A dark card.")
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser.")
 def report(*, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool, **picture: bool) -> None:
-    records = [api.load(each) for each in identities or ("latest",)]
+    records = [api.load(identity) for identity in identities or ("latest",)]
     made = showing.made_report(records, form, output, **picture)
     if output == "-":
         emit(showing.only_text(made))

@@ -274,7 +274,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     words = (manifest.workload, manifest.digest)
     numbers = (manifest.train_items, manifest.test_items, manifest.bytes, manifest.schema, manifest.maker)
-    sound = all(type(each) is str for each in words) and all(type(each) is int for each in numbers)
+    sound = all(type(word) is str for word in words) and all(type(number) is int for number in numbers)
     return manifest if sound and DIGEST.fullmatch(manifest.digest) else None
 
 

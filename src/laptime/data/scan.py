@@ -177,7 +177,7 @@ def tests_per_class(counts: FileLabels, tests: int) -> list[int]:
         step = 1 if shares.sum() < tests else -1
         may = shares < counts - 1 if step > 0 else shares > 1
         shares[np.argmax(np.where(may, (wished - shares) * step, -np.inf))] += step
-    return [int(each) for each in shares]
+    return [int(share) for share in shares]
 
 
 # Read and write the batches of CIFAR-10's archive: pickles as Python 2 wrote them. Reading one runs none of its code.

@@ -269,7 +269,7 @@ RULES: tuple[Callable[[LaneReadings], Finding | None], ...] = (
 def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Finding, ...]:
     """Judge each lane by each rule, and compare lanes that differ in their loader or in denormal numbers alone."""
     readings = [read_lane(lane, machine) for lane in lanes if lane.status == "ok"]
-    found = (rule(each) for each in readings for rule in RULES)
+    found = (rule(reading) for reading in readings for rule in RULES)
     others = (*find_states(lanes), *find_slow_loaders(lanes))
     return (*find_unreliable(lanes), *(each for each in found if each is not None), *others)
 
@@ -303,9 +303,9 @@ def judge_answers(lane: InferLane) -> Finding | None:
     The single calls of a heat are one window. No work explains a call that takes many times as long as one of more
     items, so it is one too, whatever was seen of other processes.
     """
-    calls = [each.calls_flag for each in lane.heats if each.calls_ns]
+    calls = [heat.calls_flag for heat in lane.heats if heat.calls_ns]
     sizes: dict[int, list[str | None]] = {}
-    for run in (run for each in lane.heats for run in each.batches):
+    for run in (run for heat in lane.heats for run in heat.batches):
         sizes.setdefault(run.batch, []).extend(window.flag for window in quiet_windows(run.windows))
     parts = {f"the single calls of {lane.lane}": calls, lane.lane: [*calls, *chain.from_iterable(sizes.values())]}
     parts |= {f"{lane.lane} at batch {batch}": flags for batch, flags in sizes.items()}
@@ -316,7 +316,9 @@ def judge_answers(lane: InferLane) -> Finding | None:
 def _contradicting_sizes(lane: InferLane) -> Finding | None:
     """Return a finding if a call of fewer items takes far longer than one of more."""
     calls_ms = {
-        each.batch: 1e3 * each.batch / each.items_per_s.median for each in lane.batches if each.items_per_s is not None
+        batch.batch: 1e3 * batch.batch / batch.items_per_s.median
+        for batch in lane.batches
+        if batch.items_per_s is not None
     }
     for (few, slow_ms), (many, fast_ms) in pairwise(sorted(calls_ms.items())):
         if slow_ms > CONTRADICTS * fast_ms:

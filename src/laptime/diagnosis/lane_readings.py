@@ -164,7 +164,7 @@ def find_pauses(lane: LaneResult) -> Pauses | None:
     if len(distances) < DISTANCES_LEAST:
         return None
     every = median(distances)
-    alike = sum(abs(each - every) <= max(1.0, EVEN * every) for each in distances)
+    alike = sum(abs(distance - every) <= max(1.0, EVEN * every) for distance in distances)
     burst = max(result.heat.burst or 0 for result in finished(lane))
     if every < APART_LEAST or every <= burst or alike < EVEN_SHARE * len(distances):
         return None

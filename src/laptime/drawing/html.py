@@ -132,9 +132,13 @@ def _body(report: Report, number: int) -> str:
     """Return the answer first, the charts that show it, and all else folded."""
     lanes = numbers_by_lane(report)
     shown = [
-        figure_html(each, f"{number}-{place}", lanes) for place, each in enumerate(report.figures) if not each.more
+        figure_html(figure, f"{number}-{place}", lanes)
+        for place, figure in enumerate(report.figures)
+        if not figure.more
     ]
-    more = [figure_html(each, f"{number}-{place}", lanes) for place, each in enumerate(report.figures) if each.more]
+    more = [
+        figure_html(figure, f"{number}-{place}", lanes) for place, figure in enumerate(report.figures) if figure.more
+    ]
     return "".join(
         [
             *(f'<p class="chip">{text(each)}</p>' for each in report.distrust),
@@ -159,7 +163,7 @@ def as_notebook(report: Report, page: str) -> str:
     else:
         big = f'<span style="font-size:2.4em;font-weight:700">{text(glance.number)}</span> {text(glance.ends)}'
         said.append(f"<p>{big}<br>{text(glance.sentence)}</p>")
-    first = next((each for each in report.figures if not each.more and not isinstance(each.chart, Table)), None)
+    first = next((figure for figure in report.figures if not figure.more and not isinstance(figure.chart, Table)), None)
     picture = None if first is None else standalone(first.chart, first.title, numbers_by_lane(report))
     if picture is not None and first is not None:
         data = base64.b64encode(picture.encode()).decode()
@@ -179,17 +183,17 @@ def _answer(report: Report, number: int) -> list[str]:
     first, *others = report.answer or (report.title,)
     glance = report.glance
     if glance is None:
-        return [f'<h1 id="answer-{number}">{text(first)}</h1>', *(f"<p>{text(each)}</p>" for each in others)]
+        return [f'<h1 id="answer-{number}">{text(first)}</h1>', *(f"<p>{text(other)}</p>" for other in others)]
     facts = "".join(
-        f"<li><b>{text(each.title)}</b><{tag}>{text(each.says)}</{tag}></li>"
-        for each in glance.facts
-        for tag in ("code" if each.is_command else "span",)
+        f"<li><b>{text(fact.title)}</b><{tag}>{text(fact.says)}</{tag}></li>"
+        for fact in glance.facts
+        for tag in ("code" if fact.is_command else "span",)
     )
     big = f'<p class="big">{text(glance.number)}<small>{text(glance.ends)}</small></p>'
     return [
         f'<div class="glance">{big}<h1 id="answer-{number}">{text(glance.sentence)}</h1></div>',
         f'<ul class="facts">{facts}</ul>' if facts else "",
-        *(f"<p>{text(each)}</p>" for each in others if each != glance.sentence),
+        *(f"<p>{text(other)}</p>" for other in others if other != glance.sentence),
     ]
 
 
@@ -292,9 +296,9 @@ class FormatRow:
 def _pictures(reports: Sequence[Report]) -> dict[str, str]:
     """Return the charts of reports as SVG, by a name that begins with the record's id."""
     drawn = (
-        (_file_name(report.id, number, each), standalone(each.chart, each.title, numbers_by_lane(report)))
+        (_file_name(report.id, number, figure), standalone(figure.chart, figure.title, numbers_by_lane(report)))
         for report in reports
-        for number, each in enumerate(report.figures, 1)
+        for number, figure in enumerate(report.figures, 1)
     )
     return {name: picture for name, picture in drawn if picture is not None}
 

@@ -52,7 +52,7 @@ DARK = Theme("#16161a", "#ececf1", "#adadb8", "#2f2f38", "#ff9a8d",
 
 def style_of(theme: Theme) -> str:
     """Return the rules of a picture of its own."""
-    lanes = "".join(f".c{number}{{stroke:{each}}}.f{number}{{fill:{each}}}" for number, each in enumerate(theme.lanes))
+    lanes = "".join(f".c{number}{{stroke:{lane}}}.f{number}{{fill:{lane}}}" for number, lane in enumerate(theme.lanes))
     return (
         f"text{{font:13px {FONT};fill:{theme.ink}}}text.b{{font-size:14px;paint-order:stroke;stroke:{theme.page};"
         f"stroke-width:4px}}text.v{{font-size:14px;font-weight:600}}"
@@ -130,11 +130,11 @@ def card(report: Report, theme: Theme = LIGHT_THEME) -> str:
     ]
     left = SIDE + max(sum(BIG_WIDE.get(each, 100) for each in glance.number), 17 * len(glance.ends)) + 40
     lines = wrap(clean(glance.sentence), max(int((CARD_WIDTH - left - SIDE) / 19), 12))[:5]
-    inside += [_said(left, 178 + 44 * number, each, 34) for number, each in enumerate(lines)]
+    inside += [_said(left, 178 + 44 * number, line, 34) for number, line in enumerate(lines)]
     if report.distrust:
         inside.append(_said(SIDE, 128, _fit(report.distrust[0], CARD_WIDTH - 2 * SIDE, 13), 24, bad=theme.bad))
     scale = (CARD_WIDTH - 2 * SIDE) / WIDE_CHART
-    drawn = (draw(each, WIDE_CHART, numbers_by_lane(report)) for each in _few_rows(report))
+    drawn = (draw(row, WIDE_CHART, numbers_by_lane(report)) for row in _few_rows(report))
     picture = next((each for each in drawn if each.height * scale <= CHART_HIGH), None)
     if picture is not None:
         inside.append(f'<g transform="translate({SIDE} 366) scale({scale:.3f})">{picture.inside}</g>')
@@ -145,7 +145,7 @@ def card(report: Report, theme: Theme = LIGHT_THEME) -> str:
 
 def _few_rows(report: Report) -> Iterator[Factors | Bars | Stack]:
     """Yield the first factors of a report, else its first bars or parts, with ever fewer rows."""
-    first = [each.chart for each in report.figures if not each.more]
+    first = [figure.chart for figure in report.figures if not figure.more]
     for kind in (Factors, Stack, Bars):
         for chart in first:
             if not isinstance(chart, kind):
@@ -153,7 +153,9 @@ def _few_rows(report: Report) -> Iterator[Factors | Bars | Stack]:
             for rows in (3, 2, 1):
                 match chart:
                     case Factors():
-                        kept = [each for each in chart.factors if each.kind in {"kept", "confirmed"}]  # a search's end
+                        kept = [
+                            factor for factor in chart.factors if factor.kind in {"kept", "confirmed"}
+                        ]  # a search's end
                         yield Factors(chart.reference, tuple(kept[-rows:]) or chart.factors[:rows])
                     case Stack():
                         yield Stack(chart.rows[:rows])

@@ -212,28 +212,28 @@ def _draw_reported(bars: Bars, width: int, colours: Colours, top: int) -> Pictur
 
 def _draw_factors(factors: Factors, width: int, colours: Colours) -> Picture:
     rows = factors.factors
-    labels, right = _columns([(each.label, each.words) for each in rows], width)
+    labels, right = _columns([(row.label, row.words) for row in rows], width)
     left = labels or EDGE_PIXELS
     space = width - left - (right if labels else EDGE_PIXELS) - (EDGE_PIXELS if labels else 0)
-    ends = [end for each in rows for end in (each.value, each.low, each.high, *each.rounds) if end]
+    ends = [end for row in rows for end in (row.value, row.low, row.high, *row.rounds) if end]
     scale = _log_scale([1.0, *ends], 0.08)
-    ticks = [(left + space * scale.share(each), f"{each:g}x") for each in _log_marks(scale, space)]
+    ticks = [(left + space * scale.share(mark), f"{mark:g}x") for mark in _log_marks(scale, space)]
     one = left + space * scale.share(1.0)
     inside, y = [], 24
-    for each in rows:
+    for row in rows:
         if not labels:
-            said = _lines(f"{each.label}: {each.words}", width, WIDE_CELL)
+            said = _lines(f"{row.label}: {row.words}", width, WIDE_CELL)
             inside += [_text(0, y + 10 + LINE_HEIGHT * number, line, "b") for number, line in enumerate(said)]
             y += LINE_HEIGHT * len(said)
         else:
-            inside.append(_text(0, y + 16, each.label, "b"))
-        inside.append(_factor(each, lambda value: left + space * scale.share(value), y + 11, colours))
+            inside.append(_text(0, y + 16, row.label, "b"))
+        inside.append(_factor(row, lambda value: left + space * scale.share(value), y + 11, colours))
         if labels:
-            high = max(each.high or 0.0, each.value, *each.rounds, 0.0)
-            inside.append(_text(left + space * scale.share(high) + 12, y + 16, each.words, "v"))
+            high = max(row.high or 0.0, row.value, *row.rounds, 0.0)
+            inside.append(_text(left + space * scale.share(high) + 12, y + 16, row.words, "v"))
         y += 32
     sides = _sides(factors.reference, one, width)
-    around = [*_grid([each for each in ticks if each[0] != one], 18, y), f'<path class="one" d="M{one:.1f} 4V{y}"/>']
+    around = [*_grid([tick for tick in ticks if tick[0] != one], 18, y), f'<path class="one" d="M{one:.1f} 4V{y}"/>']
     inside += [*_tick_words(ticks, y + 14, width), _scale_words("factor", y + 29, width)]
     return Picture("".join([*around, *sides, *inside]), width, y + 36)
 
@@ -345,7 +345,7 @@ def _factors_below(
     told = [ratio for each in turns.rounds for _, ratio in each.factors if ratio > 0]
     if not rows or not told:
         return [], int(top)
-    scale = _log_scale([1.0, *told, *(end for each in rows for end in (each.value, each.low, each.high) if end)], 0.1)
+    scale = _log_scale([1.0, *told, *(end for row in rows for end in (row.value, row.low, row.high) if end)], 0.1)
     bottom = top + 14 + FACTORS_HIGH
 
     def place(ratio: float) -> float:
@@ -358,13 +358,13 @@ def _factors_below(
         y, kind = place(mark), "one" if mark == 1 else "grid"
         inside.append(f'<path class="{kind}" d="M{left} {y:.1f}H{width - EDGE_PIXELS}"/>')
         inside.append(_text(left - 6, y + 4, f"{mark:g}x", "t", "end"))
-    for each in rows:
-        colour = colour_of(each.label, colours)
-        if each.low and each.high:
-            high = place(each.low) - place(each.high)
-            size = f'x="{left}" y="{place(each.high):.1f}" width="{width - EDGE_PIXELS - left}" height="{high:.1f}"'
+    for row in rows:
+        colour = colour_of(row.label, colours)
+        if row.low and row.high:
+            high = place(row.low) - place(row.high)
+            size = f'x="{left}" y="{place(row.high):.1f}" width="{width - EDGE_PIXELS - left}" height="{high:.1f}"'
             inside.append(f'<rect class="ends f{colour}" {size}/>')
-        inside.append(f'<path class="whole c{colour}" d="M{left} {place(each.value):.1f}H{width - EDGE_PIXELS}"/>')
+        inside.append(f'<path class="whole c{colour}" d="M{left} {place(row.value):.1f}H{width - EDGE_PIXELS}"/>')
     inside += [
         f'<circle class="f{colour_of(label, colours)}" data-value="{ratio!r}" cx="{x:.1f}" '
         f'cy="{place(ratio):.1f}" r="3.5">'
@@ -429,11 +429,11 @@ def _draw_gantt(chart: Gantt, width: int) -> Picture:
             said = _lines(f"{row.label}: {row.words}", width, WIDE_CELL)
             inside += [_text(0, y + 12 + LINE_HEIGHT * number, line, "b") for number, line in enumerate(said)]
             y += LINE_HEIGHT * len(said) + 1
-        for each in row.spans:
-            x, wide = left + space * each.start / chart.length, space * (each.end - each.start) / chart.length
-            told = text(f"{row.label}: {each.start:.4g} to {each.end:.4g} {chart.unit}")
+        for span in row.spans:
+            x, wide = left + space * span.start / chart.length, space * (span.end - span.start) / chart.length
+            told = text(f"{row.label}: {span.start:.4g} to {span.end:.4g} {chart.unit}")
             inside.append(
-                f'<rect class="span f{row.part % SERIES_COLOURS}" data-low="{each.start!r}" data-high="{each.end!r}" '
+                f'<rect class="span f{row.part % SERIES_COLOURS}" data-low="{span.start!r}" data-high="{span.end!r}" '
                 f'x="{x:.1f}" y="{y}" width="{max(wide, 1):.1f}" height="{BAR_HEIGHT}"><title>{told}</title></rect>'
             )
         y += BAR_HEIGHT + ROW_GAP
@@ -478,7 +478,7 @@ def _scale_words(unit: str, y: float, width: int) -> str:
 
 
 def _log_scale(values: Iterable[float], free: float) -> Scale:
-    places = [math.log10(each) for each in values if each > 0 and math.isfinite(each)] or [0.0]
+    places = [math.log10(value) for value in values if value > 0 and math.isfinite(value)] or [0.0]
     low, high = min(places), max(places)
     room = max((high - low) * free, 0.02)
     return Scale(low - room, high + room, is_log=True)

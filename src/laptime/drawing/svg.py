@@ -76,7 +76,7 @@ def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
     across, up = scales_of(plane)
     return "".join(
         [
-            *(_band(each, across) for each in plane.bands),
+            *(_band(band, across) for band in plane.bands),
             *_across_ticks(across),
             *_up_ticks(up),
             *_compared(plane, up),
@@ -84,9 +84,9 @@ def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
             _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{CHART_HEIGHT - 5}"', plane.across.words(ACROSS_LETTERS)),
             _label(f'transform="translate(17 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.words(UP_LETTERS)),
             f'<g transform="{frame.matrix}">',
-            *(_curve(each, numbers[each.label], plane, frame) for each in plane.curves),
+            *(_curve(curve, numbers[curve.label], plane, frame) for curve in plane.curves),
             "</g>",
-            *(_band_words(each, across) for each in plane.bands if each.kind == "crossover"),
+            *(_band_words(band, across) for band in plane.bands if band.kind == "crossover"),
         ]
     )
 
@@ -101,7 +101,7 @@ def labels_of(plane: Plane) -> list[str]:
 
 
 def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
-    points = [frame.place(*each) for each in places(curve.points, plane)]
+    points = [frame.place(*place) for place in places(curve.points, plane)]
     if not points:
         return ""
     if curve.kind in {"dots", "predicted"} or len(points) == 1:
@@ -295,7 +295,7 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Return powers of ten; where fewer than two are in the range, also twice and five times these."""
     whole = range(math.floor(low), math.ceil(high) + 1)
     for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), [each / 10 for each in range(10, 100)]):
-        found = [math.log10(each) + power for power in whole for each in factors]
+        found = [math.log10(factor) + power for power in whole for factor in factors]
         shown = [place for place in found if low <= place <= high]
         if len(shown) > 1:
             return [(place, words(10**place)) for place in shown[:: max(1, len(shown) // (TICKS + 1))]]

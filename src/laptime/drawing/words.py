@@ -41,7 +41,7 @@ TextRow = tuple[str, ...]
 
 def as_markdown(reports: Sequence[Report]) -> str:
     """Return reports as Markdown, for a comment or a job's summary."""
-    return "\n\n".join("\n".join(_markdown(each)) for each in reports) + "\n"
+    return "\n\n".join("\n".join(_markdown(report)) for report in reports) + "\n"
 
 
 def _markdown(report: Report) -> list[str]:
@@ -52,12 +52,16 @@ def _markdown(report: Report) -> list[str]:
         *(f"**{escape_markdown(each)}**\n" for each in report.distrust),
         *(f"{escape_markdown(each)}\n" for each in (*others, *report.notes, report.done) if each),
     ]
-    for each in report.figures:
-        lines += [f"### {escape_markdown(each.title)}", "", *([escape_markdown(each.says), ""] if each.says else [])]
-        picture = [] if each.more else _chart(each.chart, FENCED, blocks=True)
+    for figure in report.figures:
+        lines += [
+            f"### {escape_markdown(figure.title)}",
+            "",
+            *([escape_markdown(figure.says), ""] if figure.says else []),
+        ]
+        picture = [] if figure.more else _chart(figure.chart, FENCED, blocks=True)
         lines += _fenced(picture)
-        if not picture or (isinstance(each.chart, Plane) and not _points(each.chart)):  # a sparkline has no figures
-            lines += _markdown_table(rows_of(each.chart))
+        if not picture or (isinstance(figure.chart, Plane) and not _points(figure.chart)):  # a sparkline has no figures
+            lines += _markdown_table(rows_of(figure.chart))
     return [
         *lines,
         f"    {' '.join(visible(report.command).split())}",
@@ -101,10 +105,12 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
                 if bar.value is not None:
                     yield as_cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), as_cell(chart.unit)
         case Factors():
-            for each in chart.factors:
-                name = as_cell(each.label)
-                yield name, "", repr(each.value), _end(each.low), _end(each.high), "times"
-                yield from ((name, number, repr(ratio), "", "", "times") for number, ratio in enumerate(each.rounds, 1))
+            for factor in chart.factors:
+                name = as_cell(factor.label)
+                yield name, "", repr(factor.value), _end(factor.low), _end(factor.high), "times"
+                yield from (
+                    (name, number, repr(ratio), "", "", "times") for number, ratio in enumerate(factor.rounds, 1)
+                )
         case Turns():
             unit = as_cell(chart.unit)
             turns = ((f"round {each.number}: {turn.start_s!r} s", turn) for each in chart.rounds for turn in each.turns)
@@ -117,11 +123,11 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
         case Stack():
             for label, parts in chart.rows:
                 yield from (
-                    (as_cell(f"{label}: {each.label}"), "", repr(each.share), _end(each.low), _end(each.high), "share")
-                    for each in parts
+                    (as_cell(f"{label}: {part.label}"), "", repr(part.share), _end(part.low), _end(part.high), "share")
+                    for part in parts
                 )
         case Gantt():
-            unit, spans = as_cell(chart.unit), ((row.label, each) for row in chart.rows for each in row.spans)
+            unit, spans = as_cell(chart.unit), ((row.label, span) for row in chart.rows for span in row.spans)
             yield from ((as_cell(name), repr(at.start), repr(at.end - at.start), "", "", unit) for name, at in spans)
 
 
@@ -143,22 +149,22 @@ def rows_of(chart: Chart) -> Table:
         case Factors():
             heads = ("", f"=times as fast as {chart.reference}", "between", "=rounds")
             told = [
-                (each.label, f"{each.value:.4g}", _between(each.low, each.high), str(len(each.rounds)))
-                for each in chart.factors
+                (factor.label, f"{factor.value:.4g}", _between(factor.low, factor.high), str(len(factor.rounds)))
+                for factor in chart.factors
             ]
             return Table(heads, tuple(told))
         case Turns():
             return _turns(chart)
         case Stack():
             rows = [
-                (label, each.label, f"{each.share:.1%}", _between(each.low, each.high))
+                (label, part.label, f"{part.share:.1%}", _between(part.low, part.high))
                 for label, parts in chart.rows
-                for each in parts
+                for part in parts
             ]
             return Table(("", "part", "=share", "between"), tuple(rows))
         case Gantt():
             heads = ("", f"=from {chart.unit}", f"=to {chart.unit}", f"={chart.unit}")
-            spans = [(row.label, each) for row in chart.rows for each in row.spans]
+            spans = [(row.label, span) for row in chart.rows for span in row.spans]
             rows = [
                 (name, f"{each.start:.4g}", f"{each.end:.4g}", f"{each.end - each.start:.4g}") for name, each in spans
             ]
@@ -201,7 +207,7 @@ def _curves(plane: Plane) -> Table:
 def as_charts(report: Report, width: int, *, blocks: bool) -> str:
     """Return a report's charts for a terminal: bars, and a sparkline for each curve. Tables are on the page."""
     width = max(width, NARROWEST)
-    lines = [line for each in report.figures for line in _figure(each, width, blocks=blocks)]
+    lines = [line for figure in report.figures for line in _figure(figure, width, blocks=blocks)]
     return "\n".join(lines).rstrip("\n")
 
 
@@ -218,7 +224,7 @@ def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
         case Bars():
             return _bars(chart, width, blocks=blocks)
         case Factors():
-            rows = [Bar(each.label, each.value, each.low, each.high, each.words) for each in chart.factors]
+            rows = [Bar(factor.label, factor.value, factor.low, factor.high, factor.words) for factor in chart.factors]
             return _around_one(rows, width, blocks=blocks)
         case Turns():
             return _rounds(chart, width, blocks=blocks)
@@ -276,9 +282,9 @@ def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
     lines = []
     for row in chart.rows:
         cells = [" "] * room
-        for each in row.spans:
-            first = min(int(room * each.start / chart.length), room - 1)
-            last = max(round(room * each.end / chart.length), first + 1)
+        for span in row.spans:
+            first = min(int(room * span.start / chart.length), room - 1)
+            last = max(round(room * span.end / chart.length), first + 1)
             cells[first:last] = mark * (min(last, room) - first)
         head, *rest = wrap(clean(row.words), words_most) or [""]
         drawn = [f"{''.join(cells)}  {head}", *(" " * (room + 2) + each for each in rest)]
@@ -385,7 +391,7 @@ def _spark(values: Sequence[float], low: float, high: float, room: int, *, block
     cut = [values[len(values) * each // columns : len(values) * (each + 1) // columns] for each in range(columns)]
     middles = [sorted(each)[len(each) // 2] for each in cut]
     span = high - low or 1.0
-    return sparkline([(each - low) / span for each in middles], blocks=blocks)
+    return sparkline([(middle - low) / span for middle in middles], blocks=blocks)
 
 
 def _named(name: str, cells: int, lines: Sequence[str], width: int) -> list[str]:

@@ -18,7 +18,7 @@ from laptime.errors import UsageError
 from laptime.model.hardware import Efficiencies, KnownDevice
 from laptime.model.machine import DeviceKind
 
-DEVICE_KEYS = tuple(each.name for each in fields(KnownDevice))
+DEVICE_KEYS = tuple(field.name for field in fields(KnownDevice))
 NEEDED = ("name", "short", "kind", "architecture")
 LISTED_KEYS = ("aliases", "sources")
 FLAGS = ("halved_sums", "doubled_fp32")
@@ -48,7 +48,7 @@ def read_devices(place: Path) -> tuple[KnownDevice, ...]:
         raise UsageError(f"--device-file {place} cannot be read: {error}", "give a TOML file of devices") from None
     own = _read(text, f"--device-file {place}")
     named = {each.short for each in own}
-    return (*own, *(each for each in known_devices() if each.short not in named))
+    return (*own, *(device for device in known_devices() if device.short not in named))
 
 
 def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
@@ -57,9 +57,9 @@ def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
     if found is not None:
         return found
     near = difflib.get_close_matches(
-        bare_name(word), [bare_name(each.short) for each in devices], n=NEAREST, cutoff=0.4
+        bare_name(word), [bare_name(device.short) for device in devices], n=NEAREST, cutoff=0.4
     )
-    shorts = [each.short for each in devices if bare_name(each.short) in near]
+    shorts = [device.short for device in devices if bare_name(device.short) in near]
     says = f"no device '{word}' is known"
     raise UsageError(says, f"did you mean {' or '.join(shorts)}?" if shorts else "laptime forecast --all shows all")
 
@@ -67,8 +67,12 @@ def find_device(word: str, devices: Sequence[KnownDevice]) -> KnownDevice:
 def match_label(label: str, devices: Sequence[KnownDevice]) -> KnownDevice | None:
     """Return the known device of this short name, name or alias, such as a driver's `NVIDIA GeForce RTX 3090`."""
     wanted = bare_name(label)
-    named = next((each for each in devices if wanted in map(bare_name, (each.short, each.name, *each.aliases))), None)
-    return named or next((each for each in devices if each.kind == "cpu" and _is_within(each.name, label)), None)
+    named = next(
+        (device for device in devices if wanted in map(bare_name, (device.short, device.name, *device.aliases))), None
+    )
+    return named or next(
+        (device for device in devices if device.kind == "cpu" and _is_within(device.name, label)), None
+    )
 
 
 def _is_within(name: str, label: str) -> bool:
@@ -91,7 +95,7 @@ def _read(text: str, place: str) -> tuple[KnownDevice, ...]:
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f"{place}: it has no [[device]]", "a table [[device]] for each device")
     devices = tuple(_as_device(row, place) for row in rows)
-    shorts = [each.short for each in devices]
+    shorts = [device.short for device in devices]
     if len(set(shorts)) < len(shorts):
         twice = next(each for each in shorts if shorts.count(each) > 1)
         raise UsageError(f"{place}: {twice} is there twice", "name each device once")

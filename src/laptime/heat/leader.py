@@ -86,15 +86,15 @@ class Leader:
         keep_to_cores(self.order)
 
     def tell(self, message: to.ToRank) -> None:
-        for each in self._followers:
-            each.tell(message)
+        for follower in self._followers:
+            follower.tell(message)
 
     def ask(self, message: to.ToRank) -> list[Any]:
         self.tell(message)
         return self.answers()
 
     def answers(self) -> list[Any]:
-        return [each.answer() for each in self._followers]
+        return [follower.answer() for follower in self._followers]
 
     def delay_ns(self) -> int:
         """Return how long an order takes to the farthest rank on another node; 0 where all ranks are on this one."""
@@ -110,7 +110,7 @@ class Leader:
         except Exception as error:
             deadline = time.monotonic() + RANK_BLAME_S
             while time.monotonic() < deadline:
-                failed = next((each for each in self._followers if each.failure is not None), None)
+                failed = next((follower for follower in self._followers if follower.failure is not None), None)
                 if failed is not None:
                     raise LaneError(f"rank {failed.number}: {failed.failure}") from error
                 time.sleep(0.01)
@@ -178,7 +178,7 @@ class RankedRunner(UnseenWeights):
         self._leader.tell(to.FenceRank())
         with self._leader.blaming():
             own_ns = self._rank.fence()
-        self._rank_ns = (own_ns, *(each.ns for each in self._leader.answers()))
+        self._rank_ns = (own_ns, *(answer.ns for answer in self._leader.answers()))
         if self._began_ns is not None:
             self.outside_ns += self._rank.clock() - self._began_ns - max(self._rank_ns)
             self._began_ns = None
@@ -320,6 +320,6 @@ def run_ranked_heat(backend: Backend, order: HeatOrder, line: RankedLine) -> Non
 
 def memory_of_ranks(ranks: Sequence[RankReport]) -> int | Missing:
     """Return the most memory that all ranks held, each at its own time."""
-    held = [each.peak_memory_bytes for each in ranks]
+    held = [rank.peak_memory_bytes for rank in ranks]
     unknown = next((each for each in held if isinstance(each, Missing)), None)
     return unknown or sum(each for each in held if not isinstance(each, Missing))

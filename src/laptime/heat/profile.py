@@ -126,7 +126,9 @@ class TimedSteps:
 
 def describe(by: str, seen: Observed, timing: Timing, trace: str | Missing) -> Profile:
     """Convert the sums over all steps into figures of one step."""
-    operators = sorted((_of_a_step(each, timing.steps) for each in seen.operators), key=lambda each: -each.own_ms)
+    operators = sorted(
+        (_of_a_step(operator, timing.steps) for operator in seen.operators), key=lambda each: -each.own_ms
+    )
     busy, device_ms, kernels, length = _device_figures(seen.device, timing)
     return Profile(
         by=by,

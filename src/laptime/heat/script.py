@@ -430,7 +430,7 @@ class RacedScript:
     @property
     def versions(self) -> set[str]:
         """The packages that its Python processes have imported, as far as they reported."""
-        return {name for each in self._visitors.values() for name in each.reader.hello.versions}
+        return {name for visitor in self._visitors.values() for name in visitor.reader.hello.versions}
 
     def wait(self) -> HeldScript:
         """Wait until the script is held. Raise ScriptEnded if it ends before, NothingSeen if it trains too late."""

@@ -52,7 +52,7 @@ def take_losses(runner: Runner) -> tuple[float, ...]:
         runner.run(runner.stride)
         runner.fence()
         losses.append(runner.loss())
-    found = tuple(each for each in losses if each is not None and math.isfinite(each))
+    found = tuple(loss for loss in losses if loss is not None and math.isfinite(loss))
     return found if len(found) == len(losses) else ()
 
 

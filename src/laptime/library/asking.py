@@ -269,7 +269,7 @@ def with_options(question: str) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         plain = inspect.signature(function)
-        own = [each for each in plain.parameters.values() if each.kind in OWN_NAMES]
+        own = [parameter for parameter in plain.parameters.values() if parameter.kind in OWN_NAMES]
         rows = [_parameter(row) for row in options_of(question) if row.only != "command"]
         signature = plain.replace(parameters=[*own, *rows])
         function.__signature__ = signature  # type: ignore[attr-defined]
@@ -311,12 +311,12 @@ def _stub_of(function: Callable[..., Any]) -> str:
     """Return one function as a stub: a line an argument, and its docstring."""
     signature = inspect.signature(function)
     lines, has_star = [], False
-    for each in signature.parameters.values():
-        if each.kind is each.KEYWORD_ONLY and not has_star:
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not has_star:
             lines.append("    *,")
             has_star = True
-        default = "" if each.default is each.empty else f" = {_literal(each.default)}"
-        lines.append(f"    {each.name}: {each.annotation}{default},")
+        default = "" if parameter.default is parameter.empty else f" = {_literal(parameter.default)}"
+        lines.append(f"    {parameter.name}: {parameter.annotation}{default},")
     doc = f'    """{function.__doc__}"""'
     return "\n".join([f"def {function.__name__}(", *lines, f") -> {signature.return_annotation}:", doc, ""])
 

@@ -266,7 +266,7 @@ def report(
     `output` ends with, or html. A `card` is one picture of 1200 x 630 with the answer, to share, `dark` or light; a
     `badge` is a small one. With `open`, a browser shows it then.
     """
-    records = [record_of(each) for each in results or ("latest",)]
+    records = [record_of(result) for result in results or ("latest",)]
     return write_report(records, output, format, card=card, badge=badge, dark=dark, opens=open)
 
 

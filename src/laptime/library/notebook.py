@@ -334,7 +334,7 @@ def read_cells(cells: Iterable[str], reached: int | None = None) -> list[Stateme
 def write_file(statements: Sequence[Statement], function: str, path: Sequence[str]) -> str:
     """Return the text of a file with all that `function` needs. `path` is added to the import path."""
     nodes = [statements[index].node for index in sorted(find_needed(statements, function))]
-    future = dict.fromkeys(ast.unparse(each.node) for each in statements if _is_future(each.node))
+    future = dict.fromkeys(ast.unparse(statement.node) for statement in statements if _is_future(statement.node))
     lines = [f'"""laptime made this file from the cells of a notebook: all that `{function}` needs."""', *future]
     lines += ["import sys", f"sys.path += [each for each in {list(path)!r} if each not in sys.path]"]
     return "\n".join(lines) + "\n\n" + "\n\n".join(map(ast.unparse, nodes)) + "\n"
@@ -429,13 +429,13 @@ def _describe(node: ast.stmt) -> Statement | None:
     except (SyntaxError, RecursionError):
         return None
     symbols = table.get_symbols()
-    at_once = {each.get_name() for each in symbols if each.is_referenced()}
+    at_once = {symbol.get_name() for symbol in symbols if symbol.is_referenced()}
     later: set[str] = set()
     for inner in table.get_children():
         _collect(inner, at_once, later)
     return Statement(
         node,
-        binds=frozenset(each.get_name() for each in symbols if each.is_assigned() or each.is_imported()),
+        binds=frozenset(symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()),
         changes=frozenset(_changed(node)),
         reads=frozenset(at_once),
         later=frozenset(later),
@@ -447,7 +447,7 @@ def _collect(table: symtable.SymbolTable, at_once: set[str], later: set[str]) ->
     """Add the global names of a scope: the body of a class and a comprehension run at once, a function later."""
     runs_now = table.get_type() == "class" or table.get_name().strip("<>") in RUN_AT_ONCE
     names = at_once if runs_now else later
-    names |= {each.get_name() for each in table.get_symbols() if each.is_global() and each.is_referenced()}
+    names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
     for inner in table.get_children():
         _collect(inner, names, later)
 
@@ -455,7 +455,7 @@ def _collect(table: symtable.SymbolTable, at_once: set[str], later: set[str]) ->
 def _settles(node: ast.stmt) -> bool:
     """Whether an earlier definition of the names is lost. `import a.b` adds to what an earlier `import a.c` bound."""
     if isinstance(node, ast.Import):
-        return not any("." in each.name and each.asname is None for each in node.names)
+        return not any("." in name.name and name.asname is None for name in node.names)
     return not isinstance(node, (ast.AugAssign, *CONDITIONAL))
 
 

@@ -60,7 +60,7 @@ class Result(Shown):
             raise UsageError(f"this result has {count} lane{'s' * (count != 1)}, and .ratio compares two", hint)
         found = [*self.ratios.values()]
         if not found:
-            failed = [f"{each.name}: {each.reason or each.status}" for each in self.record.lanes if each.status != "ok"]
+            failed = [f"{lane.name}: {lane.reason or lane.status}" for lane in self.record.lanes if lane.status != "ok"]
             says = f"the lanes could not be compared: {'; '.join(failed) or self.status}"
             raise RecordError(says, "The page says what was measured: print the result.")
         return found[0]
@@ -149,7 +149,7 @@ class PlanResult(Shown):
     @property
     def lanes(self) -> tuple[str, ...]:
         """The names of the lanes."""
-        return tuple(each.name for each in self.plan.lanes)
+        return tuple(lane.name for lane in self.plan.lanes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as `--json` prints it."""
@@ -289,11 +289,11 @@ class LaneList(Sequence[LaneFigures]):
         return iter(self._lanes)
 
     def __repr__(self) -> str:
-        return f"[{', '.join(repr(each.name) for each in self._lanes)}]"
+        return f"[{', '.join(repr(lane.name) for lane in self._lanes)}]"
 
     def _named(self, name: str) -> LaneFigures:
-        exact = [each for each in self._lanes if each.name == name]
-        found = exact or [each for each in self._lanes if _can_mean(name, each.name)]
+        exact = [lane for lane in self._lanes if lane.name == name]
+        found = exact or [lane for lane in self._lanes if _can_mean(name, lane.name)]
         if len(found) == 1:
             return found[0]
         are = f"may be {len(found)} lanes" if found else "is no lane of this result"
@@ -317,7 +317,7 @@ def ratios_of(record: Record) -> dict[str, Ratio]:
     if isinstance(record.answer, TrainingAnswer):
         found = record.answer.factors
     elif isinstance(record.answer, InferAnswer):
-        found = [each for each in record.answer.factors if each.batch is None]
+        found = [factor for factor in record.answer.factors if factor.batch is None]
     return {each.lane: ratio for each in found if (ratio := _ratio(each)) is not None}
 
 
@@ -369,7 +369,7 @@ def _figures(lane: LaneResult, record: Record, ratio: Ratio | Missing) -> LaneFi
         notes=lane.notes,
         record=lane,
         trainings=trainings,
-        inference=next((each for each in inferences if each.lane == lane.name), ATTRIBUTE_NOT_MEASURED),
+        inference=next((inference for inference in inferences if inference.lane == lane.name), ATTRIBUTE_NOT_MEASURED),
     )
 
 

@@ -177,7 +177,7 @@ def list_pci(sys: Path = Path("/sys")) -> tuple[PciDevice, ...] | Missing:
     except OSError as error:
         return Missing(f"{root}: {error.strerror}")
     devices = (_look_at(folder) for folder in folders)
-    cards = {each.bus: each for each in reversed([each for each in devices if each.kind])}
+    cards = {device.bus: device for device in reversed([device for device in devices if device.kind])}
     return tuple(reversed(cards.values()))  # of a card with several functions, the first is kept
 
 

@@ -74,7 +74,7 @@ def look_around(machine: Machine, folders: Sequence[Path] = ()) -> Machine:
 def add_cards(machine: Machine, found: Cards) -> Machine:
     """Add cards, and if any of them computes, what may be between them and a program."""
     around = machine.surroundings
-    if around is None and any(each.computes for each in found.cards):
+    if around is None and any(card.computes for card in found.cards):
         around = read_host_environment(container=machine.container)
     return replace(machine, cards=found.cards, absent=found.absent, surroundings=around)
 
@@ -174,7 +174,7 @@ def read_host_environment(
         shared_memory_bytes=_shared_memory(dev / "shm"),
         container=container,
         virtual=find_virtual(proc, sys),
-        filesystems={str(each): kind for each in folders if isinstance(kind := find_filesystem(each, proc), str)},
+        filesystems={str(folder): kind for folder in folders if isinstance(kind := find_filesystem(folder, proc), str)},
     )
 
 
@@ -254,19 +254,21 @@ class InstalledCopy:
 def find_duplicate_installs(package: Package) -> str:
     """Report which distributions brought a module, if there are several, which one is imported, and what to do."""
     module = package.name
-    found = [(name, each) for name in (module, *package.also) for each in metadata.distributions(name=name)]
+    found = [
+        (name, distribution) for name in (module, *package.also) for distribution in metadata.distributions(name=name)
+    ]
     if len(found) < 2:
         return ""
-    copies = list({(each.folder, each.words): each for each in _copies(found, module)}.values())
+    copies = list({(copy.folder, copy.words): copy for copy in _copies(found, module)}.values())
     if len(copies) < 2:
         return ""
     spec = util.find_spec(module)
     home = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
-    here = [each for each in copies if each.folder == home]
-    away = [each for each in copies if each.folder != home]
+    here = [copy for copy in copies if copy.folder == home]
+    away = [copy for copy in copies if copy.folder != home]
     told = [_tell_mixed(here)] if len(here) > 1 else [f"{each.words} in {each.folder} is imported" for each in here]
     told += [f"{each.words} in {each.folder} is not" for each in away]
-    both = " ".join(dict.fromkeys(each.name for each in copies))
+    both = " ".join(dict.fromkeys(copy.name for copy in copies))
     way_out = f"pip uninstall {both}, and install the one that is meant"
     path = ", or take the other's folder off PYTHONPATH" if away else ""
     return f"{module} is installed {_times(len(copies))}: {', '.join(told)} ({way_out}{path})"
@@ -291,8 +293,8 @@ def _tell_mixed(copies: Sequence[InstalledCopy]) -> str:
     for name in differing[:FILES_COMPARED]:
         file = first.folder / name
         size = str(file.stat().st_size) if file.exists() else ""
-        votes.update(each.words for each in copies if each.sizes.get(name) == size)
-    all_ = " and ".join(each.words for each in copies)
+        votes.update(copy.words for copy in copies if copy.sizes.get(name) == size)
+    all_ = " and ".join(copy.words for copy in copies)
     whose = f"most files are those of {votes.most_common(1)[0][0]}" if votes else "nobody can tell whose files are left"
     return f"{all_} have written over each other in {first.folder}, and {whose}"
 
@@ -345,9 +347,9 @@ class CoresTaken:
         began, now = self._began, self._reader.read()
         passed_s = (now.at_ns - began.at_ns) / 1e9
         figures = (began.busy_s, now.busy_s, began.tree_s, now.tree_s)
-        if passed_s < LEAST_S or any(isinstance(each, Missing) for each in figures):
+        if passed_s < LEAST_S or any(isinstance(figure, Missing) for figure in figures):
             return 0
-        before, after, own_before, own_after = (0.0 if isinstance(each, Missing) else each for each in figures)
+        before, after, own_before, own_after = (0.0 if isinstance(figure, Missing) else figure for figure in figures)
         others = ((after - before) - (own_after - own_before)) / passed_s
         return max(0, int(others + 1 - CORE_NEARLY))
 

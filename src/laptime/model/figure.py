@@ -262,7 +262,7 @@ class Figure:
 
 def folded(*figures: Figure) -> list[Figure]:
     """Return figures that a report folds."""
-    return [replace(each, more=True) for each in figures]
+    return [replace(figure, more=True) for figure in figures]
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class FrameworkRow:
     @property
     def modules(self) -> tuple[str, ...]:
         """The modules that must be importable; a pip extra of laptime is named like the module that it installs."""
-        return tuple(each.name for each in self.packages if each.is_needed)
+        return tuple(package.name for package in self.packages if package.is_needed)
 
     @property
     def takes_steps_only(self) -> bool:
@@ -248,7 +248,7 @@ def all_frameworks() -> dict[str, FrameworkRow]:
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and a heat needs none of this
 
     ours = {row.name: row for row in FRAMEWORKS}
-    added: list[FrameworkRow] = [each.load() for each in metadata.entry_points(group=FRAMEWORK_ENTRY_POINTS)]
+    added: list[FrameworkRow] = [point.load() for point in metadata.entry_points(group=FRAMEWORK_ENTRY_POINTS)]
     return ours | {row.name: row for row in added if row.name not in ours}
 
 

@@ -96,7 +96,7 @@ class Machine:
 
     def framework(self, name: str) -> Framework | None:
         """Return the installed framework of that name, or None."""
-        return next((each for each in self.frameworks if each.name == name), None)
+        return next((framework for framework in self.frameworks if framework.name == name), None)
 
 
 # One device as one framework sees it.
@@ -185,9 +185,9 @@ def match_card(device: Device, cards: tuple[Card, ...]) -> Card | Missing:
     neither: a single card of that maker is the answer.
     """
     uuid, bus = device.details.get("uuid", ""), device.details.get("bus", "")
-    by_uuid = [each for each in cards if uuid and is_uuid(each, uuid)]
-    by_bus = [each for each in cards if bus and is_at(each, bus)]
-    by_maker = [each for each in cards if not uuid and not bus and each.maker == MAKER_OF_KIND.get(device.kind)]
+    by_uuid = [card for card in cards if uuid and is_uuid(card, uuid)]
+    by_bus = [card for card in cards if bus and is_at(card, bus)]
+    by_maker = [card for card in cards if not uuid and not bus and card.maker == MAKER_OF_KIND.get(device.kind)]
     for found in (by_uuid, by_bus, by_maker):
         if len(found) == 1:
             return found[0]

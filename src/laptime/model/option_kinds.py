@@ -93,7 +93,7 @@ def _read_name(value: object) -> str:
 
 def read_words(value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
-    if not isinstance(words, Sequence) or not all(isinstance(each, str) for each in words):
+    if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
         raise ValueError("expected names, such as ['host', 'rapl']")
     return tuple(words)
 

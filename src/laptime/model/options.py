@@ -69,7 +69,7 @@ def _parse_prices(text: str) -> tuple[TypePrice, ...]:
 
 
 def _write_prices(prices: Sequence[TypePrice]) -> str:
-    return ",".join(f"{each.of}={each.per_hour!r}" for each in prices)
+    return ",".join(f"{price.of}={price.per_hour!r}" for price in prices)
 
 
 def _write_place(value: str | Sequence[str]) -> str:

@@ -347,7 +347,7 @@ def largest_of(place: Place, rooms: Sequence[NodeRoom]) -> Place:
     """Return what of a place one node has, where no node has all of it; cards that no node has are still asked for."""
     if not rooms:
         return place
-    most = max(rooms, key=lambda each: (min(each.cards, place.gpus), min(each.cores, place.cpus)))
+    most = max(rooms, key=lambda room: (min(room.cards, place.gpus), min(room.cores, place.cpus)))
     return replace(place, cpus=min(place.cpus, most.cores) or 1, gpus=min(place.gpus, most.cards) or place.gpus)
 
 

@@ -324,12 +324,12 @@ class Record:
     @property
     def distrust(self) -> str | None:
         """Why no figure of this record can be relied on; None where there is no such reason."""
-        return next((each.says for each in self.findings if each.rule == NOT_RELIABLE), self.answer.doubt)
+        return next((finding.says for finding in self.findings if finding.rule == NOT_RELIABLE), self.answer.doubt)
 
     @property
     def trainings(self) -> dict[str, str]:
         """What each training is called on the command line, by its name in this record."""
-        return {self.workload.name: self.ask.what, **{each.subject.name: each.what for each in self.others}}
+        return {self.workload.name: self.ask.what, **{other.subject.name: other.what for other in self.others}}
 
 
 @dataclass(frozen=True, slots=True)

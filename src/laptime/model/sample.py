@@ -352,7 +352,7 @@ def all_sensors() -> dict[str, SensorRow]:
     ours = {row.name: row for row in SENSORS}
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and a heat needs none of this
 
-    added: list[SensorRow] = [each.load() for each in metadata.entry_points(group=ENTRY_POINTS)]
+    added: list[SensorRow] = [point.load() for point in metadata.entry_points(group=ENTRY_POINTS)]
     return ours | {row.name: row for row in added if row.name not in ours}
 
 

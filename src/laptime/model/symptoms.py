@@ -41,7 +41,7 @@ class DenormalCensus:
     @property
     def worst(self) -> tuple[float, str]:
         """The largest share, and the kind of numbers that has it; of equal ones, what flows backwards."""
-        kind = max(self.shares, key=lambda each: (self.shares[each], each in {GRADIENTS, FLOW}), default="")
+        kind = max(self.shares, key=lambda share: (self.shares[share], share in {GRADIENTS, FLOW}), default="")
         return self.shares.get(kind, 0.0), kind
 
     @property
@@ -143,7 +143,7 @@ def find_refusal(told: str) -> str:
     if not lines:
         return ""
     sentences = SENTENCE_ENDS.split(AFTER.sub("", lines[-1].strip()))
-    first = next((place for place, each in enumerate(sentences) if _refuses(each)), 0)
+    first = next((place for place, sentence in enumerate(sentences) if _refuses(sentence)), 0)
     kept = [BEFORE.sub("", sentences[first], count=1), *sentences[first + 1 : first + SENTENCES]]
     return " ".join(kept)
 

@@ -24,7 +24,7 @@ FIGURE_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
 
 def distrust(record: Record) -> list[Said]:
     """Return why the figures cannot be relied on, for the top of the page."""
-    found = [finding_words(each) for each in record.findings if each.rule == NOT_RELIABLE]
+    found = [finding_words(finding) for finding in record.findings if finding.rule == NOT_RELIABLE]
     if not found and record.distrust:
         found = [f"{short_names(record.distrust)}."]
     return [Said(f"NOT RELIABLE: {each}", "bad") for each in found]
@@ -74,10 +74,11 @@ def _other_steps(record: Record) -> list[str]:
     """Report factors of lanes that timed other steps, where the number of a step matters."""
     lanes = {lane.name: lane for lane in record.lanes}
     return [
-        f"{short_name(each.lane)} timed steps {_steps_words(lanes[each.lane])} and {short_name(each.reference)} steps "
-        f"{_steps_words(lanes[each.reference])}, and their steps change with the number: the factor is of these steps."
-        for each in record.answer.comparisons
-        if each.steps == "other" and each.lane in lanes and each.reference in lanes
+        f"{short_name(comparison.lane)} timed steps {_steps_words(lanes[comparison.lane])} and "
+        f"{short_name(comparison.reference)} steps {_steps_words(lanes[comparison.reference])}, and their steps change "
+        "with the number: the factor is of these steps."
+        for comparison in record.answer.comparisons
+        if comparison.steps == "other" and comparison.lane in lanes and comparison.reference in lanes
     ]
 
 
@@ -154,7 +155,7 @@ def _nodes(record: Record) -> str:
 
 def _judged(record: Record) -> list[Finding]:
     """Return the findings that are not shown above the table."""
-    return [each for each in record.findings if each.rule not in {CARD_NOT_SEEN, NOT_RELIABLE}]
+    return [finding for finding in record.findings if finding.rule not in {CARD_NOT_SEEN, NOT_RELIABLE}]
 
 
 def starts(record: Record, width: int) -> list[str]:
@@ -259,7 +260,7 @@ def disturbed(flags: Sequence[str | None]) -> str:
     if not kinds:
         return ""
     count = sum(map(len, kinds.values()))
-    worst = ", ".join(max(each, key=_first_figure) for each in kinds.values())
+    worst = ", ".join(max(kind, key=_first_figure) for kind in kinds.values())
     windows = "window" if len(flags) == 1 else "windows"
     return f"{count} of {len(flags)} {windows} {'was' if count == 1 else 'were'} disturbed, at worst: {worst}."
 
@@ -346,7 +347,7 @@ def _spread_words(most: float) -> str:
 
 def _unsettled(record: Record) -> str:
     """Return which lanes vary by more than the margin, or else what ended the race before it was settled."""
-    open_ = [each for each in record.answer.comparisons if not each.settled]
+    open_ = [comparison for comparison in record.answer.comparisons if not comparison.settled]
     if not open_:
         return ""
     margin, budget = percent(record.ask.margin), duration(record.ask.budget_s)

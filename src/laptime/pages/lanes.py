@@ -119,8 +119,12 @@ def proof_sentence(record: Record) -> str:
         return ""
     if not record.others:
         names = {lane.name for lane in proven}
-        doubts = [each.same_work for each in record.answer.comparisons if {each.lane, each.reference} <= names]
-        said += dict.fromkeys(f"not proven in all: {each.missing}" for each in doubts if isinstance(each, Missing))
+        doubts = [
+            comparison.same_work
+            for comparison in record.answer.comparisons
+            if {comparison.lane, comparison.reference} <= names
+        ]
+        said += dict.fromkeys(f"not proven in all: {doubt.missing}" for doubt in doubts if isinstance(doubt, Missing))
         return f"Same work: {'; '.join(said)}."
     return f"Each training as on its own: {'; '.join(said)}. {trainings_compared(record)}"
 
@@ -173,16 +177,16 @@ def _quoted(result: PublishedResult, laps: int | None) -> Quoted | None:
 
 
 def _slowest_spare(quotes: list[Quoted]) -> Quoted | None:
-    fastest = {each.kind: min(other.lap_s for other in quotes if other.kind == each.kind) for each in quotes}
-    spare = [each for each in quotes if each.lap_s > fastest[each.kind]]
+    fastest = {quote.kind: min(other.lap_s for other in quotes if other.kind == quote.kind) for quote in quotes}
+    spare = [quote for quote in quotes if quote.lap_s > fastest[quote.kind]]
     return max(spare, key=lambda each: each.lap_s, default=None)
 
 
 def _published_words(quotes: list[Quoted]) -> str:
     if not quotes:
         return ""
-    are_laps = not any(each.words.endswith(IN_ALL) for each in quotes)
-    return f"Published{', a lap' * are_laps}: {SEPARATOR.join(each.words for each in quotes)}"
+    are_laps = not any(quote.words.endswith(IN_ALL) for quote in quotes)
+    return f"Published{', a lap' * are_laps}: {SEPARATOR.join(quote.words for quote in quotes)}"
 
 
 # The table of what each lane used: processor and card, memory, temperature, power, energy, money.
@@ -239,7 +243,7 @@ def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
     """Return the table with those columns in which any lane has a figure, and the reasons for empty ones."""
     rows = _rows(record)
     columns = [each for each in USAGE_COLUMNS if _kind(record) in each.shown]
-    known = [each for each in columns if any(not isinstance(each.figure(row), Missing) for row in rows)]
+    known = [column for column in columns if any(not isinstance(column.figure(row), Missing) for row in rows)]
     if not known:
         return []
     shown = [Column(each.title, each.cell) for each in known]
@@ -271,7 +275,7 @@ def money_words(record: Record) -> list[str]:
     if not any(_is_priced(_prices(row)) for row in rows):
         return []
     columns = [each for each in USAGE_COLUMNS if each.title.startswith("money") and _kind(record) in each.shown]
-    return [_column_words(each.title, each, rows) for each in columns]
+    return [_column_words(column.title, column, rows) for column in columns]
 
 
 def energy_words(record: Record) -> list[str]:
@@ -330,22 +334,22 @@ def _answers(record: Record) -> list[UsageRow]:
         unwatched = (
             [AnswerUsage(batch, USAGE_NOT_WATCHED) for batch in (None, fastest)] if record.ask.rate_per_hour else []
         )
-        for each in answers.usages or unwatched:
-            if each.batch is None:
+        for usage in answers.usages or unwatched:
+            if usage.batch is None:
                 part = replace(lane, name=f"{short_name(lane.name)}, single calls")
-            elif each.batch == fastest:
-                name = f"{short_name(lane.name)}, batch {each.batch}"
-                part = replace(lane, name=name, items_per_s=rates[each.batch])
+            elif usage.batch == fastest:
+                name = f"{short_name(lane.name)}, batch {usage.batch}"
+                part = replace(lane, name=name, items_per_s=rates[usage.batch])
             else:
                 continue
-            rows.append(UsageRow(part, each.usage, record))
+            rows.append(UsageRow(part, usage.usage, record))
     return rows
 
 
 def _as_sentences(columns: Sequence[UsageColumn], rows: Sequence[UsageRow], width: int) -> list[str]:
     lines: list[str] = []
     for row in rows:
-        parts = [f"{each.title} {each.cell(row)}" for each in columns if each.cell(row) != "-"]
+        parts = [f"{column.title} {column.cell(row)}" for column in columns if column.cell(row) != "-"]
         lines += flow(parts, width, f"{row.name} while timed: ")
     return lines
 
@@ -353,12 +357,12 @@ def _as_sentences(columns: Sequence[UsageColumn], rows: Sequence[UsageRow], widt
 def _reasons(columns: Sequence[UsageColumn], rows: Sequence[UsageRow]) -> list[str]:
     """Return why columns are empty in all rows, each reason once."""
     told: dict[str, list[str]] = {}
-    for each in columns:
-        figures = [each.figure(row) for row in rows]
+    for column in columns:
+        figures = [column.figure(row) for row in rows]
         missing = [figure for figure in figures if isinstance(figure, Missing)]
-        if each.of and len(missing) == len(figures) and missing[0] != NO_FIGURE:
+        if column.of and len(missing) == len(figures) and missing[0] != NO_FIGURE:
             what = told.setdefault(missing[0].missing, [])
-            what += [each.of] if each.of not in what else []
+            what += [column.of] if column.of not in what else []
     return [f"- ({', '.join(what)}: {reason})" for reason, what in told.items()]
 
 
@@ -511,7 +515,7 @@ def _split(lane: str) -> tuple[str, str]:
 
 def is_other_work(found: Comparison, record: Record) -> bool:
     """Whether a comparison is of two trainings that are known to do other work."""
-    differ = {each.subject.name for each in record.others if isinstance(each.differs, str)}
+    differ = {other.subject.name for other in record.others if isinstance(other.differs, str)}
     trainings = {_split(found.lane)[1], _split(found.reference)[1]}
     return len(trainings) > 1 and bool(trainings & differ)
 
@@ -524,7 +528,7 @@ def names_of_trainings(faster: str, slower: str) -> tuple[str, str] | None:
 
 def trainings_compared(record: Record) -> str:
     """Return, for each training after the first, whether it does the same work as the first."""
-    return " ".join(_compared(each, record.workload.name) for each in record.others)
+    return " ".join(_compared(other, record.workload.name) for other in record.others)
 
 
 def _compared(training: OtherTraining, first: str) -> str:

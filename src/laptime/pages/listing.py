@@ -221,7 +221,11 @@ def _budget(plan: Plan) -> str:
 
 
 def of_race(record: Record) -> list[str]:
-    faster = [each for each in record.answer.comparisons if each.verdict == "faster" and each.same_work is not False]
+    faster = [
+        comparison
+        for comparison in record.answer.comparisons
+        if comparison.verdict == "faster" and comparison.same_work is not False
+    ]
     best = most_telling(faster) if faster else None
     return [_lanes(record), *([_factor(best, best.ratio)] if best else []), *_failed(record)]
 
@@ -252,10 +256,10 @@ def of_scale(record: Record) -> list[str]:
     if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
         return of_race(record)
     points = [
-        each
+        point
         for curve in answer.scaling.curves[:1]
-        for each in curve.points
-        if each.speedup is not None and each.devices > 1
+        for point in curve.points
+        if point.speedup is not None and point.devices > 1
     ]
     if not points:
         return ["no count has a result", *_failed(record)]
@@ -268,12 +272,12 @@ def of_tune(record: Record) -> list[str]:
     answer = record.answer
     if not isinstance(answer, TuneAnswer) or answer.tuning is None:
         return of_race(record)
-    gains = [each for each in answer.tuning.lanes if each.standing == "confirmed" and each.gain is not None]
+    gains = [lane for lane in answer.tuning.lanes if lane.standing == "confirmed" and lane.gain is not None]
     per = f" {record.ask.aim.per}".rstrip()
     told = [
-        f"{short_name(each.asked)} {each.gain.ratio:.2f}x{per} with {'+'.join(each.words)}"
-        for each in gains
-        if each.gain
+        f"{short_name(gain.asked)} {gain.gain.ratio:.2f}x{per} with {'+'.join(gain.words)}"
+        for gain in gains
+        if gain.gain
     ]
     return [*(told or ["no settings gain"]), *_failed(record)]
 
@@ -292,7 +296,7 @@ def _found_cause(why: Why) -> list[str]:
     standing = {each.cause: each.standing for each in why.causes}
     cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
     words = [f"why {short_name(why.lane)}: {cause}"]
-    best = next((each for each in why.remedies if each.recommended and each.measured is not None), None)
+    best = next((remedy for remedy in why.remedies if remedy.recommended and remedy.measured is not None), None)
     return [*words, f"{best.says} {best.measured.ratio:.2f}x"] if best and best.measured else words
 
 
@@ -307,7 +311,7 @@ def _heaviest_operator(record: Record) -> list[str]:
 
 def _fastest_training(full: TrainingAnswer) -> list[str]:
     """Return the fastest lane's factor, if it trains faster than the reference lane."""
-    shown = [each for each in full.factors if each.same_work is not False]
+    shown = [factor for factor in full.factors if factor.same_work is not False]
     known = [(each.later_laps, each) for each in shown if isinstance(each.later_laps, float)]
     ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
     return [_factor(best, ratio)] if best and ratio > 1 else []
@@ -315,7 +319,7 @@ def _fastest_training(full: TrainingAnswer) -> list[str]:
 
 def _fastest_answer(infer: InferAnswer) -> list[str]:
     """Return the fastest lane's factor, if it answers faster than the reference lane."""
-    single = [each for each in infer.factors if each.batch is None and each.same_work is not False]
+    single = [factor for factor in infer.factors if factor.batch is None and factor.same_work is not False]
     faster = [each for each in single if each.verdict == "faster"]
     if not faster:
         return ["answers"]
@@ -332,7 +336,7 @@ def _factor(found: Comparison | LapFactor | InferFactor, ratio: float) -> str:
 
 def of_watch(record: Record) -> list[str]:
     answer = watch_of(record)
-    loops = [each.loop for each in answer.processes if isinstance(each.loop, TrainingLoop)]
+    loops = [process.loop for process in answer.processes if isinstance(process.loop, TrainingLoop)]
     if not loops:
         return [f"{duration(answer.wall_s)}, no training seen"]
     words = [f"{loops[0].iterations:,} iterations"]
@@ -469,8 +473,8 @@ def _load(result: PublishedResult) -> list[str]:
 
 def _listed(values: Sequence[float]) -> str:
     """Return the figures, all with as many decimals as the longest has, as authors print them."""
-    digits = max(len(f"{each:g}".partition(".")[2]) for each in values)
-    return ", ".join(f"{each:,.{digits}f}" for each in values)
+    digits = max(len(f"{value:g}".partition(".")[2]) for value in values)
+    return ", ".join(f"{value:,.{digits}f}" for value in values)
 
 
 Fact = tuple[str, str]
@@ -517,7 +521,7 @@ def _framework(name: str, framework: Framework | None) -> list[Fact]:
         return [(name, f"{framework.version}, cannot run: {framework.problem}")]
     versions = framework.versions or {name: framework.version}
     told = [value if key == name else f"{LIBRARY_NAMES.get(key, key)} {value}" for key, value in versions.items()]
-    return [(name, ", ".join(told)), *((f"  {each.name}", _device_words(each)) for each in framework.devices)]
+    return [(name, ", ".join(told)), *((f"  {device.name}", _device_words(device)) for device in framework.devices)]
 
 
 def _device_words(device: Device) -> str:

@@ -165,17 +165,23 @@ def fit_table(
     Also return the columns that are not in the table.
     """
     candidates = [each for each in columns if each.shown(record)]
-    leaving = sorted((each for each in candidates if each.leaves), key=lambda each: each.leaves)
+    leaving = sorted(
+        (candidate for candidate in candidates if candidate.leaves), key=lambda candidate: candidate.leaves
+    )
     for count in range(len(leaving) + 1):
         gone = leaving[:count]
-        kept = [each.of(record, breaks=gone == leaving) for each in candidates if each not in gone]
+        kept = [candidate.of(record, breaks=gone == leaving) for candidate in candidates if candidate not in gone]
         lines = lay_out(kept, items, width, color=color, failed=failed)
         if lines is not None:
             for column in candidates:
                 if column in gone and not column.own_words:
                     lines += _below(column, candidates[0], items, record, width)
             return lines, gone
-    whole = [each.of(record, breaks=True) for each in candidates if each not in leaving or not each.own_words]
+    whole = [
+        candidate.of(record, breaks=True)
+        for candidate in candidates
+        if candidate not in leaving or not candidate.own_words
+    ]
     return table_or_sentences(whole, items, width, color=color, failed=failed), leaving
 
 

@@ -43,7 +43,7 @@ def subject_words(subject: Subject, *others: Subject) -> str:
 
 def trained_words(record: Record) -> str:
     """Return what was trained."""
-    return subject_words(record.workload, *(each.subject for each in record.others))
+    return subject_words(record.workload, *(other.subject for other in record.others))
 
 
 def joined(words: Sequence[str]) -> str:

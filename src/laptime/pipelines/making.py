@@ -237,7 +237,7 @@ def read_items(workload: Workload, source: DataSource, part: DataPart, count: in
         arrays = read_arrays(source, part)
         return Items(arrays.images[:count].astype(np.float32) / np.float32(255), arrays.labels[:count])
     chunks = list(read_batches(workload, source, part, count, ITEMS_AT_ONCE))
-    return Items(np.concatenate([each.images for each in chunks]), np.concatenate([each.labels for each in chunks]))
+    return Items(np.concatenate([chunk.images for chunk in chunks]), np.concatenate([chunk.labels for chunk in chunks]))
 
 
 def read_batches(

@@ -58,7 +58,7 @@ def spread_out(lane: Lane, machine: Machine) -> tuple[int, ...]:
         if taken:
             counts.append(taken)
         left, most = left - taken, most or taken
-    if left and any(each.ranks is not None for each in machine.nodes):
+    if left and any(node.ranks is not None for node in machine.nodes):
         there = sum(rooms_of(machine, counted[2]))
         raise UsageError(
             f"{lane.device}: torchrun has started {there} process{'es' * (there != 1)}",
@@ -74,8 +74,8 @@ def say_spread(spread: Sequence[int]) -> tuple[str, ...]:
 
 def rooms_of(machine: Machine, kind: str, threads: int = 1) -> list[int]:
     """Return how many processes of a lane each node of a cluster has room for."""
-    of_cores = [each.cores // max(1, threads) if kind == "cpu" else each.cards for each in machine.nodes]
-    return [of if each.ranks is None else each.ranks for each, of in zip(machine.nodes, of_cores, strict=True)]
+    of_cores = [node.cores // max(1, threads) if kind == "cpu" else node.cards for node in machine.nodes]
+    return [of if node.ranks is None else node.ranks for node, of in zip(machine.nodes, of_cores, strict=True)]
 
 
 def devices_on_nodes(text: str, spread: Sequence[int]) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def devices_on_nodes(text: str, spread: Sequence[int]) -> tuple[str, ...]:
 def name_group(text: str, devices: tuple[Device, ...]) -> str:
     """Return a group's name, as records have it."""
     counted = COUNTED_DEVICES.fullmatch(text)
-    return f"{len(devices)}x{devices[0].kind}" if counted else BETWEEN.join(each.name for each in devices)
+    return f"{len(devices)}x{devices[0].kind}" if counted else BETWEEN.join(device.name for device in devices)
 
 
 def refuse_group(lane: LaneFacts) -> None:
@@ -101,9 +101,9 @@ def refuse_group(lane: LaneFacts) -> None:
             f"{named}: laptime trains {lane.framework} on one device a lane",
             "name torch, jax, keras-jax or keras-tf, or one device",
         )
-    if len({each.kind for each in devices}) > 1:
+    if len({device.kind for device in devices}) > 1:
         raise UsageError(f"{named}: devices of two kinds do not share one step", "name devices of one kind")
-    names = [each.name for each in devices]
+    names = [device.name for device in devices]
     if not lane.on_processor and not lane.spread and len(set(names)) < len(names):
         raise UsageError(f"{named}: a device is named twice", "name each once")
     cores = lane.machine.processor.cores_usable
@@ -234,7 +234,7 @@ def refuse_shared_threads(settings: Settings, lane: LaneFacts) -> None:
 
 def shared_proof(proof: ProofPlan, lanes: Sequence[PlannedLane]) -> ProofPlan:
     """Return the proof with batches that can be shared out to the devices of every lane."""
-    whole = lcm(*(max(1, len(each.devices)) for each in lanes))
+    whole = lcm(*(max(1, len(lane.devices)) for lane in lanes))
     return replace(proof, batch=-(-proof.batch // whole) * whole)
 
 
@@ -266,7 +266,7 @@ def why_alone(ask: Ask, machine: Machine, devices: Sequence[Device]) -> str | No
         return "--alone asks for it"
     if not machine.system.startswith("Linux"):
         return "this system offers no way to stop a training with all that it started"
-    return next((ONE_PROCESS[each.kind] for each in devices if each.kind in ONE_PROCESS), None)
+    return next((ONE_PROCESS[device.kind] for device in devices if device.kind in ONE_PROCESS), None)
 
 
 @dataclass(frozen=True, slots=True)

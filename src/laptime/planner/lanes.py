@@ -145,7 +145,7 @@ def frameworks_asked(ask: Ask, machine: Machine, subject: Subject) -> tuple[str,
 
 def able_frameworks(machine: Machine, subject: Subject) -> tuple[str, ...]:
     """Return the installed frameworks that can run this. A built-in workload has no form as a step function."""
-    installed = [find_framework(each.name) for each in machine.frameworks]
+    installed = [find_framework(framework.name) for framework in machine.frameworks]
     if subject.file is None:
         return tuple(row.name for row in installed if not row.takes_steps_only)
     if subject.written_for is None:
@@ -166,4 +166,4 @@ def default_framework(machine: Machine, subject: Subject) -> str:
 def devices_to_race(framework: Framework) -> list[Device]:
     """Return the usable devices. A card that no framework has tried is left out: the user has to name it."""
     tries_cards = not find_framework(framework.name).is_opaque
-    return [each for each in framework.devices if each.usable and (each.kind == "cpu" or tries_cards)]
+    return [device for device in framework.devices if device.usable and (device.kind == "cpu" or tries_cards)]

@@ -181,7 +181,7 @@ def default_lanes(machine: Machine, framework: str) -> list[Lane]:
     devices = devices_to_race(view)
     if not devices:
         raise UsageError(f"{framework} sees no usable device here", "laptime devices says why")
-    return [Lane(framework, each.name, preset) for each in devices for preset in ("as-written", "best")]
+    return [Lane(framework, device.name, preset) for device in devices for preset in ("as-written", "best")]
 
 
 def plan_every(ask: Ask, machine: Machine, subject: Subject, facts: SubjectFacts) -> tuple[PlannedLane, ...]:
@@ -237,7 +237,7 @@ def _devices_of(lane: Lane, spread: Sequence[int]) -> list[Lane]:
     """Return the lane once for each device that it names."""
     if lane.device is None:
         return [lane]
-    return [replace(lane, device=each) for each in devices_on_nodes(lane.device, spread)]
+    return [replace(lane, device=device) for device in devices_on_nodes(lane.device, spread)]
 
 
 def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
@@ -339,7 +339,7 @@ def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
 
 def _why_absent(kind: str, view: Framework, machine: Machine) -> str:
     """Return why a framework has no such device. One that looked for its kind has reported a reason."""
-    alike = [each for each in view.devices if each.kind == kind]
+    alike = [device for device in view.devices if device.kind == kind]
     reason = next((each.reason for each in alike if not each.usable and each.reason), None)
     if any(each.usable for each in alike) or reason is None:
         reason = f"it sees {', '.join(each.name for each in alike) or SEES_NONE.get(kind, 'none')}"
@@ -385,7 +385,7 @@ def find_devices(machine: Machine) -> tuple[Device, ...]:
 
     A script may run in another environment. Where no framework here sees a card, those of NVIDIA's driver count.
     """
-    views = [each for each in machine.frameworks if find_framework(each.name).runs_own_code]
+    views = [framework for framework in machine.frameworks if find_framework(framework.name).runs_own_code]
     usable = [device for view in views for device in view.devices if device.usable]
     features = ("malloc",) if machine.system.startswith("Linux") else ()
     processor = Device("cpu", "cpu", "the processor", usable=True, features=features)
@@ -413,11 +413,11 @@ def spread_variants(ask: Ask, devices: Sequence[Device]) -> list[Lane]:
     if not ask.lanes and not variants and len(devices) == 1:
         variants = ["best"]
     found = []
-    for text in ask.lanes or tuple(each.name for each in devices):
+    for text in ask.lanes or tuple(device.name for device in devices):
         if text.partition("/")[0] in all_frameworks():
             raise UsageError(f"lane '{text}' names a framework: {DECIDES_ITSELF}", "name a device, such as cpu or cuda")
         joint = "+" if "/" in text else "/"
-        found += [parse_lane(text), *(parse_lane(f"{text}{joint}{each}") for each in variants)]
+        found += [parse_lane(text), *(parse_lane(f"{text}{joint}{variant}") for variant in variants)]
     return found
 
 
@@ -458,12 +458,12 @@ def show_device(device: Device, devices: Sequence[Device]) -> dict[str, str]:
 
 def _find_script_device(lane: Lane, devices: Sequence[Device]) -> Device:
     if lane.device in {None, GPU}:
-        found = next((each for each in devices if each.kind != "cpu"), None)
+        found = next((device for device in devices if device.kind != "cpu"), None)
     else:
         named = (lane.device, f"{lane.device}:0")
-        found = next((each for each in devices if each.name in named), None)
+        found = next((device for device in devices if device.name in named), None)
     if found is None:
-        there = ", ".join(each.name for each in devices)
+        there = ", ".join(device.name for device in devices)
         raise UsageError(f"device {lane.device} is not there", f"a script can be raced on: {there}")
     return found
 

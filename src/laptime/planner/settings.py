@@ -93,7 +93,7 @@ def threads_to_try(lane: LaneFacts) -> tuple[str, ...]:
     """Return all cores, half of them, a quarter of them, and one; without what the framework takes on its own."""
     cores, usual = lane.cores, lane.device.details.get("threads", "")
     counts = sorted({1, cores // 4 or 1, cores // 2 or 1, cores, lane.free_cores} if lane.on_processor else ())
-    return tuple(str(each) for each in counts if str(each) != usual)
+    return tuple(str(count) for count in counts if str(count) != usual)
 
 
 def allocators_to_try(lane: LaneFacts) -> tuple[str, ...]:
@@ -548,10 +548,10 @@ def settings_on(framework: str, kind: str) -> tuple[str, ...]:
 def with_settings(seen: Framework) -> Framework:
     """Return a framework whose usable devices name these settings among their features."""
     devices = (
-        replace(each, features=tuple(dict.fromkeys((*each.features, *settings_on(seen.name, each.kind)))))
-        if each.usable
-        else each
-        for each in seen.devices
+        replace(device, features=tuple(dict.fromkeys((*device.features, *settings_on(seen.name, device.kind)))))
+        if device.usable
+        else device
+        for device in seen.devices
     )
     return replace(seen, devices=tuple(devices))
 

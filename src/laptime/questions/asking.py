@@ -217,7 +217,7 @@ def _check_pretrained(name: str) -> None:
 
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:
     """Return the frameworks to ask: all installed ones, or the wanted ones, which must be installed."""
-    installed = tuple(each.name for each in machine.frameworks)
+    installed = tuple(framework.name for framework in machine.frameworks)
     if wanted is None:
         return installed
     for name in (named := tuple(wanted)):
@@ -244,10 +244,14 @@ def scout_machine(
     """
     wanted, search = set(names), None if launcher.is_elsewhere else CardSearch()
     scouted = {each.name: each for each in known if each.name in wanted}
-    asked = [each for each in machine.frameworks if each.name in wanted - scouted.keys() and each.problem is None]
-    scouted |= {each.name: each for each in ask_scouts(asked, patience_s, launcher)}
+    asked = [
+        framework
+        for framework in machine.frameworks
+        if framework.name in wanted - scouted.keys() and framework.problem is None
+    ]
+    scouted |= {scout.name: scout for scout in ask_scouts(asked, patience_s, launcher)}
     able = {name: with_settings(each) for name, each in scouted.items()}
-    seen = replace(machine, frameworks=tuple(able.get(each.name, each) for each in machine.frameworks))
+    seen = replace(machine, frameworks=tuple(able.get(framework.name, framework) for framework in machine.frameworks))
     return seen if search is None else add_cards(seen, search.end(patience_s))
 
 
@@ -278,7 +282,7 @@ def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:
     """
     if ask.lanes and all(text.partition("/")[0] == "cpu" for text in ask.lanes):
         return machine
-    installed = [each.name for each in machine.frameworks]
+    installed = [framework.name for framework in machine.frameworks]
     wanted = [row.name for row in frameworks_of(subject.written_for or DEFAULT_FRAMEWORK) if row.name in installed]
     others = (row.name for row in map(find_framework, installed) if row.runs_own_code and not row.is_opaque)
     return scout_machine(machine, wanted[:1] or [*others][:1], ask.patience_s)

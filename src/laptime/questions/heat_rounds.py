@@ -267,7 +267,7 @@ class HeatRounds:
         counted = [heat.census.step for heat in heats if heat.census is not None]
         if not counted:
             return not heats and lane.settings.input not in NO_TRAINING
-        reached = max(((each.first_step or 0) + each.steps for heat in heats for each in heat.windows), default=0)
+        reached = max(((window.first_step or 0) + window.steps for heat in heats for window in heat.windows), default=0)
         return reached > COUNTED_AGAIN * max(counted)
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
@@ -290,8 +290,8 @@ class HeatRounds:
     def _first_losses(self) -> FirstLosses:
         """Return the losses of a script on the first lane that has any."""
         lanes = self.job.plan.lanes
-        taken = {each.name: [run.losses for heat in self.heats[each.name] for run in heat.proofs] for each in lanes}
-        first = next((each for each in lanes if any(taken[each.name])), lanes[0])
+        taken = {lane.name: [run.losses for heat in self.heats[lane.name] for run in heat.proofs] for lane in lanes}
+        first = next((lane for lane in lanes if any(taken[lane.name])), lanes[0])
         return FirstLosses(first.name, first.device.kind, tuple(taken[first.name]))
 
     # Progress. It is shown while a child builds or is proven, and between turns, while all heats are stopped: from its
@@ -357,16 +357,16 @@ class _Crew:
         self.prestarter.pass_over(lane)
 
     def play(self, players: Sequence[Player[HeatRunner]]) -> None:
-        rounds, together = self.rounds, frozenset(each.runner.lane for each in players)
+        rounds, together = self.rounds, frozenset(player.runner.lane for player in players)
         turned = players[::-1] if rounds.rounds % 2 else players
-        begun = [steps.after for each in rounds.turn_steps.values() for steps in each.values()]
+        begun = [steps.after for step in rounds.turn_steps.values() for steps in step.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
         rounds.say(together, "turn 1")
         steps = play_turns(turned, rounds.pace, kept, max(begun, default=0), partial(self._say_turn, players))
         rounds.turn_steps[together] = steps
 
     def _say_turn(self, players: Sequence[Player[HeatRunner]], turn: int, of: int) -> None:
-        playing = [each.runner for each in players if not each.is_over]
+        playing = [player.runner for player in players if not player.is_over]
         windows = [window for each in playing for window in each.windows]
         self.rounds.say([each.lane for each in playing], f"turn {turn} of {of}", windows)
 
@@ -430,7 +430,7 @@ class Fitting:
         if isinstance(batch, Missing):
             return batch
         steps = {each.items_per_step: each.step_ms.median for each in self._finished(lane) if each.step_ms}
-        known = sorted(each for each in steps if each)
+        known = sorted(step for step in steps if step)
         if len(known) < 2:
             return Missing("fewer than two batches of this lane have run")
         small, large = known[-2:]

@@ -263,9 +263,9 @@ def launched(question: str, ask: Ask, tell: Tell) -> Iterator[tuple[Launcher, Ma
 
 def _first_machine(fleet: Fleet, ask: Ask) -> Machine:
     """Return the first node that can be used as the machine of the race."""
-    found = next((each.machine for each in fleet.nodes if each.machine is not None), None)
+    found = next((node.machine for node in fleet.nodes if node.machine is not None), None)
     if found is None:
-        problem = next(each.problem for each in fleet.nodes)
+        problem = next(node.problem for node in fleet.nodes)
         raise LaneError(f"--on {ask.on} --each {ask.each}: no node can be used: {problem}")
     return found
 
@@ -297,7 +297,7 @@ def check_cluster(question: str, ask: Ask) -> None:
 def _largest_place(ask: Ask) -> Place:
     """Return the largest place that any of the named lanes asks for."""
     places = [place_asked(text) for text in ask.lanes]
-    return Place(max(each.cpus for each in places), max(each.gpus for each in places))
+    return Place(max(place.cpus for place in places), max(place.gpus for place in places))
 
 
 def place_asked(text: str) -> Place:
@@ -306,13 +306,13 @@ def place_asked(text: str) -> Place:
     if lane.device is None:
         raise UsageError(f"lane '{text}' names no device", f"on a cluster it has to: {lane.framework}/cpu or /cuda")
     devices = split_group(lane.device)
-    kinds = {each.partition(":")[0] for each in devices}
+    kinds = {device.partition(":")[0] for device in devices}
     if kinds == {"cpu"}:
         threads = dict(lane.overrides).get("threads", "")
         return Place(cpus=len(devices) * (int(threads) if threads.isdecimal() else 1))
     if not kinds <= {"cuda", "gpu"}:
         raise UsageError(f"lane '{text}': a cluster gives cores and CUDA cards", "name cpu, cuda or 2xcuda")
-    numbers = [each.partition(":")[2] or "0" for each in devices]
+    numbers = [device.partition(":")[2] or "0" for device in devices]
     if kinds == {"cuda"} and numbers != [str(number) for number in range(len(devices))]:
         says = f"lane '{text}': on a cluster a lane gets cards of its own, which are cuda:0 and so on to it"
         raise UsageError(says, "name cuda or 2xcuda")

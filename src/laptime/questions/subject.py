@@ -442,7 +442,7 @@ def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Lau
 
 def _may_have_started(seen: Framework) -> bool:
     """Whether a scout may have started devices, which some code cannot bear: it configures them, or forks."""
-    has_card = any(each.usable and each.kind != PROCESSOR.kind for each in seen.devices)
+    has_card = any(device.usable and device.kind != PROCESSOR.kind for device in seen.devices)
     return has_card or not find_framework(seen.name).engine.starts_late
 
 
@@ -464,7 +464,7 @@ def _framework_to_ask(ask: Ask, machine: Machine, subject: Subject) -> Framework
     if subject.written_for is not None and fits and not _changes_data(ask, lanes) and not on_cards:
         return None
     guess = default_framework(machine, subject) if subject.written_for is not None or not rows else rows[0].name
-    able = [guess, *(row.name for row in rows), *(each.name for each in machine.frameworks)]
+    able = [guess, *(row.name for row in rows), *(framework.name for framework in machine.frameworks)]
     views = (machine.framework(name) for name in able)
     return next((view for view in views if view is not None and view.problem is None), None)
 
@@ -508,7 +508,7 @@ def describe_start(record: Record) -> Iterator[str]:
     ask = record.ask
     if ask.command:
         yield f"the command: {shlex.join(ask.command)}"
-    subjects = (record.workload, *(each.subject for each in record.others))
+    subjects = (record.workload, *(other.subject for other in record.others))
     for what, subject in zip_longest((ask.what, *ask.others), subjects):
         yield _describe_training(what, subject)
     if ask.data is not None:

@@ -83,7 +83,7 @@ class _Packer(pickle.Pickler):
         return self.arrays[-1]
 
     def _stays_in(self, buffer: pickle.PickleBuffer) -> bool:
-        return not any(buffer is each for each in self.arrays)
+        return not any(buffer is array for array in self.arrays)
 
 
 def _is_plain_tensor(found: Any) -> bool:

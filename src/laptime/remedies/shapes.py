@@ -145,7 +145,7 @@ def _pad(tree: Any, to: Mapping[int, int], fill: Any, name: str | None = None) -
 
 def _length(part: Any, axis: int, number: int) -> int:
     """Return the length of the longest array along an axis, in one part of a batch."""
-    sides = [np.shape(each)[axis] for each in _leaves(part) if len(np.shape(each)) > axis]
+    sides = [np.shape(leaf)[axis] for leaf in _leaves(part) if len(np.shape(leaf)) > axis]
     if not sides:
         raise UsageError(f"batch {number} has no array with an axis {axis} in its inputs, or targets",
                          "give batches of arrays, and the axis that changes")  # fmt: skip

@@ -84,7 +84,7 @@ class InferenceRunner(ProcessRunner):
             call_turns=self._call_turns,
             batches=batches,
             proofs=tuple(self._answers),
-            marks=() if self.timeline is None else tuple(Mark(*each) for each in self.phases),
+            marks=() if self.timeline is None else tuple(Mark(*phase) for phase in self.phases),
         )
 
     def note(self, message: wire.FromChild) -> None:
@@ -287,7 +287,7 @@ class TrainingRunner(ProcessRunner):
         """Return what the instruments read, with the marks of this process's phases."""
         if self.timeline is None:
             return ()
-        return (Watched(self._on_one_clock(self.timeline), tuple(Mark(*each) for each in self.phases)),)
+        return (Watched(self._on_one_clock(self.timeline), tuple(Mark(*phase) for phase in self.phases)),)
 
     def _changed(self) -> tuple[str, ...]:
         """Return the source files that differ between this process and the one before it."""

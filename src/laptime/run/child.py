@@ -231,7 +231,7 @@ class Child:
 
     def _launch(self, environment: dict[str, str], descriptors: tuple[int, ...], printing: int) -> int:
         """Start the guardian, and with it the heat. Return the guardian's number."""
-        numbers = [str(each) for each in descriptors]
+        numbers = [str(descriptor) for descriptor in descriptors]
         self._process = subprocess.Popen(
             [*GUARDIAN_WORDS, *numbers[:2], sys.executable, "-P", "-m", "laptime.heat", *numbers],
             env=environment_of(environment),

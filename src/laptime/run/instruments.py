@@ -186,7 +186,7 @@ def _is_idle(window: Window, others: Sequence[Window], gap_ns: float) -> bool:
     own_ns, disk_ns = _own_ns(window), _io_wait_ns(window)
     if own_ns is None:
         return False
-    known = [(own, each.steps) for each in others if (own := _own_ns(each)) is not None]
+    known = [(own, other.steps) for other in others if (own := _own_ns(other)) is not None]
     usual_own_ns = statistics.median(own / steps for own, steps in known) if known else 0.0
     return own_ns - window.steps * usual_own_ns + disk_ns <= IDLE_CORES * gap_ns
 

@@ -258,7 +258,7 @@ class Fleet:
 
     def first_of(self, kind: NodeType) -> FleetNode:
         """Return a node of a type, if possible one that can be used."""
-        mine = [each for each in self.nodes if each.of == kind.name]
+        mine = [node for node in self.nodes if node.of == kind.name]
         return next((each for each in mine if each.problem is None), mine[0])
 
     def settle(self, kind: NodeType) -> None:

@@ -46,9 +46,9 @@ class RayCluster:
     def rooms(self) -> tuple[NodeRoom, ...]:
         """Return what the nodes have, the largest first."""
         there = [
-            NodeRoom(str(each["NodeManagerHostname"]), int(has.get("CPU", 0)), int(has.get("GPU", 0)))
-            for each in self._nodes()
-            for has in (each["Resources"],)
+            NodeRoom(str(node["NodeManagerHostname"]), int(has.get("CPU", 0)), int(has.get("GPU", 0)))
+            for node in self._nodes()
+            for has in (node["Resources"],)
         ]
         return tuple(sorted(there, key=lambda each: (-each.cards, -each.cores, each.name)))
 
@@ -96,14 +96,14 @@ class RayCluster:
 
     def _why_alone(self, nodes: tuple[str, ...], places: Sequence[Place]) -> str | None:
         """Return why these places cannot all be had at once: on each of some nodes, or anywhere."""
-        able = [each["Resources"] for each in self._nodes() if each["NodeID"] in nodes]
+        able = [node["Resources"] for node in self._nodes() if node["NodeID"] in nodes]
         there = (
             {name: min(each.get(name, 0) for each in able) for name in ("CPU", "GPU")}
             if able
             else (self._ray.cluster_resources())
         )
         who = f"a node of {places[0].on}" if nodes else self._word
-        asked = {"CPU": sum(each.cpus for each in places), "GPU": sum(each.gpus for each in places)}
+        asked = {"CPU": sum(place.cpus for place in places), "GPU": sum(place.gpus for place in places)}
         short = [name for name, count in asked.items() if count > there.get(name, 0)]
         told = " and ".join(f"{asked[name]} {name}s, and {who} has {there.get(name, 0):g}" for name in short)
         return f"all at once they need {told}" if told else None
@@ -135,7 +135,7 @@ class RayCluster:
     def _nodes(self) -> list[dict[str, Any]]:
         """Return the nodes that are there; none if the cluster does not answer."""
         try:
-            return [each for each in self._ray.nodes() if each["Alive"]]
+            return [node for node in self._ray.nodes() if node["Alive"]]
         except Exception:  # noqa: BLE001  whatever Ray raises: it is gone
             return []
 

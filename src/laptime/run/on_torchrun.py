@@ -131,7 +131,7 @@ class TorchrunCluster:
             self._nodes.append(self._await(number, each, deadline))
 
     def rooms(self) -> tuple[NodeRoom, ...]:
-        names = [socket.gethostname(), *(each.name for each in self._nodes)]
+        names = [socket.gethostname(), *(node.name for node in self._nodes)]
         return tuple(NodeRoom(name, self._seat.on_node, self._seat.on_node, self._seat.on_node) for name in names)
 
     def submit(self, words: list[str], secret: str, _place: Place) -> Submission:
@@ -140,7 +140,7 @@ class TorchrunCluster:
     def submit_apart(self, words: list[list[str]], secret: str, places: Sequence[Place]) -> list[Submission]:
         first, *others = words
         nodes = self._nodes[: len(places) - 1]
-        return [LocalAgent(first, secret), *(each.start(one[-1]) for each, one in zip(nodes, others, strict=True))]
+        return [LocalAgent(first, secret), *(node.start(one[-1]) for node, one in zip(nodes, others, strict=True))]
 
     def why_alone(self, _places: Sequence[Place]) -> str | None:
         return None
@@ -153,8 +153,8 @@ class TorchrunCluster:
 
     def close(self) -> None:
         """Let the other nodes go, and restore what torchrun had set."""
-        for each in self._nodes:
-            each.close()
+        for node in self._nodes:
+            node.close()
         if self._store is not None:
             with self._store:
                 _end(self._store)

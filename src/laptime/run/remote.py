@@ -302,8 +302,8 @@ class SpreadChild(RemoteChild):
     def say(self, message: wire.FromParent) -> None:
         match message:
             case wire.Warm():
-                for each in self._others:
-                    each.say(message)
+                for other in self._others:
+                    other.say(message)
             case wire.Run(order=order) | wire.Prove(order=order):
                 self._order = order
             case wire.Observe(order=profile):
@@ -315,8 +315,8 @@ class SpreadChild(RemoteChild):
     def begin(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         super().begin(timeout_s)
-        for each in self._others:
-            each.begin(max(0.0, deadline - time.monotonic()))
+        for other in self._others:
+            other.begin(max(0.0, deadline - time.monotonic()))
 
     def hear(self, timeout_s: float) -> wire.FromChild | None:
         deadline = time.monotonic() + timeout_s
@@ -351,35 +351,35 @@ class SpreadChild(RemoteChild):
 
     def pause(self) -> None:
         super().pause()
-        for each in self._others:
-            each.pause()
+        for other in self._others:
+            other.pause()
 
     def go_on(self) -> None:
-        for each in self._others:
-            each.go_on()
+        for other in self._others:
+            other.go_on()
         super().go_on()
 
     def end(self, *, grace_s: float = CHILD_GRACE_S) -> Ended:
         try:
             return super().end(grace_s=grace_s)
         finally:
-            for each in self._others:  # without the first rank they end on their own
-                each.end(grace_s=min(grace_s, CHILD_GRACE_S))
+            for other in self._others:  # without the first rank they end on their own
+                other.end(grace_s=min(grace_s, CHILD_GRACE_S))
 
     def _send_others(self, place: RankPlace) -> None:
         """Send each further node its ranks, and where the first rank is."""
         assert self._order is not None
         rank = place.rank
-        for count, each in zip(self._counts[1:], self._others, strict=True):
-            each.say(wire.Run(replace(self._order, place=replace(place, rank=rank))))
+        for count, other in zip(self._counts[1:], self._others, strict=True):
+            other.say(wire.Run(replace(self._order, place=replace(place, rank=rank))))
             rank += count
 
     def _look_at_others(self) -> None:
         """Hear what went wrong on another node."""
         rank = self._counts[0]
-        for count, each in zip(self._counts[1:], self._others, strict=True):
+        for count, other in zip(self._counts[1:], self._others, strict=True):
             if self._failed is None:
-                self._failed = _failure_of(each, rank)
+                self._failed = _failure_of(other, rank)
                 self._blame_at_s = time.monotonic() + NODE_BLAME_S
             rank += count
 
@@ -449,7 +449,7 @@ class RemoteLauncher:
             for one, submission, place in zip(awaited, submitted, places, strict=True)
         ]
         told = _forwarded() | environment
-        return SpreadChild(first, told, [RemoteChild(each, told, is_spread=True) for each in others], lane)
+        return SpreadChild(first, told, [RemoteChild(other, told, is_spread=True) for other in others], lane)
 
     def _words(self, awaited: Awaited) -> list[str]:
         return agent_words(self._meeting.address, self._meeting.port, awaited.ticket)

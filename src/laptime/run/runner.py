@@ -446,7 +446,7 @@ class HeatRunner(ProcessRunner):
         needs = self.needs
         if needs is None or needs.least > needs.stride or not self._windows:
             return None
-        return statistics.median((each.end_ns - each.start_ns) / each.steps for each in self._windows)
+        return statistics.median((window.end_ns - window.start_ns) / window.steps for window in self._windows)
 
     def flag_window(self, number: int, flag: str) -> None:
         """Flag a window that nothing else flagged."""

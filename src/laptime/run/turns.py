@@ -153,9 +153,9 @@ def play_turns(
     with how many it seems there will be.
     """
     turn = 0
-    steps = _begin_steps([each for each in players if not each.is_over], pace, kept, least)
+    steps = _begin_steps([player for player in players if not player.is_over], pace, kept, least)
     while True:
-        playing = [each for each in players if not each.is_over]
+        playing = [player for player in players if not player.is_over]
         _play_one(playing, turn, {each: steps[each].order(turn) for each in playing})
         left = [each for each in playing if not each.is_over]
         if turn == 0 and not kept:
@@ -165,11 +165,13 @@ def play_turns(
             return _by_lane(steps)
         runners = [each.runner for each in left]
         _flag_slow_spells(runners)
-        timed = list(zip(*(each.windows for each in runners), strict=True))
+        timed = list(zip(*(runner.windows for runner in runners), strict=True))
         spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
         quiet = sum(all(window.flag is None for window in windows) for windows in timed)
         far_s = sum(map(_turns_s, runners)) / len(runners)
-        has_reached = all(each.taken >= pace.reach_step for each in runners) or far_s > REACH_FACTOR * pace.measure_s
+        has_reached = (
+            all(runner.taken >= pace.reach_step for runner in runners) or far_s > REACH_FACTOR * pace.measure_s
+        )
         if has_reached and _is_enough(spent_s, turn, quiet, pace):
             return _by_lane(steps)
         told(turn + 1, max(turn + 1, _expect_turns(spent_s, turn, quiet, pace)))
@@ -179,8 +181,8 @@ def _turns_s(runner: HeatRunner) -> float:
     """Return how long a heat's turns took so far, with the steps that are not timed: on a card, most of them."""
     if not runner.windows:
         return 0.0
-    timed_ns = sum(each.end_ns - each.start_ns for each in runner.windows)
-    timed = sum(each.steps for each in runner.windows)
+    timed_ns = sum(window.end_ns - window.start_ns for window in runner.windows)
+    timed = sum(window.steps for window in runner.windows)
     first, last = runner.windows[0], runner.windows[-1]
     taken = (last.first_step or 0) + last.steps - (first.first_step or 0)
     return timed_ns / 1e9 * max(taken / timed, 1.0)
@@ -193,9 +195,9 @@ def _by_lane(steps: Mapping[Player[HeatRunner], TurnSteps]) -> dict[str, TurnSte
 def _begin_steps(
     players: Sequence[Player[HeatRunner]], pace: Pace, kept: Mapping[str, TurnSteps], least: int
 ) -> dict[Player[HeatRunner], TurnSteps]:
-    entrants = [entrant_of(each.runner) for each in players]
-    if players and all(each.runner.lane in kept for each in players):
-        steps = fit_steps([kept[each.runner.lane] for each in players], entrants)
+    entrants = [entrant_of(player.runner) for player in players]
+    if players and all(player.runner.lane in kept for player in players):
+        steps = fit_steps([kept[player.runner.lane] for player in players], entrants)
     else:
         steps = choose_steps(entrants, pace.window_s, least)
     return dict(zip(players, steps, strict=True))
@@ -203,26 +205,26 @@ def _begin_steps(
 
 def _correct_steps(players: Sequence[Player[HeatRunner]], pace: Pace) -> dict[Player[HeatRunner], TurnSteps]:
     """Return the steps of the coming turns: the first turn shows better how long a step is."""
-    steps = choose_steps([entrant_of(each.runner) for each in players], pace.window_s)
+    steps = choose_steps([entrant_of(player.runner) for player in players], pace.window_s)
     # `order` counts turns from 0, and the next one is turn 1.
-    return {each: found.shifted(-(found.untimed + found.steps)) for each, found in zip(players, steps, strict=True)}
+    return {player: found.shifted(-(found.untimed + found.steps)) for player, found in zip(players, steps, strict=True)}
 
 
 def entrant_of(runner: HeatRunner) -> Entrant:
     """Return what is known of a heat's steps: the estimate that it made, or what its windows took."""
     needs = runner.needs or wire.TurnNeeds(1.0)
     if runner.windows:
-        taken_ns = min((each.end_ns - each.start_ns) / each.steps for each in runner.windows)
+        taken_ns = min((window.end_ns - window.start_ns) / window.steps for window in runner.windows)
         needs = msgspec.structs.replace(needs, step_ns=taken_ns)
     return Entrant(needs, runner.taken)
 
 
 def _flag_slow_spells(runners: Sequence[HeatRunner]) -> None:
     """Flag the windows of all heats in which the machine was slow, where their times can be compared."""
-    if len({each.child.node for each in runners}) == 1 and all(
-        each.shares_our_clock and not each.is_bursty for each in runners
+    if len({runner.child.node for runner in runners}) == 1 and all(
+        runner.shares_our_clock and not runner.is_bursty for runner in runners
     ):
-        for heat, number in find_slow_spells([each.windows for each in runners]):
+        for heat, number in find_slow_spells([runner.windows for runner in runners]):
             runners[heat].flag_window(number, SLOW_SPELL)
 
 
@@ -235,7 +237,7 @@ def play_parts(
     while all heats are stopped, with the batch size that comes next, 0 for single calls, and the number of the turn.
     """
     turn = 0
-    while playing := [each for each in players if not each.is_over]:
+    while playing := [player for player in players if not player.is_over]:
         part = min(each.runner.part for each in playing)
         if turn:
             told(part, turn + 1)
@@ -321,7 +323,7 @@ def fit_steps(kept: Sequence[TurnSteps], entrants: Sequence[Entrant]) -> list[Tu
     """Return the turns of an earlier round, where heats of the same turns went beyond their begin all later by that."""
     fitted: dict[TurnSteps, TurnSteps] = {}
     for steps in set(kept):
-        group = [each for mine, each in zip(kept, entrants, strict=True) if mine == steps]
+        group = [entrant for mine, entrant in zip(kept, entrants, strict=True) if mine == steps]
         over = max(each.taken + steps.untimed - steps.after for each in group)
         stride = math.lcm(*(each.needs.stride for each in group))
         fitted[steps] = steps.shifted(max(math.ceil(over / stride), 0) * stride)

@@ -52,7 +52,7 @@ def _file_of(name: str) -> Path:
 
 def _files_in(folder: Path) -> list[Path]:
     """Return the files of a folder that may be records. Its folders are not searched."""
-    found = sorted(each for each in folder.iterdir() if each.suffix == ".json" and is_file(each))
+    found = sorted(path for path in folder.iterdir() if path.suffix == ".json" and is_file(path))
     if not found:
         raise RecordError(f"there is no .json file in {folder}", "Name the folder that the records are in.")
     return found

@@ -46,7 +46,7 @@ class Held:
     def release(self) -> None:
         """Release the lock, and remove the folder if nothing else is in it."""
         with contextlib.suppress(OSError):
-            if {each.name for each in self.folder.iterdir()} <= {LOCK, OWNER}:
+            if {path.name for path in self.folder.iterdir()} <= {LOCK, OWNER}:
                 # A process that opened this file earlier sees, once it has the lock, that it is gone, and tries again.
                 (self.folder / LOCK).unlink(missing_ok=True)
         if self.descriptor is None:

@@ -476,7 +476,7 @@ def _holds_parts(hint: Any) -> bool:
 
 @cache
 def names_of(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+    return tuple(field.name for field in fields(kind))
 
 
 @cache

@@ -428,7 +428,7 @@ def _held_by_weights(workload: Workload, ops: Sequence[_Op]) -> list[int]:
     weights = [op.weights for op in ops]
     state = sum(weights) * (1 + _averages(workload))
     gradients = reversed(list(accumulate(reversed(weights))))
-    return [held for each in gradients for held in (state, state + each)]
+    return [held for gradient in gradients for held in (state, state + gradient)]
 
 
 def _held_by_update(workload: Workload, ops: Sequence[_Op]) -> int:
@@ -469,7 +469,7 @@ def _with_blocks(op: _Op, least: int, below: int | None) -> _Op:
         op,
         makes=_block(op.makes, least, below),
         keeps_more=_block(op.keeps_more, least, below),
-        copies=tuple(_block(each, least, below) for each in op.copies),
+        copies=tuple(_block(copy, least, below) for copy in op.copies),
     )
 
 

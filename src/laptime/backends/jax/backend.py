@@ -206,7 +206,7 @@ def _widen(leaf: Any) -> Any:
 def draw_in_float32() -> Iterator[None]:
     """Make what a step calls as `jax.random.normal(...)` draw the same numbers as without 64 bits."""
     found = {
-        name: each for name, each in vars(jax.random).items() if inspect.isfunction(each) and name not in KEY_OPERATORS
+        name: var for name, var in vars(jax.random).items() if inspect.isfunction(var) and name not in KEY_OPERATORS
     }
     with contextlib.ExitStack() as undo:
         for name, each in found.items():
@@ -273,7 +273,7 @@ def list_versions() -> dict[str, str]:
 
 def list_cards() -> tuple[Device, ...]:
     """Return every accelerator, or one that is absent, with the reason."""
-    found = [each for each in jax.devices() if each.platform in PLATFORM_KINDS]
+    found = [device for device in jax.devices() if device.platform in PLATFORM_KINDS]
     return tuple(map(_describe, found)) if found else (_absent(),)
 
 
@@ -313,7 +313,7 @@ def find_device(name: str) -> Any:
 def find_devices(names: Sequence[str]) -> list[Any]:
     """Return JAX's own devices for the names of a group, in which the processor may come several times."""
     if names[0] != "cpu":
-        return [find_device(each) for each in names]
+        return [find_device(name) for name in names]
     found: list[Any] = jax.devices("cpu")[: len(names)]
     if len(found) < len(names):
         raise LaneError(
@@ -475,7 +475,7 @@ class ShardedPlacement(Placement):
 
     def __init__(self, lane: PlannedLane) -> None:
         self._name = lane.name
-        found = find_devices([each.name for each in lane.devices])
+        found = find_devices([device.name for device in lane.devices])
         self._count = len(found)
         mesh = Mesh(np.array(found), (AXIS,))
         self._whole, self._parts = (NamedSharding(mesh, spec) for spec in (PartitionSpec(), PartitionSpec(AXIS)))
@@ -529,5 +529,5 @@ def join(batches: Sequence[Any]) -> Any:
 
 
 def _concatenate(*parts: Any) -> Any:
-    kind = jnp if any(isinstance(each, jax.Array) for each in parts) else np
-    return kind.concatenate([each if isinstance(each, jax.Array) else np.asarray(each) for each in parts])
+    kind = jnp if any(isinstance(part, jax.Array) for part in parts) else np
+    return kind.concatenate([part if isinstance(part, jax.Array) else np.asarray(part) for part in parts])

@@ -258,7 +258,7 @@ class KerasLearner:
     def state(self) -> Any:
         self._rest()
         return self._one_thread(
-            lambda: {"variables": [np.array(keras.ops.convert_to_numpy(each)) for each in self._variables()]}
+            lambda: {"variables": [np.array(keras.ops.convert_to_numpy(variable)) for variable in self._variables()]}
         )
 
     def close(self) -> tuple[str, ...]:
@@ -309,7 +309,7 @@ class KerasPredictor:
         engine.set_precision(self._settings.precision)
         self._model = self._make(self._settings, self._settings.precision)
         engine.await_model(self._model)
-        self.parameters = sum(int(np.prod(each.shape)) for each in self._model.trainable_variables)
+        self.parameters = sum(int(np.prod(variable.shape)) for variable in self._model.trainable_variables)
 
     def read_items(self, most: int) -> None:
         """Read this many items, repeating them where the test set has fewer."""

@@ -219,7 +219,7 @@ class SeveralDevices(OneDevice):
     """Several devices share each batch; `times` is how many batches, as they are written, make one step."""
 
     def __init__(self, lane: PlannedLane, engine: Engine) -> None:
-        self._lane, self._shared = lane.name, engine.share_out([each.name for each in lane.devices])
+        self._lane, self._shared = lane.name, engine.share_out([device.name for device in lane.devices])
         self.count, self.times = len(lane.devices), lane.batches_a_step
 
     def scope(self) -> AbstractContextManager[Any]:

@@ -357,7 +357,7 @@ class AwaitedBatch:
 
     def __init__(self, batch: Any) -> None:
         arrays = [each for each in keras.tree.flatten(batch) if keras.ops.is_tensor(each)]
-        self.variables = [SimpleNamespace(value=each) for each in arrays]
+        self.variables = [SimpleNamespace(value=array) for array in arrays]
 
 
 class StageRunner(UnseenWeights, ABC):
@@ -521,11 +521,11 @@ class KerasStepParts:
 def share_of_denormals(arrays: Iterable[npt.NDArray[Any]]) -> float:
     """Return the share of denormal numbers: all bits of their exponent are 0, and their fraction is not 0."""
     found = numbers = 0
-    for each in arrays:
-        if each.dtype.kind != "f" or each.itemsize not in NUMPY_FLOAT_BITS:
+    for array in arrays:
+        if array.dtype.kind != "f" or array.itemsize not in NUMPY_FLOAT_BITS:
             continue
-        kind, exponent, fraction = NUMPY_FLOAT_BITS[each.itemsize]
-        bits = np.ascontiguousarray(each).reshape(-1).view(kind)
+        kind, exponent, fraction = NUMPY_FLOAT_BITS[array.itemsize]
+        bits = np.ascontiguousarray(array).reshape(-1).view(kind)
         numbers += bits.size
         for start in range(0, bits.size, CHUNK_NUMBERS):
             part = bits[start : start + CHUNK_NUMBERS]

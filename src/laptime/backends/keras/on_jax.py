@@ -73,7 +73,7 @@ class JaxEngine:
         return f"{'gpu' if kind == 'cuda' else kind}:{number or 0}"
 
     def share_out(self, devices: Sequence[str]) -> DataParallel:
-        return DataParallel([each.id for each in find_devices(devices)], self.name_device(devices[0]))
+        return DataParallel([device.id for device in find_devices(devices)], self.name_device(devices[0]))
 
     def set_precision(self, precision: str) -> None:
         set_precision(precision)
@@ -93,7 +93,7 @@ class JaxEngine:
         if state and not model._jax_state_synced:  # noqa: SLF001  Keras has no public name for it
             held = [each for part in state.values() for each in part]
         else:
-            held = [each.value for each in model.variables]
+            held = [variable.value for variable in model.variables]
         jax.block_until_ready(held)
 
     def epochs(self, data: dict[str, Any], at_once: int) -> Any:

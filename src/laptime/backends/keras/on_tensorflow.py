@@ -197,12 +197,12 @@ def _read_plane(plane: Any) -> XPlane:
                 str(line.name or line.display_name),
                 tuple(
                     XEvent(
-                        str(events[each.metadata_id].name),
-                        float(line.timestamp_ns) + each.offset_ps / 1e3,
-                        each.duration_ps / 1e3,
-                        {str(stats[stat.metadata_id].name): _read_fact(stat, stats) for stat in each.stats},
+                        str(events[event.metadata_id].name),
+                        float(line.timestamp_ns) + event.offset_ps / 1e3,
+                        event.duration_ps / 1e3,
+                        {str(stats[stat.metadata_id].name): _read_fact(stat, stats) for stat in event.stats},
                     )
-                    for each in line.events
+                    for event in line.events
                 ),
             )
             for line in plane.lines
@@ -242,7 +242,7 @@ class Mirrored:
             names = [f"CPU:{number}" for number in range(len(devices))]
             self._strategy = tf.distribute.MirroredStrategy(names, tf.distribute.ReductionToOneDevice())
         else:
-            self._strategy = tf.distribute.MirroredStrategy([each.replace("cuda", "GPU") for each in devices])
+            self._strategy = tf.distribute.MirroredStrategy([device.replace("cuda", "GPU") for device in devices])
 
     def scope(self) -> AbstractContextManager[Any]:
         scope: AbstractContextManager[Any] = self._strategy.scope()

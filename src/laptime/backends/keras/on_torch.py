@@ -42,11 +42,11 @@ class TorchEngine:
     def devices(self) -> tuple[Device, ...]:
         return tuple(
             replace(
-                each,
-                features=tuple(word for word in each.features if word not in SETTINGS_NOT_HERE),
-                details={**each.details, **LACKS},
+                device,
+                features=tuple(word for word in device.features if word not in SETTINGS_NOT_HERE),
+                details={**device.details, **LACKS},
             )
-            for each in list_devices()
+            for device in list_devices()
         )
 
     def take_threads(self, threads: int) -> None:
@@ -72,7 +72,7 @@ class TorchEngine:
         set_switches(left)
 
     def await_model(self, model: Any) -> None:
-        device = next((each.value.device for each in model.variables), torch.device("cpu"))
+        device = next((variable.value.device for variable in model.variables), torch.device("cpu"))
         module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None)}.get(device.type)
         if device.type == "mps":
             torch.mps.synchronize()
@@ -87,12 +87,12 @@ class TorchEngine:
     def census(self, model: Any) -> DenormalCensus:
         """Count in what a step leaves behind: Keras's layers have no hooks for what flows between them."""
         counted = DenormalCount()
-        weights = [each.value for each in model.trainable_variables]
+        weights = [variable.value for variable in model.trainable_variables]
         counted.take(WEIGHTS, weights)
-        counted.take(GRADIENTS, (each.grad for each in weights if each.grad is not None))
-        counted.take(SUMS, (each.value for each in model.optimizer.variables))
-        types = sorted({str(each.dtype).removeprefix("torch.") for each in weights})
-        flushed = is_flushing(next((each.device.type for each in weights), "cpu"))
+        counted.take(GRADIENTS, (weight.grad for weight in weights if weight.grad is not None))
+        counted.take(SUMS, (variable.value for variable in model.optimizer.variables))
+        types = sorted({str(weight.dtype).removeprefix("torch.") for weight in weights})
+        flushed = is_flushing(next((weight.device.type for weight in weights), "cpu"))
         return DenormalCensus(counted.shares(), tuple(types), flushed, BETWEEN_LAYERS)
 
     def flush_denormals(self) -> None:

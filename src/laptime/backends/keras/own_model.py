@@ -239,7 +239,7 @@ class OwnModel:
         return {str(layer.compute_dtype) for layer in flat if layer.compute_dtype}
 
     def weights(self) -> list[KerasArray]:
-        return [np.array(each.numpy()) for each in self.model.trainable_variables]
+        return [np.array(variable.numpy()) for variable in self.model.trainable_variables]
 
     def begin(self, at_once: int, *, compiled: bool) -> Any:
         """Return the model as the user's function made it, or compiled by XLA if the lane's settings say it."""
@@ -293,12 +293,12 @@ class OwnModel:
     def _find_variables(self) -> list[Any]:
         """Return all variables that a step changes, except the running means of metrics, which each epoch resets."""
         model = self.model
-        metrics = {id(each) for each in model.metrics_variables}
-        kept = [each for each in model.variables if id(each) not in metrics]
+        metrics = {id(variable) for variable in model.metrics_variables}
+        kept = [variable for variable in model.variables if id(variable) not in metrics]
         return [*kept, *model.optimizer.variables]
 
     def _read(self) -> list[KerasArray]:
-        return [np.array(each.numpy()) for each in self._variables]
+        return [np.array(variable.numpy()) for variable in self._variables]
 
     def _build(self, batch: BatchParts) -> None:
         """Make what Keras would make at its first step, including the optimizer's own variables."""
@@ -513,7 +513,7 @@ class KeptFeed(Feed):
         self._parts = list(join([kept[each % len(kept)] for each in range(self._steps * data.times)]))
         if settings.input in ON_DEVICE:
             with device():
-                self._parts = [keras.tree.map_structure(keras.ops.convert_to_tensor, each) for each in self._parts]
+                self._parts = [keras.tree.map_structure(keras.ops.convert_to_tensor, part) for part in self._parts]
 
     def epoch_steps(self) -> int:
         return self._steps

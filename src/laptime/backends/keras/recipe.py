@@ -233,7 +233,8 @@ def refer(recipe: KerasRecipe, engine: Engine, devices: OneDevice) -> Reference:
     engine.allow_float64()
     exact = prove(recipe, KERAS_PROOF_SETTINGS, "fp64", devices)
     sizes = [
-        int(np.prod(each.shape)) for each in recipe.model(KERAS_PROOF_SETTINGS, "fp32", rate=1.0).trainable_variables
+        int(np.prod(variable.shape))
+        for variable in recipe.model(KERAS_PROOF_SETTINGS, "fp32", rate=1.0).trainable_variables
     ]
     return Reference("", exact, twin, depth=len(sizes), weights=sum(sizes))
 
@@ -247,4 +248,4 @@ def _step(model: Any, batch: tuple[Any, Any], shape: tuple[int, ...], scale: flo
 
 
 def _weights(model: Any) -> list[FloatArray]:
-    return [np.array(each.numpy()) for each in model.trainable_variables]
+    return [np.array(variable.numpy()) for variable in model.trainable_variables]

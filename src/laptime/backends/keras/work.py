@@ -139,7 +139,7 @@ class BuiltInWork:
             devices.check_items(items)
         with devices.scope():
             model = self._recipe.model(settings, "fp32", rate=1.0)
-        self.parameters = sum(each.size for each in model.get_weights()[: len(model.trainable_variables)])
+        self.parameters = sum(weight.size for weight in model.get_weights()[: len(model.trainable_variables)])
         self.items_per_step = (settings.batch or workload.batch) * devices.times
         self.steps_per_lap: int | None = max(1, round(workload.steps_per_lap / devices.times))
 
@@ -178,7 +178,7 @@ class OwnWork:
         self._settings, self.seed = order.lane.settings, order.seed
         self._own, self._precision = OwnModel(order, "fp32", devices), "fp32"
         self._left = engine.read_precision()
-        self.parameters = sum(math.prod(each.shape) for each in self._own.model.trainable_variables)
+        self.parameters = sum(math.prod(variable.shape) for variable in self._own.model.trainable_variables)
         self.items_per_step = items_of(self._own.data.first(1)[0]) * devices.times
         self.steps_per_lap, self.data = self._own.data.lap, self._own.data.given
         is_left = self._settings.precision == "fp32" and "tf32" in order.lane.device.features

@@ -70,7 +70,7 @@ class TorchTraining:
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         self.data = self._recipe.training.data if isinstance(self._recipe, OwnRecipe) else None
         network = self._recipe.network()
-        self.parameters = sum(each.numel() for each in network.parameters() if each.requires_grad)
+        self.parameters = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
         self.items_per_step = self._group.batch(written) * self._group.of
         self.steps_per_lap = self._count_steps(self.items_per_step / written)
         stale = (STALE,) if self._settings.reads == "deferred" else ()

@@ -34,7 +34,7 @@ from laptime.model.workload import Training
 KEPT_MOST_BYTES = 512 << 20
 BATCHES_MARK = b"laptime batches 1\n"
 HEADER_MOST_BYTES = 16 << 20
-TYPE_NAMES = {str(each): each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+TYPE_NAMES = {str(var): var for var in vars(torch).values() if isinstance(var, torch.dtype)}
 PLAIN_TYPES = (bool, int, float, str, type(None))
 
 
@@ -85,7 +85,7 @@ def move_leaf(leaf: Any, device: torch.device) -> Any:
 
 
 def count_bytes(value: Any) -> int:
-    return sum(part.nbytes for each in tensors(value) for part in open_sparse(each) if part.layout == torch.strided)
+    return sum(part.nbytes for tensor in tensors(value) for part in open_sparse(tensor) if part.layout == torch.strided)
 
 
 def open_sparse(value: Tensor) -> list[Tensor]:
@@ -158,7 +158,7 @@ def _open_fields(value: Any) -> Container:
 
 
 def _open_dataclass(value: Any) -> Container:
-    names = [each.name for each in dataclasses.fields(value)]
+    names = [field.name for field in dataclasses.fields(value)]
 
     def make(parts: list[Any]) -> Any:
         twin = copy.copy(value)
@@ -227,7 +227,7 @@ def keep_batches(path: Path, batches: list[Any]) -> str | None:
     """Write the batches; return the reason if that failed."""
     if (size := sum(map(count_bytes, batches))) > KEPT_MOST_BYTES:
         return f"they take {size >> 20} MB, and up to {KEPT_MOST_BYTES >> 20} MB are kept"
-    strange = next((each for batch in batches for each in leaves(batch) if not _is_kept(each)), None)
+    strange = next((leaf for batch in batches for leaf in leaves(batch) if not _is_kept(leaf)), None)
     if strange is not None:
         return f"they hold {type(strange).__name__}"
     try:
@@ -249,7 +249,7 @@ def load_batches(path: Path, pattern: Any) -> tuple[list[Any], str] | None:
             header = json.loads(file.read(min(int.from_bytes(file.read(8), "little"), HEADER_MOST_BYTES)))
             if any(each["holds"] != describe(pattern) for each in header["batches"]):
                 return None
-            types = [type(each) for each in leaves(pattern)]
+            types = [type(leaf) for leaf in leaves(pattern)]
             batches = [filled(pattern, _read_leaves(file, told["leaves"], types)) for told in header["batches"]]
             return batches, str(header["digest"])
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, RecursionError):
@@ -391,7 +391,7 @@ def _why_uncut(given: Sequence[Any]) -> str:
 
 
 def _length(batch: Any) -> int:
-    return len(next(each for each in leaves(batch) if each is not None))
+    return len(next(leaf for leaf in leaves(batch) if leaf is not None))
 
 
 # A user's optimizer, made again on a copy of the model, with the options of a lane.

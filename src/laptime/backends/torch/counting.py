@@ -69,7 +69,7 @@ def count_work(step: Callable[[Any], object], draw: Callable[[], Any]) -> StepWo
 
 
 def shapes_of(batch: Any) -> list[Any]:
-    return [getattr(each, "shape", None) for each in tree_leaves(batch)]
+    return [getattr(leaf, "shape", None) for leaf in tree_leaves(batch)]
 
 
 def _count(step: Callable[[Any], object], batch: Any) -> StepWork:
@@ -84,10 +84,10 @@ def fold_small(operators: Sequence[StepOperator]) -> tuple[StepOperator, ...]:
 
     The layers of a built-in training, by which a forecast was fitted, list none of them.
     """
-    least = SMALL_OPERATOR * max((each.bytes for each in operators), default=0.0)
-    small = [each for each in operators if each.kind == "move" and each.bytes < least]
+    least = SMALL_OPERATOR * max((operator.bytes for operator in operators), default=0.0)
+    small = [operator for operator in operators if operator.kind == "move" and operator.bytes < least]
     folded = StepOperator("move", 0.0, sum(each.calls * each.bytes for each in small))
-    kept = [each for each in operators if each not in small]
+    kept = [operator for operator in operators if operator not in small]
     return (*kept, folded) if small else tuple(kept)
 
 
@@ -103,7 +103,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         told = func(*args, **(kwargs or {}))
         operators = list(list_calls(func, args, kwargs or {}, told))
-        self.flops += sum(each.flops for each in operators)
+        self.flops += sum(operator.flops for operator in operators)
         self.bytes += moved_bytes(func, args, kwargs or {}, told)
         if not self._is_update():
             self.found.update(operators)
@@ -151,7 +151,7 @@ def list_calls(func: Any, args: Any, kwargs: Any, told: Any) -> Iterator[StepOpe
 def _flops(func: Any, name: str, args: Any, kwargs: Any, told: Any) -> int:
     if name in ON_THE_PROCESSOR:
         count, first = ON_THE_PROCESSOR[name]
-        return int(count(*(each.shape for each in args[:first])))
+        return int(count(*(arg.shape for arg in args[:first])))
     formula = flop_counter.flop_registry.get(func.overloadpacket)
     return 0 if formula is None else int(formula(*args, **kwargs, out_val=told))
 
@@ -177,8 +177,8 @@ def _convolutions(name: str, args: Sequence[Any], told: Any) -> Iterator[StepOpe
 def update_bytes(optimizer: Any) -> int:
     """Return what a fused update reads and writes: gradients are read, weights and the optimizer's sums both."""
     weights = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
-    sums = [held for each in weights for held in tree_leaves(optimizer.state.get(each)) if isinstance(held, Tensor)]
-    return sum(size_bytes(each.grad) + 2 * size_bytes(each) for each in weights) + 2 * sum(map(size_bytes, sums))
+    sums = [held for weight in weights for held in tree_leaves(optimizer.state.get(weight)) if isinstance(held, Tensor)]
+    return sum(size_bytes(weight.grad) + 2 * size_bytes(weight) for weight in weights) + 2 * sum(map(size_bytes, sums))
 
 
 def moved_bytes(func: Any, args: Any, kwargs: Any, told: Any) -> int:
@@ -186,8 +186,8 @@ def moved_bytes(func: Any, args: Any, kwargs: Any, told: Any) -> int:
     name = name_of(func)
     if name in MOVES_NOTHING or is_view(func):
         return 0
-    read = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-    written = {id(each): each for each in tree_leaves(told) if isinstance(each, Tensor)}
+    read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    written = {id(leaf): leaf for leaf in tree_leaves(told) if isinstance(leaf, Tensor)}
     for each in _written_in_place(func, args, kwargs):
         written[id(each)] = each
     chosen = 0
@@ -225,5 +225,5 @@ def _written_in_place(func: Any, args: Any, kwargs: Any) -> list[Tensor]:
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
         given = args[place] if place < len(args) else kwargs.get(argument.name)
-        found += [each for each in tree_leaves(given) if isinstance(each, Tensor)]
+        found += [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
     return found

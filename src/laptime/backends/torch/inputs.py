@@ -605,7 +605,7 @@ def _joined(batches: Iterator[StepBatch], count: int, name: str) -> Iterator[Ste
 def _join(parts: list[Any], name: str) -> Any:
     """Concatenate the items of several batches, in tensors and in all that holds tensors."""
     first = parts[0]
-    if len({describe(each) for each in parts}) > 1:
+    if len({describe(part) for part in parts}) > 1:
         raise _unjoined(name, f"{type(first).__name__} is no tensor, nor do they hold the same")
     columns = zip(*map(leaves, parts), strict=True)
     return filled(first, iter([_join_leaves(list(column), name) for column in columns]))
@@ -620,12 +620,12 @@ def _join_leaves(parts: list[Any], name: str) -> Any:
 
 
 def _join_tensors(parts: list[Any], name: str) -> Tensor:
-    if any(each.layout != torch.strided for each in parts):
+    if any(part.layout != torch.strided for part in parts):
         raise _unjoined(name, "they hold sparse tensors")
-    if not all(each.dim() for each in parts):
+    if not all(part.dim() for part in parts):
         raise _unjoined(name, "one holds a single number")
-    if len({(each.shape[1:], each.dtype, each.device) for each in parts}) > 1:
-        raise _unjoined(name, f"shapes are {', '.join(str(tuple(each.shape)) for each in parts[:2])}")
+    if len({(part.shape[1:], part.dtype, part.device) for part in parts}) > 1:
+        raise _unjoined(name, f"shapes are {', '.join(str(tuple(part.shape)) for part in parts[:2])}")
     return torch.cat(parts)
 
 

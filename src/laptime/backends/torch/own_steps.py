@@ -229,6 +229,6 @@ def _held(state: Any, kind: type) -> list[Any]:
 def _count_parameters(state: Any) -> int:
     """Count the numbers that the state's models and tensors have to be trained."""
     loose: Iterator[Any] = (each for each in _held(state, Tensor) if each.requires_grad)
-    weights = {id(each): each for module in _held(state, nn.Module) for each in module.parameters()}
+    weights = {id(parameter): parameter for module in _held(state, nn.Module) for parameter in module.parameters()}
     weights |= {id(each): each for each in loose}
-    return sum(each.numel() for each in weights.values() if each.requires_grad)
+    return sum(weight.numel() for weight in weights.values() if weight.requires_grad)

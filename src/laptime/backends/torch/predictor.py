@@ -43,7 +43,7 @@ class TorchPredictor:
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         self._precision.apply()
         self._forward, self._network = self._make(self._settings, self._device)
-        self.parameters = sum(each.numel() for each in self._network.parameters() if each.requires_grad)
+        self.parameters = sum(parameter.numel() for parameter in self._network.parameters() if parameter.requires_grad)
         self._items = host_items(self._recipe)
         self._transfer = Transfer(self._device, pinned=self._settings.preset != "as-written")
         self.fence = DeviceClock(self._device).fence
@@ -167,7 +167,7 @@ class CapturedForward:
 
 def read_answers(precision: str, answers: Any) -> AnswerRun:
     """Return the floating-point numbers of all tensors, one after another, in the form that a proof compares."""
-    floats = (each for each in tensors(answers) if each.is_floating_point())
+    floats = (tensor for tensor in tensors(answers) if tensor.is_floating_point())
     found = [torch.empty(0, dtype=torch.float64), *floats]
     return make_answers(precision, torch.cat([each.detach().cpu().double().flatten() for each in found]).numpy())
 

@@ -71,7 +71,7 @@ class TorchProfiler:
         side = self._side()
         ran = [] if side is None else list_activities(events, side[1])
         device = self._sum_device(ran)
-        averages = [each for each in self._session.key_averages() if each.device_type == DeviceType.CPU]
+        averages = [average for average in self._session.key_averages() if average.device_type == DeviceType.CPU]
         operators = processor_operators(averages)
         if isinstance(device, DeviceSum):
             operators += sum_operators(ran, device_memory(averages))
@@ -106,23 +106,23 @@ def processor_operators(averages: Iterable[Any]) -> tuple[OperatorSum, ...]:
     """Return each operator's own time on the processor, and the memory of the processor that it allocated."""
     return tuple(
         OperatorSum(
-            str(each.key),
+            str(average.key),
             "processor",
-            int(each.count),
-            float(each.self_cpu_time_total) * 1e3,
-            float(each.self_cpu_memory_usage),
+            int(average.count),
+            float(average.self_cpu_time_total) * 1e3,
+            float(average.self_cpu_memory_usage),
         )
-        for each in averages
-        if each.key != OUTSIDE_OPERATORS and not each.is_async
+        for average in averages
+        if average.key != OUTSIDE_OPERATORS and not average.is_async
     )
 
 
 def device_memory(averages: Iterable[Any]) -> dict[str, float]:
     """Return the device memory that each operator allocated, from the calls on the processor that requested it."""
     taken: dict[str, float] = {}
-    for each in averages:
-        if each.self_device_memory_usage and each.key != OUTSIDE_OPERATORS:
-            taken[str(each.key)] = taken.get(str(each.key), 0.0) + float(each.self_device_memory_usage)
+    for average in averages:
+        if average.self_device_memory_usage and average.key != OUTSIDE_OPERATORS:
+            taken[str(average.key)] = taken.get(str(average.key), 0.0) + float(average.self_device_memory_usage)
     return taken
 
 
@@ -133,21 +133,21 @@ def list_activities(events: Iterable[Any], side: Any) -> list[Activity]:
     """
     events = list(events)
     launchers = {
-        each.correlation_id(): str(each.name())
-        for each in events
-        if each.device_type() == DeviceType.CPU
-        and each.linked_correlation_id() == 0
-        and not str(each.name()).startswith(OF_THE_RUNTIME)
+        event.correlation_id(): str(event.name())
+        for event in events
+        if event.device_type() == DeviceType.CPU
+        and event.linked_correlation_id() == 0
+        and not str(event.name()).startswith(OF_THE_RUNTIME)
     }
     return [
         Activity(
-            str(each.name()),
-            float(each.start_ns()),
-            float(each.start_ns() + each.duration_ns()),
-            launchers.get(each.linked_correlation_id()) if each.linked_correlation_id() else None,
+            str(event.name()),
+            float(event.start_ns()),
+            float(event.start_ns() + event.duration_ns()),
+            launchers.get(event.linked_correlation_id()) if event.linked_correlation_id() else None,
         )
-        for each in events
-        if each.device_type() == side and not each.is_user_annotation()
+        for event in events
+        if event.device_type() == side and not event.is_user_annotation()
     ]
 
 
@@ -171,11 +171,11 @@ class TorchStepParts:
         self._compiled = count_compiled()
 
     def describe(self, batch: Any) -> Hashable:
-        arrays = [each for each in leaves(batch) if isinstance(each, Tensor | np.ndarray)]
-        away = [] if self._device.type == "cpu" else [each for each in arrays if _is_here(each)]
+        arrays = [leaf for leaf in leaves(batch) if isinstance(leaf, Tensor | np.ndarray)]
+        away = [] if self._device.type == "cpu" else [array for array in arrays if _is_here(array)]
         self._bytes += sum(int(each.nbytes) for each in away)
         self._arrays += len(away)
-        return tuple(tuple(each.shape) for each in arrays)
+        return tuple(tuple(array.shape) for array in arrays)
 
     def look(self, steps: int, timed: int) -> StepSymptoms:  # noqa: ARG002  copies were counted in `describe`
         """Count reads in some more steps first; then inspect what these steps leave behind."""
@@ -249,8 +249,12 @@ class TorchExchangeProfiler(TorchProfiler):
 def sum_on_card(ran: Iterable[Activity]) -> CollectiveSum | Missing:
     """Compare the kernels of NCCL with all others."""
     kernels = [each for each in ran if each.is_kernel]
-    exchange = [(each.start_ns, each.end_ns) for each in kernels if each.name.lower().startswith(CARD_COLLECTIVES)]
-    computing = [(each.start_ns, each.end_ns) for each in kernels if not each.name.lower().startswith(CARD_COLLECTIVES)]
+    exchange = [
+        (kernel.start_ns, kernel.end_ns) for kernel in kernels if kernel.name.lower().startswith(CARD_COLLECTIVES)
+    ]
+    computing = [
+        (kernel.start_ns, kernel.end_ns) for kernel in kernels if not kernel.name.lower().startswith(CARD_COLLECTIVES)
+    ]
     if not exchange:
         return NO_COLLECTIVE
     in_progress_ns = unite_ns(exchange)
@@ -262,13 +266,13 @@ def sum_on_processor(events: Iterable[Any]) -> CollectiveSum | Missing:
 
     A call that starts a collective belongs to it, with all operators that it calls in turn.
     """
-    events = [each for each in events if each.device_type() == DeviceType.CPU]
-    exchange = [each for each in events if str(each.name()).startswith(PROCESSOR_COLLECTIVES)]
+    events = [event for event in events if event.device_type() == DeviceType.CPU]
+    exchange = [event for event in events if str(event.name()).startswith(PROCESSOR_COLLECTIVES)]
     if not exchange:
         return NO_COLLECTIVE
-    calls = [each for each in events if str(each.name()).startswith(COLLECTIVE_CALLS)]
-    of_gloo = {each.start_thread_id() for each in exchange} - {each.start_thread_id() for each in calls}
-    computing = _spans(each for each in events if _computes(each) and each.start_thread_id() not in of_gloo)
+    calls = [event for event in events if str(event.name()).startswith(COLLECTIVE_CALLS)]
+    of_gloo = {each.start_thread_id() for each in exchange} - {call.start_thread_id() for call in calls}
+    computing = _spans(event for event in events if _computes(event) and event.start_thread_id() not in of_gloo)
     in_calls = _spans(calls)
     in_progress = [*_spans(exchange), *in_calls]
     in_progress_ns = unite_ns(in_progress)
@@ -287,4 +291,4 @@ def _computes(event: Any) -> bool:
 
 
 def _spans(events: Iterable[Any]) -> Spans:
-    return [(float(each.start_ns()), float(each.start_ns() + each.duration_ns())) for each in events]
+    return [(float(event.start_ns()), float(event.start_ns() + event.duration_ns())) for event in events]

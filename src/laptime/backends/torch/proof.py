@@ -55,7 +55,7 @@ class SingleSteps:
         restore_weights(network, self._start)
         options = optimizer_options(self._settings, next(network.parameters()).device)
         self._stepper.optimizer = self._recipe.optimizer(network, rate=rate, options=options)
-        before = [_as_array(each) for each in network.parameters()]
+        before = [_as_array(parameter) for parameter in network.parameters()]
         take(gradients)
         return measure_movement(before, map(_as_array, network.parameters()))
 
@@ -130,13 +130,13 @@ def _prove(
     began = time.perf_counter()
     set_precision(settings.precision)
     stepper = Stepper(recipe, settings, device, recipe.proof.learning_rate_scale, dropout=False)
-    before = [whole(each.detach()).cpu().clone() for each in stepper.network.parameters()]
+    before = [whole(parameter.detach()).cpu().clone() for parameter in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
     batches = [_placed(recipe.group.share(batch), settings, device) for batch in drawn[:steps]]
     take = _take_as_graph if settings.is_captured else partial(_take, draws=draws)
     singles = SingleSteps(recipe, stepper, settings)
     losses = recipe.group.mean(take(recipe, stepper, batches))
-    after = [whole(each.detach()).cpu() for each in stepper.network.parameters()]
+    after = [whole(parameter.detach()).cpu() for parameter in stepper.network.parameters()]
     run = make_run(settings.precision, losses, before, after, 0.0)
     if steps is None:
         run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
@@ -155,7 +155,7 @@ def take_late_step(recipe: OwnRecipe, stepper: Stepper, settings: Settings, devi
     restore_weights(stepper.network, list(recipe.network().state_dict().values()))
     rate = recipe.proof.single_step_scale or recipe.proof.learning_rate_scale
     stepper.optimizer = recipe.optimizer(stepper.network, rate=rate, options=optimizer_options(settings, device))
-    before = [_as_array(each) for each in stepper.network.parameters()]
+    before = [_as_array(parameter) for parameter in stepper.network.parameters()]
     draws = SameRandomNumbers(recipe.seed)
     with restored_generators(), draws_left_to_kernels():
         losses = _take(recipe, stepper, [_placed(_draw(recipe)[0][0], settings, device)], draws=draws)
@@ -196,7 +196,7 @@ def _find_problem(recipe: OwnRecipe, twin: ProofRun) -> str | None:
 
 def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: str | None) -> Reference:
     network = recipe.network()
-    weights = [each.numel() for each in network.parameters()]
+    weights = [parameter.numel() for parameter in network.parameters()]
     over_batch = computes_over_batch(network)
     return Reference("", exact, twin, len(weights), sum(weights), problem, over_batch, rates=rates_of(network))
 
@@ -221,13 +221,13 @@ def _prove_exactly(recipe: TorchRecipe) -> ProofRun:
     began = time.perf_counter()
     stepper = Stepper(recipe, TORCH_PROOF_SETTINGS, CPU, recipe.proof.learning_rate_scale, dropout=False)
     stepper.widen()
-    before = [each.detach().clone() for each in stepper.network.parameters()]
+    before = [parameter.detach().clone() for parameter in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
     batches = list(map(doubled, drawn))
     take = partial(_take, draws=SameRandomNumbers(recipe.seed) if isinstance(recipe, OwnRecipe) else None)
     singles = SingleSteps(recipe, stepper, TORCH_PROOF_SETTINGS)
     losses = take(recipe, stepper, batches)
-    after = [each.detach() for each in stepper.network.parameters()]
+    after = [parameter.detach() for parameter in stepper.network.parameters()]
     run = make_run("fp64", losses, before, after, 0.0)
     run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
     return replace(run, batches=digest, seconds=time.perf_counter() - began)

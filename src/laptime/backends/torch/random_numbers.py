@@ -134,7 +134,7 @@ def _is_traced(args: Any, kwargs: Given) -> bool:
     """Whether nothing is computed: a compiler only needs the shape of an operator's result."""
     if str(kwargs.get("device")) == "meta":
         return True
-    held = (each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor))
+    held = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
     return any(each.device.type == "meta" or isinstance(each, FakeTensor) for each in held)
 
 
@@ -216,9 +216,9 @@ def name_of(func: Any) -> str:
 def bind(func: Any, args: tuple[Any, ...], kwargs: Given) -> Given:
     """Return an operator's arguments by name, with defaults. That of `dtype`, a number for int64, is left out."""
     arguments = _schema(func).arguments
-    given = {each.name: each.default_value for each in arguments if each.has_default_value()}
+    given = {argument.name: argument.default_value for argument in arguments if argument.has_default_value()}
     given.pop("dtype", None)
-    given.update(zip((each.name for each in arguments), args, strict=False))
+    given.update(zip((argument.name for argument in arguments), args, strict=False))
     return {**given, **kwargs}
 
 

@@ -93,7 +93,7 @@ class SplitBatches(OneProcess):
     """One process gives each card its part of a batch, as PyTorch's DataParallel does."""
 
     def __init__(self, names: Sequence[str], *, is_weak: bool) -> None:
-        self._cards = [torch.device(each).index for each in names]
+        self._cards = [torch.device(name).index for name in names]
         self._times = len(names) if is_weak else 1
 
     def batch(self, written: int) -> int:
@@ -137,7 +137,7 @@ class Ranks(OneProcess):
         fully_shard(network)
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        if self._is_sharded or not any(each.requires_grad for each in network.parameters()):
+        if self._is_sharded or not any(parameter.requires_grad for parameter in network.parameters()):
             return network
         cards = None if self._device.type == "cpu" else [self._device]
         wrapped: nn.Module = nn.parallel.DistributedDataParallel(network, device_ids=cards)
@@ -172,7 +172,7 @@ def open_group(order: HeatOrder) -> OneProcess:
         return CutBatches(order.shares)
     settings: Settings = order.lane.settings
     if settings.value_of("parallel") == SPLIT and order.lane.devices:
-        names = [each.name for each in order.lane.devices]
+        names = [device.name for device in order.lane.devices]
         return SplitBatches(names, is_weak=settings.value_of("scaling") == "weak")
     return OneProcess()
 
@@ -199,7 +199,7 @@ def cut(batch: Any, part: int, of: int) -> Any:
 
 def computes_over_batch(network: nn.Module) -> bool:
     """Whether cutting a batch changes what a network computes."""
-    return any(isinstance(each, NORMS) for each in network.modules())
+    return any(isinstance(module, NORMS) for module in network.modules())
 
 
 def interface_towards(host: str) -> str | None:

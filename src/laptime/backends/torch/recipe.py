@@ -229,7 +229,7 @@ class OwnRecipe(OwnData):
             raise TrainingError(f"{self.name}: {says}", "give model=, or a step of your own: step=, state= and data=")
         if isinstance(loss, type):
             raise TrainingError(f"{self.name}: loss is {_kind_of(loss)}", f"give one of it: {loss.__name__}()")
-        if any(getattr(each, "_compiled_call_impl", None) is not None for each in model.modules()):
+        if any(getattr(module, "_compiled_call_impl", None) is not None for module in model.modules()):
             raise TrainingError(
                 f"{self.name}: its model was compiled in place, by its method compile(), which no copy keeps",
                 "give torch.compile(model), or leave it uncompiled and race the lane torch/cpu/compile",
@@ -598,7 +598,7 @@ def find_loss(outputs: Any) -> Any:
 
 def count_batch_items(inputs: Any, targets: Any) -> int:
     """Return how many items a batch has: the length that its targets have in common, or most of its tensors."""
-    lengths = [[len(each) for each in tensors(value) if each.dim()] for value in (targets, inputs)]
+    lengths = [[len(tensor) for tensor in tensors(value) if tensor.dim()] for value in (targets, inputs)]
     alike = (found[0] for found in lengths if len(set(found)) == 1 and found[0])
     usual = (length for length, _ in Counter(filter(None, lengths[1])).most_common(1))
     return next(alike, None) or next(usual, 1)

@@ -161,7 +161,7 @@ class TorchRunner(MarkedRunner):
             return None
         groups = stepper.optimizer.param_groups
         weights = (each for group in groups for each in group["params"] if not each.is_inference())
-        changes = sum(each._version for each in weights)  # noqa: SLF001  there is no other way
+        changes = sum(weight._version for weight in weights)  # noqa: SLF001  there is no other way
         steps = [each["step"] for each in stepper.optimizer.state.values() if isinstance(each.get("step"), Tensor)]
         changes += int(torch.stack(steps).sum()) if steps else 0
         return Updates(changes, sum(float(group["lr"]) for group in groups))
@@ -339,7 +339,9 @@ def time_between(step: Callable[[Any], object], batch: Any) -> tuple[float, floa
             starts_s = time.perf_counter()
             step(batch)
             took_s = time.perf_counter() - starts_s
-        spans = list(outermost((each.time_range.start, each.time_range.end) for each in seen.events() if _is_one(each)))
+        spans = list(
+            outermost((event.time_range.start, event.time_range.end) for event in seen.events() if _is_one(event))
+        )
         usual_s = USUAL_S * len(spans)
         between_s = took_s - sum(end - start for start, end in spans) / 1e6
         more_s = between_s - usual_s if between_s > PLAINLY_MORE * usual_s else 0.0

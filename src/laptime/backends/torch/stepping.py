@@ -296,7 +296,7 @@ def are_classes(outputs: Any, targets: Any) -> bool:
 
 def count_items(value: Any) -> int:
     """Return the length of the first axis, of the first tensor that has one; a value without axes is one item."""
-    return next((len(each) for each in tensors(value) if each.dim()), 1)
+    return next((len(tensor) for tensor in tensors(value) if tensor.dim()), 1)
 
 
 class TorchEvaluator:

@@ -85,7 +85,7 @@ class DenormalCount:
 def take_census(stepper: Any, step: Callable[[], object]) -> DenormalCensus:
     """Count in one more step; a compiled or captured one is not taken, and what the last one left is counted."""
     counted = DenormalCount()
-    has_layers = any(True for each in stepper.network.modules() if not any(each.children()))
+    has_layers = any(True for module in stepper.network.modules() if not any(module.children()))
     if stepper.is_eager:
         with flow_counted(stepper.network, counted):
             step()
@@ -93,13 +93,13 @@ def take_census(stepper: Any, step: Callable[[], object]) -> DenormalCensus:
     return DenormalCensus(
         counted.shares(),
         sorted_types(stepper.network),
-        is_flushing(next((each.device.type for each in stepper.network.parameters()), "cpu")),
+        is_flushing(next((parameter.device.type for parameter in stepper.network.parameters()), "cpu")),
         (LAYERS_NOT_SEEN if not stepper.is_eager else None) if has_layers else NO_LAYERS,
     )
 
 
 def sorted_types(network: nn.Module) -> tuple[str, ...]:
-    return tuple(sorted({str(each.dtype).removeprefix("torch.") for each in network.parameters()}))
+    return tuple(sorted({str(parameter.dtype).removeprefix("torch.") for parameter in network.parameters()}))
 
 
 def is_flushing(device: str) -> bool:
@@ -112,7 +112,7 @@ def count_held(network: nn.Module, optimizer: Any, counted: DenormalCount, *, gr
     weights = list(network.parameters())
     counted.take(WEIGHTS, weights)
     if gradients:
-        counted.take(GRADIENTS, (each.grad for each in weights if each.grad is not None))
+        counted.take(GRADIENTS, (weight.grad for weight in weights if weight.grad is not None))
     counted.take(SUMS, _tensors(optimizer.state))
     counted.take(STATISTICS, network.buffers())
 
@@ -134,20 +134,20 @@ def flow_counted(network: nn.Module, counted: DenormalCount) -> Iterator[None]:
     """
 
     def look(_module: Any, _inputs: Any, outputs: Any) -> None:
-        for each in tensors(outputs):
-            counted.take(OUTPUTS, [each])
-            if each.requires_grad and not each.is_leaf:  # a hook on a leaf would stay
-                each.register_hook(lambda gradient: counted.take(FLOW, [gradient]))  # type: ignore[no-untyped-call]
+        for tensor in tensors(outputs):
+            counted.take(OUTPUTS, [tensor])
+            if tensor.requires_grad and not tensor.is_leaf:  # a hook on a leaf would stay
+                tensor.register_hook(lambda gradient: counted.take(FLOW, [gradient]))  # type: ignore[no-untyped-call]
 
     def look_at_gradient(weight: Tensor) -> None:
         if weight.grad is not None:
             counted.take(GRADIENTS, [weight.grad])
 
-    hooks = [each.register_forward_hook(look) for each in network.modules() if not any(each.children())]
+    hooks = [module.register_forward_hook(look) for module in network.modules() if not any(module.children())]
     hooks += [
-        each.register_post_accumulate_grad_hook(look_at_gradient)  # type: ignore[no-untyped-call]
-        for each in network.parameters()
-        if each.requires_grad and each.is_leaf
+        parameter.register_post_accumulate_grad_hook(look_at_gradient)  # type: ignore[no-untyped-call]
+        for parameter in network.parameters()
+        if parameter.requires_grad and parameter.is_leaf
     ]
     try:
         yield

@@ -149,7 +149,7 @@ def _same_work(lane: LaneChange) -> Cell:
 
 def _other_differences(found: Compared, *, details: bool) -> list[str]:
     """Return what else differs; what is doubtful is in the warnings already."""
-    others = [each for each in found.differences if not each.doubtful]
+    others = [difference for difference in found.differences if not difference.doubtful]
     shown = others if details else others[:DIFFERENCES_MOST]
     more = f" and {len(others) - len(shown)} more (--json has all)" if len(shown) < len(others) else ""
     return [f"Also different: {'; '.join(map(difference_words, shown))}{more}."] if shown else []
@@ -227,7 +227,7 @@ def render_history(found: History, view: View, *, lines_most: int | None = CHANG
 def _lines(found: History, view: View, count: int) -> list[str]:
     """Return the page with this many of the newest points in its table."""
     shown = found.points[-count:][::-1]
-    rates = [each.items_per_s.median for each in found.points][-view.inner.width :]
+    rates = [point.items_per_s.median for point in found.points][-view.inner.width :]
     line = line_of(rates, blocks=view.blocks)
     table = table_or_sentences(_history_columns(found), shown, view.inner.width, color=view.color)
     notes = _notes(found, len(found.points) - count)
@@ -245,7 +245,7 @@ def _answer(found: History) -> list[str]:
     newest, count = found.points[-1], len(found.points)
     records = f"the newest of {count} records" if count > 1 else "the only record"
     said = [f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s in {records}."]
-    changed = [each for each in found.points if is_changed(each)]
+    changed = [point for point in found.points if is_changed(point)]
     if not changed:
         return [*said, "No change beyond noise."] if count > 1 else said
     last = changed[-1]
@@ -264,8 +264,8 @@ def is_changed(point: HistoryPoint) -> bool:
 
 
 def _history_columns(found: History) -> list[Column[HistoryPoint]]:
-    has_labels = any(each.label is not None for each in found.points)
-    has_marks = any(each.marks for each in found.points)
+    has_labels = any(point.label is not None for point in found.points)
+    has_marks = any(point.marks for point in found.points)
     labels: list[Column[HistoryPoint]] = [Column("label", lambda each: f"@{each.label}" if each.label else "", least=8)]
     marks: list[Column[HistoryPoint]] = [Column("what changed", lambda each: ", ".join(each.marks), least=12)]
     return [
@@ -297,7 +297,7 @@ def _change(point: HistoryPoint) -> Cell:
 def _notes(found: History, hidden: int) -> list[str]:
     """Return what the table leaves out, and what one must know to read it."""
     older = found.older + hidden
-    machines = {each.machine for each in found.points}
+    machines = {point.machine for point in found.points}
     apart = "Records are measured at different times: what else the machine did then is in each change."
     notes = [
         apart if len(found.points) > 1 else "",
@@ -315,7 +315,7 @@ def _day(point: HistoryPoint) -> str:
 
 def line_of(values: Sequence[float], *, blocks: bool) -> str:
     """Return a sign a value, the highest for the largest; alike where all differ by next to nothing."""
-    logs = [log(each) for each in values]
+    logs = [log(value) for value in values]
     low, high = min(logs), max(logs)
     if high - low < FLAT:
         return sparkline([FLAT_HEIGHT] * len(logs), blocks=blocks)

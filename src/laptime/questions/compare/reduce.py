@@ -42,7 +42,7 @@ def compare_records(before: Record, after: Record, fail_above: float | None = No
         _side(before),
         _side(after),
         interleaved=False,
-        lanes=tuple(each for each in changes.values() if each is not None),
+        lanes=tuple(change for change in changes.values() if change is not None),
         differences=find_differences(before, after, [*pairs.values()]),
         unpaired=tuple(_unpaired(before, after, ours, theirs)),
         unjudged=tuple(lane.name for key, lane in ours.items() if changes.get(key) is None),
@@ -62,17 +62,17 @@ def compare_trainings(record: Record, fail_above: float | None = None) -> Compar
     base = {place: lane for (place, training), lane in _lanes_of(record).items() if training == record.workload.name}
     further = {key: lane for key, lane in _lanes_of(record).items() if key[1] != record.workload.name}
     changes = {key: _change_within(record, base.get(key[0]), lane) for key, lane in further.items()}
-    names = [each.subject.name for each in record.others]
+    names = [other.subject.name for other in record.others]
     found = Compared(
         record.question,
         _side(record),
         replace(_side(record), training=" and ".join(names)),
         interleaved=True,
-        lanes=tuple(each for each in changes.values() if each is not None),
+        lanes=tuple(change for change in changes.values() if change is not None),
         unjudged=tuple(lane.name for key, lane in further.items() if changes[key] is None),
     )
-    differ = tuple(f"{each.subject.name} does other work: {each.differs}" for each in record.others
-                   if isinstance(each.differs, str))  # fmt: skip
+    differ = tuple(f"{other.subject.name} does other work: {other.differs}" for other in record.others
+                   if isinstance(other.differs, str))  # fmt: skip
     warnings = (*_doubts_of(record), *_too_few(record, found.lanes), *differ, *_doubts(found))
     return _judged(replace(found, warnings=warnings), fail_above)
 
@@ -120,7 +120,7 @@ def change_of(before: Record, after: Record, pair: LanePair, alpha: float = ALPH
     rates = tuple(rates_of(record, lane) for record, lane in zip((before, after), pair, strict=True))
     measured: Measured = "trainings" if before.question == "full" else "heats"
     alone = ONE_TRAINING if measured == "trainings" else ONE_HEAT
-    figures = [estimate(each, alone=alone) for each in rates]
+    figures = [estimate(rate, alone=alone) for rate in rates]
     if figures[0] is None or figures[1] is None:
         return None
     interval = unpaired_ratio(rates[1], rates[0], alpha)
@@ -143,7 +143,7 @@ def change_of(before: Record, after: Record, pair: LanePair, alpha: float = ALPH
 
 def _change_within(record: Record, base: LaneResult | None, lane: LaneResult) -> LaneChange | None:
     """Return how a training compares with the first on the same lane; None where one of them has no result."""
-    alpha = next((each.alpha for each in record.answer.comparisons), ALPHA)
+    alpha = next((comparison.alpha for comparison in record.answer.comparisons), ALPHA)
     found = None if base is None else compare_lanes(lane, base, record.ask.margin, alpha)
     if found is None or base is None or base.items_per_s is None or lane.items_per_s is None:
         return None
@@ -164,7 +164,7 @@ def _change_within(record: Record, base: LaneResult | None, lane: LaneResult) ->
 
 def _same_as_first(record: Record, lane: LaneResult) -> bool | Missing:
     """Return whether a lane, which did its own training's work, did the work of the first training."""
-    differs = next((each.differs for each in record.others if each.subject.name == lane.training), None)
+    differs = next((other.differs for other in record.others if other.subject.name == lane.training), None)
     return True if differs is None else Missing(differs) if isinstance(differs, str) else differs
 
 
@@ -218,7 +218,11 @@ def _doubts_of(record: Record) -> Iterator[str]:
 
 def _doubts(found: Compared) -> Iterator[str]:
     """Return what makes the comparison doubtful."""
-    doubtful = [f"{each.what} {each.before} and {each.after}" for each in found.differences if each.doubtful]
+    doubtful = [
+        f"{difference.what} {difference.before} and {difference.after}"
+        for difference in found.differences
+        if difference.doubtful
+    ]
     if doubtful:
         yield f"A ratio may come from what differs: {'; '.join(doubtful)}."
     for lane in found.lanes:
@@ -235,8 +239,8 @@ def _judged(found: Compared, fail_above: float | None) -> Compared:
     """Return the comparison with the lanes that fail the threshold, if there is one."""
     if fail_above is None:
         return replace(found, unjudged=())
-    names: Sequence[LaneChange] = [each for each in found.lanes if each.is_beyond(fail_above)]
-    failing = tuple(f"{each.lane}{OF_TRAINING}{each.training}" if found.interleaved else each.lane for each in names)
+    names: Sequence[LaneChange] = [lane for lane in found.lanes if lane.is_beyond(fail_above)]
+    failing = tuple(f"{name.lane}{OF_TRAINING}{name.training}" if found.interleaved else name.lane for name in names)
     return replace(found, fail_above=fail_above, failing=failing)
 
 
@@ -272,7 +276,7 @@ def _memory(machine: Machine) -> str:
 
 
 def _cards(machine: Machine) -> str:
-    names = sorted(each.name for each in machine.cards if isinstance(each.name, str))
+    names = sorted(card.name for card in machine.cards if isinstance(card.name, str))
     return ", ".join(names) or "none"
 
 
@@ -401,6 +405,8 @@ def _change(before: Found, after: Found) -> LaneChange | None:
 def _marks(before: Found, after: Found) -> tuple[str, ...]:
     """Return what differs from the point before, in short: what changed, and to what."""
     differences = find_differences(before[0], after[0], [(before[1], after[1])])
-    marks = [f"{each.what.removesuffix(f' of {before[1].name}')} {each.after}" for each in differences]
+    marks = [
+        f"{difference.what.removesuffix(f' of {before[1].name}')} {difference.after}" for difference in differences
+    ]
     same = after[1].parity.status
     return tuple(marks if same != "differs" else [*marks, "did other work"])

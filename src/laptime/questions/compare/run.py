@@ -64,7 +64,7 @@ def ask_again(record: Record, label: str | None = None) -> Ask:
     places = dict.fromkeys(lane.name.partition(OF_TRAINING)[0] for lane in record.lanes)
     if not places:
         raise UsageError(f"{record.id} has no lane to race again", "give the id of a race that has")
-    others = zip(record.ask.others, (each.subject for each in record.others), strict=False)
+    others = zip(record.ask.others, (other.subject for other in record.others), strict=False)
     # The lanes' names hold their batches, and name what `every` found.
     return replace(
         record.ask,

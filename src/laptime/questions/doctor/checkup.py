@@ -101,7 +101,7 @@ def held_by_others(unused: UnusedCard) -> Problem | None:
     card = unused.card
     if card is None or isinstance(card.processes, Missing) or not card.processes:
         return None
-    who = ", ".join(str(each.pid) for each in card.processes)
+    who = ", ".join(str(process.pid) for process in card.processes)
     if "busy or unavailable" in unused.reason.lower() or "exclusive" in unused.reason.lower():
         says = f"the card is in exclusive mode, and process {who} has it"
         return unused.problem("exclusive", says, f"sudo nvidia-smi{unused.smi_place} -c DEFAULT", processes=who)
@@ -271,7 +271,7 @@ class UnusedCard:
     def seen(self) -> Device | None:
         """The device that the framework lists but cannot use, if it lists one."""
         kind = MAKER_KINDS.get(self.maker)
-        return next((each for each in self.framework.devices if each.kind == kind and not each.usable), None)
+        return next((device for device in self.framework.devices if device.kind == kind and not device.usable), None)
 
     @property
     def reason(self) -> str:
@@ -286,7 +286,7 @@ class UnusedCard:
     @property
     def has_another(self) -> bool:
         """Whether the framework computes on another card."""
-        return any(each.usable and each.kind != "cpu" for each in self.framework.devices)
+        return any(device.usable and device.kind != "cpu" for device in self.framework.devices)
 
     def variable(self, name: str) -> str | None:
         around = self.machine.surroundings
@@ -294,7 +294,7 @@ class UnusedCard:
 
     def nodes(self, *beginnings: str) -> tuple[DeviceNode, ...]:
         around = self.machine.surroundings
-        return tuple(each for each in (around.nodes if around else ()) if each.path.startswith(beginnings))
+        return tuple(node for node in (around.nodes if around else ()) if node.path.startswith(beginnings))
 
     def problem(self, cause: str, says: str, command: str, **evidence: object) -> Problem:
         about = f"{self.label} in {self.framework.name}"
@@ -341,8 +341,8 @@ def uses(framework: Framework, card: Card, machine: Machine) -> bool:
     A framework may not report which card its device is. It is then assumed to use the first cards of its kind.
     """
     kind = MAKER_KINDS.get(card.maker)
-    devices = [each for each in framework.devices if each.usable and each.kind == kind]
-    matched = [match_card(each, machine.cards) for each in devices]
+    devices = [device for device in framework.devices if device.usable and device.kind == kind]
+    matched = [match_card(device, machine.cards) for device in devices]
     if any(found == card for found in matched):
         return True
     unknown = sum(isinstance(found, Missing) for found in matched)
@@ -381,7 +381,7 @@ def not_in_container(unused: UnusedCard) -> Problem | None:
 def not_permitted(unused: UnusedCard) -> Problem | None:
     """The driver's device node exists, but this user may not open it."""
     beginnings = {"NVIDIA": ("/dev/nvidia",), "AMD": ("/dev/kfd", "/dev/dri/renderD"), "Intel": ("/dev/dri/renderD",)}
-    shut = [each for each in unused.nodes(*beginnings.get(unused.maker, ("-",))) if not each.may_open]
+    shut = [node for node in unused.nodes(*beginnings.get(unused.maker, ("-",))) if not node.may_open]
     if not shut:
         return None
     first = shut[0]
@@ -417,7 +417,7 @@ def _why_hidden(unused: UnusedCard, value: str) -> str:
     named = [each.strip() for each in value.split(",")]
     if named[0] in NOBODY:
         return "hides every card"
-    there = [each for each in unused.machine.cards if each.maker == unused.maker and each.computes]
+    there = [card for card in unused.machine.cards if card.maker == unused.maker and card.computes]
     whole = [each for each in there if each.parent is None]
     for place, name in enumerate(named):
         if re.fullmatch(r"\d+", name):
@@ -473,9 +473,11 @@ CARD_RULES: tuple[Callable[[UnusedCard], Problem | None], ...] = (
 def find_card_problems(machine: Machine) -> tuple[Problem, ...]:
     """Return one cause for each card that a framework could use but does not, and for each broken framework."""
     broken = (
-        Problem(each.name, "broken", each.problem, f"pip install --force-reinstall {_packages(each.name)}")
-        for each in machine.frameworks
-        if each.problem is not None
+        Problem(
+            framework.name, "broken", framework.problem, f"pip install --force-reinstall {_packages(framework.name)}"
+        )
+        for framework in machine.frameworks
+        if framework.problem is not None
     )
     return (*broken, *map(_judge, find_unused_cards(machine)))
 
@@ -507,7 +509,7 @@ def _judge(unused: UnusedCard) -> Problem:
 
 
 def _packages(framework: str) -> str:
-    return " ".join(each.name for each in find_framework(framework).packages) or framework
+    return " ".join(package.name for package in find_framework(framework).packages) or framework
 
 
 def little_shared_memory(machine: Machine) -> Problem | None:
@@ -567,7 +569,7 @@ def swap_in_use(machine: Machine) -> Problem | None:
 def saving_power(machine: Machine) -> Problem | None:
     """A governor that saves power raises the clock late, or never."""
     governors = machine.use.governors if machine.use is not None else Missing("not looked at")
-    slow = [] if isinstance(governors, Missing) else [each for each in governors if _saves(each)]
+    slow = [] if isinstance(governors, Missing) else [governor for governor in governors if _saves(governor)]
     if not slow:
         return None
     says = f"the processor's clock is governed by {', '.join(slow)}: it saves power"

@@ -50,6 +50,6 @@ class Checkup:
     @property
     def is_well(self) -> bool:
         """Whether there is a framework, and every device can be used by every one that has a build for it."""
-        named = any(not find_framework(each.name).is_opaque for each in self.machine.frameworks)
-        tried = all(each.reason is None for each in self.trials)
+        named = any(not find_framework(framework.name).is_opaque for framework in self.machine.frameworks)
+        tried = all(trial.reason is None for trial in self.trials)
         return bool(self.trials or named) and not self.unused and tried

@@ -32,7 +32,7 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     """Return the page of the doctor: whether all can be used, what was tried, and each problem with its command."""
     lines = painted(_verdict(checkup), width, "strong", color=color)
     lines += [*wrap(machine_words(checkup.machine), width, "  "), *_tried(checkup.trials, width, color=color)]
-    unknown = {each.share.missing for each in checkup.trials if each.product and isinstance(each.share, Missing)}
+    unknown = {trial.share.missing for trial in checkup.trials if trial.product and isinstance(trial.share, Missing)}
     lines += wrap_all((f"- (share of the peak: {reason})" for reason in sorted(unknown)), width)
     for problem in (*checkup.unused, *checkup.around):
         lines += ["", *_problem(problem, width)]
@@ -48,14 +48,18 @@ def _verdict(checkup: Checkup) -> str:
     if checkup.is_well:
         well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
         return well if not checkup.around else f"{well} What is named below can slow them."
-    failed = [f"{each.framework}/{each.device}" for each in checkup.trials if each.product is None]
+    failed = [f"{trial.framework}/{trial.device}" for trial in checkup.trials if trial.product is None]
     unused = [each.about for each in checkup.unused]
     return f"Not every device can be used: {'; '.join([*unused, *failed])}."
 
 
 def _not_asked(checkup: Checkup) -> list[str]:
     """Return the frameworks that were not asked. One that was asked has a processor at least, or a problem."""
-    return [each.name for each in checkup.machine.frameworks if not each.devices and each.problem is None]
+    return [
+        framework.name
+        for framework in checkup.machine.frameworks
+        if not framework.devices and framework.problem is None
+    ]
 
 
 def _tried(trials: Sequence[DeviceTest], width: int, *, color: bool) -> list[str]:
@@ -126,7 +130,7 @@ def users_of(card: Card, machine: Machine) -> list[str]:
 
 def _devices(machine: Machine) -> Iterator[tuple[str, Device]]:
     for framework in machine.frameworks:
-        yield from ((framework.name, each) for each in framework.devices if each.usable and each.kind != "cpu")
+        yield from ((framework.name, device) for device in framework.devices if device.usable and device.kind != "cpu")
 
 
 def _row_of(kind: str) -> DeviceFacts:
@@ -236,7 +240,7 @@ def _whose(card: Card, machine: Machine) -> str:
     if not card.computes:
         return DRAWS
     parts = [each for each in machine.cards if each.parent is not None and each.parent == card.uuid]
-    return "used by its instances" if any(users_of(each, machine) for each in parts) else UNUSED
+    return "used by its instances" if any(users_of(part, machine) for part in parts) else UNUSED
 
 
 def _no_cards(machine: Machine) -> list[Fact]:
@@ -245,8 +249,8 @@ def _no_cards(machine: Machine) -> list[Fact]:
         reasons = [why.missing for name in ("PCI", "NVIDIA") if (why := machine.absent.get(name)) is not None]
         return [("cards", f"none: {'; '.join(reasons)}")] if reasons else []
     nvidia = machine.absent.get("NVIDIA")
-    silent = nvidia is None or not any(each.maker == "NVIDIA" for each in machine.cards)
-    told = any(nvidia is not None and each.reason == nvidia.missing for each in machine.cards)
+    silent = nvidia is None or not any(card.maker == "NVIDIA" for card in machine.cards)
+    told = any(nvidia is not None and card.reason == nvidia.missing for card in machine.cards)
     return [] if silent or told or nvidia is None else [("NVIDIA driver", nvidia.missing)]
 
 
@@ -256,7 +260,7 @@ def _around(machine: Machine) -> list[Fact]:
     if around is None:
         return []
     told = [("set here", ", ".join(f"{name}={value}" for name, value in around.variables.items()))]
-    closed = [f"{each.path} ({each.mode} {each.owner} {each.group})" for each in around.nodes if not each.may_open]
+    closed = [f"{node.path} ({node.mode} {node.owner} {node.group})" for node in around.nodes if not node.may_open]
     told += [("not allowed", ", ".join(closed)), ("runs in", around.virtual or "")]
     return [(name, says) for name, says in told if says]
 
@@ -346,9 +350,9 @@ def _answer(machine: Machine) -> str:
     """Return a sentence on what a training can run on, cards first, and on cards that nothing uses."""
     users: dict[str, list[str]] = {}
     for framework in machine.frameworks:
-        for each in framework.devices if framework.problem is None else ():
-            if each.usable:
-                name = each.name if each.kind == "cpu" else f"{each.name} {each.label}"
+        for device in framework.devices if framework.problem is None else ():
+            if device.usable:
+                name = device.name if device.kind == "cpu" else f"{device.name} {device.label}"
                 users.setdefault(name, []).append(framework.name)
     found = [f"{name} ({', '.join(names)})" for name, names in sorted(users.items(), key=lambda pair: pair[0] == "cpu")]
     said = [f"You can train on {joined(found)}." if found else "No framework here can train."]

@@ -114,7 +114,7 @@ def find_lane(record: Record, name: str | None) -> LaneResult:
 
 def training_lanes(record: Record) -> list[LaneResult]:
     """Return the lanes that trained on one device."""
-    done = [each for each in record.lanes if each.status == "ok" and each.step_ms is not None]
+    done = [lane for lane in record.lanes if lane.status == "ok" and lane.step_ms is not None]
     return [each for each in done if each.settings.input not in NO_TRAINING and not each.devices]
 
 
@@ -125,7 +125,7 @@ def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
         return IN_FLOAT64
     if is_built_in(subject):
         return _measure_built_in(record, lane, subject)
-    others = {each.subject.name: each.reference for each in record.others}
+    others = {other.subject.name: other.reference for other in record.others}
     reference = others.get(subject, record.reference)
     if reference is None or reference.work is None or not reference.work.operators:
         told = None if reference is None else reference.uncounted

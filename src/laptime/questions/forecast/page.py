@@ -54,7 +54,7 @@ def _distrust(found: HardwareForecast) -> str:
 
 def say(found: HardwareForecast) -> str:
     """Return what the cheapest device would bring, or the fastest where no price is known; and what binds."""
-    fitting = [each for each in found.rows if each.fits]
+    fitting = [row for row in found.rows if row.fits]
     if not fitting:
         return "no device has room for it."
     faster = [each for each in fitting if each.factor.is_above(1)]
@@ -82,7 +82,7 @@ def _cost(row: DeviceForecast) -> float:
 
 def _loaders(rows: Sequence[DeviceForecast]) -> str:
     """Return which devices would wait for the loader."""
-    waiting = [_short(each) for each in rows if each.binds == "loader"]
+    waiting = [_short(row) for row in rows if row.binds == "loader"]
     if not waiting:
         return ""
     others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
@@ -101,7 +101,7 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
         Column("as fast", lambda each: span(each.factor), right=True),
         Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),
     ]
-    if any(not isinstance(each.cost, Missing) for each in found.rows):
+    if any(not isinstance(row.cost, Missing) for row in found.rows):
         columns.append(
             Column("cost", lambda each: "-" if isinstance(each.cost, Missing) else usd(each.cost), right=True)
         )
@@ -161,15 +161,15 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
             ((why, often),) = Counter(found.refused.values()).most_common(1)
             refused = [f"{len(refused)} more devices are not predicted, {often} of them since {why}."]
         return [*notes, *refused, "Prices, energy, memory and notes: --details."]
-    notes += [f"{each[0].upper()}{each[1:]}." for each in found.notes]
+    notes += [f"{note[0].upper()}{note[1:]}." for note in found.notes]
     if isinstance(loader, Missing):
         notes.append(f"Loader: {loader.missing}.")
-    notes += [f"{_short(each)}: {'; '.join(each.notes)}." for each in found.rows if each.notes]
+    notes += [f"{_short(row)}: {'; '.join(row.notes)}." for row in found.rows if row.notes]
     return [*notes, *refused]
 
 
 def _mean_off(rows: Sequence[CheckedForecast]) -> str:
-    return percent(sum(abs(each.off) for each in rows) / len(rows))
+    return percent(sum(abs(row.off) for row in rows) / len(rows))
 
 
 def _source(row: CheckedForecast) -> str:
@@ -213,12 +213,12 @@ def card_sentence(record: Record) -> list[str]:
     cards = record.cards
     if cards is None or not cards.rows:
         return []
-    lane, best = short_name(cards.lane), max(cards.rows, key=lambda each: each.factor.middle)
+    lane, best = short_name(cards.lane), max(cards.rows, key=lambda row: row.factor.middle)
     if best.factor.middle < HARDLY:
         why = WHY_HARDLY.get(best.binds, "the steps are too small")
         return [f"A card would hardly help, since {why}: {plain_card(best.card)} {span(best.factor)} as fast."]
-    first, *others = (f"{plain_card(each.card)} {span(each.factor)}" for each in cards.rows)
-    bound = [plain_card(each.card) for each in cards.rows if each.binds == "loader"]
+    first, *others = (f"{plain_card(row.card)} {span(row.factor)}" for row in cards.rows)
+    bound = [plain_card(row.card) for row in cards.rows if row.binds == "loader"]
     which = "each" if len(bound) == len(cards.rows) else joined(bound)
     loader = f"; the loader would bind {which}" if bound else ""
     unknown = "" if cards.loader_is_known else ", if the loader keeps up"

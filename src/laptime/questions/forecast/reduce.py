@@ -71,22 +71,22 @@ def forecast_step(
     per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
     move_s = known.least_us["move"] / 1e6
     products_s = memory_s = unknown_s = least = 0.0
-    for each in operators:
-        moving_s = each.calls * each.bytes / per_s
-        if not each.flops:
+    for operator in operators:
+        moving_s = operator.calls * operator.bytes / per_s
+        if not operator.flops:
             memory_s += moving_s
-            least += each.calls * move_s
-            unknown_s += moving_s if each.kind == "unknown" else 0.0
+            least += operator.calls * move_s
+            unknown_s += moving_s if operator.kind == "unknown" else 0.0
             continue
-        if each.kind not in shares:
-            return Missing(f"no efficiency of {each.kind} operators was measured on such a device")
-        computing_s = each.calls * each.flops / (peak * shares[each.kind] * factor)
+        if operator.kind not in shares:
+            return Missing(f"no efficiency of {operator.kind} operators was measured on such a device")
+        computing_s = operator.calls * operator.flops / (peak * shares[operator.kind] * factor)
         products_s += computing_s if computing_s >= moving_s else 0.0
         memory_s += moving_s if moving_s > computing_s else 0.0
-        least += each.calls * least_s
+        least += operator.calls * least_s
     device_s = products_s + memory_s + least
     launch_s = known.host_us[execution] / 1e6 * times_as_long(known.core_score, device.core_score)
-    host_s = sum(each.calls for each in operators) * launch_s
+    host_s = sum(operator.calls for operator in operators) * launch_s
     parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": least}
     binds: Binds = "launches" if host_s > device_s else max(parts, key=lambda name: parts[name])
     return StepForecast(device_s, host_s, binds, unknown_s / device_s)

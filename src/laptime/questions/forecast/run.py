@@ -148,7 +148,7 @@ def make_forecast(
         machine=measured.place,
         measured_ms=measured.step_ms,
         laps=measured.laps,
-        rows=tuple(sorted(rows, key=lambda each: each.step_ms.middle)),
+        rows=tuple(sorted(rows, key=lambda row: row.step_ms.middle)),
         refused=refused,
         loader_items_per_s=measured.loader,
         per=measured.per,
@@ -326,7 +326,7 @@ def _is_modelled(step: _Step) -> bool:
 
 
 def _flops(step: _Step) -> float:
-    return sum(each.calls * each.flops for each in step.operators)
+    return sum(operator.calls * operator.flops for operator in step.operators)
 
 
 def _peak(device: KnownDevice) -> float:
@@ -424,7 +424,7 @@ def _lane_of(record: Record, lanes: list[LaneResult]) -> LaneResult | None:
     """Return the lane that a `why` is about, or the fastest of a race."""
     if record.question == "why":
         return lanes[0] if lanes and lanes[0] == record.lanes[0] else None
-    return max(lanes, key=lambda each: each.items_per_s.median if each.items_per_s else 0.0, default=None)
+    return max(lanes, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
 
 
 def _factor_of(found: DeviceForecast) -> CardFactor:

@@ -150,7 +150,7 @@ def _rows(record: Record, view: View) -> list[str]:
 
 
 def _most(lane: InferLane, _record: Record) -> str:
-    rates = [(each.items_per_s.median, each.batch) for each in lane.batches if each.items_per_s is not None]
+    rates = [(batch.items_per_s.median, batch.batch) for batch in lane.batches if batch.items_per_s is not None]
     return f"{number(max(rates)[0])} at batch {max(rates)[1]}" if rates else "-"
 
 
@@ -191,8 +191,8 @@ def _answers_sentence(record: Record) -> str:
 def _details(record: Record, view: View) -> list[list[str]]:
     """Return all that the record holds, in sections."""
     width, color, lanes = view.width, view.color, inference_of(record).lanes
-    said = [f"{short_name(lane.lane)} batch {each.batch}: {each.reason}"
-            for lane in lanes for each in lane.batches if each.reason]  # fmt: skip
+    said = [f"{short_name(lane.lane)} batch {batch.batch}: {batch.reason}"
+            for lane in lanes for batch in lane.batches if batch.reason]  # fmt: skip
     return [
         header(record, width, color=color),
         wrap(INFERENCE_HOW, width, "  "),
@@ -230,7 +230,7 @@ def _latency(record: Record, width: int, *, color: bool) -> list[str]:
 def _throughput(record: Record, width: int, *, color: bool) -> list[str]:
     """Return the table of items per second by batch size."""
     lanes = inference_of(record).lanes
-    sizes = sorted({each.batch for lane in lanes for each in lane.batches})
+    sizes = sorted({batch.batch for lane in lanes for batch in lane.batches})
     columns = [LANE.of(record, breaks=True)]
     columns += [Column(f"batch {size}", partial(_rate, size=size), right=True) for size in sizes]
     title = wrap(f"{record.workload.items}/s:", width, "  ")
@@ -239,7 +239,7 @@ def _throughput(record: Record, width: int, *, color: bool) -> list[str]:
 
 
 def _rate(lane: InferLane, size: int) -> Cell:
-    found = next((each for each in lane.batches if each.batch == size), None)
+    found = next((batch for batch in lane.batches if batch.batch == size), None)
     if found is None:
         return Cell("-")
     if found.items_per_s is not None:
@@ -362,7 +362,7 @@ def _steadiness(lane: InferLane) -> str:
 def _published(record: Record) -> str:
     """Return the published times for one item, with the times of ours to compare them with."""
     results = record.published.results if record.published else ()
-    quotes = [f"{each.device} {each.infer_one_s:g} s" for each in results if each.infer_one_s is not None]
+    quotes = [f"{result.device} {result.infer_one_s:g} s" for result in results if result.infer_one_s is not None]
     if not quotes:
         return ""
     said = f"Published for one item: {SEPARATOR.join(quotes)}."
@@ -471,7 +471,7 @@ def _throughput_figure(record: Record) -> list[Figure]:
         known = [(each.batch, each.items_per_s) for each in lane.batches if each.items_per_s]
         points = tuple((float(batch), rate.median) for batch, rate in known)
         curves += [Curve(short_name(lane.lane), points, "marked", ends=tuple(rate.ends for _, rate in known))]
-    shown = tuple(each for each in curves if each.points)
+    shown = tuple(curve for curve in curves if curve.points)
     across = Axis("batch", is_log=True, is_whole=True)
     up = Axis(f"{record.workload.items} per second", from_zero=True)
     says = "A dot is a batch that was measured; the upright line through it is its 95 % interval."

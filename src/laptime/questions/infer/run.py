@@ -137,7 +137,7 @@ class InferenceRace:
         self._alone[lane.name] = why
 
     def play(self, players: Sequence[Player[InferenceRunner]]) -> None:
-        lanes = [each.runner.lane for each in players]
+        lanes = [player.runner.lane for player in players]
         self._say(lanes, "single calls, turn 1")
         play_parts(players[::-1] if self._rounds % 2 else players, partial(self._say_turn, players))
 
@@ -189,7 +189,7 @@ class InferenceRace:
         self._job.show(self._describe_progress(is_news=False))
 
     def _say_turn(self, players: Sequence[Player[InferenceRunner]], part: int, turn: int) -> None:
-        lanes = [each.runner.lane for each in players if not each.is_over]
+        lanes = [player.runner.lane for player in players if not player.is_over]
         self._say(lanes, f"batches of {part}" if part else f"single calls, turn {turn}")
 
     def _describe_progress(self, *, is_news: bool) -> Progress:

@@ -109,13 +109,19 @@ def _others(profile: Profile, shown: int) -> str:
 
 def _memory(profile: Profile, width: int) -> list[str]:
     """Return the operators that allocated the most memory. They need not be the slowest ones."""
-    known = [(each, each.memory_bytes) for each in profile.operators if not isinstance(each.memory_bytes, Missing)]
+    known = [
+        (operator, operator.memory_bytes)
+        for operator in profile.operators
+        if not isinstance(operator.memory_bytes, Missing)
+    ]
     largest = max((taken for _, taken in known), default=0.0)
     takers = [(taken, each) for each, taken in known if taken > 0 and taken >= WORTH_A_ROW * largest]
     most = sorted(takers, key=lambda pair: -pair[0])[:TOP_OF_MEMORY]
     if most:
         return flow((f"{cut_middle(each.name, 40)} {size(taken)}" for taken, each in most), width, "most memory: ")
-    reasons = {each.memory_bytes.missing for each in profile.operators if isinstance(each.memory_bytes, Missing)}
+    reasons = {
+        operator.memory_bytes.missing for operator in profile.operators if isinstance(operator.memory_bytes, Missing)
+    }
     return wrap(f"- (memory: {'; '.join(sorted(reasons))})", width, "  ") if reasons and not known else []
 
 
@@ -237,7 +243,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
         header(record, width, color=color),
         *profiles(record, width, TOP_ALONE, color=color),
         limit_lines(record, width),
-        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
     ]
 
 

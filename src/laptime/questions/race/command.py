@@ -113,11 +113,11 @@ def race(
 def _refuse_own(context: click.Context) -> None:
     """Refuse what would change a race that is run again."""
     given = [
-        each.opts[0] if isinstance(each, click.Option) else "WHAT and LANE"
-        for each in context.command.params
-        if each.name not in MAY_BE_GIVEN
-        and context.get_parameter_source(each.name or "") not in {ParameterSource.DEFAULT, None}
-        and context.params.get(each.name or "") not in {(), None}
+        param.opts[0] if isinstance(param, click.Option) else "WHAT and LANE"
+        for param in context.command.params
+        if param.name not in MAY_BE_GIVEN
+        and context.get_parameter_source(param.name or "") not in {ParameterSource.DEFAULT, None}
+        and context.params.get(param.name or "") not in {(), None}
     ]
     given += ["the words behind --"] if BEHIND in context.meta else []
     if given:

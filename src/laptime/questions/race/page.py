@@ -72,9 +72,9 @@ def fleet_words(record: Record) -> list[str]:
     nodes = nodes_of(record)
     differing = [_differing(what, nodes, record) for what in _facts_of(nodes, record)]
     out: dict[str, list[str]] = {}
-    for each in nodes:
-        if each.problem is not None:
-            out.setdefault(f"{each.of}: {each.problem}", []).append(each.node)
+    for node in nodes:
+        if node.problem is not None:
+            out.setdefault(f"{node.of}: {node.problem}", []).append(node.node)
     told = [f"{len(ids)} node{'s' * (len(ids) != 1)} left out, {says}" for says, ids in out.items()]
     said = list(filter(None, differing))
     return [*([f"The nodes differ: {'; '.join(said)}."] if said else []), *(f"{each.rstrip('.')}." for each in told)]
@@ -88,7 +88,7 @@ def price_words(record: Record) -> list[str]:
     laps = {lane.name: lane.lap_s.median for lane in record.lanes if lane.name in costs and lane.lap_s is not None}
     cheapest, fastest = min(costs, key=costs.__getitem__), min(laps, key=laps.__getitem__)
     said = f"A lap is cheapest on {short_name(cheapest)} ({number(costs[cheapest])})"
-    if all(each.verdict == "not distinguishable" for each in record.answer.comparisons):
+    if all(comparison.verdict == "not distinguishable" for comparison in record.answer.comparisons):
         return [f"{said}; none was found to be faster."]
     if cheapest == fastest:
         return [f"{said}, which is also the fastest."]
@@ -98,13 +98,13 @@ def price_words(record: Record) -> list[str]:
 def node_lines(record: Record, width: int) -> list[str]:
     """Return a line a node: its type, its name, and what it has."""
     lines: list[str] = []
-    for each in nodes_of(record):
-        seen = [] if each.machine is None else [machine_words(each.machine), *_told(each.machine, record)]
+    for node in nodes_of(record):
+        seen = [] if node.machine is None else [machine_words(node.machine), *_told(node.machine, record)]
         said = [
-            f"{each.of}: {each.host or 'its name is not known'}",
-            each.node[:12],
+            f"{node.of}: {node.host or 'its name is not known'}",
+            node.node[:12],
             *seen,
-            *filter(None, [each.problem]),
+            *filter(None, [node.problem]),
         ]
         lines += wrap(", ".join(said), width, "  ")
     return lines
@@ -121,26 +121,26 @@ def _told(machine: Machine, record: Record) -> list[str]:
 def _facts(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
     """Return the versions that may make two nodes differ: Python, the frameworks of the lanes, drivers of cards."""
     raced = {name for lane in record.lanes for name in (lane.name.partition("/")[0], *lane.framework)}
-    for each in machine.frameworks:
-        if each.name in raced:
-            yield from ({each.name: each.version} | each.versions | {"python": machine.python}).items()
+    for framework in machine.frameworks:
+        if framework.name in raced:
+            yield from ({framework.name: framework.version} | framework.versions | {"python": machine.python}).items()
     drivers = sorted({card.driver for card in machine.cards if not isinstance(card.driver, Missing)})
     if drivers:
         yield "driver", " and ".join(drivers)
 
 
 def _facts_of(nodes: tuple[FleetNode, ...], record: Record) -> list[str]:
-    found = (what for each in nodes if each.machine is not None for what, _ in _facts(each.machine, record))
+    found = (what for node in nodes if node.machine is not None for what, _ in _facts(node.machine, record))
     return list(dict.fromkeys(found))
 
 
 def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
     """Return the values of one fact on each type, or "" if all nodes have the same."""
     of: dict[str, list[str]] = {}
-    for each in nodes:
-        if each.machine is not None and each.problem is None:
-            value = dict(_facts(each.machine, record)).get(what, "none")
-            of.setdefault(value, []).append(each.of)
+    for node in nodes:
+        if node.machine is not None and node.problem is None:
+            value = dict(_facts(node.machine, record)).get(what, "none")
+            of.setdefault(value, []).append(node.of)
     if len(of) < 2:
         return ""
     return f"{what} {joined([f'{value} on {joined([*dict.fromkeys(on)])}' for value, on in of.items()])}"
@@ -156,9 +156,9 @@ def page_parts(record: Record, view: View) -> PageParts:
     return PageParts(
         answer=[
             *footnotes.distrust(record),
-            *(Said(each, "bad") for each in fleet_words(record)),
+            *(Said(word, "bad") for word in fleet_words(record)),
             Said(f"{place_words(record)}: {_answer(record)}"),
-            *(Said(each, "") for each in unseen_words(record)),
+            *(Said(word, "") for word in unseen_words(record)),
         ],
         figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
         notes=_notes(record, view.width),
@@ -272,7 +272,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
         usage_lines(record, width, color=color),
         limit_lines(record, width),
         footnotes.failures(record, width),
-        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
         quiet(footnotes.origins(record, width), color=color),
         footnotes.forecasts(record, width),
@@ -284,7 +284,7 @@ def _details(record: Record, view: View) -> list[list[str]]:
 
 def unseen_words(record: Record) -> list[str]:
     """Return, for the top of the page, which card is here but was not used, and how to fix that."""
-    found = [f"{each.says} {each.advice}" for each in record.findings if each.rule == CARD_NOT_SEEN]
+    found = [f"{finding.says} {finding.advice}" for finding in record.findings if finding.rule == CARD_NOT_SEEN]
     return [*found, "laptime devices --check says more."] if found else []
 
 
@@ -309,7 +309,7 @@ def figures(record: Record) -> list[Figure]:
 
 def glance_of(record: Record) -> Glance | None:
     """Return the factor of the race, or what its only lane takes; None where there is neither."""
-    fair = [each for each in record.answer.comparisons if each.same_work is not False]
+    fair = [comparison for comparison in record.answer.comparisons if comparison.same_work is not False]
     if fair:
         told = most_telling(fair)
         ratio, low, high = above_one(told.ratio, told.low, told.high)
@@ -380,7 +380,11 @@ def factor_figures(record: Record) -> list[Figure]:
 
 
 def _factors(record: Record) -> Factors | None:
-    compared = [each for each in record.answer.comparisons if each.same_work is not False and each.ratio > 0]
+    compared = [
+        comparison
+        for comparison in record.answer.comparisons
+        if comparison.same_work is not False and comparison.ratio > 0
+    ]
     if not compared:
         return None
     rows = []
@@ -461,7 +465,7 @@ def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
 
 def factor_so_far(lane: LaneResult, record: Record) -> str:
     """Return a factor with the interval of the last look, but no verdict; before the first look, nothing."""
-    found = next((each for each in record.answer.comparisons if each.lane == lane.name), None)
+    found = next((comparison for comparison in record.answer.comparisons if comparison.lane == lane.name), None)
     if found is None or found.ends is None or found.pairs < FIRST_LOOK or found.same_work is False:
         return ""
     low, high = found.ends

@@ -106,9 +106,9 @@ class Race:
         ]
         return tuple(
             OtherTraining(
-                what, each, proof.kept_reference(each), proof.find_difference(each, plan.subject) or other_work
+                what, other, proof.kept_reference(other), proof.find_difference(other, plan.subject) or other_work
             )
-            for what, each, other_work in zip(plan.ask.others, plan.others, timed, strict=True)
+            for what, other, other_work in zip(plan.ask.others, plan.others, timed, strict=True)
         )
 
     def _is_done(self) -> bool:
@@ -186,7 +186,7 @@ class Race:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
         rounds, heats = self._rounds, self._rounds.heats
         phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
-        timed_s = [each.get("timing", 0.0) for each in phases]
+        timed_s = [phase.get("timing", 0.0) for phase in phases]
         round_s *= rounds.share_again(self._running)
         self._running = [lane for lane in self._running if self._goes_on(lane)]
         rounds_left = self._job.plan.pace.heats_max - rounds.rounds
@@ -266,7 +266,7 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
     """
     _refuse_prices(ask, fleet)
     made: list[tuple[NodeType, Prepared]] = []
-    nodes = {each.node: each for each in fleet.nodes}
+    nodes = {node.node: node for node in fleet.nodes}
     for kind in fleet.types:
         first = fleet.first_of(kind)
         if first.machine is None:
@@ -275,10 +275,10 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
         try:
             made.append((kind, prepare_trainings(ask, _without_cards(first.machine), launcher)))
         except UsageError as error:
-            nodes |= {each.node: _refused(each, error.says) for each in fleet.nodes if each.of == kind.name}
+            nodes |= {node.node: _refused(node, error.says) for node in fleet.nodes if node.of == kind.name}
     fleet.note(tuple(nodes.values()))
     if not made:
-        told = "; ".join(dict.fromkeys(f"{each.of}: {each.problem}" for each in fleet.nodes))
+        told = "; ".join(dict.fromkeys(f"{node.of}: {node.problem}" for node in fleet.nodes))
         raise UsageError(
             f"--each {ask.each}: no type of nodes can run this: {told}", "laptime devices shows what a machine has"
         )
@@ -310,6 +310,6 @@ def _refused(node: FleetNode, says: str) -> FleetNode:
 
 def _refuse_prices(ask: Ask, fleet: Fleet) -> None:
     there = [kind.value for kind in fleet.types]
-    unknown = [each.of for each in ask.prices if each.of not in there]
+    unknown = [price.of for price in ask.prices if price.of not in there]
     if unknown:
         raise UsageError(f"--prices {unknown[0]}: no node is of this type", f"there are: {', '.join(there)}")

@@ -200,7 +200,7 @@ NOTHING_FOUND = "nothing was found that they lose"
 
 def say_curve(curve: ScaleCurve, kind: str) -> str:
     """Return what the largest measured count brings, and why it is not more."""
-    most = next((each for each in reversed(curve.points) if each.speedup is not None and each.devices > 1), None)
+    most = next((point for point in reversed(curve.points) if point.speedup is not None and point.devices > 1), None)
     if most is None or most.speedup is None:
         return f"no count of {_several(kind)} has a result."
     of = "" if curve.mode == "weak" else " of one batch"
@@ -220,7 +220,7 @@ def _profiled_words(curve: ScaleCurve) -> str:
 
 def say_loss(lost: LostTime, point: ScalePoint, kind: str) -> str:
     """Return the largest loss in words."""
-    share_of = {each.of: each.share.value for each in lost.parts}
+    share_of = {part.of: part.share.value for part in lost.parts}
     if lost.first not in share_of:
         return NOTHING_FOUND
     share = percent(share_of[lost.first])

@@ -111,7 +111,7 @@ def _columns(curve: ScaleCurve, record: Record, view: View) -> list[Column[Scale
 
 def _most(curve: ScaleCurve) -> int:
     """Return the largest count that was raced."""
-    return max((each.devices for each in curve.points), default=1) or 1
+    return max((point.devices for point in curve.points), default=1) or 1
 
 
 def _count_words(point: ScalePoint, curve: ScaleCurve, record: Record) -> str:
@@ -136,7 +136,7 @@ def _rate(point: ScalePoint) -> str:
 
 def _lost_lines(lost: LostTime, record: Record, view: View) -> list[str]:
     """Return where the time of a step goes, on the largest count."""
-    shown = [each for each in lost.parts if each.share.value >= SHOWN_LEAST]
+    shown = [part for part in lost.parts if part.share.value >= SHOWN_LEAST]
     parts = ", ".join(f"{name_loss(each.of)} {percent(each.share.value)}{_doubt(each)}" for each in shown)
     return wrap(f"A step on {count_words(lost.devices, kind_of(record))}: {parts}.", view.width)
 
@@ -158,7 +158,7 @@ def _straggler_words(curve: ScaleCurve) -> list[str]:
 def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
     """Return whether one process on all cores is faster than several."""
     whole = curve.all_cores
-    best = max((each.speedup.value for each in curve.points if each.speedup is not None), default=0.0)
+    best = max((point.speedup.value for point in curve.points if point.speedup is not None), default=0.0)
     if whole is None or whole.speedup is None or whole.speedup.value <= best:
         return []
     cores = record.machine.processor.cores_usable
@@ -188,7 +188,7 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
             wrap(f"{short_name(curve.of)}, {curve.mode}: {say_curve(curve, kind)}", width, "  "),
             table_or_sentences(_columns(curve, record, view), curve.points, width, color=color),
             _lost_table(curve, width, color=color),
-            [line for each in exchange_words(curve) for line in wrap(each, width, "  ")],
+            [line for word in exchange_words(curve) for line in wrap(word, width, "  ")],
             wrap(_link_words(curve), width, "  "),
             _beyond_table(curve, width, color=color),
             wrap(_held_out_words(curve), width, "  "),
@@ -199,7 +199,7 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
         lane_table(record, width, color=color),
         usage_lines(record, width, color=color),
         footnotes.failures(record, width),
-        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
     ]
 
@@ -228,7 +228,7 @@ def exchange_words(curve: ScaleCurve) -> list[str]:
         return [f"What the profiler sees of the exchange is not known: {curve.why_not('profiled')}."]
     told = f"By the profiler, {_share_words(seen.exposed)} of a step is an exchange that nothing hides"
     told += f", and an exchange is in progress for {percent(seen.in_progress.value)} of a step."
-    shares = {} if curve.lost is None else {each.of: each.share for each in curve.lost.parts}
+    shares = {} if curve.lost is None else {part.of: part.share for part in curve.lost.parts}
     if "exchange" not in shares:
         return [f"{told} There is no figure by experiment."]
     found, waits = shares["exchange"], sum(shares[each].value for each in WAITS if each in shares)
@@ -326,15 +326,15 @@ def figures(record: Record) -> list[Figure]:
 def _speedups(scaling: Scaling) -> list[Figure]:
     curves: list[Curve] = []
     most = 1
-    for each in scaling.curves:
-        name = f"{short_name(each.of)}, {each.mode}"
-        known = [(one.devices, one.speedup) for one in each.points if one.speedup is not None]
+    for curve in scaling.curves:
+        name = f"{short_name(curve.of)}, {curve.mode}"
+        known = [(one.devices, one.speedup) for one in curve.points if one.speedup is not None]
         points = tuple((float(devices), speedup.value) for devices, speedup in known)
         curves.append(Curve(name, points, ends=tuple(speedup.ends for _, speedup in known)))
-        most = max(most, 1, *(one.devices for one in each.points))
-        if each.beyond:
-            beyond = tuple((float(one.devices), one.speedup.value) for one in each.beyond)
-            ends = tuple(one.speedup.ends for one in each.beyond)
+        most = max(most, 1, *(one.devices for one in curve.points))
+        if curve.beyond:
+            beyond = tuple((float(one.devices), one.speedup.value) for one in curve.beyond)
+            ends = tuple(one.speedup.ends for one in curve.beyond)
             curves.append(Curve(f"{name}, predicted", beyond, "predicted", ends=ends))
     curves.append(Curve("N times", ((1.0, 1.0), (float(most), float(most)))))
     across, up = Axis("devices", is_log=True, is_whole=True), Axis("times as fast as one", is_log=True)
@@ -347,12 +347,12 @@ def _lost(scaling: Scaling) -> list[Figure]:
     says = "Of a step on the largest count, with intervals. Only computing is what one device alone takes."
     return [
         Figure(
-            f"Where the time of a step goes on {short_name(each.lost.lane)}",
-            Bars("% of a step", tuple(_lost_bar(name_loss(one.of), one.share) for one in each.lost.parts)),
+            f"Where the time of a step goes on {short_name(curve.lost.lane)}",
+            Bars("% of a step", tuple(_lost_bar(name_loss(one.of), one.share) for one in curve.lost.parts)),
             says,
         )
-        for each in scaling.curves
-        if each.lost is not None
+        for curve in scaling.curves
+        if curve.lost is not None
     ]
 
 

@@ -45,9 +45,9 @@ def summarise_scaling(
 ) -> Scaling:
     """Return a curve for each asked lane and mode."""
     named = {lane.name: lane for lane in lanes}
-    compared = {each.lane: each for each in comparisons}
-    groups = dict.fromkeys((each.of, each.mode) for each in roles)
-    curves = [_curve([each for each in roles if (each.of, each.mode) == group], named, compared) for group in groups]
+    compared = {comparison.lane: comparison for comparison in comparisons}
+    groups = dict.fromkeys((role.of, role.mode) for role in roles)
+    curves = [_curve([role for role in roles if (role.of, role.mode) == group], named, compared) for group in groups]
     return Scaling("", tuple(curves), tuple(_rank_rows(roles, named)))
 
 
@@ -55,17 +55,17 @@ def _curve(
     roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult], compared: Mapping[str, Comparison]
 ) -> ScaleCurve:
     rounds = rounds_of(roles, lanes)
-    one = next(each for each in roles if each.role == "one")
-    points = [_point(each, lanes[each.name], compared, one.name) for each in roles if each.role in {"one", "several"}]
-    whole = next((each for each in roles if each.role == "all cores"), None)
-    count = max(each.devices for each in points)
+    one = next(role for role in roles if role.role == "one")
+    points = [_point(role, lanes[role.name], compared, one.name) for role in roles if role.role in {"one", "several"}]
+    whole = next((role for role in roles if role.role == "all cores"), None)
+    count = max(point.devices for point in points)
     held_out = hold_out(rounds)
     found = {
         "lost": _lost(roles, rounds, lanes),
         "link": describe_link(rounds, count),
         "beyond": project(rounds, count, held_out),
         "held_out": held_out,
-        "profiled": profiled_exchange(lanes[max(points, key=lambda each: each.devices).lane].heats),
+        "profiled": profiled_exchange(lanes[max(points, key=lambda point: point.devices).lane].heats),
     }
     known: dict[str, Any] = {name: each for name, each in found.items() if not isinstance(each, Missing)}
     return ScaleCurve(
@@ -116,7 +116,7 @@ def _lost(
         return NO_ROUND
     alone = [each for each in rounds if each.alone is not None]
     if not alone:
-        return NO_ALONE if any(each.role == "alone" for each in roles) else NOT_ALONE
+        return NO_ALONE if any(role.role == "alone" for role in roles) else NOT_ALONE
     count = alone[0].count
     shares: dict[LostTo, list[float]] = {}
     for each in alone:
@@ -125,30 +125,30 @@ def _lost(
     computing = _span_of_ratios(shares.pop("computing"))
     computing = replace(computing, value=min(1.0, computing.value))  # above 1 is noise: then nothing is lost
     parts = [LostPart("computing", computing), *_share_out(shares, 1 - computing.value)]
-    parts.sort(key=lambda each: (each.of != "computing", -each.share.value))
-    lane = next(each.name for each in roles if each.role == "several" and each.devices == count)
-    alone_lane = lanes[next(each.name for each in roles if each.role == "alone")]
+    parts.sort(key=lambda part: (part.of != "computing", -part.share.value))
+    lane = next(role.name for role in roles if role.role == "several" and role.devices == count)
+    alone_lane = lanes[next(role.name for role in roles if role.role == "alone")]
     return LostTime(count, lane, tuple(parts), find_straggler(alone_lane.heats), _first(parts))
 
 
 def _share_out(shares: Mapping[LostTo, Sequence[float]], lost: float) -> list[LostPart]:
     """Return the parts of what is lost, which add up to it. A part below 0 is noise, and is no part."""
     spans = {name: _span(values) for name, values in shares.items()}
-    total = sum(max(each.value, 0.0) for each in spans.values())
+    total = sum(max(span.value, 0.0) for span in spans.values())
     times = max(lost, 0.0) / total if total > 0 else 0.0
 
     def scaled(end: float | Missing) -> float | Missing:
         return end if isinstance(end, Missing) else end * times
 
     return [
-        LostPart(name, Bounded(max(each.value, 0.0) * times, scaled(each.low), scaled(each.high)))
-        for name, each in spans.items()
+        LostPart(name, Bounded(max(span.value, 0.0) * times, scaled(span.low), scaled(span.high)))
+        for name, span in spans.items()
     ]
 
 
 def _first(parts: Sequence[LostPart]) -> LostTo | None:
     """Return the largest loss that is surely one."""
-    lost = [each for each in parts if each.of != "computing" and each.share.value >= WORTH_NAMING]
+    lost = [part for part in parts if part.of != "computing" and part.share.value >= WORTH_NAMING]
     sure = [each for each in lost if each.share.ends is None or each.share.is_above(0)]
     return sure[0].of if sure else None
 
@@ -194,14 +194,14 @@ def _waited(waited_s: float | Missing, timed_s: float) -> float | Missing:
 
 def _rank_rows(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> list[RankRow]:
     """Return each rank's first step and memory, on the largest count of each curve."""
-    most = max((each.devices for each in roles), default=0)
-    names = dict.fromkeys(each.name for each in roles if each.role == "several" and each.devices == most)
+    most = max((role.devices for role in roles), default=0)
+    names = dict.fromkeys(role.name for role in roles if role.role == "several" and role.devices == most)
     rows: list[RankRow] = []
     for name in names:
         result = next((result for result in reversed(lanes[name].heats) if result.heat.ranks), None)
-        for each in result.heat.ranks if result is not None else ():
-            first_ms, memory = each.first_step_ns / 1e6, each.peak_memory_bytes
-            rows.append(RankRow(name, each.rank, each.device, each.host, first_ms, memory, each.device_memory_bytes))
+        for rank in result.heat.ranks if result is not None else ():
+            first_ms, memory = rank.first_step_ns / 1e6, rank.peak_memory_bytes
+            rows.append(RankRow(name, rank.rank, rank.device, rank.host, first_ms, memory, rank.device_memory_bytes))
     return rows
 
 
@@ -321,7 +321,7 @@ def ranks_alone(heat: HeatResult, times: float) -> AloneRanks | None:
     return AloneRanks(
         tuple(each * per_step for each in rank_ns),
         sum(each.slowest_ns for each in told) * per_step,
-        tuple(each / middle for each in draws) if middle else (),
+        tuple(draw / middle for draw in draws) if middle else (),
     )
 
 
@@ -450,7 +450,10 @@ def fit_all_reduce(exchanges: Sequence[Exchange], devices: int) -> AllReduceCost
     """Return what a hop and a byte cost, from an exchange of next to nothing and one of all gradients."""
     if devices < 2 or not exchanges:
         return None
-    small, large = min(exchanges, key=lambda each: each.size_bytes), max(exchanges, key=lambda each: each.size_bytes)
+    small, large = (
+        min(exchanges, key=lambda exchange: exchange.size_bytes),
+        max(exchanges, key=lambda exchange: exchange.size_bytes),
+    )
     hops = 2 * (devices - 1)
     hop_ms = small.ns / 1e6 / hops
     byte_ms = max(0.0, large.ns - small.ns) / 1e6 / (_share_sent(devices) * large.size_bytes)

@@ -84,7 +84,7 @@ class ScaleRace:
         if status != "running":
             scaling = summarise_scaling(self._roles, outcome.lanes, answer.comparisons)
             kind = outcome.lanes[0].device.kind
-            scaling = replace(scaling, says=" ".join(say_curve(each, kind) for each in scaling.curves[:1]))
+            scaling = replace(scaling, says=" ".join(say_curve(curve, kind) for curve in scaling.curves[:1]))
         return replace(outcome, answer=ScaleAnswer(self._roles, answer.comparisons, scaling, answer.alone))
 
 
@@ -151,7 +151,7 @@ def _lanes_of(lane: Lane, mode: Mode, ask: ScaleAsk, facts: ScaleFacts) -> list[
     machine, subject, plan = facts.machine, facts.subject, facts.plan
     if is_group(lane.device):
         raise UsageError(f"laptime scale: {lane.device} names devices itself", "name one device, and --devices 1,2,4")
-    single = replace(lane, overrides=tuple(each for each in lane.overrides if each[0] not in OF_GROUPS))
+    single = replace(lane, overrides=tuple(override for override in lane.overrides if override[0] not in OF_GROUPS))
     first = plan(single)
     device, counts = first.device, _counts(ask, first, machine)
     most = max(counts)
@@ -187,7 +187,7 @@ def _counts(ask: ScaleAsk, lane: PlannedLane, machine: Machine) -> list[int]:
     """Return the counts to race, from 1 on: those that are asked for, or 1, 2, 4 and so on to all that there are."""
     kind = lane.device.kind
     framework = machine.framework(lane.framework)
-    alike = [each for each in framework.devices if each.usable and each.kind == kind] if framework else []
+    alike = [device for device in framework.devices if device.usable and device.kind == kind] if framework else []
     there = machine.processor.cores_usable if kind == "cpu" else len(alike)
     if lane.row.spreads == "ranks":
         there = sum(rooms_of(machine, kind)) or there

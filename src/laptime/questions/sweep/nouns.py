@@ -110,6 +110,6 @@ class SweepAnswer(Answer):
         """Leave out lanes that had no room in memory, and those that halved batches in search of the largest."""
         if self.sweep is None:
             return lanes
-        full = {each.lane for each in self.sweep.cells if each.out_of_memory}
-        of_cells = {each.lane for each in self.sweep.cells} - full
+        full = {cell.lane for cell in self.sweep.cells if cell.out_of_memory}
+        of_cells = {cell.lane for cell in self.sweep.cells} - full
         return tuple(lane for lane in lanes if lane.name in of_cells)

@@ -30,7 +30,7 @@ def page_parts(record: Record, view: View) -> PageParts:
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {sweep.says}")],
         figures=_figures(sweep, record, view.inner),
-        notes=[*(note for each in sweep.curves for note in _notes(each, sweep)), *footnotes.doubts(record)],
+        notes=[*(note for curve in sweep.curves for note in _notes(curve, sweep)), *footnotes.doubts(record)],
         done=" ".join(filter(None, [_done(sweep), footnotes.closing(record)])),
         then=[],
         details=_details(record, sweep, view),
@@ -50,7 +50,7 @@ def sweep_of(record: Record) -> Sweep:
 
 
 def lanes_of(sweep: Sweep) -> list[str]:
-    return list(dict.fromkeys(each.of for each in sweep.cells))
+    return list(dict.fromkeys(cell.of for cell in sweep.cells))
 
 
 def _alongs(sweep: Sweep) -> tuple[str | None, ...]:
@@ -70,7 +70,7 @@ def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
 
 
 def _rows(sweep: Sweep, along: str | None) -> list[SweepRow]:
-    found = {(each.of, each.at): each for each in sweep.cells}
+    found = {(cell.of, cell.at): cell for cell in sweep.cells}
     rest = () if along is None else (along,)
     return [(value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values]
 
@@ -144,7 +144,7 @@ def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
 
 def _left_out(curve: SweepCurve, sweep: Sweep, name: str) -> list[str]:
     """Return what of a lane was not run because it surely does not fit, and by which estimate."""
-    mine = [each for each in sweep.cells if each.of == curve.of and each.at[1:] == _rest(curve)]
+    mine = [cell for cell in sweep.cells if cell.of == curve.of and cell.at[1:] == _rest(curve)]
     large, long = [each for each in mine if each.too_large], [each for each in mine if each.too_long]
     told = []
     for cells in filter(None, (long, large)):
@@ -167,7 +167,7 @@ def _empty(empty: Bounded) -> str:
 
 
 def _done(sweep: Sweep) -> str:
-    raced = sum(each.items_per_s is not None for each in sweep.cells)
+    raced = sum(cell.items_per_s is not None for cell in sweep.cells)
     return f"{raced} of {len(sweep.cells)} cells have a result."
 
 
@@ -183,16 +183,16 @@ def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
     ]
     if any(axis.name == WIDTH_AXIS for axis in sweep.axes):
         columns.insert(2, Column("parameters", _parameters, right=True))
-    if any(isinstance(each.estimated_memory_bytes, int) for each in sweep.cells):
+    if any(isinstance(cell.estimated_memory_bytes, int) for cell in sweep.cells):
         columns.append(Column("estimated before", lambda each: _size(each.estimated_memory_bytes), right=True))
     reasons = dict.fromkeys(
-        f"{short_name(each.of)}, {', '.join(each.at)}: {each.reason}" for each in sweep.cells if each.reason
+        f"{short_name(cell.of)}, {', '.join(cell.at)}: {cell.reason}" for cell in sweep.cells if cell.reason
     )
     return [
         header(record, width, color=color),
         table_or_sentences(columns, sweep.cells, width, color=color),
-        *(wrap(f"- {each}", width, "    ") for each in reasons),
-        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        *(wrap(f"- {reason}", width, "    ") for reason in reasons),
+        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
     ]
 
@@ -253,15 +253,21 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
     """Return how many times as fast a lane is as another over the first axis, and where it overtakes."""
     found = []
     axis = sweep.axes[0].name
-    for lane, against in dict.fromkeys((each.lane, each.against) for each in sweep.factors):
+    for lane, against in dict.fromkeys((factor.lane, factor.against) for factor in sweep.factors):
         curves = []
         for along in _alongs(sweep):
-            mine = [each for each in sweep.factors if (each.lane, each.against, each.along) == (lane, against, along)]
+            mine = [
+                factor
+                for factor in sweep.factors
+                if (factor.lane, factor.against, factor.along) == (lane, against, along)
+            ]
             mine = [each for each in mine if each.ratio > 0]
             points = tuple((float(each.at), each.ratio) for each in mine)
             name = _curve_name(lane, along, sweep)
             curves += [Curve(name, points, "banded", ends=tuple(each.ends for each in mine))] if points else []
-        crossed = [each for each in sweep.crossovers if {each.lane, each.against} == {lane, against}]
+        crossed = [
+            crossover for crossover in sweep.crossovers if {crossover.lane, crossover.against} == {lane, against}
+        ]
         bands = tuple(
             Band(*(each.at.ends or (each.at.value, each.at.value)), "crossover", f"{axis} {bounded_words(each.at)}")
             for each in crossed
@@ -283,7 +289,7 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
 
 def glance_of(record: Record, sweep: Sweep) -> Glance | None:
     """Return where the first lane that overtakes another does, else the highest rate."""
-    best = max(sweep.curves, key=lambda each: each.best_items_per_s, default=None)
+    best = max(sweep.curves, key=lambda curve: curve.best_items_per_s, default=None)
     if best is None:
         return None
     axis, items = sweep.axes[0].name, record.workload.items

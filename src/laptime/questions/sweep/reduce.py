@@ -53,7 +53,7 @@ def _at_least(end: float | Missing, at: float) -> float | Missing:
 
 def _crossing(points: Sequence[RatioPoint], near: float, bound: str) -> float | Missing:
     """Return where one bound of the ratio passes 1, nearest to a value; Missing where it does not."""
-    ends = [(each.value, getattr(each, bound)) for each in points]
+    ends = [(point.value, getattr(point, bound)) for point in points]
     known = [(value, end) for value, end in ends if not isinstance(end, Missing) and end > 0]
     if len(known) < 2:
         return ONE_ROUND

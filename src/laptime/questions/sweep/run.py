@@ -174,12 +174,12 @@ def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
         for name, text, planned in zip(names, prepared.plan.ask.lanes or names, prepared.plan.lanes, strict=True)
     }
     cells = {(name, at): plan(lane, at) for at in grid(axes) for name, lane in lanes.items()}
-    planned_cells = tuple(each for each in cells.values() if isinstance(each, PlannedLane))
+    planned_cells = tuple(cell for cell in cells.values() if isinstance(cell, PlannedLane))
     if not planned_cells:
-        why = next(each for each in cells.values() if isinstance(each, UsageError))
+        why = next(cell for cell in cells.values() if isinstance(cell, UsageError))
         raise UsageError(f"laptime sweep: no cell can be: {why.says}", why.hint or "name other lanes or values")
     alone, pace = pace_of(ask, prepared.machine, planned_cells)
-    others = tuple(each for each in widths.values() if each != prepared.plan.subject)
+    others = tuple(width for width in widths.values() if width != prepared.plan.subject)
     whole = replace(prepared.plan, lanes=planned_cells, alone=alone, pace=pace, others=others)
     return SweepPrepared(whole, prepared.machine, prepared.published, axes, lanes, cells, plan)
 
@@ -240,9 +240,9 @@ class SweepRace:
         lanes, rounds, prepared = self._rounds.results(), self._rounds, self._prepared
         sweep = None
         if status != "running":
-            refused = {place: each.says for place, each in prepared.cells.items() if isinstance(each, UsageError)}
+            refused = {place: cell.says for place, cell in prepared.cells.items() if isinstance(cell, UsageError)}
             reasons = refused | self._left_out
-            names = {place: each.name for place, each in prepared.cells.items() if isinstance(each, PlannedLane)}
+            names = {place: cell.name for place, cell in prepared.cells.items() if isinstance(cell, PlannedLane)}
             swept = Swept(
                 prepared.axes, tuple(prepared.lanes), names, reasons, self._largest, self._estimates,
                 frozenset(self._too_large), frozenset(self._too_long),
@@ -500,11 +500,11 @@ def _factors(row: Mapping[str, Sequence[tuple[str, LaneResult]]], along: str | N
 def _crossovers(factors: Sequence[SweepFactor]) -> list[Crossover]:
     """Return where each lane overtakes each other one."""
     found: list[Crossover] = []
-    for lane, against, along in dict.fromkeys((each.lane, each.against, each.along) for each in factors):
+    for lane, against, along in dict.fromkeys((factor.lane, factor.against, factor.along) for factor in factors):
         points = [
-            RatioPoint(float(each.at), each.ratio, each.low, each.high)
-            for each in factors
-            if (each.lane, each.against, each.along) == (lane, against, along) and float(each.at) > 0
+            RatioPoint(float(factor.at), factor.ratio, factor.low, factor.high)
+            for factor in factors
+            if (factor.lane, factor.against, factor.along) == (lane, against, along) and float(factor.at) > 0
         ]
         for at, rises in find_crossovers(points):
             one, other = (lane, against) if rises else (against, lane)
@@ -522,21 +522,21 @@ def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
     if not sweep.curves:
         return "nothing finished."
     told = [
-        f"{short(each.lane)} {'may overtake' if is_of_one_round(each.at) else 'overtakes'} {short(each.against)} at"
-        f" {axis} {bounded_words(each.at)}{_along(sweep, each.along)}."
-        for each in sweep.crossovers
+        f"{short(crossover.lane)} {'may overtake' if is_of_one_round(crossover.at) else 'overtakes'} "
+        f"{short(crossover.against)} at {axis} {bounded_words(crossover.at)}{_along(sweep, crossover.along)}."
+        for crossover in sweep.crossovers
     ]
     if told:
-        more = [MORE_HEATS] if any(is_of_one_round(each.at) for each in sweep.crossovers) else []
+        more = [MORE_HEATS] if any(is_of_one_round(crossover.at) for crossover in sweep.crossovers) else []
         return " ".join([*told, *more])
-    best = max(sweep.curves, key=lambda each: each.best_items_per_s)
+    best = max(sweep.curves, key=lambda curve: curve.best_items_per_s)
     at = (best.best_at,) if best.along is None else (best.best_at, best.along)
     step = next(found[cell.lane].step_ms for cell in sweep.cells if (cell.of, cell.at) == (best.of, at) and cell.lane)
     is_sure = step is not None and step.ends is not None
     says = f"{short(best.of)} {'is' if is_sure else 'seems'} fastest at {axis} {at[0]}{_along(sweep, best.along)}"
     if best.knee is not None and best.knee != best.best_at:
         says += f", and has 90 % of that rate from {axis} {best.knee} on"
-    if len({each.of for each in sweep.curves}) > 1:
+    if len({curve.of for curve in sweep.curves}) > 1:
         says += "; no lane overtakes another"
     return f"{says}." if is_sure else f"{says}. {MORE_HEATS}"
 

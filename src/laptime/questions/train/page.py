@@ -124,7 +124,7 @@ def _bars(record: Record, view: View) -> list[str]:
     rows = []
     for lane in record.lanes:
         trained = runs_of(record, lane.name)
-        later = [each.train_s for run in trained for each in run.laps if not each.fresh]
+        later = [lap.train_s for run in trained for lap in run.laps if not lap.fresh]
         whole = total(lane, record) if trained else Cell("")
         against = against_first_lane(lane, record)
         accuracy = final_score(lane, record, "accuracy") if ends_with(record) else "-"
@@ -143,7 +143,7 @@ def _notes(record: Record, width: int) -> list[str]:
     """Return what a reader must know, the most important first."""
     return [
         *_ended_runs(record),
-        *[footnotes.finding_words(each) for each in record.findings if each.rule == "learning"],
+        *[footnotes.finding_words(finding) for finding in record.findings if finding.rule == "learning"],
         *footnotes.doubts(record),
         *footnotes.notes(record),
         *money_words(record),
@@ -218,8 +218,8 @@ def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> lis
     title = painted(_title(run, full), width, "strong", color=color)
     if not run.laps:
         return title
-    several = any(not isinstance(each.score.whole, Missing) for each in run.laps)
-    validated = any(each.validation is not None for each in run.laps)
+    several = any(not isinstance(lap.score.whole, Missing) for lap in run.laps)
+    validated = any(lap.validation is not None for lap in run.laps)
     columns: list[Column[LapResult]] = [
         Column("lap", lambda each: str(each.number), right=True),
         Column("time", lambda each: training_lap(each.train_s), right=True),
@@ -233,7 +233,7 @@ def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> lis
         columns.append(Column("val. accuracy", lambda each: four_places(_seen_in(each, "accuracy")), right=True))
         columns += [Column("whole", lambda each: four_places(_seen_in(each, "whole")), right=True)] if several else []
     table = lay_out(columns, run.laps, width, color=color)
-    return [*title, *(table or wrap_all([_lap_words(each, full.protocol.laps) for each in run.laps], width))]
+    return [*title, *(table or wrap_all([_lap_words(lap, full.protocol.laps) for lap in run.laps], width))]
 
 
 def _seen_in(each: LapResult, figure: str) -> float | Missing | None:
@@ -256,7 +256,7 @@ def _first_lap(lane: LaneResult, record: Record) -> str:
 
 def later_laps(lane: LaneResult, record: Record) -> str:
     """Return the time of a lap without a first step, of which the factors are quotients."""
-    known = any(not each.fresh for run in runs_of(record, lane.name) for each in run.laps)
+    known = any(not lap.fresh for run in runs_of(record, lane.name) for lap in run.laps)
     return training_lap(lane.lap_s.median) if known and lane.lap_s is not None else "-"
 
 
@@ -292,7 +292,7 @@ def against_first_lane(lane: LaneResult, record: Record) -> Cell:
 
 def count_kept(run: FullRun) -> int:
     """Count the laps that have or had a checkpoint: a lap without a finite loss has none."""
-    return sum(not isinstance(each.score.loss, Missing) for each in run.laps)
+    return sum(not isinstance(lap.score.loss, Missing) for lap in run.laps)
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -324,7 +324,7 @@ def _finals(record: Record, lane: str) -> list[Score]:
     tested = _is_tested(record)
     runs = [run for run in runs_of(record, lane) if run.process.status == "ok" or not tested]
     looks = [run.test if tested else run.laps[-1].validation for run in runs]
-    return [each.score for each in looks if each is not None]
+    return [look.score for look in looks if look is not None]
 
 
 TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
@@ -352,7 +352,7 @@ def _protocol(record: Record) -> str:
     if not record.workload.is_built_in:
         return f"{laps}{steps}{seeds}; no validation and no test: a training of your own brings none in this version"
     runs = training_of(record).runs
-    validations, tests = (each.validation for run in runs for each in run.laps), (run.test for run in runs)
+    validations, tests = (lap.validation for run in runs for lap in run.laps), (run.test for run in runs)
     seen = f", validation on {_counted(validations, asked.validation_items)} {items}" if asked.validation_items else ""
     held = f", test on {_counted(tests, asked.evaluation_items)} {items}" if asked.evaluation_items else ""
     return f"{laps}{steps}{seeds}{seen}{held}"
@@ -360,7 +360,7 @@ def _protocol(record: Record) -> str:
 
 def _counted(looks: Iterable[Evaluation | None], published: int) -> str:
     """Return how many items were examined, and the published number if it differs."""
-    items = next((each.score.items for each in looks if each), published)
+    items = next((look.score.items for look in looks if look), published)
     return f"{items:,}" if items == published else f"{items:,} (published: {published:,})"
 
 
@@ -439,7 +439,9 @@ def _predictions(record: Record, width: int) -> list[str]:
     rows += [(training_name(run, training_of(record)), run.predictions.predicted) for run in runs]  # type: ignore[union-attr]
     wide = max(len(name) for name, _ in rows)
     lines = [f"predictions of the first {len(rows[0][1])} test {record.workload.items}, by class number:"]
-    lines += [f"  {name:<{wide}}  {' '.join('-'.join(map(str, each)) for each in numbers)}" for name, numbers in rows]
+    lines += [
+        f"  {name:<{wide}}  {' '.join('-'.join(map(str, number)) for number in numbers)}" for name, numbers in rows
+    ]
     return [broken for line in lines for broken in wrap(line, width, " " * (wide + 4))]
 
 
@@ -447,7 +449,7 @@ def _beside(record: Record, width: int) -> list[str]:
     """Return the time of everything that is not training. It is in no lap and in no factor."""
     parts = []
     for run in training_of(record).runs:
-        kept = [each.checkpoint_s for each in run.laps if not isinstance(each.checkpoint_s, Missing)]
+        kept = [lap.checkpoint_s for lap in run.laps if not isinstance(lap.checkpoint_s, Missing)]
         said = [f"validation {about(run.validation_s)}"] if run.validation_s else []
         said += [f"checkpoints {about(sum(kept))}"] if kept else []
         said += [f"test {about(run.test.seconds)}"] if run.test else []
@@ -485,7 +487,7 @@ def training_details(record: Record, view: View) -> list[list[str]]:
         _failures(record, width),
         *(wrap(each, width, "  ") for each in (first_lap_words(record), reached_words(record)) if each),
         _predictions(record, width),
-        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(_beside(record, width), color=color),
         quiet(footnotes.starts(record, width), color=color),
         _wholes(record, width),
@@ -577,17 +579,17 @@ def _in_time(run: FullRun, figure: str, over_what: str) -> tuple[tuple[float, fl
     """Return a score at the end of each lap, by how long the lane had trained."""
     ends_s = accumulate(lap.train_s for lap in run.laps)
     values = [_validated(lap, figure) if over_what == "validation" else getattr(lap.score, figure) for lap in run.laps]
-    return tuple((end_s, each) for end_s, each in zip(ends_s, values, strict=True) if not isinstance(each, Missing))
+    return tuple((end_s, value) for end_s, value in zip(ends_s, values, strict=True) if not isinstance(value, Missing))
 
 
 def _published_curves(record: Record, field: str) -> list[Curve]:
     """Return what others reported of each lap, where they also reported what each lap took."""
     curves = []
-    for each in record.published.results if record.published else ():
-        values: tuple[float, ...] = getattr(each, field)
-        if len(values) > 1 and len(values) == len(each.lap_s):
-            points = tuple(zip(accumulate(each.lap_s), values, strict=True))
-            curves.append(Curve(f"published: {each.device}", points, "marked"))
+    for result in record.published.results if record.published else ():
+        values: tuple[float, ...] = getattr(result, field)
+        if len(values) > 1 and len(values) == len(result.lap_s):
+            points = tuple(zip(accumulate(result.lap_s), values, strict=True))
+            curves.append(Curve(f"published: {result.device}", points, "marked"))
     return curves
 
 

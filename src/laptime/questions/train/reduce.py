@@ -176,7 +176,7 @@ def _scores(name: str, runs: Sequence[FullRun]) -> list[Score]:
 
 
 def _accuracies(scores: Sequence[Score]) -> list[float]:
-    return [each.accuracy for each in scores if not isinstance(each.accuracy, Missing)]
+    return [score.accuracy for score in scores if not isinstance(score.accuracy, Missing)]
 
 
 def _by_test_set(name: str, reference: str, ours: Score, theirs: Score) -> Finding | None:

@@ -70,11 +70,11 @@ class WholeTrainings:
         order = order_words(self._protocol.seeds)
         return Outcome(
             lanes,
-            TrainingAnswer(self._protocol, order, runs, tuple(each for each in factors if each is not None)),
+            TrainingAnswer(self._protocol, order, runs, tuple(factor for factor in factors if factor is not None)),
             (
                 *(judge_trainings(runs, self._job.cores) if status != "running" else ()),
                 *find_slow_trainings(lanes, runs),
-                *(each for each in findings if each is not None),
+                *(finding for finding in findings if finding is not None),
             ),
             self._proof.kept_reference(self._job.plan.subject),
             next((run.process.parameters for run in runs if run.process.parameters), None),

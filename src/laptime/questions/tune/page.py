@@ -32,10 +32,10 @@ def page_parts(record: Record, view: View) -> PageParts:
     view = replace(view, width=max(view.width, NARROWEST))
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {tuning.says}")],
-        figures=[line for each in tuning.lanes for line in _figures(each, record, len(tuning.lanes) > 1, view.inner)],
+        figures=[line for lane in tuning.lanes for line in _figures(lane, record, len(tuning.lanes) > 1, view.inner)],
         notes=[
             *_lap_words(record, tuning),
-            *(note for each in tuning.lanes for note in _notes_by_name(each, record, len(tuning.lanes) > 1)),
+            *(note for lane in tuning.lanes for note in _notes_by_name(lane, record, len(tuning.lanes) > 1)),
             *footnotes.doubts(record),
         ],
         done=" ".join(
@@ -49,7 +49,7 @@ def page_parts(record: Record, view: View) -> PageParts:
                 ],
             )
         ),
-        then=[next_command(each, record) for each in tuning.lanes if each.standing == "confirmed"],
+        then=[next_command(lane, record) for lane in tuning.lanes if lane.standing == "confirmed"],
         details=_details(record, tuning, view),
         glance=glance_of(record, tuning),
     )
@@ -85,7 +85,7 @@ def tuning_of(record: Record) -> Tuning:
 
 def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> list[str]:  # noqa: FBT001
     """Return a row for each setting that was tried alone, the best first; then what the lane and its winner learned."""
-    shown = [each for each in tuned.settings if each.alone is not None][:SETTINGS_SHOWN]
+    shown = [setting for setting in tuned.settings if setting.alone is not None][:SETTINGS_SHOWN]
     table = (
         table_or_sentences(_columns(shown, tuned, record, view), shown, view.width, color=view.color) if shown else []
     )
@@ -129,7 +129,7 @@ def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]
     """Return the notes on a lane, with what was not raced; each names the lane if there are several."""
     found = _notes(tuned, record)
     if tuned.standing not in {"no gain", "not compared"}:
-        lost = [each for each in tuned.settings if each.reason is not None and each.in_winner]
+        lost = [setting for setting in tuned.settings if setting.reason is not None and setting.in_winner]
         for reason in dict.fromkeys(each.reason for each in lost):
             words = tuple(each.word for each in lost if each.reason == reason)
             verb = "was" if len(words) == 1 else "were"
@@ -155,8 +155,8 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
 
 
 def _tried(tuning: Tuning) -> str:
-    sets = sum(each.tried for each in tuning.lanes)
-    pairs = min((each.pairs for each in tuning.lanes if each.gain is not None), default=0)
+    sets = sum(lane.tried for lane in tuning.lanes)
+    pairs = min((lane.pairs for lane in tuning.lanes if lane.gain is not None), default=0)
     again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
     return f"{sets} sets of settings were raced.{again}"
 
@@ -165,21 +165,21 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
     width, color = view.width, view.color
     sections: list[list[str]] = [header(record, width, color=color)]
-    for each in tuning.lanes:
-        known = [one for one in each.settings if one.alone is not None]
+    for lane in tuning.lanes:
+        known = [one for one in lane.settings if one.alone is not None]
         sections += [
-            wrap(f"{short_name(each.asked)}: {_standing_words(each, record.ask.aim)}", width, "  "),
-            table_or_sentences(_columns(known, each, record, view), known, width, color=color) if known else [],
-            learned_table(each, view),
-            *(wrap(note, width, "    ") for note in _notes(each, record)),
-            *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in each.settings if one.reason is not None),
+            wrap(f"{short_name(lane.asked)}: {_standing_words(lane, record.ask.aim)}", width, "  "),
+            table_or_sentences(_columns(known, lane, record, view), known, width, color=color) if known else [],
+            learned_table(lane, view),
+            *(wrap(note, width, "    ") for note in _notes(lane, record)),
+            *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in lane.settings if one.reason is not None),
         ]
     return [
         *sections,
         lane_table(record, width, color=color),
         usage_lines(record, width, color=color),
         footnotes.failures(record, width),
-        *(wrap(each, width, "  ") for each in footnotes.remarks(record)),
+        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
     ]
 
@@ -207,11 +207,11 @@ def learned_table(tuned: TunedLane, view: View) -> list[str]:
 
 
 def _is_known(rows: Sequence[Learned]) -> bool:
-    return any(not isinstance(each.loss, Missing) or not isinstance(each.accuracy, Missing) for each in rows)
+    return any(not isinstance(row.loss, Missing) or not isinstance(row.accuracy, Missing) for row in rows)
 
 
 def _learned_columns(rows: Sequence[Learned]) -> list[Column[Learned]]:
-    known = next(each for each in rows if not isinstance(each.loss, Missing) or not isinstance(each.accuracy, Missing))
+    known = next(row for row in rows if not isinstance(row.loss, Missing) or not isinstance(row.accuracy, Missing))
     return [
         Column(f"learned in {laps_words(known.laps)}", lambda each: short_name(each.lane)),
         Column(f"{known.over} loss", lambda each: four_places(each.loss), right=True),
@@ -230,17 +230,17 @@ def learned_notes(tuned: TunedLane, record: Record) -> list[str]:
 
 def changes_of(tuned: TunedLane) -> list[str]:
     """Return the settings of the winner that change the arithmetic or the learning."""
-    return [each.word for each in tuned.settings if each.in_winner and each.changes]
+    return [setting.word for setting in tuned.settings if setting.in_winner and setting.changes]
 
 
 def _changes(tuned: TunedLane, record: Record) -> list[str]:
     """Return what each kind of change does, as far as the proof shows it."""
     said = []
     parity = next((lane.parity for lane in record.lanes if lane.name == tuned.winner), None)
-    exact = [each.word for each in tuned.settings if each.in_winner and each.changes == "arithmetic"]
+    exact = [setting.word for setting in tuned.settings if setting.in_winner and setting.changes == "arithmetic"]
     if exact and parity is not None and parity.worst is not None:
         said.append(f"{joined(exact)} {_verb(exact)} the arithmetic: {_off(parity)}.")
-    others = [each.word for each in tuned.settings if each.in_winner and each.changes == "learning"]
+    others = [setting.word for setting in tuned.settings if setting.in_winner and setting.changes == "learning"]
     if others:
         unseen = "" if tuned.learned else f" {LEARNING_NOT_SEEN}"
         said.append(f"{joined(others)} {_verb(others)} the learning.{unseen}")
@@ -288,7 +288,11 @@ def _lacks(each: Learned) -> list[tuple[str, str]]:
 
 
 def _differences(tuned: TunedLane, record: Record) -> list[str]:
-    found = (each for each in record.findings if each.rule == "learning" and each.evidence["lane"] == tuned.winner)
+    found = (
+        finding
+        for finding in record.findings
+        if finding.rule == "learning" and finding.evidence["lane"] == tuned.winner
+    )
     return [finding_words(each) for each in found]
 
 
@@ -307,7 +311,7 @@ def figures(record: Record) -> list[Figure]:
     """Return all figures of a tuning."""
     tuning = tuning_of(record)
     return [
-        *(figure for each in tuning.lanes for figure in (*_search_path(each, record), *_worths(each, record))),
+        *(figure for lane in tuning.lanes for figure in (*_search_path(lane, record), *_worths(lane, record))),
         *lane_bars(_of_winners(record, tuning)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
@@ -317,13 +321,15 @@ def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
     """Return what single settings are worth, around 1; those that could not be tried are folded."""
     aim, lane = record.ask.aim, short_name(tuned.asked)
     rows, bars = [], []
-    for each in tuned.settings:
-        if each.alone is None or each.alone.ratio <= 0:
-            bars.append(Bar(each.word, None, words=each.reason or "", kind="failed"))
+    for setting in tuned.settings:
+        if setting.alone is None or setting.alone.ratio <= 0:
+            bars.append(Bar(setting.word, None, words=setting.reason or "", kind="failed"))
             continue
-        low, high = each.alone.drawn_ends
-        taken = " (taken)" * _is_taken(each, tuned)
-        rows.append(ShownFactor(each.word + taken, each.alone.ratio, low, high, words=_bounded_words(each.alone)))
+        low, high = setting.alone.drawn_ends
+        taken = " (taken)" * _is_taken(setting, tuned)
+        rows.append(
+            ShownFactor(setting.word + taken, setting.alone.ratio, low, high, words=_bounded_words(setting.alone))
+        )
     rows.sort(key=lambda row: -row.value)
     says = f"{lane} with one setting alone: how many times {aim.as_much} it {aim.does}, with 95 % intervals."
     title = f"What each setting is worth on {lane}"

@@ -121,7 +121,7 @@ class Tune:
             job.plan.pace, takes_turns=job.plan.alone is None, turns=TURNS_COMPARED, reads_power=reads_power
         )
         self._rounds = HeatRounds(job, pace, examines=lambda _lane: False)
-        self._searches = [Search(each, self._rounds, self._objective) for each in prepared.tunables]
+        self._searches = [Search(tunable, self._rounds, self._objective) for tunable in prepared.tunables]
         self._rounds.describe = self._describe
         self._heat_s: dict[str, float] = {}
         self._stage = "search"
@@ -149,7 +149,7 @@ class Tune:
         if status != "running":
             tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from, self._unconfirmed)
             findings = (*findings, *find_findings([lanes[0]], machine))
-            if not any(each.rule == NOT_RELIABLE for each in findings):
+            if not any(finding.rule == NOT_RELIABLE for finding in findings):
                 winners = {each.winner for each in tuning.lanes}
                 findings = (*findings, *find_unreliable([lane for lane in lanes if lane.name in winners]))
             if self._laps is not None:
@@ -369,12 +369,12 @@ class TunedLaps:
 
     def fill(self, tuning: Tuning) -> Tuning:
         """Return the tuning with what each lane as asked and its winner have learned."""
-        lanes = (replace(each, learned=self._learned_of(each)) for each in tuning.lanes)
+        lanes = (replace(lane, learned=self._learned_of(lane)) for lane in tuning.lanes)
         return replace(tuning, lanes=tuple(lanes))
 
     def findings(self, tuning: Tuning) -> tuple[Finding, ...]:
         """Return a finding for each winner that learns differently, by more than chance explains."""
-        found = (self._compare(each.winner, each.asked) for each in tuning.lanes if each.words)
+        found = (self._compare(lane.winner, lane.asked) for lane in tuning.lanes if lane.words)
         return tuple(each for each in found if each is not None)
 
     def _learned_of(self, tuned: TunedLane) -> tuple[Learned, ...]:

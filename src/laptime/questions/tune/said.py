@@ -115,7 +115,7 @@ def _why_not_compared(base: LaneResult, objective: Objective) -> str:
 
 def _unfinished(*lanes: LaneResult) -> str | None:
     """Return which lane did not finish a heat, and so ended the search or the fresh heats early, or None."""
-    lost = next((each for each in lanes if each.status != "ok"), None)
+    lost = next((lane for lane in lanes if lane.status != "ok"), None)
     return None if lost is None else f"{_short(lost.name)} did not finish: {lost.reason}"
 
 
@@ -197,7 +197,9 @@ def _exp(log: float) -> float:
 def _code_of(job: Job, search: Search, words: SettingWords) -> tuple[str, ...]:
     """Return the lines of code that do the same in a training of your own, where there are any."""
     training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
-    known = {each.settings[0]: each.code for each in list_experiments(training) if each.settings}
+    known = {
+        experiment.settings[0]: experiment.code for experiment in list_experiments(training) if experiment.settings
+    }
     lines = (known.get(word) or _code_of_word(word) for word in search.tunable.written(words))
     return tuple(line for line in lines if line and not line.startswith(ONLY_A_LANE))
 
@@ -212,7 +214,7 @@ def _compare_winners(
 ) -> tuple[AtBest, ...]:
     """Compare the best of each lane with that of the first."""
     first, *others = tuned
-    found = [(each, objective.compare(fresh[each.winner], fresh[first.winner])) for each in others]
+    found = [(other, objective.compare(fresh[other.winner], fresh[first.winner])) for other in others]
     return tuple(AtBest(each.winner, first.winner, gain.factor) for each, gain in found if isinstance(gain, Gain))
 
 
@@ -274,7 +276,7 @@ def with_winners(ask: Ask, rows: Callable[[], Sequence[RecordRow]], load: Callab
     """
     if not any(map(_is_tuned, ask.lanes)):
         return ask
-    machine, kept = look_at_machine(), [each for each in rows() if each.question == "tune" and not each.unreadable]
+    machine, kept = look_at_machine(), [row for row in rows() if row.question == "tune" and not row.unreadable]
     if any(_is_tuned(text) and parse_lane(_without(text)).device != "cpu" for text in ask.lanes):
         machine = add_cards(machine, CardSearch().end(ask.patience_s))
     return replace(ask, lanes=tuple(_settled(text, ask, machine, kept, load) for text in ask.lanes))
@@ -351,4 +353,4 @@ def _why_outdated(record: Record, lane: Lane, machine: Machine) -> str | None:
 
 
 def _cards(machine: Machine) -> list[str]:
-    return sorted(str(each.name) for each in machine.cards)
+    return sorted(str(card.name) for card in machine.cards)

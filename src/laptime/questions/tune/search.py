@@ -162,7 +162,8 @@ class Search:
     def as_good_as(best: SettingWords, ratings: Mapping[SettingWords, Rating]) -> list[SettingWords]:
         """Return the sets that are not surely worse than this, when each setting has to add a percent."""
         margins = {
-            words: SURE * (each.error**2 + ratings[best].error ** 2) ** 0.5 + GAINS for words, each in ratings.items()
+            words: SURE * (rating.error**2 + ratings[best].error ** 2) ** 0.5 + GAINS
+            for words, rating in ratings.items()
         }
         open_ = [words for words in ratings if score(ratings, best) - score(ratings, words) < margins[words]]
         return sorted(open_, key=lambda words: -score(ratings, words))
@@ -283,7 +284,7 @@ def rate_lanes(lanes: Sequence[LaneResult], base: str) -> dict[str, Rating]:
     counts = Counter(link.lane for link in links) + Counter(link.anchor for link in links)
     freedom = max(0, len(residuals) - (len(logs) - 1))
     usual = USUAL_SPREAD**2 + sum(link.noise for link in links) / max(1, len(links))
-    spread = USUAL_WEIGHT * usual + sum(each**2 for each in residuals)
+    spread = USUAL_WEIGHT * usual + sum(residual**2 for residual in residuals)
     variance = spread / (USUAL_WEIGHT + freedom)
     heats = {name: max(1, counts[name]) for name in logs}
     own = {lane.name: sum(heat.step_ms is not None for heat in lane.heats) for lane in lanes}

@@ -110,7 +110,7 @@ def verdict_fields(record: Record) -> VerdictFields:
         low=low,
         high=high,
         confidence=1 - ERRORS,
-        rounds=min((each.pairs for each in record.answer.comparisons), default=0),
+        rounds=min((comparison.pairs for comparison in record.answer.comparisons), default=0),
         seconds=round(record.elapsed_s, 1),
         record=record.id,
         laptime=record.tool["version"],

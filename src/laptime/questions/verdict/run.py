@@ -53,7 +53,7 @@ def _file_of(word: str) -> str:
 
 def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
-    candidates = [each for each in ask.others if each != ask.what]  # a record of a gate has the twin, too
+    candidates = [other for other in ask.others if other != ask.what]  # a record of a gate has the twin, too
     if len(candidates) != 1 or len(ask.lanes) > 1:
         raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
     base, candidate = pair_of(ask.what, candidates[0])
@@ -65,7 +65,7 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     if plan.alone is not None:
         return prepared
     # As many short rounds as fit: rounds differ by more than turns do.
-    forks = all(each.may_fork for each in plan.lanes)
+    forks = all(lane.may_fork for lane in plan.lanes)
     pace = choose_pace(ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
     return replace(prepared, plan=replace(plan, pace=pace))
 
@@ -117,9 +117,9 @@ class VerdictRace(Race):
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
         base, candidate = (
-            next(each for each in lanes if each.training == subject.name) for subject in (plan.subject, plan.others[0])
+            next(lane for lane in lanes if lane.training == subject.name) for subject in (plan.subject, plan.others[0])
         )
-        busy = next((each.says for each in raced.findings if each.rule == NOT_RELIABLE), None)
+        busy = next((finding.says for finding in raced.findings if finding.rule == NOT_RELIABLE), None)
         found, twin = self._split(compared)
         work = self._same_work(base, candidate, raced)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
@@ -142,7 +142,7 @@ class VerdictRace(Race):
 
     def _split(self, compared: tuple[Comparison, ...]) -> tuple[Comparison | None, Comparison | None]:
         """Return the comparison of the candidate, and that of the base's twin, each with the base."""
-        others = [each.name for each in self._job.plan.others]
+        others = [other.name for other in self._job.plan.others]
         found = [next((each for each in compared if each.lane.endswith(f" {name}")), None) for name in others]
         return found[0], found[1] if len(found) > 1 else None
 

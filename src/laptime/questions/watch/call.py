@@ -31,9 +31,9 @@ class WatchResult(Result):
     @property
     def loop(self) -> TrainingLoop:
         """The training loop of the first process: `.iterations`, `.step_ms`, `.steady`, `.gaps`, `.losses`."""
-        for each in self.processes:
-            if each.loop is not None:
-                return each.loop
+        for process in self.processes:
+            if process.loop is not None:
+                return process.loop
         unseen = watch_of(self.record).unseen
         raise RecordError("no training loop was seen", "" if unseen is None else f"Because {unseen.missing}.")
 

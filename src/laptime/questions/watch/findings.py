@@ -72,7 +72,7 @@ def share_of(part: float | Missing, phases: Phases) -> float:
 
 
 def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) -> Finding | None:
-    devices = {name for each in process.optimizers for name in each.parameters}
+    devices = {name for optimizer in process.optimizers for name in optimizer.parameters}
     cards = [card for card in machine.cards if card.computes and card.reason is None]
     if not cards or not devices or devices != {"cpu"}:
         return None
@@ -122,10 +122,10 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     share = share_of(loop.steady.data_wait_s, loop.steady)
     if share < WAITS_SOME:
         return None
-    workers = {each.workers for each in process.loaders if each.workers is not None}
+    workers = {loader.workers for loader in process.loaders if loader.workers is not None}
     cores = machine.processor.cores_usable
     advice = "Try more workers, faster decoding, or data that were decoded before."
-    if any(each.kind == KERAS_OWN_DATA for each in process.loaders):  # Keras's own loader of it has no workers
+    if any(loader.kind == KERAS_OWN_DATA for loader in process.loaders):  # Keras's own loader of it has no workers
         advice = "Fetch ahead: give your PyDataset workers=2, use_multiprocessing=True."
     elif workers == {0}:
         advice = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
@@ -182,7 +182,7 @@ def _saves(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fi
 
 def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Weights in float64 are seldom meant: NumPy's arrays are float64 by default."""
-    types = sorted({each for optimizer in process.optimizers for each in optimizer.dtypes})
+    types = sorted({dtype for optimizer in process.optimizers for dtype in optimizer.dtypes})
     if "float64" not in types:
         return None
     computing = share_of(loop.steady.forward_backward_s, loop.steady) + share_of(loop.steady.optimizer_s, loop.steady)
@@ -198,7 +198,7 @@ def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
 
 def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = _gaps_share(loop, "loader start")
-    if share < GAP_MUCH or not any(each.workers and not each.keeps_workers for each in process.loaders):
+    if share < GAP_MUCH or not any(loader.workers and not loader.keeps_workers for loader in process.loaders):
         return None
     return Finding(
         "script restarts workers",
@@ -225,8 +225,8 @@ def _validates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -
 
 def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str) -> float:
     """Return which part of the time is gaps of these kinds, or all of them."""
-    gap_s = sum(each.seconds for each in loop.gaps if not kinds or each.kind in kinds)
-    all_s = loop.whole.wall_s + sum(each.seconds for each in loop.gaps)
+    gap_s = sum(gap.seconds for gap in loop.gaps if not kinds or gap.kind in kinds)
+    all_s = loop.whole.wall_s + sum(gap.seconds for gap in loop.gaps)
     return gap_s / all_s if all_s else 0.0
 
 

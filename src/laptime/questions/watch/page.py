@@ -72,7 +72,11 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=[
             header(record, view.width, color=view.color),
             *_details(answer, loops, view),
-            [line for each in record.findings for line in wrap(f"{each.says} {each.advice}", view.width, "  ")],
+            [
+                line
+                for finding in record.findings
+                for line in wrap(f"{finding.says} {finding.advice}", view.width, "  ")
+            ],
         ],
         glance=glance_of(record, loops),
     )
@@ -87,7 +91,7 @@ def live_lines(_record: Record, progress: Progress, view: View) -> list[str]:
 
 
 def _loops(answer: WatchAnswer) -> list[tuple[ScriptProcess, TrainingLoop]]:
-    return [(each, each.loop) for each in answer.processes if isinstance(each.loop, TrainingLoop)]
+    return [(process, process.loop) for process in answer.processes if isinstance(process.loop, TrainingLoop)]
 
 
 def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[Said]:
@@ -118,7 +122,7 @@ def glance_of(record: Record, loops: Sequence[tuple[ScriptProcess, TrainingLoop]
 
 
 def _judged(record: Record) -> list[Finding]:
-    return [each for each in record.findings if each.rule != NOT_RELIABLE]
+    return [finding for finding in record.findings if finding.rule != NOT_RELIABLE]
 
 
 def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
@@ -207,9 +211,7 @@ def _trainings_words(loop: TrainingLoop) -> str:
 
 def _gap_words(loop: TrainingLoop) -> str:
     gaps = [
-        f"{GAP_WORDS[each.kind]} {lap(each.seconds)} ({times_words(each.times)})"
-        for each in loop.gaps
-        if each.seconds > 0
+        f"{GAP_WORDS[gap.kind]} {lap(gap.seconds)} ({times_words(gap.times)})" for gap in loop.gaps if gap.seconds > 0
     ]
     return f"Between iterations: {', '.join(gaps)}." if gaps else ""
 
@@ -257,7 +259,7 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
         _steady_words(loop),
         _trainings_words(loop),
         _gap_words(loop),
-        *(_optimizer_words(each.name, each.parameters, each.dtypes) for each in process.optimizers),
+        *(_optimizer_words(optimizer.name, optimizer.parameters, optimizer.dtypes) for optimizer in process.optimizers),
         *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
         _loss_words(loop),
     ]
@@ -294,7 +296,7 @@ Loops = Sequence[tuple[str, TrainingLoop]]
 def figures(record: Record) -> list[Figure]:
     """Return all figures of a watched command."""
     processes = watch_of(record).processes
-    loops = [(_name(each, processes), each.loop) for each in processes if each.loop is not None]
+    loops = [(_name(process, processes), process.loop) for process in processes if process.loop is not None]
     drawn = [*_parts(loops), *_in_time(loops), *_over_time(loops), *_losses(loops), *_gaps(loops)]
     return [*drawn, *folded(*reading_figures(record), *fact_figures(record))]
 
@@ -344,8 +346,8 @@ def _share_of(windows: Sequence[LoopWindow], field: str, seen: Sequence[str]) ->
     """Return the share of a part in the time of some windows; the rest is what is left by those that were seen."""
     if field == REST_FIELD:
         return 1 - sum(_share_of(windows, each, seen) for each in seen)
-    wall_ns = max(sum(each.wall_ns for each in windows), 1)
-    return sum(int(getattr(each, PARTS_OF[field])) for each in windows) / wall_ns
+    wall_ns = max(sum(window.wall_ns for window in windows), 1)
+    return sum(int(getattr(window, PARTS_OF[field])) for window in windows) / wall_ns
 
 
 def _part_words(loop: TrainingLoop, field: str) -> str:
@@ -381,9 +383,9 @@ def _in_time(loops: Loops) -> list[Figure]:
         parts = [part.label for part in _shares(loop)]
         rows = []
         for words, kind, field in IN_TIME:
-            spans = tuple(ShownSpan(each.start_ns / 1e6, each.end_ns / 1e6) for each in one.spans if each.part == kind)
+            spans = tuple(ShownSpan(span.start_ns / 1e6, span.end_ns / 1e6) for span in one.spans if span.part == kind)
             if spans:
-                took_ms = sum(each.end - each.start for each in spans)
+                took_ms = sum(span.end - span.start for span in spans)
                 said = f"{step(took_ms)}, {percent(took_ms * 1e6 / one.wall_ns)}"
                 label = _part_words(loop, field)
                 rows.append(GanttRow(words, spans, parts.index(label) if label in parts else len(parts), said))
@@ -404,7 +406,7 @@ def _over_time(loops: Loops) -> list[Figure]:
     if not loops:
         return []
     start_ns = min(loop.windows[0].start_ns for _, loop in loops)
-    curves = tuple(Curve(name, tuple(_point(each, start_ns) for each in loop.windows)) for name, loop in loops)
+    curves = tuple(Curve(name, tuple(_point(window, start_ns) for window in loop.windows)) for name, loop in loops)
     first = loops[0][1]
     steady = first.windows[min(first.steady_from + 1, len(first.windows) - 1)]
     bands = (Band(0.0, (steady.start_ns - start_ns) / 1e9, "warm-up", "before the steady state"),)
@@ -430,7 +432,7 @@ def _losses(loops: Loops) -> list[Figure]:
 
 
 def _gaps(loops: Loops) -> list[Figure]:
-    bars = tuple(_gap_bar(name if len(loops) > 1 else "", each) for name, loop in loops for each in loop.gaps)
+    bars = tuple(_gap_bar(name if len(loops) > 1 else "", gap) for name, loop in loops for gap in loop.gaps)
     return [Figure("Between iterations", Bars("s", bars))] if bars else []
 
 

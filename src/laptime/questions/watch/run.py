@@ -129,7 +129,7 @@ class Visitors:
 
     @property
     def iterations(self) -> int:
-        return max((each.iterations for each in [*self.readers.values()]), default=0)  # others may come meanwhile
+        return max((reader.iterations for reader in [*self.readers.values()]), default=0)  # others may come meanwhile
 
 
 class Watch:

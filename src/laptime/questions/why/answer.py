@@ -43,7 +43,7 @@ def _say_tried(facts: WhyFacts, missing: tuple[str, ...]) -> str:
     """Return how many experiments were tried, where there was no time for some."""
     if not missing:
         return ""
-    tried = sum(each.lane is not None for name, each in facts.trials.items() if name not in STEP_STAGES)
+    tried = sum(trial.lane is not None for name, trial in facts.trials.items() if name not in STEP_STAGES)
     whole = tried + len(missing)
     if not tried:
         return f" None of {whole} experiments was tried: there was no time."
@@ -57,12 +57,12 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
     it gains nearly as much. None is recommended whose cause is ruled out: what seemed to gain was noise. What keeps
     items that the data set draws again each time changes the learning, and is last.
     """
-    possible = [each for each in trials.values() if each.experiment.is_remedy and each.experiment.absent is None]
+    possible = [trial for trial in trials.values() if trial.experiment.is_remedy and trial.experiment.absent is None]
     drawn = [each for each in possible if freezes(facts, each.experiment)]
     kept = [_row(facts, each) for each in possible if each not in drawn]
     frozen = [_freezing(_row(facts, each)) for each in drawn]
     rows = [*sorted(kept, key=_place), *sorted(frozen, key=_place)]
-    ruled_out = {each.cause for each in verdicts if each.standing == "ruled out"}
+    ruled_out = {verdict.cause for verdict in verdicts if verdict.standing == "ruled out"}
     gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
@@ -147,7 +147,7 @@ def find_distrust(facts: WhyFacts) -> str | None:
                 f"\N{PLUS-MINUS SIGN}{percent(half)} only: something else works on this machine"
             )
     factors = [trial.factor for trial in facts.trials.values() if trial.factor is not None]
-    known = [each for each in factors if each.ends is not None]
+    known = [factor for factor in factors if factor.ends is not None]
     if len(known) > 1 and all(_spans_all(each) for each in known):
         return f"each of {len(known)} experiments may be {times(SQRT_2)} faster or slower: the noise hides every gain"
     return None

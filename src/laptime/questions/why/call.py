@@ -25,7 +25,7 @@ class WhyResult(Result):
     @property
     def remedies(self) -> tuple[Remedy, ...]:
         """What may be changed, what that gains, and the line of code; the recommended first."""
-        return tuple(sorted(self._why.remedies, key=lambda each: not each.recommended))
+        return tuple(sorted(self._why.remedies, key=lambda remedy: not remedy.recommended))
 
     @property
     def _why(self) -> Why:

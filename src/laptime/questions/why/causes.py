@@ -41,7 +41,7 @@ def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
         if symptoms is None or known is None:
             return Verdict(cause, "not tested", "the lines of this script were not timed")
         places, wall_ns = known
-        mine = [each for each in places if each.what == cause]
+        mine = [place for place in places if place.what == cause]
         share = fsum(each.ns for each in mine) / wall_ns
         says = f"{cause} {_takes(cause)} {percent(share)} of the steps"
         if not mine:
@@ -509,12 +509,12 @@ CAUSES: list[CauseRow] = [
 
 def all_experiments() -> list[ExperimentRow]:
     """Return the rows of all experiments, in the order of their places."""
-    return sorted((each for row in CAUSES for each in row.experiments), key=lambda each: each.place)
+    return sorted((experiment for row in CAUSES for experiment in row.experiments), key=lambda each: each.place)
 
 
 def list_experiments(training: AskedTraining) -> tuple[Experiment, ...]:
     """Return all experiments that a training may have; the planner reports which of them its lane cannot run."""
-    rows = ((each, row.cause) for row in CAUSES for each in row.experiments if each.when(training))
+    rows = ((experiment, row.cause) for row in CAUSES for experiment in row.experiments if experiment.when(training))
     return tuple(each.make(cause, training) for each, cause in sorted(rows, key=lambda pair: pair[0].place))
 
 
@@ -555,7 +555,7 @@ def judge_causes(facts: WhyFacts) -> tuple[Verdict, ...]:
 
 def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str, ...]]:
     """Return the verdict in a sentence or two, and the causes that it names, in their order."""
-    standing = sorted((each for each in verdicts if each.standing in {"proven", "likely"}), key=_weight)
+    standing = sorted((verdict for verdict in verdicts if verdict.standing in {"proven", "likely"}), key=_weight)
     named = standing[:NAMED_MOST]
     state = find_lane_state(facts.lane)
     if state is not None and state.is_sure and not any(map(compute_causes.may_be_denormals, named)):
@@ -566,7 +566,7 @@ def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str
         return f"{_subject(facts)}{_nothing_found(facts, verdicts)}", ()
     first, *others = named
     says = f"{_subject(facts)}{_sentence(first)} ({first.standing}).{_pace(facts, first)}"
-    says += "".join(f" Then: {_sentence(each)} ({each.standing}{_by(each)})." for each in others)
+    says += "".join(f" Then: {_sentence(other)} ({other.standing}{_by(other)})." for other in others)
     return says, tuple(each.cause for each in named)
 
 
@@ -619,7 +619,7 @@ def _changes_learning(facts: WhyFacts, verdict: Verdict) -> bool:
 def _nothing_found(facts: WhyFacts, verdicts: Sequence[Verdict]) -> str:
     """State what bounds the lane then, if the device's limits were measured."""
     tried = [trial for trial in facts.trials.values() if trial.factor is not None and trial.experiment.is_remedy]
-    untested = sum(each.standing == "not tested" for each in verdicts)
+    untested = sum(verdict.standing == "not tested" for verdict in verdicts)
     start = "nothing that was tried makes it faster" if tried else "nothing points at a cause, and no remedy was tried"
     rate = facts.lane.items_per_s
     pace = "" if rate is None else f" {brief(rate.median)} {facts.items}/s."

@@ -78,7 +78,9 @@ class WhyFacts:
         if share is not None:
             return min(share, 1.0)
         noises = [
-            (each.noise, each.end_ns - each.start_ns) for result in self.lane.heats for each in result.heat.windows
+            (window.noise, window.end_ns - window.start_ns)
+            for result in self.lane.heats
+            for window in result.heat.windows
         ]
         told = [(noise.throttled_ms, lasted_ns / 1e6) for noise, lasted_ns in noises if noise is not None]
         known = [(held, lasted) for held, lasted in told if not isinstance(held, Missing)]
@@ -310,10 +312,10 @@ def _untried(facts: WhyFacts, cause: str, sign: Signature, experiments: Sequence
             cause, standing, sign.says, dict(sign.evidence), gain=sign.gain if sign.is_there else PART_NOT_KNOWN
         )
     trials = [facts.trials[name] for name in experiments if name in facts.trials]
-    absent = [each.experiment.absent.missing for each in trials if each.experiment.absent is not None]
+    absent = [trial.experiment.absent.missing for trial in trials if trial.experiment.absent is not None]
     if trials and len(absent) == len(trials):
         return Verdict(cause, "not testable here", _joined(sign.says, absent[0]), dict(sign.evidence))
-    reasons = [each.reason for each in trials if each.reason and each.experiment.absent is None]
+    reasons = [trial.reason for trial in trials if trial.reason and trial.experiment.absent is None]
     says = _joined(sign.says, reasons[0] if reasons else NO_EXPERIMENT)
     return Verdict(cause, "not tested", says, dict(sign.evidence))
 

@@ -83,7 +83,7 @@ render = rendered(page_parts)
 def _figures(record: Record, why: Why, view: View) -> list[str]:
     """Return where a step's time goes, the remedies that were proven to gain, and the code of the best one."""
     lines = _step(record, why, view.width, blocks=view.blocks)
-    measured = [each for each in why.remedies if each.measured is not None]
+    measured = [remedy for remedy in why.remedies if remedy.measured is not None]
     gaining = [each for each in measured if each.recommended or (each.measured and _style(each.measured) == "good")]
     shown = sorted(gaining, key=lambda each: (not each.recommended, each.changes == LEARNING, -_gain(each)))[
         :REMEDIES_MOST
@@ -121,14 +121,14 @@ def _notes(record: Record, why: Why) -> list[str]:
 
 def _loader_words(record: Record, why: Why) -> list[str]:
     """Return what the loader alone gives, where it is not what limits the lane."""
-    loader = next((each for each in why.ceilings if each.stage == "loader"), None)
+    loader = next((ceiling for ceiling in why.ceilings if ceiling.stage == "loader"), None)
     lane = _lane(record, why)
     if loader is None or lane is None or lane.items_per_s is None or isinstance(loader.items_per_s, Missing):
         return []
     used = lane.items_per_s.median
     if loader.binds or loader.items_per_s < NOT_THE_LOADER * used:
         return []
-    if any(each.cause == INPUT and each.standing in {"proven", "likely"} for each in why.causes):
+    if any(cause.cause == INPUT and cause.standing in {"proven", "likely"} for cause in why.causes):
         rate = f"{number(loader.items_per_s)} {record.workload.items}/s"
         return [f"The loader alone gives {rate}; a step waits for it and then computes, so the times add up."]
     items = record.workload.items
@@ -156,7 +156,7 @@ def _details(record: Record, why: Why, view: View) -> list[list[str]]:
         *remedy_sections(why.remedies, width, color=color),
         *(_causes(why, standing, width) for standing in STANDINGS),
         _missing(why, width),
-        *(wrap(each, width, "  ") for each in [*_redrawn_words(record, why), *card_sentence(record)]),
+        *(wrap(word, width, "  ") for word in [*_redrawn_words(record, why), *card_sentence(record)]),
         *_remarks(record, width, color=color),
     ]
 
@@ -171,7 +171,7 @@ def _step(record: Record, why: Why, width: int, *, blocks: bool) -> list[str]:
 
 def _ceilings(record: Record, why: Why, width: int) -> list[str]:
     """Return the ceilings. Unknown ones come last, with their reasons."""
-    told = sorted(why.ceilings, key=lambda each: isinstance(each.items_per_s, Missing))
+    told = sorted(why.ceilings, key=lambda ceiling: isinstance(ceiling.items_per_s, Missing))
     return flow((_ceiling(each, record.workload.items) for each in told), width, "ceilings: ") if told else []
 
 
@@ -191,7 +191,7 @@ def _spread(ceiling: Ceiling, rate: float) -> str:
 
 
 def _causes(why: Why, standing: CauseStanding, width: int) -> list[str]:
-    told = [f"{each.cause} ({each.says})" for each in why.causes if each.standing == standing]
+    told = [f"{cause.cause} ({cause.says})" for cause in why.causes if cause.standing == standing]
     return flow(told, width, f"{standing}: ") if told else []
 
 
@@ -256,9 +256,9 @@ def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[in
 
 def remedy_sections(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[list[str]]:
     """Return the table of tried remedies, failed ones with their reason. Then list the others, grouped by reason."""
-    tried = [each for each in remedies if each.measured is not None or each.lane is not None]
+    tried = [remedy for remedy in remedies if remedy.measured is not None or remedy.lane is not None]
     unknown = [each for each in tried if isinstance(each.predicted, Missing)]
-    others = [each for each in remedies if each not in tried]
+    others = [remedy for remedy in remedies if remedy not in tried]
     return [
         _remedy_table(tried, width, color=color) if tried else [],
         _grouped(unknown, _why_not_predicted, NOT_PREDICTED, width),
@@ -359,19 +359,19 @@ def figures(record: Record) -> list[Figure]:
 
 
 def _parts(why: Why) -> list[Figure]:
-    parts = tuple(Part(each.of, each.share) for each in why.parts if each.share > 0)
+    parts = tuple(Part(part.of, part.share) for part in why.parts if part.share > 0)
     return [Figure("Where the time of a step goes", Stack(((short_name(why.lane), parts),)))] if parts else []
 
 
 def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
     bars = []
-    for each in why.ceilings:
-        if isinstance(each.items_per_s, Missing):
-            bars.append(Bar(each.stage, None, words=each.items_per_s.missing, kind="failed"))
+    for ceiling in why.ceilings:
+        if isinstance(ceiling.items_per_s, Missing):
+            bars.append(Bar(ceiling.stage, None, words=ceiling.items_per_s.missing, kind="failed"))
             continue
-        low, high = each.drawn_ends
-        words = f"{number(each.items_per_s)}{', which binds' if each.binds else ''}"
-        bars.append(Bar(each.stage, each.items_per_s, low, high, words, "best" if each.binds else "lane"))
+        low, high = ceiling.drawn_ends
+        words = f"{number(ceiling.items_per_s)}{', which binds' if ceiling.binds else ''}"
+        bars.append(Bar(ceiling.stage, ceiling.items_per_s, low, high, words, "best" if ceiling.binds else "lane"))
     title, says = "The three ceilings", f"{record.workload.items} per second of each stage alone. The lowest binds."
     is_log = are_far_apart(bars)
     says += " The scale is logarithmic." * is_log
@@ -393,8 +393,10 @@ def _gain_figures(why: Why) -> list[Figure]:
 def _remedies(why: Why) -> list[Figure]:
     """Return the remedies with their code: those to which something pointed, then all others, folded."""
     heads = ("remedy", "=predicted", "=measured", "changes", "`code")
-    tried = tuple(_remedy(each) for each in why.remedies if each.measured or isinstance(each.predicted, float))
-    others = tuple(_remedy(each) for each in why.remedies if not each.measured and isinstance(each.predicted, Missing))
+    tried = tuple(_remedy(remedy) for remedy in why.remedies if remedy.measured or isinstance(remedy.predicted, float))
+    others = tuple(
+        _remedy(remedy) for remedy in why.remedies if not remedy.measured and isinstance(remedy.predicted, Missing)
+    )
     says = "Nothing pointed to these, or they cannot be tried here."
     found = [Figure("What may be changed", Table(heads, tried), "The code does the same in your training.")]
     rest = [Figure("What was not tried", Table(heads, others), says, more=True)]
@@ -435,5 +437,5 @@ def _factor_words(found: Factor) -> str:
 
 
 def _causes_figure(why: Why) -> Figure:
-    rows = tuple((each.cause, each.standing, each.says) for each in why.causes)
+    rows = tuple((cause.cause, cause.standing, cause.says) for cause in why.causes)
     return Figure("Every cause that was judged", Table(("cause", "verdict", "why"), rows))

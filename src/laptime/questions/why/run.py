@@ -61,7 +61,7 @@ class Inquiry(Prepared):
     experiments: tuple[Experiment, ...]
 
     def named(self, name: str) -> Experiment:
-        return next(each for each in self.experiments if each.name == name)
+        return next(experiment for experiment in self.experiments if experiment.name == name)
 
 
 def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
@@ -166,13 +166,15 @@ class WhySearch:
         signs = [
             result.heat.signs for result in self._rounds.result_of(self._base).heats if result.heat.signs is not None
         ]
-        why = next((each.notes[NO_INPUT] for each in signs if NO_INPUT in each.notes), None)
+        why = next((sign.notes[NO_INPUT] for sign in signs if NO_INPUT in sign.notes), None)
         if why is not None:
             self._inquiry = replace(
                 self._inquiry,
                 experiments=tuple(
-                    replace(each, absent=each.absent or Missing(why)) if each.settings[0].startswith(OF_INPUT) else each
-                    for each in self._inquiry.experiments
+                    replace(experiment, absent=experiment.absent or Missing(why))
+                    if experiment.settings[0].startswith(OF_INPUT)
+                    else experiment
+                    for experiment in self._inquiry.experiments
                 ),
             )
 
@@ -201,7 +203,7 @@ class WhySearch:
         base, *others = self._lanes_of(names)
         if base != self._base:
             return []  # it has failed meanwhile, and there is nothing to pair with
-        return [base, *(each for each in others if self._cost_s([base, each]) <= self._job.left_s)]
+        return [base, *(other for other in others if self._cost_s([base, other]) <= self._job.left_s)]
 
     def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
@@ -317,7 +319,7 @@ class WhySearch:
         """
         facts = self._gather_facts(self._rounds.results())
         begun = [name for name in self._lanes if name not in STEP_STAGES]
-        if not begun or any(each.standing == "proven" for each in explain(facts).causes):
+        if not begun or any(cause.standing == "proven" for cause in explain(facts).causes):
             return []
         seem = {
             name: factor.ratio for name in begun if (factor := facts.factor(name)) and factor.ratio > 1 + facts.margin
@@ -329,7 +331,9 @@ class WhySearch:
     def _promising(self) -> list[str]:
         """Return the experiments that are worth their time and have not begun, the most promising first."""
         facts = self._gather_facts(self._rounds.results())
-        possible = {each.name for each in self._inquiry.experiments if each.absent is None} - self._lanes.keys()
+        possible = {
+            experiment.name for experiment in self._inquiry.experiments if experiment.absent is None
+        } - self._lanes.keys()
         return [name for name in order_experiments(facts) if name in possible]
 
     def _unfinished(self, lanes: Sequence[LaneResult]) -> list[str]:
@@ -379,7 +383,7 @@ class WhySearch:
         return WhyFacts(
             lane=base,
             machine=self._job.machine,
-            trials={each.name: self._make_trial(each, found, missing) for each in experiments},
+            trials={experiment.name: self._make_trial(experiment, found, missing) for experiment in experiments},
             unseen=find_unseen_cards(self._job.machine),
             ceilings_lanes=stages,
             what=plan.subject.name,
@@ -412,18 +416,22 @@ class WhySearch:
 def _convolves(reference: Reference | None) -> bool | None:
     """Return whether a user's own step has convolutions; None where its work was not counted."""
     work = None if reference is None else reference.work
-    return any(each.kind in CONVOLUTIONS for each in work.operators) if work is not None and work.operators else None
+    return (
+        any(operator.kind in CONVOLUTIONS for operator in work.operators)
+        if work is not None and work.operators
+        else None
+    )
 
 
 def _without_layout(inquiry: Inquiry) -> tuple[Experiment, ...]:
     """Return the experiments for a step without convolutions: a layout of images is no part of their code."""
-    layout = next((each for each in inquiry.experiments if each.name == LAYOUT), None)
+    layout = next((experiment for experiment in inquiry.experiments if experiment.name == LAYOUT), None)
     if layout is None:
         return inquiry.experiments
     return tuple(
-        replace(each, code="; ".join(part for part in each.code.split("; ") if part != layout.code))
-        for each in inquiry.experiments
-        if each != layout
+        replace(experiment, code="; ".join(part for part in experiment.code.split("; ") if part != layout.code))
+        for experiment in inquiry.experiments
+        if experiment != layout
     )
 
 
@@ -435,7 +443,8 @@ def find_reach(lane: LaneResult) -> int:
         # They were there after the windows, at the latest in the last of the steps that were taken apart.
         apart = sum(result.heat.signs.steps for result in lane.heats if result.heat.signs is not None)
         begins = max(
-            ((each.first_step or 0) + each.steps for result in lane.heats for each in result.heat.windows), default=0
+            ((window.first_step or 0) + window.steps for result in lane.heats for window in result.heat.windows),
+            default=0,
         )
         begins += apart
     return round(BEYOND * begins)
@@ -473,7 +482,7 @@ def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tu
 
     The code of a preset is that of the experiments whose settings it has.
     """
-    checked = [_checked(asked, each) for each in experiments]
+    checked = [_checked(asked, experiment) for experiment in experiments]
     possible = [each for each in checked if each.absent is None]
     changes = {each.settings: _changed(asked, plan_experiment(asked, each)) for each in possible}
     return tuple(
@@ -497,9 +506,9 @@ def _code_of(
 ) -> str:
     """Return the code of all experiments that together make these changes; what only races a lane is no code."""
     parts = (
-        each.code
-        for each in experiments
-        if each.settings[0] not in PRESETS and set() < changes[each.settings] <= wanted
+        experiment.code
+        for experiment in experiments
+        if experiment.settings[0] not in PRESETS and set() < changes[experiment.settings] <= wanted
     )
     return "; ".join(dict.fromkeys(part for part in parts if part and not part.startswith(ONLY_A_LANE)))
 

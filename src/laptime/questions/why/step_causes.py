@@ -205,7 +205,7 @@ def copy_to_device(facts: WhyFacts) -> Verdict:
 def host_waits(facts: WhyFacts) -> Verdict:
     """A host that reads a value waits until the device has computed it. A deferred read waits for nothing."""
     reads = facts.symptom("reads")
-    sites = [f"{each.where} ({each.what})" for each in facts.symptoms.sites[:3]] if facts.symptoms else []
+    sites = [f"{site.where} ({site.what})" for site in facts.symptoms.sites[:3]] if facts.symptoms else []
     at = f", at {', '.join(sites)}" if sites else ""
     if facts.on_processor:
         return _reads_of_processor(facts, reads, at)
@@ -348,7 +348,7 @@ def _on_processor(facts: WhyFacts) -> Verdict:
         for device in framework.devices
         if device.usable and device.kind != "cpu"
     ]
-    cards = [each for each in facts.machine.cards if each.computes]
+    cards = [card for card in facts.machine.cards if card.computes]
     if not usable and not cards:
         says = "this machine has no device but its processor"
         return Verdict(NOT_ON_DEVICE, "not testable here", says, {"cards": 0})
@@ -517,7 +517,7 @@ def _reading_in(facts: WhyFacts, means: Meaning, is_so: Callable[[float], bool])
     """Return a test for windows: whether `is_so` holds for any reading within one; None if it has no reading."""
     readings = facts.readings()
     card, timelines = readings.card or "", [heat.timeline for heat in readings.heats]
-    known = [points_of(each, card, name_of(each, card, means)) for each in timelines]
+    known = [points_of(timeline, card, name_of(timeline, card, means)) for timeline in timelines]
     points = [point for each in known if not isinstance(each, Missing) for point in each]
 
     def any_within(window: Window) -> bool | None:

@@ -56,7 +56,9 @@ class FileSource:
         self._shown = [number for number, figure in enumerate(figures) if figure is not None]
         self._most = [0.0 for _ in self._channels]
         absent = [
-            (each, Missing(reason)) for each, figure in zip(self._channels, figures, strict=True) if figure is None
+            (channel, Missing(reason))
+            for channel, figure in zip(self._channels, figures, strict=True)
+            if figure is None
         ]
         return Opened(tuple(self._channels[number] for number in self._shown), tuple(absent))
 

@@ -246,7 +246,7 @@ class NoiseReader:
         if not self._has_proc():
             return process_tree.busy_s(), Missing("no /proc reports how long cores waited for a disk")
         lines = (self._proc / "stat").read_text().split("\nintr")[0].splitlines()
-        told = {name: [int(each) for each in columns] for name, *columns in map(str.split, lines)}
+        told = {name: [int(column) for column in columns] for name, *columns in map(str.split, lines)}
         ours = [told[name] for name in (f"cpu{core}" for core in self._cores) if name in told] or [told["cpu"]]
         busy = sum(sum(columns[:IDLE_COLUMN]) + sum(columns[IO_WAIT_COLUMN + 1 : GUEST_COLUMN]) for columns in ours)
         return busy * TICK_S, sum(columns[IO_WAIT_COLUMN] for columns in ours) * TICK_S

@@ -362,7 +362,7 @@ def is_ours(pid: int, heat: int) -> bool:
         return pid == heat
     try:
         os.kill(pid, 0)
-        return os.getsid(pid) in roots or any(each.pid in roots for each in psutil.Process(pid).parents())
+        return os.getsid(pid) in roots or any(parent.pid in roots for parent in psutil.Process(pid).parents())
     except (PermissionError, psutil.AccessDenied):
         return False  # a process of another user; those of the heat are our own
     except psutil.NoSuchProcess as error:

@@ -105,7 +105,7 @@ class CardSensor:
         readings: list[float | None] = []
         for line in self._lines:
             answers = (None,) * len(line.shown) if line.card.uuid in self._lost else self._ask(line)
-            readings += [None if isinstance(each, Missing) else each for each in answers]
+            readings += [None if isinstance(answer, Missing) else answer for answer in answers]
         if self._lost and {line.card.uuid for line in self._lines} <= self._lost.keys():
             raise SensorError("; ".join(f"{uuid}: {why.missing}" for uuid, why in self._lost.items()))
         return tuple(readings)
