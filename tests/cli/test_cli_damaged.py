@@ -61,7 +61,7 @@ def test_a_record_of_a_newer_laptime_says_so(house, good):
     place.write_bytes(edited(good, schema=99))
     answer = house.run("show", place.stem)
     assert (answer.code, answer.out) == (2, "")
-    assert f"{place} was written by a newer laptime (schema 99; this one reads up to 2)" in answer.err
+    assert f"{place} was written by a newer laptime (schema 99; this one reads up to 3)" in answer.err
     assert upgrade_command() in answer.err
 
 

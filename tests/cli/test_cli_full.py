@@ -262,7 +262,7 @@ def test_no_line_is_wider_than_the_page(house):
         (("--margin", "3%"), "No such option '--margin'; laptime race and laptime scale have it"),
         (
             ("--alone",),
-            "No such option '--alone'; laptime race, laptime why, laptime tune, laptime sweep, ",
+            "No such option '--alone'; laptime race, laptime why, laptime tune, laptime verdict, laptime sweep, ",
         ),
         (("--laps", "0"), "--laps 0: expected a whole number from 1"),
         (("--seeds", "0"), "--seeds 0: expected a whole number from 1 to 100"),
