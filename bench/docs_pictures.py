@@ -27,6 +27,9 @@ DRAWN = (
     ("factor", "cifar-cnn-default", "How sure is 1.56x?"),
     ("why", "plates-cnn-why-h100", "What it would gain, as measured"),
     ("step", "plates-cnn-why-h100", "Where the time of a step goes"),
+    ("search", "cifar-mlp-tune", "The search on torch/cpu, in its order"),
+    ("sweep", "cifar-mlp-sweep", "Rate over batch"),
+    ("scale", "cifar-mlp-scale", "What more devices bring"),
     ("watch", "plain-loop-watch", "Where the time of an iteration goes"),
     ("iteration", "plain-loop-watch", "What waits for what: one iteration"),
 )
