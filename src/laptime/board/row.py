@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from laptime.errors import RecordError
+from laptime.hardware import bare_name
 from laptime.model.machine import DeviceKind
 from laptime.store.schema import ID
 
@@ -128,7 +129,7 @@ class BoardRow:
         """The folder of its device. Processors with other counts of cores are other devices."""
         if self.device.kind == "cpu":
             return slug(f"{self.device.short or self.machine.processor} {self.machine.cores} cores")
-        return slug(self.device.short or self.device.label)
+        return slug(self.device.short or bare_name(self.device.label))
 
     @property
     def place(self) -> PurePosixPath:
