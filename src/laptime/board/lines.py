@@ -46,8 +46,8 @@ def line_files(name: str, entries: Sequence[Entry], root: str) -> Iterator[tuple
             key = (file, *_place_of(each))
             if key not in places:
                 places[key] = [
-                    file, at, texts.number_of(each.hardware), int(file == each.device), each.device_kind, _short(each.memory_gb),
-                    each.price, texts.number_of(each.price_date), [],
+                    file, at, texts.number_of(each.hardware), int(file == each.device), each.device_kind,
+                    _short(each.memory_gb), each.price, texts.number_of(each.price_date), [],
                 ]  # fmt: skip
             lines = places[key][-1]
             assert isinstance(lines, list)
