@@ -23,7 +23,7 @@ from laptime.analysis.heats import estimate, mean_step_ms, scaled, steady_window
 from laptime.analysis.lanes import compare_lanes
 from laptime.board.add import step_of
 from laptime.board.evidence import strip
-from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict
+from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
 from laptime.board.row import decode_row, digest_of, encode_row, sealed
 from laptime.errors import RecordError
 from laptime.model.record import Estimate, LaneResult, Record
@@ -587,7 +587,7 @@ def _without_lap(drawn: random.Random, _files: dict[str, bytes]) -> dict[str, by
 def _predicted(drawn: random.Random, _files: dict[str, bytes]) -> dict[str, bytes]:
     """A prediction of another range, of another lane, or of a record that is not there."""
     record = strip(kept())
-    made = predict(record, "torch/cpu/best", CARDS_TO_PREDICT, "2026-11-27", "0.1.0")
+    made = predict_for_board(record, "torch/cpu/best", CARDS_TO_PREDICT, "2026-11-27", "0.1.0")
     files = files_of(record)
     kind, at = drawn.randrange(3), drawn.randrange(len(made.rows))
     row, factor = made.rows[at], drawn.uniform(0.3, 0.99)

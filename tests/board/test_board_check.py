@@ -16,7 +16,7 @@ from laptime.analysis.lanes import compare_lanes
 from laptime.board.check import BoardFault, check
 from laptime.board.claims import CHECKS
 from laptime.board.evidence import strip, whole_digest, with_whole
-from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict
+from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
 from laptime.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -159,7 +159,7 @@ def test_a_prediction_has_no_words_of_its_author(there, tmp_path):
 def test_a_prediction_is_made_again_from_its_record(tmp_path):
     """And its record has to be there, and good."""
     record = strip(kept())
-    made = predict(record, "torch/cpu/best", CARDS_TO_PREDICT, "2026-11-27", "0.1.0")
+    made = predict_for_board(record, "torch/cpu/best", CARDS_TO_PREDICT, "2026-11-27", "0.1.0")
     assert len(made.rows) == 12
     name = "predicted/cifar-cnn.json"
     write({**files_of(record), name: encode_predictions(made)}, tmp_path)

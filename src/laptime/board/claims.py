@@ -217,12 +217,12 @@ def _factors_follow(record: Record) -> Iterator[str]:
             continue
         made = compare_lanes(lanes[each.lane], lanes[each.reference], record.ask.margin, each.alpha)
         told_ends, made_ends = (each.low, each.high), (made.low, made.high) if made else (None, None)
-        told, again = (each.pairs, each.verdict), (made.pairs, made.verdict) if made else None
+        counted, again = (each.pairs, each.verdict), (made.pairs, made.verdict) if made else None
         if made is None or not _are_close((made.ratio, *made.ratios), (each.ratio, *each.ratios)):
             yield f"the factor of {each.lane} is not the quotient of its rounds and those of {each.reference}"
         elif not _are_close(made_ends, told_ends):
             yield f"the interval of the factor of {each.lane} is not the one that its {made.pairs} pairs allow"
-        elif told != again:
+        elif counted != again:
             yield f"the factor of {each.lane} is {made.verdict} in {made.pairs} pairs, and it says otherwise"
 
 

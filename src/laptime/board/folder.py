@@ -32,7 +32,7 @@ class SiteFolder:
         self._list.close()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file of the site. One of that name that no build wrote is somebody's own, and stays."""
+        """Write a file of the site. One of that name that no build wrote is your own, and stays."""
         target = self.place / name
         if target.exists() or target.is_symlink():
             says = f"{target} is there already, and no `laptime board build` wrote it"

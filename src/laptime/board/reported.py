@@ -190,10 +190,12 @@ def as_predictions(found: HardwareForecast, date: str, laptime: str) -> Predicte
 
 def predict_again(record: Record, found: PredictedFile) -> PredictedFile:
     """Return what a stripped record predicts of the same devices, from itself and laptime's tables alone."""
-    return predict(record, found.lane, [each.short for each in found.rows], found.date, found.laptime)
+    return predict_for_board(record, found.lane, [each.short for each in found.rows], found.date, found.laptime)
 
 
-def predict(record: Record, lane: str | None, shorts: Sequence[str], date: str, laptime: str) -> PredictedFile:
+def predict_for_board(
+    record: Record, lane: str | None, shorts: Sequence[str], date: str, laptime: str
+) -> PredictedFile:
     """Return the predictions of a stripped record: those of all who have it are the same."""
     devices = [find_device(each, known_devices()) for each in shorts]
     return as_predictions(make_forecast(record, lane, devices, known_efficiencies()), date, laptime)

@@ -83,8 +83,8 @@ class BoardRow:
 
     `step_rounds_ms` has the mean step of each round, or of each whole training. `turns` counts the windows that the
     step is computed from, and `disturbed_share` is the share of all windows that were disturbed. `record_digest` is
-    that of the stripped record next to the rows, `whole_digest` that of the whole record, which stays with whoever
-    measured (null in rows from before it was kept), and `digest` that of this row without it.
+    that of the stripped record next to the rows, `whole_digest` that of the whole record, which stays with its author
+    (null in rows from before it was kept), and `digest` that of this row without it.
     """
 
     schema: int

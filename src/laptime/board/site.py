@@ -110,7 +110,7 @@ def _not_measured(board: Path, workload: Workload) -> list[Entry]:
 
 
 def _devices(by_device: dict[str, list[BoardRow]], others: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return the lines of each device's page. Every card has one, whoever says something of it."""
+    """Return the lines of each device's page. Every card has one, measured or not."""
     found = {device: all_of_each(rows) for device, rows in by_device.items()}
     for each in others:
         if each.device is not None and (each.device in found or each.device_kind != "cpu"):

@@ -120,7 +120,7 @@ def _counted(count: int, noun: str) -> str:
 def predict(*, identity: str, lane: str | None, output: str, as_json: bool) -> None:
     record = adding.record_of(Path(output), api.load(identity))
     today = dt.datetime.now(dt.UTC).date().isoformat()
-    made = reported.predict(record, lane, reported.CARDS_TO_PREDICT, today, installed_version())
+    made = reported.predict_for_board(record, lane, reported.CARDS_TO_PREDICT, today, installed_version())
     place = Path(output, PREDICTED, f"{made.training}.json")
     api.write_files(place, {"": reported.encode_predictions(made)}, is_folder=False)
     if as_json:
