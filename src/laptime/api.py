@@ -295,7 +295,7 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 
 export_tables = tuple(TABLES)
 exports = all_exports
-load = files.load
+load, find, read_bytes = files.load, files.find, files.read_bytes
 check_gate, check_store = comparing.check_gate, files.check_store
 compare_records = comparing.compare_kept_records
 compare_trainings = comparing.compare_kept_trainings

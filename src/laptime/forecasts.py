@@ -23,7 +23,6 @@ from laptime.showing import in_words
 
 names_a_training = forecasting.names_a_training
 verdict = page.say
-common_cards = forecasting.COMMON
 
 
 def measure_first(

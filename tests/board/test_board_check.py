@@ -8,13 +8,15 @@ from pathlib import Path
 
 import board_records
 import pytest
-from board_records import DAMAGES, damaged, files_of, kept, place, write
+from board_damages import DAMAGES, again, damaged
+from board_records import encoded, files_of, kept, place, rows_of, write
 
 from laptime.analysis.heats import estimate, mean_step_ms, scaled
 from laptime.analysis.lanes import compare_lanes
 from laptime.board.check import BoardFault, check
 from laptime.board.claims import CHECKS
-from laptime.board.evidence import strip
+from laptime.board.evidence import strip, whole_digest, with_whole
+from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
 from laptime.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +116,15 @@ WORDS = {
     "best called as written": "which its name does not say",
     "a disturbed race": "it is NOT RELIABLE: ",
     "first laps alone": "than it had processes",
+    "a round left out": "is left out of it",
+    "a heat left out": "rounds, and the race has",
+    "a turn left out": "a turn is left out of round",
+    "a round twice": "two of its heats have one number",
+    "a factor left out": "the factor of torch/cpu/",
+    "a factor of other pairs": "pairs",
+    "windows at one time": "two windows of round",
+    "a lap left out": "a training is left out of it",
+    "another prediction": "r-2026-11-27-",
     "another card": "and that of torch/cuda:0/best has",
 }
 
@@ -143,6 +154,51 @@ def test_a_prediction_has_no_words_of_its_author(there, tmp_path):
     assert there in told
     write({"predicted/cifar-cnn.json": told.replace(there, PREDICTED[there], 1).encode()}, tmp_path)
     assert {each.check for each in check(tmp_path).faults} == {"predicted"}
+
+
+def test_a_prediction_is_made_again_from_its_record(tmp_path):
+    """And its record has to be there, and good."""
+    record = strip(kept())
+    made = predict_for_board(record, "torch/cpu/best", CARDS_TO_PREDICT, "2026-11-27", "0.1.0")
+    assert len(made.rows) == 12
+    name = "predicted/cifar-cnn.json"
+    write({**files_of(record), name: encode_predictions(made)}, tmp_path)
+    assert check(tmp_path).faults == ()
+    changed = replace(made.rows[0], lap_low_s=made.rows[0].lap_low_s * 0.999)
+    (tmp_path / name).write_bytes(encode_predictions(replace(made, rows=(changed, *made.rows[1:]))))
+    assert [each.says for each in check(tmp_path).faults] == [
+        f"{record.id} predicts something else of {made.rows[0].short}"
+    ]
+    (tmp_path / name).write_bytes(encode_predictions(replace(made, record="r-2026-11-27-ffff")))
+    (fault,) = check(tmp_path).faults
+    assert fault.says == "the measured record r-2026-11-27-ffff that it begins with is not in records/"
+
+
+def test_a_record_is_held_against_the_whole_one_of_its_keeper(tmp_path):
+    """A round that was left out, with all numbered again, is seen by nothing else."""
+    board, wholes = tmp_path / "board", tmp_path / "wholes"
+    wholes.mkdir()
+    whole = encoded(kept())
+    record = with_whole(kept(), whole)
+    write(files_of(strip(record)), board)
+    assert {row.whole_digest for row in rows_of(board)} == {whole_digest(whole)}
+    (note,) = (each.says for each in check(board, wholes=wholes).notes if "whole" in each.says)
+    assert note == f"no whole record of it is in {wholes}"
+    (wholes / f"{record.id}.json").write_bytes(whole)
+    assert check(board, wholes=wholes).faults == ()
+    signed = whole[:-1] + b',"signature":"' + b"0" * 64 + b'"}'  # as laptime's store keeps it
+    (wholes / f"{record.id}.json").write_bytes(signed)
+    assert check(board, wholes=wholes).faults == ()
+    lanes = tuple(replace(lane, heats=lane.heats[:-1]) for lane in strip(record).lanes)
+    write(files_of(strip(again(strip(record), lanes))), board)
+    assert check(board).faults == ()
+    (fault,) = check(board, wholes=wholes).faults
+    assert (fault.check, fault.says) == ("whole", f"it is not what {record.id}.json gives: it was changed")
+    (wholes / f"{record.id}.json").write_bytes(encoded(replace(kept(), elapsed_s=1.0)))
+    (fault,) = check(board, wholes=wholes).faults
+    assert fault.says == f"it is of another whole record than {record.id}.json"
+    with pytest.raises(UsageError, match="is no folder"):
+        check(board, wholes=tmp_path / "nothing")
 
 
 def test_a_bomb_is_refused(tmp_path):

@@ -115,7 +115,7 @@ def test_a_dishonest_board_ends_in_1_and_names_the_file(raced, tmp_path):
         (("build", "nothing"), "has no folder rows/"),
         (("repeat", "nothing.json"), "cannot be read"),
         (("add", "real.json", "--lane", "cuda"), "no such lane"),
-        (("predict", "latest"), "is a fake"),
+        (("predict", "latest"), "is not on the board"),
     ],
 )
 def test_a_wrong_request_is_refused_in_words(raced, words, says):

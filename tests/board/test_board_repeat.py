@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import board_damages
 import board_records
 import pytest
 from board_records import kept
@@ -28,7 +29,7 @@ def test_what_is_asked_is_the_lane_and_its_reference(row):
     assert ask_of(card)[0] == "full"
 
 
-@pytest.mark.parametrize("words", board_records.HOSTILE)
+@pytest.mark.parametrize("words", board_damages.HOSTILE)
 def test_nothing_of_a_strangers_text_is_asked(row, words):
     """Neither as a training, nor as a lane, nor as the lane that a factor is against; a command is never read."""
     for other in (

@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import board_damages
 import board_records
 import jsonschema
 import pytest
@@ -234,7 +235,7 @@ REFUSED = {
     "no version of torch": lambda r: replace(r, lanes=tuple(replace(x, framework={}) for x in r.lanes)),
     "its rounds are too far apart": lambda r: replace(r, lanes=tuple(replace(x, lap_s=None) for x in r.lanes)),
     "several trainings": lambda r: replace(r, ask=replace(r.ask, others=("cifar-mlp",))),
-    "is not the mean of its windows": lambda r: board_records._forge_round(__import__("random").Random(1), r),
+    "is not the mean of its windows": lambda r: board_damages._forge_round(__import__("random").Random(1), r),
 }
 
 
@@ -279,7 +280,9 @@ def test_a_batch_may_be_written_as_a_multiple(tmp_path):
     record = kept()
     lane = record.lanes[0]
     settings = replace(lane.settings, batch=200)
-    lane = replace(lane, name="torch/cpu/batch=2x", settings=settings, lap_s=scaled(lane.step_ms, 250 / 1e3))
+    heats = tuple(with_heat(heat, order=number) for number, heat in enumerate(lane.heats))
+    lane = replace(lane, name="torch/cpu/batch=2x", settings=settings, heats=heats)
+    lane = replace(lane, lap_s=scaled(lane.step_ms, 250 / 1e3))
     added(replace(record, lanes=(lane,), answer=replace(record.answer, comparisons=())), tmp_path)
     row = board_records.row_of(tmp_path, "torch/cpu/batch=2x")
     assert (row.batch, row.steps_per_lap) == (200, 250)

@@ -77,7 +77,7 @@ def test_a_race_that_cannot_be_run_is_refused(house, words, says, way_out):
         (("show", "one", "two"), "unexpected extra argument"),
         (
             ("rcae",),
-            "no command 'rcae' (did you mean race?); commands: race, why, watch, tune, verdict, sweep, scale, train, infer",
+            "no command 'rcae' (did you mean race?); commands: race, why, watch, tune, verdict, sweep, scale, train, ",
         ),
     ],
 )

@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 
 from laptime.analysis.heats import steady_windows
-from laptime.board.evidence import RECORD_MOST_BYTES, canonical, compress, decompress, strip
+from laptime.board.evidence import RECORD_MOST_BYTES, WHOLE, canonical, compress, decompress, strip
+from laptime.board.reported import encode_predictions, predict_again, read_predictions
 from laptime.board.row import (
+    PREDICTED,
     RECORDS,
     ROW_SCHEMA,
     ROWS,
@@ -221,6 +223,7 @@ def _row(record: Record, lane: LaneResult, digest: str) -> BoardRow:
         laptime=record.tool["version"] or "not installed",
         record=record.id,
         record_digest=digest,
+        whole_digest=record.tool.get(WHOLE),
     )
 
 
@@ -351,7 +354,7 @@ class Remade:
 
 
 def remake(board: Path) -> Remade:
-    """Write the rows of a board again from their records.
+    """Write the rows of a board again from their records, and its predictions.
 
     A row follows from its record and from laptime: a device that the table has now, a new field, a newer schema.
     """
@@ -370,6 +373,14 @@ def remake(board: Path) -> Remade:
         for place in old:
             place.unlink()
         removed += [str(place) for place in old]
+    for place in sorted((board / PREDICTED).glob("*.json")):
+        before = place.read_bytes()
+        now = _predicted_again(board, place.stem)
+        if now not in {None, before}:
+            _write(board, {PurePosixPath(PREDICTED, place.name): now})
+            changed.append(str(place))
+        else:
+            unchanged += 1
     return Remade(unchanged, tuple(changed), tuple(removed))
 
 
@@ -382,6 +393,23 @@ def _read_record(packed: Path) -> Record:
     if refusal is not None:
         raise RecordError(f"{packed.name} has no row: {refusal}", "Remove it.")
     return strip(record)
+
+
+def _predicted_again(board: Path, training: str) -> bytes | None:
+    """Return what a file of predictions is now; None where its record is not on the board."""
+    found = read_predictions(board, training)
+    place = None if found is None else board / record_place(found.record)
+    if found is None or place is None or not place.is_file():
+        return None
+    return encode_predictions(predict_again(_read_record(place), found))
+
+
+def record_of(board: Path, record: Record) -> Record:
+    """Return the stripped record of a board that a record was added as. One that was not added is refused."""
+    place = board / record_place(record.id)
+    if not place.is_file():
+        raise RecordError(f"{record.id} is not on the board {board}", f"Add it first: laptime board add {record.id}.")
+    return _read_record(place)
 
 
 def _has(path: Path, content: bytes) -> bool:

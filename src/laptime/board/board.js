@@ -1,14 +1,12 @@
 "use strict";
 // Filters, the axis and the row that factors are against. What is chosen is in the address, behind #. Texts of rows are
-// set as text, never as markup.
+// set as text, never as markup. A filter reads an index of the page's lines, and then loads the details of those that are
+// shown. All are scripts and not fetched, because a page that is a file may fetch nothing.
 (() => {
   const form = document.getElementById("filters"), table = document.getElementById("lines");
   if (!form || !table) return;
-  const SVG = "http://www.w3.org/2000/svg", MOST = 60;
+  const SVG = "http://www.w3.org/2000/svg", MOST = 60, WAIT = "...";
   const KINDS = { m: "measured", r: "reported", p: "predicted" };
-  const NAMES = ["kind", "hardware", "device", "deviceKind", "framework", "settings", "lap", "low", "high", "step", "wh",
-    "memory", "price", "priceDate", "tier", "where", "record", "more", "training"];
-  const OF_TEXT = new Set(["hardware", "framework", "settings", "priceDate", "where", "training"]);
   const PRESETS = ["as-written", "best", "fastest"];
   const AXES = { lap: ["a lap", "s"], step: ["a step", "s"], wh: ["energy of a lap", "Wh"], cost: ["cost of a lap", "USD"] };
   const LADDERS = {
@@ -17,7 +15,8 @@
     Wh: [-5, -4, -3, -2, -1, 0, 1, 2, 3].map(e => [10 ** e, `${Number((10 ** e).toPrecision(1))} Wh`]),
     USD: [-7, -6, -5, -4, -3, -2, -1, 0, 1].map(e => [10 ** e, `$${Number((10 ** e).toPrecision(1))}`]),
   };
-  let all = null, root = "", tiers = {}, waiting = null, most = MOST;
+  let all = null, root = "", tiers = {}, folder = "", waiting = null, most = MOST;
+  const pending = new Set(), members = new Map();
 
   const make = (name, words, attributes = {}) => {
     const made = document.createElement(name);
@@ -114,6 +113,7 @@
   const words = (line, axis) => {
     const say = value => inWords(value, axis).replaceAll(" ", "\u00a0");
     const ends = endsOf(line, axis);
+    if (line.kind === "p" && line.where === null) return WAIT;
     return line.kind === "p" && ends ? `${say(ends[0])} to ${say(ends[1])}` : say(valueOf(line, axis));
   };
   const plot = (line, axis, place) => {
@@ -136,6 +136,7 @@
   };
   const factorWords = (of, line, axis) => {
     const ends = line.kind === "p" ? endsOf(line, axis) : null;
+    if (line.kind === "p" && line.where === null) return WAIT;
     return ends ? `${times(of / ends[1])} to ${times(of / ends[0])}` : times(of / valueOf(line, axis));
   };
   const row = (line, state, place, against) => {
@@ -153,7 +154,7 @@
       made.append(cell("number factor", button));
     }
     const from = cell("", make("em", KINDS[line.kind], { class: line.kind }), " ",
-      make("span", line.where + (line.tier > 1 ? ` · ${tiers[line.tier]}` : "") + (state.axis === "cost" ? ` · price: ${line.priceDate}` : ""), { class: "soft" }));
+      make("span", (line.where ?? WAIT) + (line.tier > 1 ? ` · ${tiers[line.tier]}` : "") + (state.axis === "cost" ? ` · price: ${line.priceDate}` : ""), { class: "soft" }));
     if (line.record) from.append(" ", make("a", "record", { href: `${root}records/${line.record}.json.gz` }));
     const more = make("details");
     more.append(make("summary", "more"), ...line.more.map(each => make("p", each)));
@@ -192,7 +193,8 @@
     const slowest = (written.length ? written : measured).reduce((one, other) => one && valueOf(one, state.axis) >= valueOf(other, state.axis) ? one : other, null);
     const named = state.against === "" ? null : all.find(line => line.key === state.against) || null;
     const against = named && valueOf(named, state.axis) !== null ? named : slowest;
-    table.tBodies[0].replaceChildren(...found.slice(0, most).map(line => row(line, state, place, against)));
+    const shown = found.slice(0, most);
+    table.tBodies[0].replaceChildren(...shown.map(line => row(line, state, place, against)));
     const count = document.getElementById("count");
     count.textContent = `${Math.min(most, found.length).toLocaleString("en")} of ${all.length.toLocaleString("en")} lines on a logarithmic axis` +
       (found.length < all.length ? `, ${found.length.toLocaleString("en")} fit` : "") +
@@ -200,6 +202,25 @@
     const pages = document.querySelector("nav.pages");
     if (pages) pages.hidden = true;
     more.hidden = found.length <= most;
+    complete(shown);
+  };
+  // The details of lines that have none yet: a file each of some lines of a device. With the last of them, all are shown.
+  const complete = lines => {
+    for (const file of new Set(lines.filter(line => line.where === null).map(line => line.file))) {
+      if (pending.has(file)) continue;
+      pending.add(file);
+      const script = make("script", null, { src: `${folder}/${file}.js` });
+      script.addEventListener("error", () => window.laptimeDetails([file, []]));
+      document.head.append(script);
+    }
+    table.setAttribute("aria-busy", String(pending.size > 0));
+  };
+  window.laptimeDetails = ([file, details]) => {
+    members.get(file).forEach((line, place) => {
+      [line.low, line.high, line.where, line.record, line.more] = details[place] || [null, null, "its details could not be loaded", null, []];
+    });
+    pending.delete(file);
+    if (!pending.size) show();
   };
   const more = make("button", "show more lines", { type: "button" });
   more.hidden = true;
@@ -207,7 +228,7 @@
   table.after(more);
 
   const change = changed => { write({ ...read(), ...changed }); most = MOST; load(show); };
-  // The data is one file next to the page. It is loaded when a reader first asks for something that needs it.
+  // The index is a file next to the page. It is loaded when a reader first asks for something that needs it.
   const load = then => {
     if (all) return then();
     const isLoading = waiting !== null;
@@ -216,19 +237,24 @@
     document.head.append(make("script", null, { src: form.dataset.file }));
     return undefined;
   };
-  window.laptimeLines = told => {
-    ({ tiers, root } = told);
-    all = told.lines.map(each => {
-      const line = {};
-      NAMES.forEach((name, place) => {
-        const value = each[place];
-        line[name] = OF_TEXT.has(name) && value !== null ? told.texts[value] : name === "more" ? value.map(at => told.texts[at]) : value;
-      });
-      // What the address calls a line: it stays when other rows are added.
-      line.key = [line.kind, line.kind === "m" ? line.device : line.hardware, line.framework, line.settings].join("/");
-      line.cost = line.price === null ? null : line.price * line.lap / 3600;
-      return line;
-    });
+  window.laptimeIndex = told => {
+    ({ root, tiers, of: folder } = told);
+    all = told.places.flatMap(([file, first, hardware, hasPage, deviceKind, memory, price, priceDate, numbers]) =>
+      Array.from({ length: numbers.length / 2 }, (_, place) => {
+        const device = hasPage ? file : null, [kind, framework, settings, tier, steps, training] = told.kinds[numbers[2 * place]], lap = numbers[2 * place + 1];
+        const line = { kind, hardware: told.texts[hardware], device: root ? null : device, deviceKind, framework: told.texts[framework],
+          settings: told.texts[settings], lap, low: null, high: null, step: 1e3 * lap / steps, wh: null, memory, price,
+          priceDate: told.texts[priceDate], tier, where: null, record: null, more: [], training: root ? told.texts[training] : "",
+          file: `${file}.${Math.floor((first + place) / told.chunk)}`, cost: price === null ? null : price * lap / 3600 };
+        // What the address calls a line: it stays when other rows are added.
+        line.key = [kind, kind === "m" ? device : line.hardware, line.framework, line.settings].join("/");
+        if (!members.has(line.file)) members.set(line.file, []);
+        members.get(line.file).push(line);
+        return line;
+      }));
+    const starts = [];
+    told.places.reduce((sum, place) => (starts.push(sum), sum + place[8].length / 2), 0);
+    for (const [place, line, wh] of told.energy) all[starts[place] + line].wh = wh;
     fill();
     waiting();
   };

@@ -17,9 +17,27 @@ from typing import get_args
 
 from laptime.board.add import board_rows
 from laptime.board.claims import FAULTS, find_chosen_windows, find_faults
-from laptime.board.evidence import RECORD_MOST_BYTES, WORD, read_evidence
+from laptime.board.evidence import (
+    INFLATED_MOST_BYTES,
+    RECORD_MOST_BYTES,
+    WHOLE,
+    WORD,
+    canonical,
+    decompress,
+    read_evidence,
+    strip,
+    whole_digest,
+    with_whole,
+)
 from laptime.board.physics import expected_step, known_device
-from laptime.board.reported import HINT_PREDICT, PredictedFile, PredictedRow, encode_predictions, read_predictions
+from laptime.board.reported import (
+    HINT_PREDICT,
+    PredictedFile,
+    PredictedRow,
+    encode_predictions,
+    predict_again,
+    read_predictions,
+)
 from laptime.board.row import (
     HINT_ADD,
     PREDICTED,
@@ -38,7 +56,7 @@ from laptime.disk import read_regular
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.model.hardware import Binds
 from laptime.planner.lanes import name_lane, parse_lane
-from laptime.store.schema import ID
+from laptime.store.schema import ID, decode
 from laptime.workloads import CATALOGUE
 
 ROW_NAME = re.compile(r"(?P<id>r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})-[a-z0-9-]{1,80}\.json", re.ASCII)
@@ -89,13 +107,19 @@ class Evidence:
     digest: str
     rows: dict[str, BoardRow]
     notes: tuple[str, ...] = ()
+    whole: str | None = None
 
 
 # The files: each is read on its own, then rows are held against their records and each other.
 
 
-def check(board: Path, before: Path | None = None) -> BoardCheck:
-    """Check all rows and records of a board's folder. Of the board `before`, each file has to be there unchanged."""
+def check(board: Path, before: Path | None = None, wholes: Path | None = None) -> BoardCheck:
+    """Check all rows and records of a board's folder. Of the board `before`, each file has to be there unchanged.
+
+    `wholes` is a folder of whole records, as those who measured keep them: each that is there has to give its own.
+    """
+    if wholes is not None and not wholes.is_dir():
+        raise UsageError(f"{wholes} is no folder", "Name the folder of whole records: --records ~/.laptime/records.")
     for folder in (board, *([before] if before else [])):
         if not folder.is_dir():
             raise UsageError(f"{folder} is no folder", "Name the board's folder: laptime board check board/.")
@@ -121,6 +145,9 @@ def check(board: Path, before: Path | None = None) -> BoardCheck:
             notes += _outlier(place, row)
     for place in (each for each in places if each.parts[0] == PREDICTED):
         faults += _find_wrong_prediction(board, place)
+    if wholes is not None:
+        for each in evidence.values():
+            _hold_against_whole(each, wholes, faults, notes)
     faults += _find_orphans(evidence, places)
     faults += _find_copies(rows)
     in_order = sorted(dict.fromkeys(faults), key=lambda each: (each.file, each.check))
@@ -201,13 +228,36 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
         found = find_faults(record)
         faults += [_fault(place, name, says, HINT_RACE) for name, says in found]
         notes = () if found else tuple(find_chosen_windows(record))
-        return Evidence(record.id, digest, {row.lane: row for row in board_rows(record, digest)}, notes)
+        rows = {row.lane: row for row in board_rows(record, digest)}
+        return Evidence(record.id, digest, rows, notes, record.tool.get(WHOLE))
     except LaptimeError as error:
         faults.append(_fault(place, "record", error.says, error.hint))
     except FAULTS as error:
         says = f"it holds what no laptime wrote ({type(error).__name__}: {error})"
         faults.append(_fault(place, "record", says, HINT_RACE))
     return None
+
+
+def _hold_against_whole(found: Evidence, wholes: Path, faults: list[BoardFault], notes: list[BoardNote]) -> None:
+    """Note where a record is not the one that its keeper has, or where nobody has it."""
+    place = record_place(found.identity)
+    file = next((each for each in sorted(wholes.rglob(f"{found.identity}.json*")) if each.is_file()), None)
+    if file is None:
+        notes.append(BoardNote(str(place), f"no whole record of it is in {wholes}"))
+        return
+    try:
+        packed = read_regular(file, INFLATED_MOST_BYTES)
+        data = decompress(packed, file.name) if file.suffix == ".gz" else packed
+        whole = decode(data, file.name)
+        if found.whole not in {None, whole_digest(data)}:
+            faults.append(_fault(place, "whole", f"it is of another whole record than {file.name}", HINT_ADD))
+            return
+        made = strip(whole if found.whole is None else with_whole(whole, data))
+    except (LaptimeError, OSError, LookupError) as error:
+        faults.append(_fault(place, "whole", f"its whole record {file.name} cannot be read: {error}", HINT_ADD))
+        return
+    if digest_of(canonical(made)) != found.digest:
+        faults.append(_fault(place, "whole", f"it is not what {file.name} gives: it was changed", HINT_ADD))
 
 
 def _read_row(
@@ -271,7 +321,7 @@ def _outlier(place: PurePosixPath, row: BoardRow) -> Iterator[BoardNote]:
 
 
 def _find_wrong_prediction(board: Path, place: PurePosixPath) -> Iterator[BoardFault]:
-    """Yield what is wrong with a file of predictions. Its ranges are a model's, so no record proves them."""
+    """Yield what is wrong with a file of predictions. It is made again from the measured record that it begins with."""
     try:
         found = read_predictions(board, place.stem)
         data = read_regular(board / place, ROW_MOST_BYTES)
@@ -282,8 +332,31 @@ def _find_wrong_prediction(board: Path, place: PurePosixPath) -> Iterator[BoardF
         yield _fault(place, "predicted", f"it cannot be read: {error.strerror or error}", HINT_PREDICT)
         return
     whys = [] if found is None else [_why_no_prediction(found, data), *(map(_why_not_predicted, found.rows))]
-    for says in filter(None, whys):
-        yield _fault(place, "predicted", says, HINT_PREDICT)
+    refused = [_fault(place, "predicted", says, HINT_PREDICT) for says in filter(None, whys)]
+    yield from refused
+    if found is not None and not refused:
+        says = _why_not_again(board, found)
+        if says is not None:
+            yield _fault(place, "predicted", says, HINT_PREDICT)
+
+
+def _why_not_again(board: Path, found: PredictedFile) -> str | None:
+    """Return where the record of a prediction, which is on the board and good, does not predict the same."""
+    there = record_place(found.record)
+    try:
+        record, _ = read_evidence(read_regular(board / there, RECORD_MOST_BYTES), there.name)
+        refused = find_faults(record)
+        made = predict_again(record, found)
+    except OSError:
+        return f"the measured record {found.record} that it begins with is not in records/"
+    except (LaptimeError, *FAULTS) as error:
+        return f"nothing is predicted from {found.record}: {error}"
+    if refused:
+        return f"the record {found.record} that it begins with is refused: {refused[0][1]}"
+    if made.rows != found.rows or made.loader_is_known != found.loader_is_known:
+        names = [each.short for each, other in zip(made.rows, found.rows, strict=False) if each != other]
+        return f"{found.record} predicts something else of {', '.join(names) or 'its devices'}"
+    return None
 
 
 def _why_no_prediction(found: PredictedFile, data: bytes) -> str | None:

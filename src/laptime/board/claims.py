@@ -18,6 +18,7 @@ from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
 from laptime.board.add import board_rows, changed_settings, step_of, why_no_row, why_no_rows
 from laptime.board.physics import find_impossible
+from laptime.board.whole import find_left_out
 from laptime.diagnosis.findings import find_unreliable
 from laptime.hardware import known_devices, match_label
 from laptime.model.answers import TrainingAnswer
@@ -82,8 +83,10 @@ def _find_unnamed_settings(lane: LaneResult, named: Lane) -> Iterator[str]:
 def _find_other_card(lane: LaneResult) -> Iterator[str]:
     """Yield where a card has another capability or other memory than cards of its name."""
     known, capability = match_label(lane.device.label, known_devices()), lane.device.details.get("capability")
-    if known is None or lane.device.kind == "cpu":
+    if lane.device.kind == "cpu" or known is None:
         return
+    if known.kind != lane.device.kind:
+        yield f"{lane.device.label} is a device of the kind {known.kind}, and that of {lane.name} is {lane.device.kind}"
     if known.capability is not None and capability is not None and capability != known.capability:
         yield f"{lane.device.label} has capability {known.capability}, and that of {lane.name} has {capability}"
     memory = lane.device.memory_bytes
@@ -207,10 +210,13 @@ def _factors_follow(record: Record) -> Iterator[str]:
             continue
         made = compare_lanes(lanes[each.lane], lanes[each.reference], record.ask.margin, each.alpha)
         told_ends, made_ends = (each.low, each.high), (made.low, made.high) if made else (None, None)
+        counted, again = (each.pairs, each.verdict), (made.pairs, made.verdict) if made else None
         if made is None or not _are_close((made.ratio, *made.ratios), (each.ratio, *each.ratios)):
             yield f"the factor of {each.lane} is not the quotient of its rounds and those of {each.reference}"
         elif not _are_close(made_ends, told_ends):
             yield f"the interval of the factor of {each.lane} is not the one that its {made.pairs} pairs allow"
+        elif counted != again:
+            yield f"the factor of {each.lane} is {made.verdict} in {made.pairs} pairs, and it says otherwise"
 
 
 def _proof_is_known(record: Record) -> Iterator[str]:
@@ -257,6 +263,7 @@ class CheckRow:
 CHECKS = (
     CheckRow("allowed", _is_allowed),
     CheckRow("names", _is_what_it_is_called),
+    CheckRow("whole", find_left_out),
     CheckRow("windows", _follows_from_windows),
     CheckRow("counted", _nothing_is_left_out),
     CheckRow("allowed", _is_quiet),

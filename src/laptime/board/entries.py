@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -81,7 +82,7 @@ def entry_of(row: BoardRow) -> Entry:
     return Entry(
         kind="measured",
         training=row.training,
-        hardware=_hardware(row),
+        hardware=hardware_of(row),
         device=row.device_slug,
         device_kind=row.device.kind,
         framework=row.framework,
@@ -111,9 +112,11 @@ def _circumstances(row: BoardRow) -> list[str]:
     settings = ", ".join(f"{name}={value}" for name, value in row.settings.items()) or "none changed"
     versions = ", ".join(f"{name} {version}" for name, version in row.versions.items())
     machine = row.machine
+    memory = f"{machine.memory_bytes / 1e9:.3g} GB"
+    card = "" if row.device.kind == "cpu" else f"{row.device.label}; "
     return [
         f"Proof: {row.proof.steps} steps, at most {row.proof.worst:.1g} from float64 ({allowed}).{disturbed}",
-        f"Machine: {machine.processor}, {machine.cores} cores, {machine.memory_bytes / 1e9:.3g} GB, {machine.system}.",
+        f"Machine: {card}{machine.processor}, {machine.cores} cores, {memory}, {machine.system}.",
         f"Settings: {settings}. Versions: {versions}.",
     ]
 
@@ -123,9 +126,16 @@ def settings_of(lane: str) -> str:
     return lane.split("/", 2)[-1]
 
 
-def _hardware(row: BoardRow) -> str:
-    cores = f", {row.machine.cores} cores" if row.device.kind == "cpu" else ""
-    return f"{row.hardware}{cores}"
+def hardware_of(row: BoardRow) -> str:
+    """Return the one name of what trained: a card by its name in the table of devices, whatever its driver calls it."""
+    if row.device.kind == "cpu":
+        return f"{row.hardware}, {row.machine.cores} cores"
+    return names_of_devices().get(row.device.short or "", row.hardware)
+
+
+@cache
+def names_of_devices() -> dict[str, str]:
+    return {each.short: each.name for each in known_devices()}
 
 
 def _memory_gb(row: BoardRow) -> float | None:
@@ -141,7 +151,7 @@ def reported_entry(found: Reported) -> Entry | None:
     return Entry(
         kind="reported",
         training=found.training,
-        hardware=found.hardware,
+        hardware=found.hardware if found.kind == "cpu" else names_of_devices().get(found.short or "", found.hardware),
         device=found.short,
         device_kind="cpu" if found.kind == "cpu" else "tpu" if found.kind == "tpu" else "cuda",
         framework="not known",
@@ -160,7 +170,7 @@ def reported_entry(found: Reported) -> Entry | None:
         where=f"{found.source}; {found.date}",
         record=None,
         more=(
-            f"Claim: {found.claim}. The line is the median lap.",
+            f"Claim: {found.claim}. The line is the median lap. Its authors call it: {found.hardware}.",
             *(f"{each}." for each in found.figures),
             f"Flaw: {found.flaw}",
         ),
@@ -178,7 +188,7 @@ def predicted_entries(found: PredictedFile) -> Iterator[Entry]:
             kind="predicted",
             training=found.training,
             hardware=row.hardware,
-            device=row.short,
+            device=None if device is None else device.short,
             device_kind=row.kind,
             framework=found.lane.partition("/")[0],
             settings=found.preset,

@@ -7,10 +7,11 @@ has to have a known form. So `check` refuses a record that holds anything else.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -43,6 +44,8 @@ LONGEST_NAME = 100
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}", re.ASCII)
 SYSTEM = re.compile(r"(Linux|Darwin|Windows|macOS)( [0-9]+(\.[0-9]+)?)?", re.ASCII)
 REFERENCE_KEY = re.compile(r"[a-z0-9@.-]{1,40}-[0-9a-f]{16}", re.ASCII)
+WHOLE_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+WHOLE = "whole"  # in a stripped record's `tool`: the digest of the whole record
 DETAILS = ("capability", "vector")
 CLASSES = ("flat", "warm-up", "slowing", "unsteady")
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16")
@@ -120,7 +123,7 @@ def strip(record: Record) -> Record:
     lanes = tuple(_lane(each, runs, record.reference) for each in record.lanes)
     return Record(
         schema=SCHEMA,
-        tool={"name": "laptime", "version": _word(record.tool.get("version", ""))},
+        tool={"name": "laptime", "version": _word(record.tool.get("version", "")), **_whole(record.tool)},
         id=record.id,
         started=f"{record.started[:10]}T00:00:00+00:00",
         question=record.question,
@@ -141,6 +144,23 @@ def strip(record: Record) -> Record:
         answer=_answer(record, {each.name for each in lanes}),
         reference=None if record.reference is None else _reference(record.reference),
     )
+
+
+def _whole(tool: Mapping[str, str]) -> dict[str, str]:
+    found = tool.get(WHOLE, "")
+    return {WHOLE: found} if WHOLE_DIGEST.fullmatch(found) else {}
+
+
+def with_whole(record: Record, whole: bytes) -> Record:
+    """Return a record that names the digest of its own file, by which its keeper shows that nothing was changed."""
+    return replace(record, tool={**record.tool, WHOLE: whole_digest(whole)})
+
+
+def whole_digest(data: bytes) -> str:
+    """Return the digest of what a whole record's file says, without its signature and without spaces between."""
+    tree = json.loads(data)
+    said = {key: value for key, value in tree.items() if key not in {"signature", "writer"}}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _ask(ask: Ask, what: str) -> Ask:

@@ -16,12 +16,14 @@ import msgspec
 from laptime.board.row import PREDICTED, ROW_MOST_BYTES
 from laptime.disk import read_regular
 from laptime.errors import RecordError, UsageError
-from laptime.hardware import known_devices, match_label
+from laptime.hardware import find_device, known_devices, known_efficiencies, match_label
 from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.hardware import HardwareForecast, KnownDevice
 from laptime.model.machine import DeviceKind
 from laptime.model.quantities import Missing
+from laptime.model.record import Record
 from laptime.model.workload import PublishedResult, Workload
+from laptime.questions.forecast.run import COMMON, make_forecast
 from laptime.stats import median
 from laptime.workloads import CATALOGUE
 
@@ -151,8 +153,7 @@ def _figures(result: PublishedResult) -> list[str]:
     return found
 
 
-def cards_to_predict(common: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*common, *FOR_THE_BOARD)))
+CARDS_TO_PREDICT = tuple(dict.fromkeys((*COMMON, *FOR_THE_BOARD)))
 
 
 def as_predictions(found: HardwareForecast, date: str, laptime: str) -> PredictedFile:
@@ -185,6 +186,19 @@ def as_predictions(found: HardwareForecast, date: str, laptime: str) -> Predicte
     preset = found.lane.rpartition("/")[2]
     known = not CATALOGUE[found.what].reads_files or not isinstance(found.loader_items_per_s, Missing)
     return PredictedFile(PREDICTION_SCHEMA, found.what, found.lane, preset, found.record, date, laptime, known, rows)
+
+
+def predict_again(record: Record, found: PredictedFile) -> PredictedFile:
+    """Return what a stripped record predicts of the same devices, from itself and laptime's tables alone."""
+    return predict_for_board(record, found.lane, [each.short for each in found.rows], found.date, found.laptime)
+
+
+def predict_for_board(
+    record: Record, lane: str | None, shorts: Sequence[str], date: str, laptime: str
+) -> PredictedFile:
+    """Return the predictions of a stripped record: those of all who have it are the same."""
+    devices = [find_device(each, known_devices()) for each in shorts]
+    return as_predictions(make_forecast(record, lane, devices, known_efficiencies()), date, laptime)
 
 
 def encode_predictions(found: PredictedFile) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from laptime.errors import RecordError
+from laptime.hardware import bare_name
 from laptime.model.machine import DeviceKind
 from laptime.store.schema import ID
 
@@ -82,7 +83,8 @@ class BoardRow:
 
     `step_rounds_ms` has the mean step of each round, or of each whole training. `turns` counts the windows that the
     step is computed from, and `disturbed_share` is the share of all windows that were disturbed. `record_digest` is
-    that of the stripped record next to the rows, and `digest` that of this row without it.
+    that of the stripped record next to the rows, `whole_digest` that of the whole record, which stays with its author
+    (null in rows from before it was kept), and `digest` that of this row without it.
     """
 
     schema: int
@@ -112,6 +114,7 @@ class BoardRow:
     laptime: str
     record: str
     record_digest: str
+    whole_digest: str | None = None
     digest: str = ""
 
     @property
@@ -128,7 +131,7 @@ class BoardRow:
         """The folder of its device. Processors with other counts of cores are other devices."""
         if self.device.kind == "cpu":
             return slug(f"{self.device.short or self.machine.processor} {self.machine.cores} cores")
-        return slug(self.device.short or self.device.label)
+        return slug(self.device.short or bare_name(self.device.label))
 
     @property
     def place(self) -> PurePosixPath:

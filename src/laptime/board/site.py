@@ -6,9 +6,7 @@ table, of its training's devices or of its device's rows. Nothing that grows wit
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,15 +17,16 @@ from laptime.board.entries import (
     TIERS,
     Entry,
     all_of_each,
-    entry_of,
     fastest_of_each,
+    hardware_of,
     predicted_entries,
     read_rows,
     reported_entry,
 )
+from laptime.board.folder import SiteFolder
+from laptime.board.lines import KIND_CLASS, line_files, where_words
 from laptime.board.reported import also_published, describe_training, read_predictions, reported_rows
 from laptime.board.row import RECORDS, BoardRow, record_name, record_place
-from laptime.disk import write_atomically
 from laptime.drawing.svg import text
 from laptime.errors import StoreError, UsageError
 from laptime.model import quantities
@@ -45,8 +44,6 @@ HEAD = """<!doctype html>
 <meta name="generator" content="laptime board build">
 <title>{title}</title><link rel="stylesheet" href="{root}board.css"></head><body><main class="board">
 """
-MARK = b'name="generator" content="laptime board build"'
-HEAD_BYTES = 1000  # in which a page says what made it
 TICKS_S = (
     (1e-3, "1 ms"),
     (1e-2, "10 ms"),
@@ -58,7 +55,6 @@ TICKS_S = (
     (3600.0, "1 h"),
     (36000.0, "10 h"),
 )
-KIND_CLASS = {"measured": "m", "reported": "r", "predicted": "p"}
 NO_PAIR = "Factors across machines have no interval of their own: their rounds took no turns with each other."
 ON_AXIS = "on a logarithmic axis"
 LEGEND = (
@@ -78,7 +74,7 @@ class BuiltSite:
 
 
 def build(board: Path, site: Path) -> BuiltSite:
-    """Write the pages of a board's folder."""
+    """Write the pages of a board's folder, in place of those that an earlier build wrote."""
     rows = list(read_rows(board))
     by_training: dict[str, list[BoardRow]] = {name: [] for name in CATALOGUE}
     by_device: dict[str, list[BoardRow]] = {}
@@ -87,38 +83,39 @@ def build(board: Path, site: Path) -> BuiltSite:
             raise UsageError(f"a row is of {row.training!a}, which is no built-in training", "Run: laptime board check")
         by_training[row.training].append(row)
         by_device.setdefault(row.device_slug, []).append(row)
+    others = {name: _not_measured(board, workload) for name, workload in CATALOGUE.items()}
+    devices = _devices(by_device, [each for of in others.values() for each in of])
     try:
-        _remove_earlier(site)
-        pages = sum(
-            _write_training(board, site, CATALOGUE[name], of, by_device.keys()) for name, of in by_training.items()
-        )
-        pages += sum(_write_device(site, name, of) for name, of in sorted(by_device.items()))
-        pages += _write_front(site, by_training, by_device)
-        for name in ("board.css", "board.js"):
-            write_atomically(site / name, _asset(name).encode())
-        _copy_records(board, site, {row.record for row in rows})
+        with SiteFolder(site) as folder:
+            pages = sum(
+                _write_training(folder, CATALOGUE[name], of, [*fastest_of_each(of), *others[name]], devices.keys())
+                for name, of in by_training.items()
+            )
+            pages += sum(_write_device(folder, name, of) for name, of in sorted(devices.items()))
+            pages += _write_front(folder, by_training, devices)
+            for name in ("board.css", "board.js"):
+                folder.write(name, _asset(name).encode())
+            _copy_records(board, folder, {row.record for row in rows})
     except OSError as error:
         says = f"{error.filename or site} could not be written: {error.strerror or error}"
         raise StoreError(says, "Make room there, or name another folder with -o.") from error
     return BuiltSite(str(site / "index.html"), pages, len(rows), len(by_device))
 
 
-def _remove_earlier(site: Path) -> None:
-    """Remove the pages of an earlier build and what they link to: what left the board leaves the site.
+def _not_measured(board: Path, workload: Workload) -> list[Entry]:
+    """Return what others reported of a training, and what is predicted of it."""
+    predictions = read_predictions(board, workload.name)
+    found = [line for each in reported_rows(workload) if (line := reported_entry(each)) is not None]
+    return [*found, *([] if predictions is None else predicted_entries(predictions))]
 
-    A page says what made it, so no other file of the folder is touched.
-    """
-    ours = []
-    for page in [*site.glob("*.html"), *site.glob("device/*.html")]:
-        with page.open("rb") as file:
-            if MARK in file.read(HEAD_BYTES):
-                ours.append(page)
-    for page in ours:
-        page.unlink()
-        page.with_suffix(".data.js").unlink(missing_ok=True)
-    if ours:
-        for record in site.glob(str(record_place("r-*"))):
-            record.unlink()
+
+def _devices(by_device: dict[str, list[BoardRow]], others: Sequence[Entry]) -> dict[str, list[Entry]]:
+    """Return the lines of each device's page. Every card has one, measured or not."""
+    found = {device: all_of_each(rows) for device, rows in by_device.items()}
+    for each in others:
+        if each.device is not None and (each.device in found or each.device_kind != "cpu"):
+            found.setdefault(each.device, []).append(each)
+    return found
 
 
 @cache
@@ -129,33 +126,22 @@ def _asset(name: str) -> str:
     return resources.files("laptime.board").joinpath(name).read_text(encoding="utf-8")
 
 
-def _copy_records(board: Path, site: Path, identities: Iterable[str]) -> None:
+def _copy_records(board: Path, site: SiteFolder, identities: Iterable[str]) -> None:
     """Copy the records that rows link to, but no file that is a link: `check` refuses one."""
-    (site / RECORDS).mkdir(parents=True, exist_ok=True)
     for identity in sorted(identities):
         found = board / record_place(identity)
         if found.is_file() and not found.is_symlink():
-            shutil.copyfile(found, site / record_place(identity))
-
-
-def _write(place: Path, page: str) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(page, encoding="utf-8")
+            site.write(str(record_place(identity)), found.read_bytes())
 
 
 # One training: what was claimed, what was measured, and all lines of a table.
 
 
 def _write_training(
-    board: Path, site: Path, workload: Workload, rows: Sequence[BoardRow], devices: Collection[str]
+    site: SiteFolder, workload: Workload, rows: Sequence[BoardRow], lines: Sequence[Entry], devices: Collection[str]
 ) -> int:
     """Write the pages of a training. `devices` are those that have a page of their own."""
-    predictions = read_predictions(board, workload.name)
-    reported = reported_rows(workload)
-    entries = fastest_of_each(rows)
-    entries += [found for each in reported if (found := reported_entry(each)) is not None]
-    entries += [] if predictions is None else list(predicted_entries(predictions))
-    entries = [each if each.device in devices else replace(each, device=None) for each in entries]
+    entries = [each if each.device in devices else replace(each, device=None) for each in lines]
     entries.sort(key=lambda each: each.lap_s)
     lap = f"One epoch of {workload.title}: {workload.steps_per_lap:,} steps of {workload.batch} {workload.items}."
     top = (
@@ -206,7 +192,7 @@ def _factor_words(row: BoardRow) -> str:
     found = row.factor
     assert found is not None
     ends = "" if found.low is None or found.high is None else f" ({found.low:.3g} to {found.high:.3g})"
-    return f"{text(row.hardware)} {text(row.lane)}: {quantities.times(found.ratio)}{ends} {text(found.reference)}"
+    return f"{text(hardware_of(row))} {text(row.lane)}: {quantities.times(found.ratio)}{ends} {text(found.reference)}"
 
 
 def _published(workload: Workload) -> str:
@@ -231,15 +217,18 @@ def _note(workload: Workload, hardware: str) -> str:
 # One device: all its rows, of all trainings.
 
 
-def _write_device(site: Path, device: str, rows: Sequence[BoardRow]) -> int:
-    entries = sorted(all_of_each(rows), key=lambda each: (each.training, each.lap_s))
+def _write_device(site: SiteFolder, device: str, lines: Sequence[Entry]) -> int:
+    entries = sorted(lines, key=lambda each: (each.training, each.lap_s))
     first = entries[0]
-    trainings = len({each.training for each in entries})
-    count = f"{len(rows):,} row{'s' if len(rows) > 1 else ''} of {trainings} training{'s' if trainings > 1 else ''}"
+    measured = [each for each in entries if each.kind == "measured"]
+    trainings = len({each.training for each in measured})
+    rows = f"{len(measured):,} row{'s' if len(measured) > 1 else ''}"
+    count = f"{rows} of {trainings} training{'s' if trainings > 1 else ''}, each with its record."
+    told = count if measured else "Nobody sent a measured row of it yet."
     top = (
         '<nav class="trainings" aria-label="The board"><a href="../index.html">the board</a></nav>'
         f"<h1>{text(first.hardware)}</h1>"
-        f'<p class="soft">{count}, each with its record.</p>'
+        f'<p class="soft">{told}</p>'
     )
     return _write_tables(site, _TablePage(f"device/{device}", first.hardware, top, entries))
 
@@ -263,7 +252,7 @@ class _TablePage:
         return "../" * self.name.count("/")
 
 
-def _write_tables(site: Path, made: _TablePage) -> int:
+def _write_tables(site: SiteFolder, made: _TablePage) -> int:
     """Write a table over as many pages as it needs, and the file that its filters load."""
     name, root, entries = made.name, made.root, made.entries
     axis = _axis(entries)
@@ -289,8 +278,9 @@ def _write_tables(site: Path, made: _TablePage) -> int:
                 f'</main><script src="{root}board.js"></script></body></html>\n',
             ]
         )
-        _write(site / f"{_page_name(name, number)}.html", page)
-    _write(site / f"{name}.data.js", _data(entries, root))
+        site.write(f"{_page_name(name, number)}.html", page.encode())
+    for file, content in line_files(name, entries, root):
+        site.write(file, content.encode())
     return count
 
 
@@ -427,60 +417,12 @@ def _where(entry: Entry, root: str) -> str:
     link = ""
     if entry.record is not None:
         link = f' <a href="{root}{RECORDS}/{record_name(entry.record)}">record</a>'
-    of = f" · fastest of {entry.rows:,} rows on {_machines(entry)}" if entry.rows > 1 else ""
     more = "".join(f"<p>{text(each)}</p>" for each in entry.more)
     kind = f'<em class="{KIND_CLASS[entry.kind]}">{entry.kind}</em>'
     return (
-        f'{kind} <span class="soft">{text(entry.where)}{of}{tier}</span>{link}'
+        f'{kind} <span class="soft">{text(where_words(entry))}{tier}</span>{link}'
         f"<details><summary>more</summary>{more}</details>"
     )
-
-
-def _machines(entry: Entry) -> str:
-    return f"{entry.machines} kind{'s' if entry.machines > 1 else ''} of machine"
-
-
-# What a page loads once a reader filters: its lines as numbers, and their texts by number.
-
-
-def _data(entries: Sequence[Entry], root: str) -> str:
-    """Return a script that hands the lines over. Its texts are ASCII without an angle bracket, so none ends it."""
-    numbers: dict[str, int] = {}
-
-    def number_of(told: str) -> int:
-        return numbers.setdefault(told, len(numbers))
-
-    lines = [
-        [
-            KIND_CLASS[each.kind],
-            number_of(each.hardware),
-            each.device if not root else None,
-            each.device_kind,
-            number_of(each.framework),
-            number_of(each.settings),
-            _short(each.lap_s),
-            _short(each.low_s),
-            _short(each.high_s),
-            _short(each.step_ms),
-            _short(each.energy_wh),
-            _short(each.memory_gb),
-            each.price,
-            number_of(each.price_date),
-            each.tier,
-            number_of(each.where + (f" · fastest of {each.rows:,} rows on {_machines(each)}" if each.rows > 1 else "")),
-            each.record,
-            [number_of(more) for more in each.more],
-            number_of(each.training) if root else None,
-        ]
-        for each in entries
-    ]
-    tree = {"texts": list(numbers), "lines": lines, "tiers": TIERS, "root": root}
-    told = json.dumps(tree, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e")
-    return f"window.laptimeLines({told});\n"
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.5g}")
 
 
 # The first page, and the list of devices.
@@ -499,14 +441,14 @@ ADD_A_ROW = (
 )
 
 
-def _write_front(site: Path, by_training: dict[str, list[BoardRow]], by_device: dict[str, list[BoardRow]]) -> int:
+def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devices: dict[str, list[Entry]]) -> int:
     """Write the first page and, where there are many devices, the pages that list them all; return how many."""
-    names = {device: entry_of(rows[0]).hardware for device, rows in by_device.items()}
-    often = sorted(by_device, key=lambda each: (-len(by_device[each]), each))
-    listed = [_device_item(each, names[each], len(by_device[each])) for each in often]
+    measured = {name: sum(each.kind == "measured" for each in of) for name, of in devices.items()}
+    often = sorted(devices, key=lambda each: (-measured[each], each))
+    listed = [_device_item(each, devices[each][0].hardware, measured[each]) for each in often]
     more = f'<p><a href="devices.html">All {len(often):,} devices</a></p>' if len(often) > LISTED_DEVICES else ""
     trainings = "".join(_training_line(CATALOGUE[name], rows) for name, rows in by_training.items())
-    rows = sum(map(len, by_device.values()))
+    rows = sum(map(len, by_training.values()))
     page = "".join(
         [
             HEAD.format(policy=POLICY, title="The board of laptime", root=""),
@@ -516,7 +458,7 @@ def _write_front(site: Path, by_training: dict[str, list[BoardRow]], by_device: 
             f'<h2>Devices</h2><ul class="devices">{"".join(listed[:LISTED_DEVICES])}</ul>{more}{ADD_A_ROW}{END}',
         ]
     )
-    _write(site / "index.html", page)
+    site.write("index.html", page.encode())
     if not more:
         return 1
     count = math.ceil(len(listed) / DEVICES_A_PAGE)
@@ -527,19 +469,19 @@ def _write_front(site: Path, by_training: dict[str, list[BoardRow]], by_device: 
             '<nav class="trainings" aria-label="The board"><a href="index.html">the board</a></nav><h1>All devices</h1>'
             f'<ul class="devices">{"".join(shown)}</ul>{_page_links("devices", number, count)}{END}'
         )
-        _write(site / f"{_page_name('devices', number)}.html", page)
+        site.write(f"{_page_name('devices', number)}.html", page.encode())
     return 1 + count
 
 
 def _device_item(device: str, name: str, rows: int) -> str:
-    return f'<li><a href="device/{device}.html">{text(name)}</a> <span class="soft">{rows:,}</span></li>'
+    return f'<li><a href="device/{device}.html">{text(name)}</a> <span class="soft">{rows or "no row yet"}</span></li>'
 
 
 def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
     best = min(rows, key=lambda row: row.lap_s.middle, default=None)
     fastest = "nobody sent a row yet"
     if best is not None:
-        fastest = f"{lap_words(best.lap_s.middle)} on {best.hardware}, {best.lane}"
+        fastest = f"{lap_words(best.lap_s.middle)} on {hardware_of(best)}, {best.lane}"
     return (
         f'<tr><td><a href="{workload.name}.html"><b>{workload.name}</b></a><br>'
         f'<span class="soft">{text(workload.title)}</span></td>'

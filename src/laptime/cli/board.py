@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from laptime import api, forecasts, showing
+from laptime import api, showing
 from laptime.board import add as adding
 from laptime.board import check as checking
 from laptime.board import repeat as repeating
 from laptime.board import reported, site
 from laptime.board.claims import find_faults
+from laptime.board.evidence import with_whole
 from laptime.board.row import PREDICTED
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
@@ -39,7 +40,10 @@ REMAKE_HELP = """Write all rows of a board's folder again from its records, afte
 
 A device that laptime's table has now, a new field, or a newer schema changes what a record gives. No number does.
 """
-PREDICT_HELP = """Write what common cards would take, from the record of a measured lane (docs/forecast.md)."""
+PREDICT_HELP = """Write what common cards would take, from a record that is on the board (docs/forecast.md).
+
+The stripped record alone is used, so that `laptime board check` predicts the same.
+"""
 BUILD_HELP = """Write the board as static pages: one a training, one a device, and a first page. They need no server."""
 REPEAT_HELP = """Run what a row says here, and say whether it agrees. ROW is a row's file.
 
@@ -60,7 +64,9 @@ def board() -> None:
 @BOARD
 @AS_JSON
 def add(*, identity: str, lane: tuple[str, ...], output: str, as_json: bool) -> None:
-    made = adding.add(api.load(identity), lane, Path(output), lambda record: [says for _, says in find_faults(record)])
+    whole = api.read_bytes(api.find(identity))
+    record = with_whole(api.load(identity), whole)
+    made = adding.add(record, lane, Path(output), lambda stripped: [says for _, says in find_faults(stripped)])
     if as_json:
         emit_json(showing.to_json(made))
         return
@@ -84,9 +90,11 @@ def remake(*, folder: str, as_json: bool) -> None:
 @board.command("check", cls=Command, help=CHECK_HELP, examples=("laptime board check board/",), page="docs/board.md")
 @click.argument("folder", default="board", type=click.Path())
 @click.option("--against", metavar="BOARD", type=click.Path(), help="An earlier board, whose files all stay.")
+@click.option("--records", metavar="FOLDER", type=click.Path(), help="Whole records, which have to give those here.")
 @AS_JSON
-def check(*, folder: str, against: str | None, as_json: bool) -> int:
-    found = checking.check(Path(folder), None if against is None else Path(against))
+def check(*, folder: str, against: str | None, records: str | None, as_json: bool) -> int:
+    before, wholes = (None if each is None else Path(each) for each in (against, records))
+    found = checking.check(Path(folder), before, wholes)
     if as_json:
         emit_json(showing.to_json(found))
     else:
@@ -109,9 +117,9 @@ def _counted(count: int, noun: str) -> str:
 @BOARD
 @AS_JSON
 def predict(*, identity: str, lane: str | None, output: str, as_json: bool) -> None:
-    cards = forecasts.choose(reported.cards_to_predict(forecasts.common_cards))
-    found = forecasts.forecast(api.load(identity), lane, cards)
-    made = reported.as_predictions(found, dt.datetime.now(dt.UTC).date().isoformat(), installed_version())
+    record = adding.record_of(Path(output), api.load(identity))
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    made = reported.predict_for_board(record, lane, reported.CARDS_TO_PREDICT, today, installed_version())
     place = Path(output, PREDICTED, f"{made.training}.json")
     api.write_files(place, {"": reported.encode_predictions(made)}, is_folder=False)
     if as_json:
