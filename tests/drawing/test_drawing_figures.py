@@ -20,6 +20,7 @@ import tune_records
 import watch_records
 from sound_records import literals
 
+from laptime.drawing import svg
 from laptime.drawing.html import PAGE_MOST, as_html
 from laptime.drawing.rows import draw
 from laptime.drawing.svg import Scale
@@ -347,3 +348,10 @@ def test_markdown_begins_with_the_answer_and_has_pictures_in_words(question):
     for block, figure in zip(blocks, drawn, strict=True):
         rows = figure.chart.factors if isinstance(figure.chart, Factors) else ()
         assert all(f"{end:.2f}" in block for row in rows for end in (row.low, row.high) if end and end < 90), record.id
+
+
+def test_ticks_of_one_axis_are_written_alike():
+    """10 to the power of 3.30103 is not quite 2,000."""
+    assert [svg.words(10 ** log10(value)) for value in (500, 1000, 2000, 20_000, 1024, 2.5)] == [
+        *("500", "1k", "2k", "20k", "1024", "2.5"),
+    ]

@@ -310,6 +310,7 @@ def words(value: float) -> str:
     """Return a tick's number, short: 12000 as 12k."""
     if value == 0:
         return "0"
+    value = float(f"{value:.10g}")  # a tick of a logarithmic axis is 10 to some power, and 2000 is then not quite whole
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 10 * size or (abs(value) >= size and value % size == 0):
             return f"{value / size:.4g}{letter}"
