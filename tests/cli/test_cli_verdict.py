@@ -49,6 +49,7 @@ def test_a_candidate_that_does_not_train_is_discarded_in_words(torch_house):
     assert "DISCARD" not in torch_house.done(*words, code=3).err
 
 
+CHEATS = HERE / "own_cheats.py"
 EXAMPLE = HERE.parents[1] / "examples" / "two_trainings.py"
 
 
@@ -73,6 +74,15 @@ def test_a_gradient_as_one_product_is_kept(torch_house):
 def test_half_of_the_rows_are_other_work_however_fast(torch_house):
     fields = of_example(torch_house, "careless", code=1)
     assert (fields["verdict"], fields["cause"], fields["rounds"]) == ("DISCARD", "other work", 1)
+
+
+def test_a_clock_that_the_candidate_slows_down_is_not_asked(torch_house):
+    """The clock that judges was taken before its code came: it would have seemed twice as fast, and was kept."""
+    words = ("verdict", f"{EXAMPLE}:before", f"{CHEATS}:half_clock", "python/cpu", "--budget", "15s", "--json", "-q")
+    fields = torch_house.run(*words).json
+    check_fields(fields)
+    assert fields["verdict"] != "KEEP"
+    assert fields["ratio"] is None or fields["ratio"] < 1.5
 
 
 @pytest.mark.long

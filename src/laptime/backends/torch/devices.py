@@ -7,10 +7,10 @@ import itertools
 import platform
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import util
+from time import perf_counter_ns  # taken now: a user's code comes later, and may replace it
 from types import MethodType
 from typing import Any
 
@@ -203,6 +203,14 @@ def _absent(name: str, kind: str, reason: str, details: dict[str, str] | None = 
     return Device(name, kind, "-", usable=False, reason=reason, memory_bytes=Missing(reason), details=details or {})  # type: ignore[arg-type]
 
 
+# Taken before the code of a user's training is imported, which may replace what the modules have.
+FENCES: dict[str, Callable[..., None]] = {
+    name: module.synchronize
+    for name, module in (("cuda", torch.cuda), ("xpu", getattr(torch, "xpu", None)), ("mps", torch.mps))
+    if module is not None
+}
+
+
 class DeviceClock:
     """How a device is fenced and marked: a processor by the host's clock, an accelerator by its own events."""
 
@@ -214,13 +222,13 @@ class DeviceClock:
 
     def fence(self) -> None:
         if self.device.type == "mps":
-            torch.mps.synchronize()
+            FENCES["mps"]()
         elif self._module is not None:
-            self._module.synchronize(self.device)
+            FENCES[self.device.type](self.device)
 
     def mark(self) -> object:
         if self._module is None:
-            return time.perf_counter_ns()
+            return perf_counter_ns()
         event = self._next_event()
         event.record()
         return event
