@@ -413,7 +413,7 @@ def test_nothing_that_a_row_says_is_run(browser, tmp_path):
         "index",
         "cifar-cnn",
         "devices",
-        *sorted(f"device/{each.stem}" for each in (tmp_path / "site/device").glob("*.html"))[:4],
+        *sorted(f"device/{each.stem}" for each in (tmp_path / "site/device").glob("*.html")),
     ):
         if not (tmp_path / "site" / f"{page}.html").exists():
             continue

@@ -107,7 +107,7 @@ def test_a_gate_between_two_commits_finds_what_became_slower(torch_house, tmp_pa
     assert page.startswith("DISCARD: it is slower: 0.")
     assert "The base against itself: " in page
     assert "HEAD:train.py:base does the same work as HEAD~1:train.py:base." in page
-    record = torch_house.kept()
+    record = torch_house.done("show", "latest", "--json").json
     assert len(record["lanes"]) == 3
     assert record["answer"]["verdict"]["twin"]["low"] < 1.1
     assert git(tmp_path, "status", "--porcelain") == ""

@@ -78,7 +78,8 @@ def test_a_question_added_from_outside_is_a_command_with_a_record(house):
     refused = house.run("show", str(house.files()[0]))
     assert refused.code == 2
     assert (
-        "$.question: no question 'first-step'; known: race, why, watch, tune, sweep, scale, full, infer" in refused.err
+        "$.question: no question 'first-step'; known: race, why, watch, tune, verdict, sweep, scale, full, infer"
+        in refused.err
     )
 
 

@@ -42,8 +42,9 @@ def test_a_worker_that_dies_ends_its_own_heat(tmp_path):
 @pytest.mark.long
 def test_a_loader_that_works_in_bursts_is_timed_by_its_pace(tmp_path):
     """Most steps get their batch for nothing, and one in six waits for all of them; no median shows that."""
-    heat = summarise_heat(run(tmp_path, "in_bursts"))
+    result = summarise_heat(run(tmp_path, "in_bursts"))
+    heat = result.heat
     assert heat.burst == 12
     assert all(window.steps >= 12 for window in heat.windows)
-    assert 50 < heat.step_ms < 80
+    assert 50 < result.step_ms < 80
     assert [note for note in heat.process.notes if "12 batches at once" in note]
