@@ -330,9 +330,9 @@ COUNT_TOLERANCE = 1e-6
 LATE_LOSS = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
 LATE_MOVE = {"fp32": 1e-2, "tf32": 0.1, "fp16": 0.1, "bf16": 0.2}
 
-# Batches of windows: so many must be known of both lanes, and one lane have so many times as many different ones.
+# Batches of windows: how many must be known of both lanes, and how many times as many different ones one must have.
 BATCHES_SEEN, BATCHES_APART = 4, 2
-# Losses of windows: so many must be known. They are apart where their mean distance is this large, and this many times
+# Losses of windows: how many must be known. They are apart where their mean distance is this large, and this many times
 # what it would be by the chance of single batches. Dropout that is drawn in another order moves single losses, and not
 # their mean.
 LOSSES_SEEN, LOSSES_APART, LOSSES_SURE = 6, 0.05, 6.0
