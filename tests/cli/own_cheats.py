@@ -48,6 +48,7 @@ def make_training(
     optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
     loss: Callable[[Tensor, Tensor], Tensor] = nn.functional.cross_entropy,
     data: Any = None,
+    steps: int = BATCHES,
 ) -> laptime.Training:
     network = network or make_network()
     return laptime.Training(
@@ -55,7 +56,7 @@ def make_training(
         loss=loss,
         optimizer=(optimizer or (lambda weights: torch.optim.AdamW(weights, lr=3e-4)))(network.parameters()),
         data=data or make_batches(),
-        steps_per_lap=BATCHES,
+        steps_per_lap=steps,
     )
 
 
@@ -134,9 +135,7 @@ def changed_laptime() -> laptime.Training:
 
 def fewer_steps() -> laptime.Training:
     """A lap of half the batches."""
-    training = make_training(data=make_batches()[: BATCHES // 2])
-    training.steps_per_lap = BATCHES // 2
-    return training
+    return make_training(data=make_batches()[: BATCHES // 2], steps=BATCHES // 2)
 
 
 def smaller_batch() -> laptime.Training:
