@@ -13,9 +13,10 @@ from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
-from laptime.model.process import NO_TRAINING, parts_of
+from laptime.model.process import NO_TRAINING
 from laptime.model.quantities import Missing, number, percent, step
 from laptime.model.record import Comparison, HeatResult, LaneResult, Record
+from laptime.model.rows import parts_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import (
     ends_words,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.process import OF_TRAINING
 from laptime.model.quantities import Factor
 from laptime.model.record import Answer, Comparison, Record
+from laptime.model.rows import OF_TRAINING
 from laptime.questions.verdict.options import VerdictAsk
 
 ERRORS = 0.02  # of the intervals of all looks together, half of it at either end
