@@ -34,7 +34,7 @@ LONGEST_DIFF = 20_000  # characters: a line of a file may be of any length
 
 NO_ONE_PLACE = "the remedy is no change of one place in the code"
 
-Remedy = TypeVar("Remedy", Finding, Experiment)
+MayChange = TypeVar("MayChange", Finding, Experiment)
 
 
 # While a question runs: which change a remedy is, in the code as it is now.
@@ -60,7 +60,7 @@ class ChangeFinder:
                 here = Path.cwd()
                 self._top = _top_or_none(start.parent) or (here if start.is_relative_to(here) else start.parent)
 
-    def add_to(self, remedy: Remedy, word: str) -> Remedy:
+    def add_to(self, remedy: MayChange, word: str) -> MayChange:
         """Return a remedy with the change that a word of the table names, or with the reason for none."""
         if self._code is None or not word:
             return replace(remedy, unchanged=self._why_none or NO_ONE_PLACE)
@@ -103,8 +103,8 @@ def _kept_diff(name: str, edited: Edited) -> str | Missing:
 
 def make_diff(name: str, edited: Edited) -> str:
     """Return a unified diff that `git apply` takes in any folder of the work tree."""
-    before = _lines(edited.file.text)
-    after = _lines(edited.data.decode(edited.file.encoding))
+    encoding = edited.file.encoding.removesuffix("-sig")  # a mark at the beginning is a part of the first line
+    before, after = (_lines(data.decode(encoding)) for data in (edited.file.data, edited.data))
     tab = "\t" if " " in name else ""
     body = difflib.unified_diff(before, after, f"a/{name}{tab}", f"b/{name}{tab}", n=CONTEXT_LINES)
     lines = [line if line.endswith("\n") else line + ONE_LINE_LESS for line in body]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeGuard
 
-from laptime.questions.user_code import LINE_END, NoPlaceError, Reached, SourceFile, UserCode, is_main_guard, parse
+from laptime.questions.user_code import LINE_END, CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
 
 LARGEST_VALUE = 1024  # of workers or threads
 CHANGE_WORD = re.compile(r"(?P<name>[a-z0-9_]+)(?:=(?P<value>[1-9][0-9]{0,3}))?", re.ASCII)
@@ -56,7 +56,7 @@ class RewriteRow:
 
 def rewrite(code: UserCode, word: str) -> Edited:
     """Make the change that a word of the table names. Raise NoPlaceError where its place is not certain."""
-    row, value = read_word(word)
+    row, value = find_rewrite(word)
     file, line, edits = row.find(code, value)
     text = file.text
     for each in sorted(edits, key=lambda each: -each.start):
@@ -69,7 +69,7 @@ def rewrite(code: UserCode, word: str) -> Edited:
     return Edited(file, line, data)
 
 
-def read_word(word: str) -> tuple[RewriteRow, int]:
+def find_rewrite(word: str) -> tuple[RewriteRow, int]:
     """Return the row that a word names, and its number, or 0. Raise NoPlaceError for any other word."""
     found = CHANGE_WORD.fullmatch(word)
     row = REWRITES.get(found["name"]) if found else None
@@ -115,7 +115,7 @@ def _batch(code: UserCode, _value: int, *, times: float) -> tuple[SourceFile, in
     return unit.file, given[0].lineno, [TextEdit(*unit.file.span(given[0]), str(other))]
 
 
-def _training_loader(code: UserCode) -> tuple[Reached, ast.Call]:
+def _training_loader(code: UserCode) -> tuple[CodePart, ast.Call]:
     """Return the one DataLoader, or of several the one over which a loop with a backward pass goes."""
     found = [(unit, call) for unit, call, name in code.calls() if name in LOADERS]
     if not found:
@@ -128,7 +128,7 @@ def _training_loader(code: UserCode) -> tuple[Reached, ast.Call]:
     return found[0]
 
 
-def _feeds_training(code: UserCode, unit: Reached, call: ast.Call) -> bool:
+def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
     """Whether a loop with a backward pass goes over a loader: here, or in a function that it is handed to."""
     names = set(_names_given(unit.node, call))
     is_global = not isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -204,7 +204,7 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     return unit.file, statement.lineno, [TextEdit(begin, begin, f"{indent}{added}{unit.file.newline}")]
 
 
-def _optimizer(code: UserCode) -> tuple[Reached, ast.Call]:
+def _optimizer(code: UserCode) -> tuple[CodePart, ast.Call]:
     found = [(unit, call) for unit, call, name in code.calls()
              if name.startswith("torch.optim.") and name.rpartition(".")[2] in OPTIMIZERS]  # fmt: skip
     if len(found) == 1:
@@ -214,7 +214,7 @@ def _optimizer(code: UserCode) -> tuple[Reached, ast.Call]:
     raise NoPlaceError(f"no {', '.join(OPTIMIZERS[:-1])} or {OPTIMIZERS[-1]} of torch.optim is made in its own code")
 
 
-def _model_of(unit: Reached, call: ast.Call) -> str:
+def _model_of(unit: CodePart, call: ast.Call) -> str:
     """Return the text of the model whose parameters an optimizer is made for."""
     match call.args[:1]:
         case [ast.Call(func=ast.Attribute(value=model, attr="parameters"))] if isinstance(
@@ -325,7 +325,7 @@ def _is_read(node: ast.AST) -> TypeGuard[ast.Call]:
             and not node.args and not node.keywords)  # fmt: skip
 
 
-def _is_only_printed(unit: Reached, name: str) -> bool:
+def _is_only_printed(unit: CodePart, name: str) -> bool:
     """Whether a number begins as a constant, is added to, and else is in formatted texts: a tensor may do the same."""
     is_local = isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     nodes = [*ast.walk(unit.node if is_local else unit.file.tree)]
@@ -423,7 +423,7 @@ def _place(file: SourceFile, node: ast.expr) -> str:
     return f"{file.path.name}:{node.lineno}"
 
 
-def _places(found: Sequence[tuple[Reached, ast.Call]]) -> str:
+def _places(found: Sequence[tuple[CodePart, ast.Call]]) -> str:
     named = [_place(unit.file, call) for unit, call in sorted(found, key=lambda each: each[1].lineno)]
     return ", ".join(named[:PLACES_NAMED]) + (", and others" if len(named) > PLACES_NAMED else "")
 

@@ -111,7 +111,7 @@ def parse(text: str) -> ast.Module:
 
 
 @dataclass(frozen=True)
-class Reached:
+class CodePart:
     """A statement at the top of a file that the training reaches."""
 
     file: SourceFile
@@ -124,9 +124,9 @@ class UserCode:
 
     start: SourceFile
     function: str | None
-    units: tuple[Reached, ...]
+    units: tuple[CodePart, ...]
 
-    def calls(self) -> Iterator[tuple[Reached, ast.Call, str]]:
+    def calls(self) -> Iterator[tuple[CodePart, ast.Call, str]]:
         """Yield each call with the whole name of what is called."""
         for unit in self.units:
             for node in ast.walk(unit.node):
@@ -147,14 +147,14 @@ class _Reading:
 
     start: Path
     files: dict[Path, SourceFile | None] = field(default_factory=dict)
-    reached: dict[int, Reached] = field(default_factory=dict)
+    reached: dict[int, CodePart] = field(default_factory=dict)
 
     def read(self, function: str | None) -> UserCode:
         file = self._file(self.start)
         if file is None:
             raise NoPlaceError(f"{self.start.name} cannot be read")
-        left = [Reached(file, node) for node in file.tree.body if _runs(node, is_script=function is None)]
-        left += [Reached(file, node) for node in file.tree.body if function is not None and _defines(node, function)]
+        left = [CodePart(file, node) for node in file.tree.body if _runs(node, is_script=function is None)]
+        left += [CodePart(file, node) for node in file.tree.body if function is not None and _defines(node, function)]
         while left:
             unit = left.pop()
             if id(unit.node) not in self.reached:
@@ -162,16 +162,16 @@ class _Reading:
                 left += self._named_by(unit)
         return UserCode(file, function, tuple(self.reached.values()))
 
-    def _named_by(self, unit: Reached) -> Iterator[Reached]:
+    def _named_by(self, unit: CodePart) -> Iterator[CodePart]:
         """Yield the functions and classes that a statement names, of its file and of modules in its folder."""
         for node in ast.walk(unit.node):
             if isinstance(node, ast.Name):
-                yield from (Reached(unit.file, each) for each in unit.file.tree.body if _defines(each, node.id))
+                yield from (CodePart(unit.file, each) for each in unit.file.tree.body if _defines(each, node.id))
                 yield from self._imported(unit.file, node.id, None)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 yield from self._imported(unit.file, node.value.id, node.attr)
 
-    def _imported(self, file: SourceFile, name: str, attribute: str | None) -> Iterator[Reached]:
+    def _imported(self, file: SourceFile, name: str, attribute: str | None) -> Iterator[CodePart]:
         """Yield what a name means that was imported from a module of the user's."""
         for node in ast.walk(file.tree):
             if isinstance(node, ast.ImportFrom):
@@ -185,10 +185,10 @@ class _Reading:
                     if (each.asname or each.name) == name:
                         yield from self._of_module(self._module(file, each.name, 0), attribute)
 
-    def _of_module(self, file: SourceFile | None, name: str | None) -> Iterator[Reached]:
+    def _of_module(self, file: SourceFile | None, name: str | None) -> Iterator[CodePart]:
         if file is not None and name is not None:
-            yield from (Reached(file, node) for node in file.tree.body if _defines(node, name))
-            yield from (Reached(file, node) for node in file.tree.body if _runs(node, is_script=False))
+            yield from (CodePart(file, node) for node in file.tree.body if _defines(node, name))
+            yield from (CodePart(file, node) for node in file.tree.body if _runs(node, is_script=False))
 
     def _module(self, file: SourceFile, name: str, level: int) -> SourceFile | None:
         """Return a module of the user's own folder, or None."""
