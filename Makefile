@@ -6,7 +6,7 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-all test-again test-quick lint types tests docs schema signatures pictures attack test-matrix test-pytorch lock bench clean help
+.PHONY: race test test-all test-again test-quick lint types tests docs llms schema signatures pictures attack test-matrix test-pytorch lock bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
@@ -17,6 +17,7 @@ help:
 	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make pictures  draw the pictures of README and docs again, from kept records"
 	@echo "make schema  write the JSON Schemas of all answers of commands: src/laptime/schemas/, three of them in docs/, too"
+	@echo "make llms    write llms.txt, the list of pages for language models"
 	@echo "make signatures  write src/laptime/library/functions.pyi, the typed functions of the library"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with one framework alone, or the lowest or newest dependencies, and their tests"
@@ -77,6 +78,10 @@ docs: $(VENV)/.installed-docs
 pictures: $(VENV)/.installed
 	$(BIN)/python bench/docs_pictures.py
 
+llms: $(BIN)/python
+	$(BIN)/python bench/docs_llms.py
+
+# What commands print for programs; three of these are on the site, too.
 schema: $(VENV)/.installed
 	$(BIN)/python -c "from laptime.cli.answers import *; \
 		[(SCHEMAS / f'{row.schema}.json').write_text(make_schema(row)) for row in ALL_SCHEMAS]"
