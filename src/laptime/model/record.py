@@ -352,6 +352,27 @@ class Record:
         return {self.workload.name: self.ask.what, **{other.subject.name: other.what for other in self.others}}
 
 
+# What was written elsewhere.
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where a record was written for another program: a file, a folder or a URL."""
+
+    record: str
+    to: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """Where a report of these records was written: a file, or a folder of these files."""
+
+    records: tuple[str, ...]
+    place: str
+    files: tuple[str, ...]
+
+
 # The source files of a training: a digest per file, and which files differ between two processes.
 
 Digests = Mapping[str, str]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import click
 
-from laptime import api
-from laptime.cli.main import EXIT_INTERRUPTED, Command
-from laptime.cli.printing import emit_json
+from laptime import api, showing
+from laptime.cli.main import Command
+from laptime.cli.printing import emit_error, emit_json
 from laptime.cli.questions import QUIET, SHOW_DETAILS, conclude, emit_record, options_for, takes, with_progress
+from laptime.errors import ExitCode
 from laptime.model import options
 from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
 
@@ -52,7 +51,7 @@ and data that git ignores is not in the copy. By default the lane is the card if
     click.argument("lane", required=False),
     *options_for("verdict"),
     SHOW_DETAILS,
-    click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (docs/verdict.schema.json)."),
+    click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (laptime help schema verdict)."),
     QUIET,
 )
 def verdict(
@@ -62,11 +61,14 @@ def verdict(
     ask = options.make_ask("verdict", given, what=base, others=(candidate,), lanes=lanes)
     answer = with_progress(partial(api.answer, "verdict", ask), quiet=quiet)
     record = answer.record
-    if as_json and record.answer.is_concluded:
-        emit_json(json.dumps(asdict(verdict_fields(record)), indent=2))
+    code = conclude(answer)
+    if as_json and not record.answer.is_concluded:
+        says = f"no verdict: {record.status} before it was known"
+        emit_error("unfinished", says, f"laptime show {record.id} has what was measured", code)
+    elif as_json:
+        emit_json(showing.to_json(verdict_fields(record)))
     else:
         emit_record(record, kept=not answer.unsaved, details=details)
-    code = conclude(answer)
-    if code == EXIT_INTERRUPTED or not record.answer.is_concluded:
+    if code == ExitCode.INTERRUPTED or not record.answer.is_concluded:
         return code
-    return EXIT_OF[verdict_of(record).word]
+    return ExitCode[EXIT_OF[verdict_of(record).word]]

@@ -58,7 +58,7 @@ class VerdictAnswer(Answer):
 # The verdict as a program reads it.
 
 FORMAT = 1
-EXIT_OF: dict[Word, int] = {"KEEP": 0, "DISCARD": 1, "UNDECIDED": 3}
+EXIT_OF: dict[Word, str] = {"KEEP": "ANSWERED", "DISCARD": "NO", "UNDECIDED": "UNFINISHED"}  # rows of `ExitCode`
 
 
 def verdict_of(record: Record) -> Decision:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from laptime.analysis.parity import find_other_beginning, find_other_timed
-from laptime.errors import TrainingError, UsageError
+from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing
@@ -56,6 +56,9 @@ def _file_of(word: str) -> str:
 def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
     candidates = [other for other in ask.others if other != ask.what]  # a record of a gate has the twin, too
+    if ask.others and not candidates:
+        says = f"BASE and CANDIDATE are both {ask.what}"
+        raise UsageError(says, "name two trainings: laptime verdict base.py:f new.py:f")
     if len(candidates) != 1 or len(ask.lanes) > 1:
         raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
     base, candidate = pair_of(ask.what, candidates[0])
@@ -81,7 +84,7 @@ def _names_the_candidate(name: str) -> Iterator[None]:
         if error.training != name:
             raise
         discarded = TrainingError(f"DISCARD: it does not train: {error.says}", error.hint, name)
-        discarded.exit_code = EXIT_OF["DISCARD"]
+        discarded.exit_code = ExitCode[EXIT_OF["DISCARD"]]
         raise discarded from error
 
 
