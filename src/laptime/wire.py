@@ -6,10 +6,9 @@ loader that holds its items come first; `Paced` gives the windows' length. `Exam
 `Signed` come last, if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint,
 `Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference
 reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every window, and
-`BatchDone`. A side of a verdict on learning reports what it `Learned` after each leg, and waits for `GoOn` or
-`Enough`; the judge of its loss what it has `Drawn`, and the loss of each file of weights that it is to `Weigh`. A
-profiled lane reports its first step, then what it `Profiled`; a scout what it has `Seen`, then
-`Inspected`; peaks are `Rated` singly.
+`BatchDone`. A side of a verdict on learning reports each `LegTrained`, and waits for `GoOn` or `Enough`; its judge
+reports the `ItemsDrawn`, and a `LossWeighed` for each `WeighLoss`. A profiled lane reports its first step, then what it
+`Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
 """
 
 from __future__ import annotations
@@ -177,22 +176,23 @@ class Tested(msgspec.Struct, frozen=True, tag=True):
     predictions: Predictions | None
 
 
-class Learned(msgspec.Struct, frozen=True, tag=True):
+class LegTrained(msgspec.Struct, frozen=True, tag=True):
     """A leg is trained: so many `steps` and `ns` it took since the one before. The weights are in their file."""
 
     steps: int
     ns: int
 
 
-class Drawn(msgspec.Struct, frozen=True, tag=True):
+class ItemsDrawn(msgspec.Struct, frozen=True, tag=True):
     """The items on which a loss is judged, and whether the training holds them out; or why no loss can be judged."""
 
     items: int
+    batches: int = 0
     is_held_out: bool = False
     reason: str = ""
 
 
-class Weighed(msgspec.Struct, frozen=True, tag=True):
+class LossWeighed(msgspec.Struct, frozen=True, tag=True):
     """The loss of some weights; null where it is not finite. `misfit` says why they do not fit the network."""
 
     loss: float | None
@@ -327,9 +327,10 @@ class Learn(msgspec.Struct, frozen=True, tag=True):
 
 
 class Judge(msgspec.Struct, frozen=True, tag=True):
-    """... or judge the loss that weights have in this training's network, on its items ..."""
+    """... or judge the loss that weights have in this training's network, on its items, in so many `batches` ..."""
 
     order: HeatOrder
+    batches: int | None = None
 
 
 class Observe(msgspec.Struct, frozen=True, tag=True):
@@ -380,7 +381,7 @@ class TakeTurn(msgspec.Struct, frozen=True, tag=True):
     after: int | None = None
 
 
-class Weigh(msgspec.Struct, frozen=True, tag=True):
+class WeighLoss(msgspec.Struct, frozen=True, tag=True):
     """Return the loss of the weights in this file. Those of before the first step show what begins alike."""
 
     weights: str
@@ -403,12 +404,12 @@ FromHeat = (
     Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | TookLate | Early | Signed
 )
 FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
-FromTraining = Resumed | Stepped | LapDone | Tested | Learned | Drawn | Weighed
+FromTraining = Resumed | Stepped | LapDone | Tested | LegTrained | ItemsDrawn | LossWeighed
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
 FromChild = FromAll | FromHeat | FromTraining | FromInference | Profiled | FromScout
 Order = Run | Train | Learn | Judge | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
-FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn | Weigh
+FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn | WeighLoss
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

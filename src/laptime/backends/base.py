@@ -207,6 +207,7 @@ class LossJudge(Protocol):
     """The network of a training, its loss, and items: what judges weights that others have trained."""
 
     items: int
+    batches: int
     is_held_out: bool
     """Whether the training says that it does not train on these items; else they are drawn from its data."""
 
@@ -332,8 +333,11 @@ class Backend(Builder, Protocol):
     def predict(self, order: HeatOrder) -> Predictor:
         """Make the order's network with its weights on the order's device, without what only training needs."""
 
-    def judge(self, order: HeatOrder) -> LossJudge | Missing:
-        """Return what judges the weights of others by the order's training, or why it cannot."""
+    def judge(self, order: HeatOrder, batches: int | None = None) -> LossJudge | Missing:
+        """Return what judges the weights of others by the order's training, or why it cannot.
+
+        Its items are in so many `batches`, or in as many as do not take long.
+        """
 
     def exercises(self, device: Device) -> Exercises:
         """Prepare a device for measuring its limits."""

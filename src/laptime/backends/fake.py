@@ -239,7 +239,7 @@ class FakeBackend:
         self.clock.pass_ms(script.build_ms)
         return FakeTraining(script, order, self.clock)
 
-    def judge(self, _order: HeatOrder) -> Missing:
+    def judge(self, _order: HeatOrder, _batches: int | None = None) -> Missing:
         return NO_JUDGE
 
     def predict(self, order: HeatOrder) -> FakePredictor:

@@ -306,7 +306,7 @@ class StepBackend:
     def warm_up(self) -> None:
         """Do nothing: the framework or the user's file imports all there is."""
 
-    def judge(self, _order: HeatOrder) -> Missing:
+    def judge(self, _order: HeatOrder, _batches: int | None = None) -> Missing:
         return NO_JUDGE
 
     def predict(self, order: HeatOrder) -> Predictor:

@@ -219,8 +219,8 @@ def _train(order: wire.Train | wire.Learn | wire.Judge, line: Lifeline) -> None:
             _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
         case wire.Learn(order=learning):
             _finish(line, run_learning(open_backend(learning.heat.lane.framework), learning, line))
-        case wire.Judge(order=heat):
-            run_judge(open_backend(heat.lane.framework), heat, line)
+        case wire.Judge(order=heat, batches=batches):
+            run_judge(open_backend(heat.lane.framework), heat, batches, line)
             _finish(line, Missing("a judge trains nothing"))
 
 

@@ -21,7 +21,7 @@ from laptime.model.protocol import LearningOrder
 from laptime.model.quantities import Missing
 
 SIZING_STRIDES = 9
-STRIDES_LEAST = 2  # of a leg: the first step counts as the others of its leg take
+LEG_STRIDES_LEAST = 2  # of a leg: the first step counts as the others of its leg take
 
 
 def run_learning(backend: Backend, order: LearningOrder, line: ParentLine) -> int | Missing:
@@ -75,7 +75,7 @@ class Legs:
             strides = max(round(self.order.leg_s * 1e9 / median(strides_ns)), done // runner.stride)
             steps = strides * runner.stride
         else:
-            steps = max(self.steps, STRIDES_LEAST * runner.stride)
+            steps = max(self.steps, LEG_STRIDES_LEAST * runner.stride)
         if steps > done:
             taken_ns += time_steps(clock, runner, steps - done)
         return steps, round(taken_ns * steps / (steps - runner.stride))
@@ -93,20 +93,20 @@ class Legs:
         if held is None:
             raise LaneError("the weights of this lane are not seen", "name a lane of torch")
         write_checkpoint(Path(self.order.weights), Checkpoint({}, (), held))
-        self.line.say(wire.Learned(steps, taken_ns))
+        self.line.say(wire.LegTrained(steps, taken_ns))
         return isinstance(self.line.listen(), wire.GoOn)
 
 
-def run_judge(backend: Backend, order: HeatOrder, line: ParentLine) -> None:
+def run_judge(backend: Backend, order: HeatOrder, batches: int | None, line: ParentLine) -> None:
     """Draw the items, then return the loss of each file of weights that the parent names."""
     line.say(wire.Phase("build", backend.clock()))
-    judge = backend.judge(order)
+    judge = backend.judge(order, batches)
     if isinstance(judge, Missing):
-        line.say(wire.Drawn(0, reason=judge.missing))
+        line.say(wire.ItemsDrawn(0, reason=judge.missing))
         return
     line.say(wire.Phase("judge", backend.clock()))
-    line.say(wire.Drawn(judge.items, judge.is_held_out))
-    while isinstance(asked := line.listen(), wire.Weigh):
+    line.say(wire.ItemsDrawn(judge.items, judge.batches, judge.is_held_out))
+    while isinstance(asked := line.listen(), wire.WeighLoss):
         weights = read_checkpoint(Path(asked.weights), {}).state
         loss = judge.weigh(weights, are_first=asked.are_first)
-        line.say(wire.Weighed(None, loss.missing) if isinstance(loss, Missing) else wire.Weighed(loss))
+        line.say(wire.LossWeighed(None, loss.missing) if isinstance(loss, Missing) else wire.LossWeighed(loss))

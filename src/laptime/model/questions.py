@@ -193,7 +193,7 @@ confirmed.
     Question(
         name="verdict",
         answer="laptime.questions.verdict.nouns:VerdictAnswer",
-        prepare="laptime.questions.verdict.judged:prepare",
+        prepare="laptime.questions.verdict.judged:prepare_either",
         run="laptime.questions.verdict.judged:open_verdict",
         render="laptime.questions.verdict.page:render",
         summary="laptime.questions.verdict.page:summary",

@@ -20,24 +20,24 @@ GoesOn = Callable[["LearningRunner"], bool]
 class JudgeRunner(ProcessRunner):
     """A child with the base's code alone: it holds the items, and returns the loss of weights in a file."""
 
-    def __init__(self, order: HeatOrder, limits: Limits) -> None:
+    def __init__(self, order: HeatOrder, limits: Limits, batches: int | None = None) -> None:
         super().__init__(order.lane.name, limits)
-        self._order = order
-        self.drawn: wire.Drawn | None = None
-        self._weighed: wire.Weighed | None = None
+        self._order, self._batches = order, batches
+        self.drawn: wire.ItemsDrawn | None = None
+        self._weighed: wire.LossWeighed | None = None
 
     def open(self, started: Started) -> str | None:
         """Let it draw the items. Return why no loss can be judged, or None."""
-        self.begin(started, wire.Judge(self._order))
-        self.hear_on(until=wire.Drawn)
+        self.begin(started, wire.Judge(self._order, self._batches))
+        self.hear_on(until=wire.ItemsDrawn)
         return self.why_over() if self.drawn is None else self.drawn.reason or None
 
-    def weigh(self, weights: str, *, are_first: bool) -> wire.Weighed | None:
+    def weigh(self, weights: str, *, are_first: bool) -> wire.LossWeighed | None:
         """Return the loss of the weights in a file, and remove the file. None where the judge's process is over."""
         self._weighed = None
         if not self.is_over:
-            self.child.say(wire.Weigh(weights, are_first))
-            self.hear_on(until=wire.Weighed)
+            self.child.say(wire.WeighLoss(weights, are_first))
+            self.hear_on(until=wire.LossWeighed)
         with contextlib.suppress(OSError):
             Path(weights).unlink()
         return self._weighed
@@ -56,9 +56,9 @@ class JudgeRunner(ProcessRunner):
     def note(self, message: wire.FromChild) -> None:
         super().note(message)
         match message:
-            case wire.Drawn():
+            case wire.ItemsDrawn():
                 self.drawn = message
-            case wire.Weighed():
+            case wire.LossWeighed():
                 self._weighed = message
             case _:
                 pass
@@ -104,7 +104,7 @@ class LearningRunner(ProcessRunner):
         return len(self.points) > 1
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
-        if not isinstance(message, wire.Learned):
+        if not isinstance(message, wire.LegTrained):
             return
         _, flag = self._watch.close_span(message.ns) if self.points else (None, None)
         child.pause()  # nothing that its code has started goes on while no clock runs

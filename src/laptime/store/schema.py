@@ -318,9 +318,11 @@ def schema_text() -> str:
 
 def verdict_schema_text() -> str:
     """Return the schema of `laptime verdict --json`, as it is in docs/verdict.schema.json."""
-    made = msgspec.json.schema(VerdictFields)
-    whole = {"$schema": JSON_SCHEMA_DIALECT, **made["$defs"][VerdictFields.__name__], "title": "laptime verdict --json"}
-    whole["description"] = " ".join(whole["description"].split())
+    parts: Tree = msgspec.json.schema(VerdictFields)["$defs"]
+    for part in parts.values():
+        part["description"] = " ".join(part["description"].split())
+    verdict: Tree = parts.pop(VerdictFields.__name__)
+    whole = {"$schema": JSON_SCHEMA_DIALECT, **verdict, "title": "laptime verdict --json", "$defs": parts}
     return json.dumps(whole, indent=1) + "\n"
 
 

@@ -55,7 +55,7 @@ class KerasBackend:
             self._engine.flush_denormals()
         return KerasTraining(order, self._engine, self._one_thread)
 
-    def judge(self, _order: HeatOrder) -> Missing:
+    def judge(self, _order: HeatOrder, _batches: int | None = None) -> Missing:
         return NO_JUDGE
 
     def predict(self, order: HeatOrder) -> KerasPredictor:

@@ -176,10 +176,13 @@ class TorchBackend:
         take_device(order)
         return TorchPredictor(order)
 
-    def judge(self, order: HeatOrder) -> LossJudge | Missing:
+    def judge(self, order: HeatOrder, batches: int | None = None) -> LossJudge | Missing:
         take_device(order)
         recipe = open_recipe(order)
-        return TorchLossJudge(recipe, order) if isinstance(recipe, OwnRecipe) else NO_JUDGE
+        if not isinstance(recipe, OwnRecipe):
+            return NO_JUDGE
+        set_up(order.lane.settings, LanePrecision(Settings(), is_own=True), order.seed)
+        return TorchLossJudge(recipe, order, batches)
 
     def exercises(self, device: Device) -> TorchExercises:
         if device.kind == "cuda":

@@ -28,7 +28,7 @@ from laptime.model.quantities import Missing
 ITEMS_MOST = 4_096
 BYTES_MOST = 256 << 20
 DRAW_S = 10.0  # of a lap whose items take long, those are judged that came in this time
-WEIGH_S = 0.1  # of the judge's time after each leg, by the first batch: fewer items where a network takes long
+WEIGH_S = 0.5  # of the judge's time after each leg, by the first batch: fewer items where a network takes long
 TIMINGS = 4
 CHOICE = 1_000_003  # the seed of the items: the same ones for all seeds of a training that has the same data
 OF_NORMS = ("running_mean", "running_var", "num_batches_tracked")  # which warming up changes, and training replaces
@@ -38,7 +38,7 @@ COMPILED = "_orig_mod."  # before the names in what torch.compile returned
 class TorchLossJudge:
     """Items of a user's training, with its network and its loss, on the lane's device."""
 
-    def __init__(self, recipe: OwnRecipe, order: HeatOrder) -> None:
+    def __init__(self, recipe: OwnRecipe, order: HeatOrder, batches: int | None = None) -> None:
         self._recipe = recipe
         self._device = torch.device(order.lane.device.name)
         self._network = recipe.network().to(self._device).eval()
@@ -50,7 +50,9 @@ class TorchLossJudge:
         }
         held_out = recipe.training.held_out
         self.is_held_out = held_out is not None
-        self._batches = self._choose(recipe.training.data if held_out is None else held_out)
+        drawn = self._draw(recipe.training.data if held_out is None else held_out)
+        self._batches = drawn[: batches or self._count_fast(drawn)]
+        self.batches = len(self._batches)
         self.items = sum(map(self._count, self._batches))
 
     def weigh(self, weights: Any, *, are_first: bool) -> float | Missing:
@@ -81,21 +83,23 @@ class TorchLossJudge:
         changed = (name for name, each in self._start.items() if not torch.equal(given[name].to(each), each))
         return next((f"its {name} begins with other values" for name in changed), None)
 
-    def _choose(self, data: Iterable[StepBatch]) -> list[StepBatch]:
-        """Draw batches from all over a lap, as many as may be held and as do not take long."""
+    def _draw(self, data: Iterable[StepBatch]) -> list[StepBatch]:
+        """Draw batches from all over a lap, as many as may be held."""
         lap = self._recipe.training.steps_per_lap if self._recipe.training.held_out is None else None
         seed_all(CHOICE)
-        batches = draw_batches(itertools.islice(data, lap), random.Random(CHOICE))
-        if not batches:
+        drawn = draw_items(itertools.islice(data, lap), random.Random(CHOICE))
+        if not drawn:
             raise TrainingError(f"{self._recipe.name}: there is no item to judge the loss on", "give some")
-        moved = [mapped(each, lambda leaf: leaf.to(self._device), self._move, moves=True) for each in batches]
-        takes_s = min(self._time_weighing(moved[:1]) for _ in range(TIMINGS))  # the first one takes longer
-        return moved[: max(1, math.floor(WEIGH_S / max(takes_s, 1e-9)))]
+        return [mapped(each, lambda leaf: leaf.to(self._device), self._move, moves=True) for each in drawn]
 
-    def _time_weighing(self, batches: list[StepBatch]) -> float:
-        began_s = time.perf_counter()
-        self._weigh(batches)
-        return time.perf_counter() - began_s
+    def _count_fast(self, drawn: list[StepBatch]) -> int:
+        """Return how many batches take little time. To judge one first takes longer, and may be disturbed."""
+        found: list[float] = []
+        for _ in range(TIMINGS):
+            began_s = time.perf_counter()
+            self._weigh(drawn[:1])
+            found.append(time.perf_counter() - began_s)
+        return max(1, math.floor(WEIGH_S / max(min(found), 1e-9)))
 
     def _move(self, leaf: Any) -> Any:
         return leaf if self._device.type == "cpu" else move_leaf(leaf, self._device)
@@ -115,7 +119,7 @@ class TorchLossJudge:
         return lost / items
 
 
-def draw_batches(data: Iterable[StepBatch], chance: random.Random) -> list[StepBatch]:
+def draw_items(data: Iterable[StepBatch], chance: random.Random) -> list[StepBatch]:
     """Return copies of batches from all over a lap, each with the same chance, in a random order."""
     kept: list[StepBatch] = []
     most = 1

@@ -12,19 +12,27 @@ from itertools import pairwise
 from math import log
 
 from laptime.model.quantities import Factor, percent
-from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, SeedPair, Word, mean
+from laptime.questions.verdict.nouns import (
+    Decision,
+    Learning,
+    LearningPoint,
+    LearningRun,
+    SeedPair,
+    Word,
+    mean_over_seeds,
+)
 from laptime.questions.verdict.reduce import MORE_AT_LEAST, NEARER
 from laptime.stats import log_mean_interval, mean_interval, median
 
 AROUND = (0.92, 0.96, 1.0)  # of a time: where the loss then is read off
 LATE = 2 / 3  # of the training: a loss that falls no more after it has come to its end
 POINTS_LEAST = 6
-PAIRS_LEAST = 3
+SEED_PAIRS_LEAST = 3
 QUIET_SHARE = 0.25  # of the legs: with fewer, nothing shows what a leg takes undisturbed
-MARGIN = 0.02  # of how far a loss falls: a candidate that ends higher by more does not learn as well
+END_MARGIN = 0.02  # of how far a loss falls: a candidate that ends higher by more does not learn as well
 AHEAD = 0.1  # of the same: a candidate whose loss is lower by more before its first step was trained before
 GIVE_MORE_TIME = "a longer training: more --budget, or --laps"
-Losses = Sequence[tuple[float, float]]
+LossCurve = Sequence[tuple[float, float]]
 """Seconds of training, and the loss then."""
 
 
@@ -34,11 +42,11 @@ def pair_runs(base: LearningRun, candidate: LearningRun) -> SeedPair | None:
     if any(len(curve) < POINTS_LEAST for curve in curves) or any(map(is_lost, (base, candidate))):
         return None
     common_s = min(curve[-1][0] for curve in curves)
-    ends = [loss_around(curve, common_s) for curve in curves]
-    late_gains = [loss_around(curve, LATE * common_s) - end for curve, end in zip(curves, ends, strict=True)]
+    ends = [middle_loss(curve, common_s) for curve in curves]
+    late_gains = [middle_loss(curve, LATE * common_s) - end for curve, end in zip(curves, ends, strict=True)]
     falling = [smoothed(curve) for curve in curves]
-    falls = mean(curve[0][1] - curve[-1][1] for curve in falling)
-    loss = max(curve[-1][1] for curve in falling) + MARGIN * falls
+    falls = mean_over_seeds(curve[0][1] - curve[-1][1] for curve in falling)
+    loss = max(curve[-1][1] for curve in falling) + END_MARGIN * falls
     base_s, candidate_s = (reached_s(curve, loss) for curve in falling)
     return SeedPair(
         base.seed,
@@ -76,12 +84,12 @@ def usual_s(points: Sequence[LearningPoint]) -> float:
     return curve[-1][0] if curve else 0.0
 
 
-def loss_around(curve: Losses, seconds: float) -> float:
+def middle_loss(curve: LossCurve, seconds: float) -> float:
     """Return the middle one of three losses up to this time: one alone may be chance."""
     return median([_loss_at(curve, share * seconds) for share in AROUND])
 
 
-def _loss_at(curve: Losses, seconds: float) -> float:
+def _loss_at(curve: LossCurve, seconds: float) -> float:
     """Return the loss at a time, on lines between the points."""
     for (before_s, before), (after_s, after) in pairwise(curve):
         if before_s <= seconds <= after_s:
@@ -90,7 +98,7 @@ def _loss_at(curve: Losses, seconds: float) -> float:
     return curve[-1][1]
 
 
-def smoothed(curve: Losses) -> list[tuple[float, float]]:
+def smoothed(curve: LossCurve) -> list[tuple[float, float]]:
     """Return a curve that never rises: neighbours that do are replaced by their mean, at their mean time.
 
     (These are the blocks of an isotonic regression, each as one point in its middle.)
@@ -104,7 +112,7 @@ def smoothed(curve: Losses) -> list[tuple[float, float]]:
     return [(seconds / count, loss / count) for seconds, loss, count in blocks]
 
 
-def reached_s(curve: Losses, wanted: float) -> float | None:
+def reached_s(curve: LossCurve, wanted: float) -> float | None:
     """Return when a curve that falls reaches `wanted`, on lines between its points; None if at its start or never."""
     for (before_s, high), (after_s, low) in pairwise(curve):
         if high > wanted >= low:
@@ -120,7 +128,7 @@ def judge_learning(learning: Learning, gain: float, alpha: float) -> Decision:
     pairs = learning.pairs
     falls = _base_falls(pairs)
     ratios = [pair.base_s / pair.candidate_s for pair in pairs if pair.base_s and pair.candidate_s]
-    if len(ratios) < max(PAIRS_LEAST, len(pairs)):
+    if len(ratios) < max(SEED_PAIRS_LEAST, len(pairs)):
         return Decision("UNDECIDED", "early", "too few seeds are trained for an interval.", GIVE_MORE_TIME)
     if mean_interval([pair.starts[0] - pair.ends[0] for pair in pairs], alpha)[1] <= 0:
         return Decision("UNDECIDED", "early", "the base's loss does not fall for certain.", GIVE_MORE_TIME)
@@ -132,15 +140,15 @@ def judge_learning(learning: Learning, gain: float, alpha: float) -> Decision:
 
 def _base_falls(pairs: Sequence[SeedPair]) -> float:
     """Return how far the base's loss falls, in the mean of the seeds."""
-    return mean(pair.starts[0] - pair.ends[0] for pair in pairs)
+    return mean_over_seeds(pair.starts[0] - pair.ends[0] for pair in pairs)
 
 
 def _judge(factor: Factor, excess: tuple[float, float, float], pairs: Sequence[SeedPair], gain: float) -> Decision:
     """Decide by the factor of the times, and by how much higher the candidate's loss ends than the base's."""
     assert factor.ends is not None
     (low, high), (worse, worse_low, worse_high) = factor.ends, excess
-    is_worse = worse_low > 0 and worse >= NEARER * MARGIN
-    is_flat = mean(pair.late_gains[1] for pair in pairs) < MARGIN * _base_falls(pairs)
+    is_worse = worse_low > 0 and worse >= NEARER * END_MARGIN
+    is_flat = mean_over_seeds(pair.late_gains[1] for pair in pairs) < END_MARGIN * _base_falls(pairs)
     ends = f"its loss ends at {_loss(_ends(pairs, 1))}, the base's at {_loss(_ends(pairs, 0))}"
     times = f"{factor.ratio:.2f}x as fast ({low:.2f}-{high:.2f}), {_seconds_words(pairs)}"
     if is_worse and (is_flat or high >= 1):
@@ -150,7 +158,7 @@ def _judge(factor: Factor, excess: tuple[float, float, float], pairs: Sequence[S
     if high < 1 + gain:
         return Decision("DISCARD", "no gain", f"it learns less than {percent(gain)} faster: {times}.", factor=factor)
     if low > 1 and factor.ratio >= 1 + NEARER * gain:
-        if worse_high <= MARGIN:
+        if worse_high <= END_MARGIN:
             return Decision("KEEP", "learns faster", f"it learns as well, {times}.", factor=factor)
         says = f"it learns {times}, but it may end higher: {ends}."
         return Decision("UNDECIDED", "wide", says, "more --seeds, or a longer training", factor)
@@ -212,9 +220,9 @@ def _refuse_pairs(pairs: Sequence[SeedPair]) -> Decision | None:
     if not pairs:
         return Decision("UNDECIDED", "early", "no seed was trained by both.", GIVE_MORE_TIME)
     falls = _base_falls(pairs)
-    ahead = mean(pair.starts[0] - pair.starts[1] for pair in pairs)
+    ahead = mean_over_seeds(pair.starts[0] - pair.starts[1] for pair in pairs)
     if falls > 0 and ahead > AHEAD * falls:
-        start, base = _loss(mean(pair.starts[1] for pair in pairs)), _loss(mean(pair.starts[0] for pair in pairs))
+        start, base = (_loss(mean_over_seeds(pair.starts[place] for pair in pairs)) for place in (1, 0))
         says = f"its weights were trained before: its loss is {start} before its first step, the base's {base}."
         return Decision("DISCARD", "trained before", says)
     lost = next((pair for pair in pairs if pair.ends[0] < pair.starts[0] and pair.ends[1] >= pair.starts[1]), None)
@@ -225,14 +233,15 @@ def _refuse_pairs(pairs: Sequence[SeedPair]) -> Decision | None:
 
 
 def _ends(pairs: Sequence[SeedPair], place: int) -> float:
-    return mean(pair.ends[place] for pair in pairs)
+    return mean_over_seeds(pair.ends[place] for pair in pairs)
 
 
 def _seconds_words(pairs: Sequence[SeedPair]) -> str:
     """Return the loss that both reach, and after how many seconds each does, in the mean of the seeds."""
-    base_s = mean(pair.base_s for pair in pairs if pair.base_s)
-    candidate_s = mean(pair.candidate_s for pair in pairs if pair.candidate_s)
-    return f"to a loss of {_loss(mean(pair.loss for pair in pairs))} in {candidate_s:.3g} s, the base in {base_s:.3g} s"
+    base_s = mean_over_seeds(pair.base_s for pair in pairs if pair.base_s)
+    candidate_s = mean_over_seeds(pair.candidate_s for pair in pairs if pair.candidate_s)
+    loss = _loss(mean_over_seeds(pair.loss for pair in pairs))
+    return f"to a loss of {loss} in {candidate_s:.3g} s, the base in {base_s:.3g} s"
 
 
 def _loss(value: float) -> str:

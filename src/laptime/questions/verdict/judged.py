@@ -12,7 +12,7 @@ from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.run import VerdictRace, prepare_verdict
 
 
-def prepare(ask: Ask, machine: Machine) -> Prepared:
+def prepare_either(ask: Ask, machine: Machine) -> Prepared:
     """Prepare the verdict that is asked. Refuse options of the other one."""
     asked = ask.verdict or VerdictAsk()
     if asked.learning:

@@ -22,8 +22,7 @@ from laptime.model.record import LaneResult, OtherTraining, Parity
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
-from laptime.questions.train.run import FULL_HZ, TRAINING_READINGS_MOST
-from laptime.questions.verdict.curves import PAIRS_LEAST, POINTS_LEAST, is_lost, judge_learning, pair_runs, usual_s
+from laptime.questions.verdict.curves import POINTS_LEAST, SEED_PAIRS_LEAST, is_lost, judge_learning, pair_runs, usual_s
 from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, SeedPair, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, looks
@@ -34,13 +33,14 @@ from laptime.run.learning import JudgeRunner, LearningRunner
 from laptime.run.runner import Limits, Started
 from laptime.run.turns import Prestarter
 
-SEEDS = 8  # by bench/verdict.py --learning: what is a tenth faster is found where seeds differ by 6 %
+SEEDS_PLANNED = 8  # by bench/verdict.py --learning: what is a tenth faster is found where seeds differ by 6 %
 SEEDS_LEAST = 5  # that a budget is shared out among
 LEGS = 24  # of a training: so fine its curve is
 TRAIN_LEAST_S = 2.0  # of a training; where a budget has no room for it, there are fewer seeds
-SHORTEST_S = 0.5
-SLOWER = 2.0  # than it was meant to train, before the base's first run ends early
-OVERRUN = 0.5  # of the budget, for the first seeds: fewer decide nothing
+SHORTEST_TRAINING_S = 0.5
+TIMES_MEANT = 2.0  # than it was meant to train, before the base's first run ends early
+FIRST_SEEDS_OVER = 0.5  # of the budget, for the first seeds: fewer decide nothing
+READINGS_HZ, READINGS_MOST = 1.0, 3_600  # of instruments, a second and a training
 JUDGED_NOT_PROVEN = "what it learns is judged, and not its work"
 
 
@@ -94,12 +94,13 @@ class LearningVerdict:
         self._asked = ask.verdict or VerdictAsk()
         self._limits = Limits(ask.patience_s, ask.watchdog_s)
         self._base, self._candidate = self._sides()
-        self._learning = Learning(self._asked.seeds or SEEDS, why_no_loss=prepared.why_no_loss)
+        self._learning = Learning(self._asked.seeds or SEEDS_PLANNED, why_no_loss=prepared.why_no_loss)
         self._lengths: dict[str, Length] = {}
         self._train_s = 0.0
+        self._batches: int | None = None  # in which the loss is judged, from all seeds
         self._prestarter: Prestarter
-        hz = FULL_HZ if ask.sensors_hz is None else ask.sensors_hz
-        self._sensors = SensorSelection(ask.sensors, hz, TRAINING_READINGS_MOST)
+        hz = READINGS_HZ if ask.sensors_hz is None else ask.sensors_hz
+        self._sensors = SensorSelection(ask.sensors, hz, READINGS_MOST)
 
     def run(self) -> None:
         """Train from seed after seed, and look after some of them whether the word is known."""
@@ -141,7 +142,7 @@ class LearningVerdict:
         is_refused = any(run.misfit or run.process.dnf or is_lost(run) for run in learning.runs)
         if is_refused or (done in looks(learning.seeds) and self._judge(final=False).word != "UNDECIDED"):
             return True
-        over_s = OVERRUN * self._job.plan.ask.budget_s if done <= PAIRS_LEAST else 0.0
+        over_s = FIRST_SEEDS_OVER * self._job.plan.ask.budget_s if done <= SEED_PAIRS_LEAST else 0.0
         return done > 0 and seed_s > self._job.left_s + over_s
 
     def _judge(self, *, final: bool) -> Decision:
@@ -154,13 +155,15 @@ class LearningVerdict:
         seed = self._job.plan.ask.seed + turn
         self._tell(turn, "draws the items of its loss")
         began_s = time.monotonic()
-        judge = JudgeRunner(order_heat(self._job.plan, self._base, self._job.plan.pace, 2 * turn, seed), self._limits)
+        order = order_heat(self._job.plan, self._base, self._job.plan.pace, 2 * turn, seed)
+        judge = JudgeRunner(order, self._limits, self._batches)
         try:
             why = judge.open(self._start(self._base))
             if why is not None or judge.drawn is None:
                 self._learning = replace(self._learning, why_no_loss=why or "no items were drawn")
                 return
             drawn = judge.drawn
+            self._batches = drawn.batches
             self._learning = replace(self._learning, items=drawn.items, is_held_out=drawn.is_held_out)
             if turn == 0:
                 self._share_out(time.monotonic() - began_s)
@@ -182,7 +185,7 @@ class LearningVerdict:
         fewest = seeds if self._asked.seeds is not None else SEEDS_LEAST
         while (train_s := (left_s / seeds - 3 * start_s) / 2) < TRAIN_LEAST_S and seeds > fewest:
             seeds -= 1
-        self._train_s = max(train_s, SHORTEST_S)
+        self._train_s = max(train_s, SHORTEST_TRAINING_S)
         self._learning = replace(self._learning, seeds=seeds)
 
     def _train(self, lane: PlannedLane, seed: int, number: int, judge: JudgeRunner) -> LearningRun:
@@ -230,12 +233,12 @@ class LearningVerdict:
         """
         length, legs, train_s = self._lengths.get(lane.name), runner.legs, usual_s(_points(runner))
         self._tell(turn, f"{self._job.plan.subject_of(lane).name} trains for {train_s:.1f} s")
-        if self._job.left_s < -OVERRUN * self._job.plan.ask.budget_s:
+        if self._job.left_s < -FIRST_SEEDS_OVER * self._job.plan.ask.budget_s:
             return False  # too short to be compared
         if length is not None:
             return legs < length.legs
         if lane == self._base:
-            is_slow = self._asked.laps is None and train_s > SLOWER * self._train_s
+            is_slow = self._asked.laps is None and train_s > TIMES_MEANT * self._train_s
             return legs < LEGS and (legs < POINTS_LEAST or not is_slow)
         half_s = train_s / max(legs, 1) / 2
         return legs < POINTS_LEAST or train_s < self._train_s - half_s

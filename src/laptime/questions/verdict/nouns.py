@@ -103,7 +103,7 @@ class Learning:
         return [pair.base_s for pair in self.pairs], [pair.candidate_s for pair in self.pairs]
 
 
-def mean(values: Iterable[float]) -> float:
+def mean_over_seeds(values: Iterable[float]) -> float:
     found = [*values]
     return fsum(found) / len(found)
 
@@ -236,14 +236,14 @@ def learning_fields(learning: Learning, factor: Factor | None) -> LearningFields
         return None
     low, high = factor.ends or (None, None)
     return LearningFields(
-        loss=mean(pair.loss for pair in pairs),
-        base_s=mean(base_s),
-        candidate_s=mean(candidate_s),
+        loss=mean_over_seeds(pair.loss for pair in pairs),
+        base_s=mean_over_seeds(base_s),
+        candidate_s=mean_over_seeds(candidate_s),
         times_as_fast=factor.ratio,
         low=low,
         high=high,
-        base_end_loss=mean(pair.ends[0] for pair in pairs),
-        candidate_end_loss=mean(pair.ends[1] for pair in pairs),
+        base_end_loss=mean_over_seeds(pair.ends[0] for pair in pairs),
+        candidate_end_loss=mean_over_seeds(pair.ends[1] for pair in pairs),
         seeds=len(pairs),
         loss_on="held-out" if learning.is_held_out else "data",
         items=learning.items,
