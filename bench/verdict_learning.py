@@ -24,7 +24,8 @@ from laptime.questions.verdict.reduce import alpha_at, looks
 
 GAIN = 0.02
 SPREADS = (0.03, 0.06, 0.12)
-GAINS = (0.0, 0.05, 0.10, 0.20, 0.50)
+GAINS = (0.0, 0.05, 0.10, 0.20)
+LARGE_GAINS = (0.0, 0.20, 0.50)
 KEPT_OF_A_FIFTH = 80.0  # per cent
 
 
@@ -63,7 +64,7 @@ def cases() -> list[LearningCase]:
     """
     first, *others = SHAPES
     found = [LearningCase(first, spread, 1 + gain) for spread in SPREADS for gain in GAINS]
-    found += [LearningCase(shape, SPREADS[1], 1 + gain) for shape in others for gain in GAINS]
+    found += [LearningCase(shape, SPREADS[1], 1 + gain) for shape in others for gain in LARGE_GAINS]
     return found + [LearningCase(shape, SPREADS[1], 2.0, higher=0.1) for shape in others]
 
 

@@ -7,6 +7,7 @@ is above 1 as often as below, and a test of the ratios is wrong as often as it s
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from math import log
@@ -91,11 +92,14 @@ def middle_loss(curve: LossCurve, seconds: float) -> float:
 
 def _loss_at(curve: LossCurve, seconds: float) -> float:
     """Return the loss at a time, on lines between the points."""
-    for (before_s, before), (after_s, after) in pairwise(curve):
-        if before_s <= seconds <= after_s:
-            share = (seconds - before_s) / (after_s - before_s) if after_s > before_s else 1.0
-            return before + share * (after - before)
-    return curve[-1][1]
+    place = min(max(bisect_left(curve, seconds, key=_second), 1), len(curve) - 1)
+    (before_s, before), (after_s, after) = curve[place - 1], curve[place]
+    share = (seconds - before_s) / (after_s - before_s) if after_s > before_s else 1.0
+    return before + share * (after - before)
+
+
+def _second(point: tuple[float, float]) -> float:
+    return point[0]
 
 
 def smoothed(curve: LossCurve) -> list[tuple[float, float]]:
