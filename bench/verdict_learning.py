@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,22 +88,25 @@ def _train(shape: Shape, speed: float, higher: float, random: np.random.Generato
     return tuple(map(LearningPoint, range(LEGS + 1), times.tolist(), losses.tolist()))
 
 
-def decide(case: LearningCase, random: np.random.Generator) -> tuple[str, int]:
+def decide(drawn: Sequence[SeedPair]) -> tuple[str, int]:
     """Return the word of one verdict, and after how many seeds it was known."""
-    pairs: tuple[SeedPair, ...] = ()
     word = "UNDECIDED"
     for seeds in (*looks(SEEDS), SEEDS):
-        pairs += tuple(simulate_pair(case, seed, random) for seed in range(len(pairs), seeds))
-        word = judge_learning(Learning(SEEDS, pairs=pairs), GAIN, alpha_at(seeds, SEEDS, final=seeds == SEEDS)).word
+        alpha = alpha_at(seeds, SEEDS, final=seeds == SEEDS)
+        word = judge_learning(Learning(SEEDS, pairs=tuple(drawn[:seeds])), GAIN, alpha).word
         if word != "UNDECIDED":
             return word, seeds
     return word, SEEDS
 
 
 def simulate(case: LearningCase, verdicts: int, seed: int) -> tuple[list[Figure], dict[str, float]]:
-    """Return the shares of the three words, with the limits that hold for this case."""
+    """Return the shares of the three words, with the limits that hold for this case.
+
+    Each verdict draws its seeds from as many simulated pairs as there are verdicts.
+    """
     random = np.random.default_rng(seed)
-    decided = [decide(case, random) for _ in range(verdicts)]
+    pairs = [simulate_pair(case, number, random) for number in range(verdicts)]
+    decided = [decide([pairs[place] for place in random.integers(verdicts, size=SEEDS)]) for _ in range(verdicts)]
     words = Counter(word for word, _ in decided)
     shares = {word: 100 * words[word] / verdicts for word in ("KEEP", "DISCARD", "UNDECIDED")}
     shares["seeds"] = sum(seeds for _, seeds in decided) / verdicts

@@ -177,7 +177,7 @@ class Tested(msgspec.Struct, frozen=True, tag=True):
 
 
 class LegTrained(msgspec.Struct, frozen=True, tag=True):
-    """A leg is trained: so many `steps` and `ns` it took since the one before. The weights are in their file."""
+    """A leg of `steps` is trained, and took `ns`. The weights are in their file."""
 
     steps: int
     ns: int
@@ -327,7 +327,7 @@ class Learn(msgspec.Struct, frozen=True, tag=True):
 
 
 class Judge(msgspec.Struct, frozen=True, tag=True):
-    """... or judge the loss that weights have in this training's network, on its items, in so many `batches` ..."""
+    """... or judge the loss that weights have in this training's network, on its items, in `batches` of them ..."""
 
     order: HeatOrder
     batches: int | None = None

@@ -336,7 +336,7 @@ class Backend(Builder, Protocol):
     def judge(self, order: HeatOrder, batches: int | None = None) -> LossJudge | Missing:
         """Return what judges the weights of others by the order's training, or why it cannot.
 
-        Its items are in so many `batches`, or in as many as do not take long.
+        Its items are in this number of `batches`, or in as many as do not take long.
         """
 
     def exercises(self, device: Device) -> Exercises:

@@ -88,7 +88,7 @@ class LearningRunner(ProcessRunner):
         self._leg_s = order.leg_s
 
     def run(self, started: Started) -> Dnf | None:
-        """Train as long as `goes_on` says so. Return why it did not finish, or None."""
+        """Train as long as `goes_on` returns true. Return why it did not finish, or None."""
         return self.follow(started, wire.Learn(self._order))
 
     @property

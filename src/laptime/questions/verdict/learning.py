@@ -2,7 +2,7 @@
 
 From each seed, a process with the base's code alone draws the items. Then both sides train, each in a fresh process,
 the base first from every other seed, so that what drifts meets both alike. After each leg of a training its weights are
-judged by that first process, while the training stands still.
+judged by that first process, while the training waits.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class LearningPoint:
-    """The loss after so many steps, and seconds of training; None where it is not finite.
+    """The loss after these steps, and these seconds of training; None where it is not finite.
 
     `flag` names what disturbed the leg that ends here.
     """
