@@ -19,8 +19,9 @@ LANE = "torch/cpu/threads=1"
 
 
 def judged(house, candidate, *words, code, base=f"{EXAMPLE}:base"):
-    """The fields of a verdict on a candidate. A budget of 25 s is for five seeds."""
-    asked = ("verdict", base, candidate, LANE, "--learning", "--budget", "25s", "--json", "-q", *words)
+    """The fields of a verdict on a candidate. Laps and seeds are few, and the budget has room for a busy machine."""
+    few = ("--learning", "--laps", "2", "--seeds", "5", "--budget", "3m")
+    asked = ("verdict", base, candidate, LANE, *few, "--json", "-q", *words)
     fields = house.done(*asked, code=code).json
     msgspec.convert(fields, VerdictFields, strict=True)
     assert list(fields) == SCHEMA["required"]

@@ -132,8 +132,10 @@ def judge_learning(learning: Learning, gain: float, alpha: float) -> Decision:
     pairs = learning.pairs
     falls = _base_falls(pairs)
     ratios = [pair.base_s / pair.candidate_s for pair in pairs if pair.base_s and pair.candidate_s]
-    if len(ratios) < max(SEED_PAIRS_LEAST, len(pairs)):
+    if len(pairs) < SEED_PAIRS_LEAST:
         return Decision("UNDECIDED", "early", "too few seeds are trained for an interval.", GIVE_MORE_TIME)
+    if len(ratios) < len(pairs):
+        return Decision("UNDECIDED", "early", "a loss hardly falls: it begins where the other ends.", GIVE_MORE_TIME)
     if mean_interval([pair.starts[0] - pair.ends[0] for pair in pairs], alpha)[1] <= 0:
         return Decision("UNDECIDED", "early", "the base's loss does not fall for certain.", GIVE_MORE_TIME)
     found = log_mean_interval(ratios, alpha)

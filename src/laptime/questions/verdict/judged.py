@@ -5,6 +5,7 @@ from __future__ import annotations
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
+from laptime.planner.plan import check_ranges
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, RunningQuestion
 from laptime.questions.verdict.learning import LearningVerdict, PreparedLearning, prepare_learning
@@ -15,6 +16,7 @@ from laptime.questions.verdict.run import VerdictRace, prepare_verdict
 def prepare_either(ask: Ask, machine: Machine) -> Prepared:
     """Prepare the verdict that is asked. Refuse options of the other one."""
     asked = ask.verdict or VerdictAsk()
+    check_ranges(asked)
     if asked.learning:
         return prepare_learning(ask, machine)
     for option, value in (("--seeds", asked.seeds), ("--laps", asked.laps)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from laptime.analysis.heats import ONE_TRAINING, estimate, middle, startup_s
 from laptime.errors import UsageError
@@ -191,15 +192,19 @@ class LearningVerdict:
     def _train(self, lane: PlannedLane, seed: int, number: int, judge: JudgeRunner) -> LearningRun:
         """Train one side from one seed, in a process of its own."""
         job, length = self._job, self._lengths.get(lane.name)
+        order = self._order(lane, seed, number)
         runner = LearningRunner(
-            self._order(lane, seed, number),
+            order,
             judge,
             self._limits,
             lambda runner: self._goes_on(runner, lane, number // 2),
             cores=job.cores,
             sampler=self._sensors.sampler_for(lane.name, lane.computes_on),
         )
-        dnf = runner.run(self._start(lane))
+        try:
+            dnf = runner.run(self._start(lane))
+        finally:
+            job.services.checkpoints.drop(Path(order.weights))  # which a process that was ended may have left
         job.own_code.look_at(lane, runner)
         if length is None and runner.legs > 0:
             self._lengths[lane.name] = Length(runner.points[1][0], runner.legs)
