@@ -139,6 +139,25 @@ def test_a_base_that_does_not_learn_decides_nothing():
     assert found.word == "UNDECIDED"
 
 
+def test_replaced_clocks_and_hidden_time_are_cheats():
+    learning = learned(lambda seed, speed: run("new", seed, 2 * speed))
+    changed = tuple(
+        replace(each, changed=("time.perf_counter",)) if each.process.lane == "new" else each for each in learning.runs
+    )
+    found = judge_learning(replace(learning, runs=changed), 0.02, ERRORS)
+    assert (found.word, found.cause, found.cheat) == ("DISCARD", "cheat", "changed clock")
+    for beyond_s, cheat in ((0.011, None), (0.4, "hidden time")):
+        seen = tuple(
+            seen_by_its_parent(each, beyond_s if each.process.lane == "new" else 0.01) for each in learning.runs
+        )
+        assert judge_learning(replace(learning, runs=seen), 0.02, ERRORS).cheat == cheat
+
+
+def seen_by_its_parent(side, beyond_s):
+    """Legs of half a second, of which laptime's own clock saw more."""
+    return replace(side, points=tuple(replace(point, seen_s=0.5 + beyond_s) for point in side.points))
+
+
 def test_two_seeds_are_too_few():
     assert judged(lambda seed, speed: run("new", seed, 2 * speed), seeds=(1.0, 1.02)).cause == "early"
 

@@ -526,6 +526,13 @@ def names_of_trainings(faster: str, slower: str) -> tuple[str, str] | None:
     return (f"{training} on {short_name(place)}", other) if of and place == other_place else None
 
 
+def row_name(lane: str, record: Record) -> str:
+    """Return a lane's name for its row: the training alone, where all lanes are on one place that is said elsewhere."""
+    places = {_split(other.name)[0] for other in record.lanes}
+    place, training = _split(lane)
+    return training if training and places == {place} else short_name(lane)
+
+
 def trainings_compared(record: Record) -> str:
     """Return, for each training after the first, whether it does the same work as the first."""
     return " ".join(_compared(other, record.workload.name) for other in record.others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,8 +68,9 @@ class JudgeRunner(ProcessRunner):
 class LearningRunner(ProcessRunner):
     """Trains one side. `goes_on` is asked after each leg, with this runner, whether another one is wanted.
 
-    `points` are the steps, the seconds of training and the loss after each leg, added up from the start, and what
-    disturbed the leg; the loss is None where it is not finite. `misfit` says why the weights cannot be judged.
+    `points` are the steps, the seconds of training and the loss after each leg, added up from the start, what disturbed
+    the leg, and its seconds by this process's clock; the loss is None where it is not finite. `misfit` says why the
+    weights cannot be judged.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class LearningRunner(ProcessRunner):
     ) -> None:
         super().__init__(order.heat.lane.name, limits, sampler)
         self._order, self._loss_judge, self._goes_on, self._watch = order, judge, goes_on, WindowWatch(cores)
-        self.points: list[tuple[int, float, float | None, str | None]] = []
+        self.points: list[tuple[int, float, float | None, str | None, float | None]] = []
+        self._began_s = 0.0
         self.misfit = ""
         self._leg_s = order.leg_s
 
@@ -100,12 +103,18 @@ class LearningRunner(ProcessRunner):
         return self.points[-1][1]
 
     @property
+    def changed(self) -> tuple[str, ...]:
+        """What its code replaced of what judges it."""
+        return self.finished.changed if self.finished else ()
+
+    @property
     def works(self) -> bool:
         return len(self.points) > 1
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         if not isinstance(message, wire.LegTrained):
             return
+        seen_s = time.monotonic() - self._began_s if len(self.points) > 1 else None  # the first leg has the first step
         _, flag = self._watch.close_span(message.ns) if self.points else (None, None)
         child.pause()  # nothing that its code has started goes on while no clock runs
         weighed = self._loss_judge.weigh(self._order.weights, are_first=not self.points)
@@ -116,7 +125,7 @@ class LearningRunner(ProcessRunner):
             self.give_up(f"its loss could not be judged: {self._loss_judge.why_over()}")
             return
         self.misfit = weighed.misfit
-        self.points.append((steps + message.steps, train_s + message.ns / 1e9, weighed.loss, flag))
+        self.points.append((steps + message.steps, train_s + message.ns / 1e9, weighed.loss, flag, seen_s))
         if weighed.loss is None or not self._goes_on(self):
             child.say(wire.Enough())
             return
@@ -124,6 +133,7 @@ class LearningRunner(ProcessRunner):
             self._watch.reopen()
         else:
             self._watch.open(child)
+        self._began_s = time.monotonic()
         child.say(wire.GoOn())
 
     def end(self) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import log
 
-from laptime.model.quantities import Factor, percent
+from laptime.model.quantities import Factor, number, percent
+from laptime.questions.verdict.cheats import HIDDEN_LEAST_S, HIDDEN_PART, name_cheat
 from laptime.questions.verdict.nouns import (
     Decision,
     Learning,
@@ -195,10 +196,48 @@ def _refuse_runs(learning: Learning) -> Decision | None:
         if run.process.dnf is not None:
             says = f"{who} did not finish, from seed {run.seed}: {run.process.dnf.reason}"
             return Decision(word, "failed", says, "a base that trains" if is_base else "")
+        if run.changed and not is_base:
+            return _trick(f"it replaced {' and '.join(run.changed[:3])}, by which it is judged")
         if is_lost(run):
             says = f"{who} does not learn: its loss is not finite, from seed {run.seed}."
             return Decision(word, "learns worse", says, "a base that learns" if is_base else "")
-    return _refuse_one_seed(learning)
+    hidden = _find_hidden_time(learning)
+    return _refuse_one_seed(learning) if hidden is None else _trick(hidden)
+
+
+def _trick(says: str) -> Decision:
+    return Decision("DISCARD", "cheat", f"{says}.", cheat=name_cheat(says))
+
+
+def _find_hidden_time(learning: Learning) -> str | None:
+    """Return that legs of the candidate took longer than it reported, next to those of the base.
+
+    Both write weights of the same size after a leg, so what a leg takes beyond its steps is alike.
+    """
+    base, candidate = (
+        [leg for run, is_its in _runs_by_side(learning) if is_its == is_base for leg in _legs_of(run)]
+        for is_base in (True, False)
+    )
+    if not base or not candidate:
+        return None
+    usual_s = median([seen_s - told_s for seen_s, told_s in base])
+    told_s = median([told_s for _, told_s in candidate])
+    beyond_s = median([seen_s - told_s for seen_s, told_s in candidate])
+    if beyond_s - usual_s <= max(HIDDEN_PART * told_s, HIDDEN_LEAST_S, usual_s):
+        return None
+    return (
+        f"by laptime's own clock its legs took {number(1e3 * (told_s + beyond_s))} ms, of which it reported "
+        f"{number(1e3 * told_s)} ms; those of the base took {number(1e3 * usual_s)} ms more than it reported"
+    )
+
+
+def _legs_of(run: LearningRun) -> list[tuple[float, float]]:
+    """Return the seconds of each undisturbed leg, by laptime's own clock and as it was reported."""
+    return [
+        (after.seen_s, after.train_s - before.train_s)
+        for before, after in pairwise(run.points)
+        if after.seen_s is not None and after.flag is None
+    ]
 
 
 def _refuse_one_seed(learning: Learning) -> Decision | None:

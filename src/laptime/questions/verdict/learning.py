@@ -140,7 +140,7 @@ class LearningVerdict:
         learning = self._learning
         if learning.why_no_loss or done >= learning.seeds:
             return True
-        is_refused = any(run.misfit or run.process.dnf or is_lost(run) for run in learning.runs)
+        is_refused = any(run.misfit or run.changed or run.process.dnf or is_lost(run) for run in learning.runs)
         if is_refused or (done in looks(learning.seeds) and self._judge(final=False).word != "UNDECIDED"):
             return True
         over_s = FIRST_SEEDS_OVER * self._job.plan.ask.budget_s if done <= SEED_PAIRS_LEAST else 0.0
@@ -216,6 +216,7 @@ class LearningVerdict:
             _points(runner),
             None if runner.first_step_ns is None else runner.first_step_ns / 1e6,
             runner.misfit,
+            runner.changed,
         )
 
     def _start(self, lane: PlannedLane) -> Started:

@@ -16,7 +16,8 @@ ERRORS = 0.02  # of the intervals of all looks together, half of it at either en
 Word = Literal["KEEP", "DISCARD", "UNDECIDED"]
 Judged = Literal["work", "learning"]
 Cause = Literal[
-    "faster", "not slower", "slower", "no gain", "other work", "failed", "unproven", "busy", "early", "wide",
+    "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "unproven", "busy",
+    "early", "wide",
     "learns faster", "learns slower", "learns worse", "trained before", "other network", "one seed", "no loss",
 ]  # fmt: skip
 """Why, for a program: what the sentence says in words."""
@@ -25,6 +26,8 @@ Cause = Literal[
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`needs` is what would decide, where the word is UNDECIDED. The factor is the candidate's, against the base.
+
+    `cheat` names what made the candidate seem faster (`questions.verdict.cheats`), where the work is another.
 
     `twin` is that of the base against itself, which guards a gate: what differs there is the machine's doing.
     """
@@ -35,6 +38,7 @@ class Decision:
     needs: str = ""
     factor: Factor | None = None
     twin: Factor | None = None
+    cheat: str | None = None
 
 
 # With --learning, what the work is does not matter: each side is trained from several seeds, and its loss is judged.
@@ -44,18 +48,23 @@ class Decision:
 class LearningPoint:
     """The loss after these steps, and these seconds of training; None where it is not finite.
 
-    `flag` names what disturbed the leg that ends here.
+    `flag` names what disturbed the leg that ends here, and `seen_s` is how long it took by laptime's own clock, which
+    the training's code cannot reach: its weights were written in that time, too.
     """
 
     steps: int
     train_s: float
     loss: float | None
     flag: str | None = None
+    seen_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LearningRun:
-    """One side, trained from one seed. `order` is its number, and `misfit` why its weights cannot be judged."""
+    """One side, trained from one seed. `order` is its number, and `misfit` why its weights cannot be judged.
+
+    `changed` is what its code replaced of what judges it.
+    """
 
     process: ProcessRun
     seed: int
@@ -63,6 +72,7 @@ class LearningRun:
     points: tuple[LearningPoint, ...] = ()
     first_step_ms: float | None = None
     misfit: str = ""
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +185,14 @@ class VerdictFields:
     """The verdict on a change, for programs. The ratio is the candidate's speed over the base's, from `low` to `high`.
 
     These are null where there is no interval, and where `judged` is "learning": then `learning` has other figures, and
-    the work may differ. A new field may be added; none changes its meaning.
+    the work may differ. `cheat` names how the work is another. A new field may be added; none changes its meaning.
     """
 
     format: int
     judged: Judged
     verdict: Word
     cause: Cause
+    cheat: str | None
     reason: str
     needs: str
     base: str
@@ -210,6 +221,7 @@ def verdict_fields(record: Record) -> VerdictFields:
         judged="work" if learning is None else "learning",
         verdict=verdict.word,
         cause=verdict.cause,
+        cheat=verdict.cheat,
         reason=verdict.says,
         needs=verdict.needs,
         base=record.ask.what,
