@@ -2,6 +2,7 @@
 
     python bench/verdict.py                 20,000 verdicts a line (a minute)
     python bench/verdict.py --verdicts 2000
+    python bench/verdict.py --learning      verdicts on how fast a candidate learns (bench/verdict_learning.py)
 
 A simulated verdict is `laptime verdict` without its processes: rounds of a candidate against its base, by the looks,
 the intervals and the rule that the command uses. Rounds differ by 1 to 5 %, as they do on machines from quiet to
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+import verdict_learning
 from common import Figure, finish, parser_for
 from laptime.model.record import Comparison
 from laptime.questions.verdict.reduce import alpha_at, judge_change, looks
@@ -101,15 +103,21 @@ def simulate(case: Case, verdicts: int, seed: int) -> tuple[list[Figure], dict[s
 def parse() -> argparse.Namespace:
     parser = parser_for(__doc__)
     parser.add_argument("--verdicts", type=int, default=20_000)
+    parser.add_argument("--learning", action="store_true")
     return parser.parse_args()
 
 
 def main() -> int:
     given = parse()
-    cases = [Case(spread, 1 + gain) for spread in SPREADS for gain in GAINS]
-    cases += [Case(spread, 1 / (1 + loss), gate=True) for spread in SPREADS for loss in LOSSES]
     figures: list[Figure] = []
     details: dict[str, dict[str, float]] = {}
+    if given.learning:
+        for seed, learning in enumerate(verdict_learning.cases()):
+            limits, details[str(learning)] = verdict_learning.simulate(learning, given.verdicts, seed)
+            figures += limits
+        return finish("verdict-learning", figures, given.out, details=details)
+    cases = [Case(spread, 1 + gain) for spread in SPREADS for gain in GAINS]
+    cases += [Case(spread, 1 / (1 + loss), gate=True) for spread in SPREADS for loss in LOSSES]
     for seed, case in enumerate(cases):
         limits, details[str(case)] = simulate(case, given.verdicts, seed)
         figures += limits

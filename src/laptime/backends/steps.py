@@ -31,7 +31,7 @@ from laptime.backends.arrays import (
     widen_batch,
     widen_state,
 )
-from laptime.backends.base import Learner, Predictor, StepwiseRunner
+from laptime.backends.base import NO_JUDGE, Learner, Predictor, StepwiseRunner
 from laptime.backends.own import call_own, endless, is_keras, length_of
 from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
@@ -338,6 +338,9 @@ class StepBackend:
 
     def warm_up(self) -> None:
         """Do nothing: the framework or the user's file imports all there is."""
+
+    def judge(self, _order: HeatOrder, _batches: int | None = None) -> Missing:
+        return NO_JUDGE
 
     def predict(self, order: HeatOrder) -> Predictor:
         raise LaneError(

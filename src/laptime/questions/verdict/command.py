@@ -21,7 +21,7 @@ Each is a training of your own: file.py:function, git:REV:file.py:function,
 or, as CANDIDATE, a patch: change.patch. Where one of them is a commit alone
 (git:HEAD), it has the file of the other. Both race on LANE, in turns. The
 first word of the answer is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1
-or 3.
+or 3. With --learning their work may differ, and how fast they learn is judged.
 """
 VERDICT_MORE = """\
 KEEP: the whole interval is above 1, it is nearer to --gain than to no gain, and the work is proven to be the same.
@@ -30,6 +30,9 @@ decide is named. Rounds follow until the word is known, or the budget is used up
 the candidate is slower: what is not is kept, and the base races itself, too, so that a machine that changes from
 round to round decides nothing. Commits and patches are copied to laptime's cache folder; nothing is changed in yours,
 and data that git ignores is not in the copy. By default the lane is the card if there is one, else the processor.
+With --learning (another batch, rate, optimizer or loss; PyTorch) both are trained from several seeds, as long as the
+budget allows or for --laps. The base's network and loss judge the weights of both, on what it holds out (held_out=) or
+else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.01), and ends as low.
 """
 
 
@@ -41,6 +44,7 @@ and data that git ignores is not in the copy. By default the lane is the card if
         "laptime verdict old.py:training new.py:training cpu",
         "laptime verdict git:main:train.py:training git:HEAD --gate",
         "laptime verdict train.py:training change.patch --json",
+        "laptime verdict git:main:train.py:training git:HEAD --learning --budget 10m",
     ),
     page="docs/verdict.md",
     more=VERDICT_MORE,

@@ -55,6 +55,18 @@ def _file_of(word: str) -> str:
 
 def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
+    prepared = prepare_pair_of(ask, machine, twin=TWIN if _asked(ask).gate else None)
+    plan = prepared.plan
+    if plan.alone is not None:
+        return prepared
+    # As many short rounds as fit: rounds differ by more than turns do.
+    forks = all(lane.may_fork for lane in plan.lanes)
+    pace = choose_pace(plan.ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
+    return replace(prepared, plan=replace(plan, pace=pace))
+
+
+def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
+    """Find base and candidate, and plan both on one lane; with the name of a `twin`, the base once more."""
     candidates = [other for other in ask.others if other != ask.what]  # a record of a gate has the twin, too
     if ask.others and not candidates:
         says = f"BASE and CANDIDATE are both {ask.what}"
@@ -62,21 +74,13 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     if len(candidates) != 1 or len(ask.lanes) > 1:
         raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
     base, candidate = pair_of(ask.what, candidates[0])
-    asked = _asked(ask)
     ask = replace(ask, what=base, others=(candidate,))
-    with _names_the_candidate(find_subjects((base, candidate))[1][0].name):
-        prepared = prepare_pair(ask, machine, twin=TWIN if asked.gate else None)
-    plan = prepared.plan
-    if plan.alone is not None:
-        return prepared
-    # As many short rounds as fit: rounds differ by more than turns do.
-    forks = all(lane.may_fork for lane in plan.lanes)
-    pace = choose_pace(ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
-    return replace(prepared, plan=replace(plan, pace=pace))
+    with names_the_candidate(find_subjects((base, candidate))[1][0].name):
+        return prepare_pair(ask, machine, twin=twin)
 
 
 @contextmanager
-def _names_the_candidate(name: str) -> Iterator[None]:
+def names_the_candidate(name: str) -> Iterator[None]:
     """Turn an error of the candidate's own code into one that discards it."""
     try:
         yield
@@ -96,7 +100,7 @@ class VerdictRace(Race):
     """A race that ends when its verdict is known."""
 
     def run(self) -> None:
-        with _names_the_candidate(self._job.plan.others[0].name):
+        with names_the_candidate(self._job.plan.others[0].name):
             super().run()
 
     def reduce(self, status: RecordStatus) -> Outcome:
