@@ -64,7 +64,7 @@ def test_a_faster_script_is_kept_by_its_patch(scripts):
 def test_a_script_and_a_function_are_no_pair(scripts):
     example = Path(__file__).parents[2] / "examples" / "two_trainings.py"
     answer = scripts.done("verdict", "train.py", f"{example}:after", "cpu", code=2)
-    assert "train.py is a script that trains by itself" in answer.err
+    assert "train.py is a script that runs as it is" in answer.err
     assert "give two scripts, or the function of both" in answer.err
     answer = scripts.done("verdict", f"{example}:before", f"{example}:after", "--", "--epochs", "3", code=2)
     assert "two_trainings.py:before is no script that runs as it is" in answer.err

@@ -19,7 +19,7 @@ MOVED = 0.05  # of all that the lengths changed by
 ARRAY_MOVED = 0.5  # of what the length of one array changed by: one that is not trained any more is above
 HARDLY_MOVED = 1e-3  # of the change of all: an array that changes by less is not judged
 TIMED_LOSS = 0.05
-COMMON = 0.5  # of its timed losses: so many have to be of steps whose losses in the base were seen, too
+SEEN_IN_BOTH = 0.5  # of its timed losses, at least: of steps whose losses in the base were seen, too
 SMALL_LOSS = 0.1  # of a script's first loss: a loss below this share is compared with it
 
 
@@ -77,7 +77,7 @@ def _find_other_losses(candidate: LaneResult, base: LaneResult) -> Missing | Non
     """Return where the losses of timed steps differ, or that no step was timed in both."""
     mine, theirs = (_timed_losses(lane) for lane in (candidate, base))
     common = sorted(mine.keys() & theirs.keys())
-    if not common or len(common) < COMMON * len(mine):
+    if not common or len(common) < SEEN_IN_BOTH * len(mine):
         return Missing(f"{len(common)} of its {len(mine)} timed losses were seen at the same step of the base")
     proof = _proof_of(base)
     least = SMALL_LOSS * abs(proof.losses[0]) if proof is not None and proof.losses else 0.0

@@ -285,7 +285,7 @@ def are_scripts(ask: Ask) -> bool:
     scripts = [word for word in words if _is_script(word)]
     if scripts and len(scripts) < len(words):
         other = next(word for word in words if word not in scripts)
-        says = f"{scripts[0]} is a script that trains by itself, and {other} names a function"
+        says = f"{scripts[0]} is a script that runs as it is, and {other} names a function"
         raise UsageError(says, "give two scripts, or the function of both: file.py:function")
     if ask.command and not scripts:
         raise UsageError(f"{words[0]} is no script that runs as it is", "leave out what is behind --")
