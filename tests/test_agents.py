@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import click
-import docs_llms
 import pytest
 
+import docs_llms
 from laptime.cli.main import group
 from laptime.errors import ExitCode
 

@@ -173,7 +173,7 @@ class InBfloat(nn.Module):
     def forward(self, given: Tensor) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16):
             answer: Tensor = self.layer(given)
-        return answer.float()
+        return answer.to(given.dtype)
 
 
 def low_precision() -> laptime.Training:
