@@ -127,14 +127,14 @@ class VerdictRace(Race):
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
-        if isinstance(self._find_other_work(), str):
+        if isinstance(self._find_difference(), str):
             return True  # and no round changes that
         if self._rounds.rounds not in looks(plan.pace.heats_max):
             return False
         found, twin = self._split(self._compare(self._rounds.results(), final=False))
         return judge_change(found, twin, asked.gain, gate=asked.gate).word != "UNDECIDED"
 
-    def _find_other_work(self) -> str | Missing | None:
+    def _find_difference(self) -> SameWork:
         """Return how the candidate's work differs from the base's, as far as it is known after each round."""
         plan = self._job.plan
         if not plan.subject.command:
@@ -156,10 +156,12 @@ class VerdictRace(Race):
         busy = next((finding.says for finding in raced.findings if finding.rule == NOT_RELIABLE), None)
         found, twin = self._split(compared)
         work = self._find_other_work(base, candidate, raced)
-        trick = find_replaced(candidate) or find_hidden_time(candidate, base)
+        # A script's turns hold what is no iteration, such as its validations: they are no time that it hides.
+        is_script = bool(plan.subject.command)
+        trick = None if is_script else find_replaced(candidate) or find_hidden_time(candidate, base)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
         decided = judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
-        late = find_late_gain(candidate, base) if decided.cause == "faster" else None
+        late = find_late_gain(candidate, base) if decided.cause == "faster" and not is_script else None
         if late is not None:
             needs = "a training of more laps, or less to do before the first step"
             decided = replace(decided, word="UNDECIDED", cause="late gain", says=f"{late}.", needs=needs)
