@@ -24,6 +24,7 @@ OF_OTHER_KIND = {
     "RowFigure",
     "RowFactor",
     "Ratio",
+    "LearningFields",
     "VerdictFields",
 }
 
