@@ -18,7 +18,8 @@ DOCS = ROOT / "docs"
 HOUSE = ROOT / "src" / "laptime"
 PAGES = sorted(DOCS.glob("*.md"))
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
-WITH_LINKS = [*PAGES, *DECISIONS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+FOR_AGENTS = [ROOT / "AGENTS.md", ROOT / "skills" / "laptime" / "SKILL.md"]
+WITH_LINKS = [*PAGES, *DECISIONS, *FOR_AGENTS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 LONGEST_PAGE = 250
 LONGEST_LINE = 120
 # A page that shows how to do a thing is read from its top; what it rests on is on a page of reference.
@@ -29,7 +30,8 @@ HOW_TO = (
 LONGEST_HOW_TO = 120
 WIDEST_SAMPLE = 84  # what the site shows without a scroll bar, next to its navigation
 WITH_WIDE_SAMPLES = [DOCS / "report.md"]
-MOST_WORDS = 32_000  # of prose: what is in no sample and no table
+# Of prose, outside of samples and tables; 1,500 are for the pages of the verdict and of agents.
+MOST_WORDS = 33_500
 CODE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(`+)[^`].*?\1")
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")

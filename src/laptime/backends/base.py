@@ -14,7 +14,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.process import CollectiveSum, RankTimes
 from laptime.model.protocol import AnswerReference, AnswerRun, Predictions, Score
 from laptime.model.quantities import Missing
-from laptime.model.sample import LateStep, ProofRun, Reference, Updates
+from laptime.model.sample import LateStep, ProofRun, Reference, SeenBatch, Updates
 from laptime.model.symptoms import DenormalCensus, Observed, StepSymptoms
 
 ONE_LABEL = Missing("an item has one label")
@@ -170,11 +170,17 @@ class Runner(Steppable, Protocol):
     def updates(self) -> Updates | None:
         """Return how often the weights were changed so far, and the rate, where both are seen; called off the clock."""
 
+    def weights(self) -> Any | None:
+        """Return the weights, and what the network remembers, as arrays by name; None where they are not seen."""
+
     def take_late_step(self) -> LateStep | None:
         """Go back to the start of the proof, and take a step of it as the timed steps are taken; nothing comes after.
 
         None where a training cannot be put back, or is laptime's own.
         """
+
+    def take_seen(self) -> SeenBatch | None:
+        """Return the batch of the last step of `run_marked`, once, and keep it no longer; called off the clock."""
 
     @property
     def ranks(self) -> RankTimes | None:
@@ -198,6 +204,21 @@ class Learner(Steppable, Protocol):
 
     def state(self) -> Any:
         """Return all that the next step depends on: dicts, lists, numbers, strings and NumPy arrays."""
+
+
+class LossJudge(Protocol):
+    """The network of a training, its loss, and items: what judges weights that others have trained."""
+
+    items: int
+    batches: int
+    is_held_out: bool
+    """Whether the training says that it does not train on these items; else they are drawn from its data."""
+
+    def weigh(self, weights: Any, *, are_first: bool) -> float | Missing:
+        """Return the loss of weights, as a runner's `weights` gives them, or why they do not fit the network.
+
+        `are_first` are those of before the first step: then all that is not trained has to be as it is here.
+        """
 
 
 class Predictor(Protocol):
@@ -315,11 +336,18 @@ class Backend(Builder, Protocol):
     def predict(self, order: HeatOrder) -> Predictor:
         """Make the order's network with its weights on the order's device, without what only training needs."""
 
+    def judge(self, order: HeatOrder, batches: int | None = None) -> LossJudge | Missing:
+        """Return what judges the weights of others by the order's training, or why it cannot.
+
+        Its items are in this number of `batches`, or in as many as do not take long.
+        """
+
     def exercises(self, device: Device) -> Exercises:
         """Prepare a device for measuring its limits."""
 
 
 NO_CENSUS = Missing("denormal numbers are counted in PyTorch's lanes only")
+NO_JUDGE = Missing("its weights are seen in PyTorch's lanes only")
 
 
 class UnseenWeights:
@@ -331,7 +359,13 @@ class UnseenWeights:
     def updates(self) -> Updates | None:
         return None
 
+    def weights(self) -> Any | None:
+        return None
+
     def take_late_step(self) -> LateStep | None:
+        return None
+
+    def take_seen(self) -> SeenBatch | None:
         return None
 
 
@@ -353,18 +387,25 @@ class StepwiseRunner(UnseenWeights, ABC):
 
 
 class MarkedRunner(StepwiseRunner):
-    """A stepwise runner that can also mark the points between its steps."""
+    """A stepwise runner that can also mark the points between its steps.
 
-    @abstractmethod
-    def mark(self) -> object:
-        """Mark this point of the work: host time on a processor, an event on an accelerator."""
+    `mark` marks a point of the work: by host time on a processor, by an event on an accelerator.
+    """
+
+    mark: Callable[[], object]
+
+    def step_seen(self) -> None:
+        """Start an update, and keep its batch to be looked at."""
+        self.step()
 
     def run_marked(self, steps: int) -> list[object]:
         step, mark = self.step, self.mark
         marks = [mark()]
-        for _ in range(steps):
+        for _ in range(steps - 1):
             step()
             marks.append(mark())
+        self.step_seen()
+        marks.append(mark())
         return marks
 
 

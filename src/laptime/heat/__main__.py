@@ -28,6 +28,7 @@ from laptime.backends.own import find_own_error
 from laptime.backends.steps import describe_own
 from laptime.errors import LaneError, LaptimeError, WireError
 from laptime.heat.loop import run_heat, take_proof
+from laptime.heat.untouched import Code, find_replaced_code, note_code
 from laptime.heat.work import peak_memory_bytes
 from laptime.model.frameworks import SCRIPT
 from laptime.model.plan import HeatOrder, Subject
@@ -48,6 +49,7 @@ class Lifeline:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.phase = "start"
+        self.code: Code = {}  # as it was before the user's file was imported
         self._write_fd, self._descriptors = write_fd, (read_fd, write_fd)
         self._inbox: queue.SimpleQueue[wire.FromParent] = queue.SimpleQueue()
         for descriptor in (read_fd, write_fd):  # programs that a training starts must not inherit the pipes
@@ -126,6 +128,7 @@ def answer(order: wire.FromParent, line: Lifeline) -> int:
             order = warm_up(order.framework, line)
         file = own_file_of(order)
         if file is not None:
+            line.code = note_code()
             sys.argv = [file]  # as for `python file.py`: its code may read its own arguments, and finds none
         obey(order, line)
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
@@ -203,12 +206,25 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
 
             leading = _with_ranks(open_backend(profile.heat.lane.framework), profile.heat, line)
             _finish(line, run_profile(leading, profile, line))
-        case wire.Train(order=training):
-            from laptime.heat.protocol import run_protocol  # noqa: PLC0415  a heat needs none of these, nor numpy
-
-            _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
+        case wire.Train() | wire.Learn() | wire.Judge():
+            _train(order, line)
         case _:
             raise WireError(f"expected an order, heard {type(order).__name__}")
+
+
+def _train(order: wire.Train | wire.Learn | wire.Judge, line: Lifeline) -> None:
+    """Train a lane whole, or one side of a verdict on learning, or judge what such sides have learned."""
+    from laptime.heat.learning import run_judge, run_learning  # noqa: PLC0415  a heat needs none of these, nor numpy
+    from laptime.heat.protocol import run_protocol  # noqa: PLC0415  as above
+
+    match order:
+        case wire.Train(order=training):
+            _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
+        case wire.Learn(order=learning):
+            _finish(line, run_learning(open_backend(learning.heat.lane.framework), learning, line))
+        case wire.Judge(order=heat, batches=batches):
+            run_judge(open_backend(heat.lane.framework), heat, batches, line)
+            _finish(line, Missing("a judge trains nothing"))
 
 
 def _refer(order: HeatOrder, line: Lifeline) -> None:
@@ -279,7 +295,7 @@ def _with_ranks(backend: Backend, order: HeatOrder, line: Lifeline) -> Builder:
 
 
 def _finish(line: Lifeline, device_memory_bytes: int | Missing) -> None:
-    line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
+    line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes, changed=find_replaced_code(line.code)))
 
 
 def _where(error: BaseException) -> str:

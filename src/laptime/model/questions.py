@@ -193,8 +193,8 @@ confirmed.
     Question(
         name="verdict",
         answer="laptime.questions.verdict.nouns:VerdictAnswer",
-        prepare="laptime.questions.verdict.run:prepare_verdict",
-        run="laptime.questions.verdict.run:VerdictRace",
+        prepare="laptime.questions.verdict.judged:prepare_either",
+        run="laptime.questions.verdict.judged:open_verdict",
         render="laptime.questions.verdict.page:render",
         summary="laptime.questions.verdict.page:summary",
         parts="laptime.questions.verdict.page:page_parts",
