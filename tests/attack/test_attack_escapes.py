@@ -16,10 +16,10 @@ from test_pages_watched import bare, equipped
 
 from laptime import showing
 from laptime.cli.printing import printable, printable_json
-from laptime.model.answers import Progress
 from laptime.model.ask import MadeSet
 from laptime.model.protocol import Moment
 from laptime.model.quantities import Missing
+from laptime.model.record import Progress
 from laptime.store.files import row_of
 from laptime.store.index import unreadable_row
 from laptime.store.schema import decode

@@ -21,13 +21,12 @@ from laptime.cli.printing import complain, emit, emit_json
 from laptime.cli.progress import Display, page_view
 from laptime.errors import StoreError, UsageError
 from laptime.model import options
-from laptime.model.answers import Progress
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Option, OptionKind
 from laptime.model.options import options_of
 from laptime.model.plan import find_launcher
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 
 EXIT_DNF, EXIT_UNTRUSTED = 3, 4
 
