@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.completing import complete_lane, complete_record, complete_what
+from laptime.cli.listing import complete_lane, complete_record, complete_what
 from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command, RareOption
 from laptime.cli.output import emit_page, page_width
 from laptime.cli.printing import complain, emit, emit_json
