@@ -70,7 +70,7 @@ PARTS = {
     "nouns": "model", "options": "model", "lanes": "planner", "reduce": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
-    "checkup": "diagnosis",
+    "checkup": "diagnosis", "cheats": "analysis",
     "page": "figures", "command": "cli", "call": "library",
 }  # fmt: skip
 # What a question takes from the folder of another, and why it is no shared part.

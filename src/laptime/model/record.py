@@ -224,12 +224,34 @@ class InferFactor(IntervalFigure):
 
 
 @dataclass(frozen=True, slots=True)
+class CodeChange:
+    """A remedy as a change of the user's own code. `file` is from the top of its git work tree, or its script's folder.
+
+    `rewrite` is a word of the table of changes (`workers=2`), and `digest` is the SHA-256 of the file as it ran. `diff`
+    shows the change, and nobody applies it: `laptime apply` makes the change again from its word and the file. `start`
+    and `function` are of the training, from whose file the place was found.
+    """
+
+    rewrite: str
+    file: str
+    line: int
+    digest: str
+    diff: str | Missing
+    start: str
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
+    """What is conspicuous, and what to do. `change` is the advice as a change of code; `unchanged` says why none is."""
+
     rule: str
     says: str
     evidence: dict[str, Any]
     advice: str
     sure: Literal["proven", "likely"]
+    change: CodeChange | None = None
+    unchanged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
