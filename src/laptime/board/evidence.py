@@ -19,14 +19,23 @@ import msgspec
 
 from laptime.analysis.parity import judge_parity
 from laptime.errors import RecordError, UsageError
-from laptime.model.answers import RaceAnswer, TrainingAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.quantities import Missing
-from laptime.model.record import SCHEMA, Comparison, Estimate, HeatResult, LaneResult, Parity, Record
+from laptime.model.record import (
+    SCHEMA,
+    Comparison,
+    Estimate,
+    HeatResult,
+    LaneResult,
+    Parity,
+    RaceAnswer,
+    Record,
+    TrainingAnswer,
+)
 from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.planner.lanes import DEVICE_WORD, parse_lane
 from laptime.questions.train.options import FullAsk

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from laptime import api, showing
-from laptime.cli.completing import complete_record, complete_target
+from laptime.cli.listing import complete_record, complete_target
 from laptime.cli.main import Command
 from laptime.cli.output import ALL_FIELDS, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
