@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from laptime.backends.base import MarkedRunner
+from laptime.backends.steps import see_batch
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.profiling import NOTHING_COMPUTED, TorchStepParts
@@ -23,7 +24,7 @@ from laptime.backends.torch.symptoms import caller, is_users, take_census
 from laptime.core_score import measure_core
 from laptime.errors import LaneError
 from laptime.model.quantities import Missing
-from laptime.model.sample import LateStep, Updates
+from laptime.model.sample import LateStep, SeenBatch, Updates
 from laptime.model.symptoms import DenormalCensus
 
 STALE = "reads=deferred: item(), tolist(), float(), int() and bool() of a tensor give its code values of earlier steps"
@@ -129,6 +130,7 @@ class TorchRunner(MarkedRunner):
 
     def __init__(self, source: BatchSource, clock: DeviceClock) -> None:
         self._source, self._device_clock = source, clock
+        self._seen: Any = None
         self.ready_batches, self.holds = source.ready_batches, source.holds
         self.fence, self.step_ns, self.mark = clock.fence, clock.step_ns, clock.mark
 
@@ -137,6 +139,14 @@ class TorchRunner(MarkedRunner):
 
     def train(self, batch: Any) -> None:
         """Start one update on a batch that is in its place; a lane with only one stage trains nothing."""
+
+    def step_seen(self) -> None:
+        self._seen = batch = self._source()
+        self.train(batch)
+
+    def take_seen(self) -> SeenBatch | None:
+        batch, self._seen = self._seen, None
+        return None if batch is None else see_batch(batch, count_batch_items(batch, batch))
 
     def parts(self) -> TorchStepParts:
         return TorchStepParts(self._source, self.train, self._device_clock.device, self.looked_into)
@@ -314,6 +324,9 @@ class TorchLoaderRunner(TorchRunner):
 
     def step(self) -> None:
         self._take()
+
+    def step_seen(self) -> None:
+        self.step()
 
     def loss(self) -> float:
         """Return 0: there is no loss, and the loop only checks that it is finite."""

@@ -144,7 +144,8 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
 
 def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
     judged = _judged(record)
-    notes = [*(each.advice for each in judged[:1]), *(f"{each.says} {each.advice}" for each in judged[1:])]
+    advice = [each.advice + _place_of(record, each) for each in judged]
+    notes = [*advice[:1], *(f"{each.says} {then}" for each, then in zip(judged[1:], advice[1:], strict=True))]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [_trainings_words(loop) for _, loop in loops[:1]]
@@ -162,6 +163,14 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     if answer.exit_code:
         notes.append(f"The command ended with exit code {answer.exit_code}.")
     return notes
+
+
+def _place_of(record: Record, finding: Finding) -> str:
+    """Return what changes the code, where the place is known."""
+    if finding.change is None:
+        return ""
+    place = [each for each in record.findings if each.change is not None].index(finding)
+    return f" {footnotes.apply_words(record, finding.change, place)}"
 
 
 def _steady_words(loop: TrainingLoop) -> str:

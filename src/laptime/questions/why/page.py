@@ -40,6 +40,7 @@ from laptime.questions.why.nouns import (
     StepPart,
     Why,
     WhyAnswer,
+    recommended_first,
     why_of,
 )
 from laptime.visible import cells_wide
@@ -92,13 +93,30 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
         return lines
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
     coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
-    code = [] if coded is None else ["", *wrap(f"{coded.says}:", view.width, "  "), *_code_of(coded)]
+    code = (
+        []
+        if coded is None
+        else [
+            "",
+            *wrap(f"{coded.says}:", view.width, "  "),
+            *_code_of(coded),
+            *_place_of(record, why, coded, view.width),
+        ]
+    )
     return [*lines, "", *table, *code]
 
 
 def _code_of(remedy: Remedy) -> list[str]:
     """Return the lines of a remedy's code, unbroken; that of a preset is one line a setting."""
     return [f"  {clean(line)}" for line in remedy.code.split("; ")]
+
+
+def _place_of(record: Record, why: Why, remedy: Remedy, width: int) -> list[str]:
+    """Return what makes the change, where the place of it in the user's code is known."""
+    if remedy.change is None:
+        return []
+    place = [each for each in recommended_first(why) if each.change is not None].index(remedy)
+    return wrap(footnotes.apply_words(record, remedy.change, place), width, "  ")
 
 
 def _gain(remedy: Remedy) -> float:
