@@ -211,15 +211,6 @@ class EagerRunner(TorchRunner):
     def step(self) -> None:
         self._loss = self._take_step(self._next_batch())
 
-    def run_marked(self, steps: int) -> list[object]:
-        """Run, and mark, without a call of `step`: next to a step of 0.2 ms each call between two steps is seen."""
-        take_step, next_batch, mark = self._take_step, self._next_batch, self.mark
-        marks = [mark()]
-        for _ in range(steps):
-            self._loss = take_step(next_batch())
-            marks.append(mark())
-        return marks
-
     def train(self, batch: Any) -> None:
         self._loss = self._take_step(batch)
 
