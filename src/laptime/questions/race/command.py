@@ -10,9 +10,9 @@ from click.core import ParameterSource
 
 from laptime import api, showing
 from laptime.cli.main import EXIT_INTERRUPTED
+from laptime.cli.output import ALL_FIELDS
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import (
-    ALL_FIELDS,
     BEHIND,
     DRY_RUN,
     LANES_ARGUMENT,
