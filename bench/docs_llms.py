@@ -20,7 +20,11 @@ A program reads `--json` of any command (`laptime help schema COMMAND`) and exit
 
 def make_llms(folder: str, ending: str) -> str:
     """Return llms.txt whose links begin with a folder and have this ending."""
-    lines = ["# laptime", "", "> How long does a training take on each device, and by what proven factor is one faster?"]
+    lines = [
+        "# laptime",
+        "",
+        "> How long does a training take on each device, and by what proven factor is one faster?",
+    ]
     lines += ["", *SHORT.splitlines()]
     for line in (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2].splitlines():
         section, page = SECTION.match(line), PAGE.match(line)

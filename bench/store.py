@@ -27,8 +27,9 @@ from common import ROOT, Figure, finish, fresh_home, parser_for, run_json
 from laptime.errors import RecordError
 from laptime.model.record import Record
 from laptime.stats import median
-from laptime.store import decode, encode, home_folder, list_records, load, records_folder, save
-from laptime.store.index import INDEX_NAME
+from laptime.store.files import list_records, load, save
+from laptime.store.index import INDEX_NAME, home_folder, records_folder
+from laptime.store.schema import decode, encode
 
 RECORDING = ROOT / "tests" / "recordings" / "schema-1" / "race-failed.json.gz"
 MOST_MS, SAVE_MOST_MS, LEAST_A_SECOND = 200.0, 50.0, 1000.0

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import click
-import docs_llms
 import pytest
 
+import docs_llms
 from laptime.cli.main import group
 from laptime.errors import ExitCode
 
@@ -66,7 +66,9 @@ def test_the_page_and_the_skill_have_the_exit_codes():
 def test_a_section_of_the_page_is_short():
     """Its point fits a screen: the command, what it printed, what to do with it."""
     sections = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
-    assert {each.splitlines()[0]: n for each in sections if (n := len(each.strip().splitlines())) > LONGEST_SECTION} == {}
+    assert {
+        each.splitlines()[0]: n for each in sections if (n := len(each.strip().splitlines())) > LONGEST_SECTION
+    } == {}
 
 
 def test_the_skill_can_be_loaded():

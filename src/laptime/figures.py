@@ -17,6 +17,7 @@ from laptime.model.quantities import Missing, number, size
 from laptime.model.record import Estimate, HeatResult, LaneResult, Record
 from laptime.model.sample import WATTS, Meaning, Owner, ProofRun, Window, meaning_of, owner_of
 from laptime.model.script import WatchAnswer
+from laptime.pages.lanes import row_name
 from laptime.pages.words import (
     against_first,
     duration,
@@ -65,11 +66,11 @@ def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) 
     failed = failure_words(lane)
     if failed or figure is None:
         why = [failed] if lane.reason is None or lane.reason in failed else [failed, lane.reason]
-        return Bar(short_name(lane.name), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
+        return Bar(row_name(lane.name, record), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
     against = "" if words else against_first(lane, record).text
     told = words or against
     low, high = figure.drawn_ends
-    return Bar(short_name(lane.name), figure.median, low, high, told.lstrip(", "), _kind(lane))
+    return Bar(row_name(lane.name, record), figure.median, low, high, told.lstrip(", "), _kind(lane))
 
 
 def _kind(lane: LaneResult) -> BarKind:

@@ -26,7 +26,7 @@ from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 22
+WIRE_VERSION = 23
 NOT_TOLD = Missing("not told")
 
 
@@ -208,12 +208,16 @@ class RanksMeet(msgspec.Struct, frozen=True, tag=True):
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True):
-    """All is done. Where several processes trained together, also what each reports, and what an exchange takes."""
+    """All is done. Where several processes trained together, also what each reports, and what an exchange takes.
+
+    `changed` is what the training's code replaced of what judges it.
+    """
 
     peak_memory_bytes: int | Missing
     device_memory_bytes: int | Missing
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

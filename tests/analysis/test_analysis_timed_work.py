@@ -9,9 +9,9 @@ from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.parity import find_other_steps
+from laptime.analysis.parity import find_other_losses, find_other_steps
 from laptime.model.quantities import Missing
-from laptime.model.sample import LateStep
+from laptime.model.sample import LateStep, SeenBatch
 
 PLAIN = LateStep("fp32", 2.3, (0.3, 0.4))
 
@@ -87,3 +87,70 @@ def test_windows_of_other_steps_are_not_compared():
 )
 def test_what_differs_is_said_with_both_figures(other, says):
     assert find_other_steps(HONEST, lane_of(NAMES[1], **other)) == Missing(says)
+
+
+# What is seen of the timed steps themselves: the batch of a window's last step, and its loss.
+
+LONG = 8  # windows
+FALLING = tuple(2.3 - 0.05 * place for place in range(LONG))
+
+
+def lane_seen(name, digests="abcdefgh", items=None, losses=FALLING):
+    """Return a lane of eight windows whose last batches and losses were seen."""
+    of_window = items or [None] * LONG
+    windows = tuple(
+        replace(
+            window,
+            first_step=5 + STEPS * place,
+            seen=SeenBatch(of_window[place] or HONEST.items_per_step, digests[place]),
+        )
+        for place, window in enumerate(windows_of(*[10.0] * LONG))
+    )
+    lane = planned(name)
+    heat = replace(heat_of(10.0, windows=windows), losses=losses)
+    return summarise_lane(plan_of(lane), lane, (summarise_heat(heat),), reference())
+
+
+SEEN = lane_seen(NAMES[0])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"digests": "ABCDEFGH"},  # drawn again: other batches, and as many different ones
+        {"digests": "abcdeabc"},  # a few more that are alike may be chance
+        {"losses": tuple(loss * (1.2, 0.8)[place % 2] for place, loss in enumerate(FALLING))},  # dropout
+        {"losses": tuple(loss + 1e-4 for loss in FALLING)},
+    ],
+)
+def test_other_draws_are_no_other_work(other):
+    other = lane_seen(NAMES[1], **other)
+    assert find_other_steps(SEEN, other) is None
+    assert find_other_losses(SEEN, other) is None
+
+
+def test_a_loss_of_almost_nothing_is_not_compared_with_another():
+    """Batches that are learned by heart: rounding decides what is left of their loss."""
+    small, smaller = ((2.3, *(each,) * (LONG - 1)) for each in (1e-5, 1e-6))
+    assert find_other_losses(lane_seen(NAMES[0], losses=small), lane_seen(NAMES[1], losses=smaller)) is None
+
+
+def test_batches_that_are_smaller_or_repeated_while_the_clock_runs_are_seen():
+    usual = HONEST.items_per_step
+    fewer = lane_seen(NAMES[1], items=[None] * 3 + [usual // 4] * 5)
+    assert find_other_steps(SEEN, fewer) == Missing(
+        f"while it was timed, {NAMES[0]} trained on batches of {usual:,} items, and {NAMES[1]} of {usual // 4:,}"
+    )
+    assert find_other_steps(SEEN, lane_seen(NAMES[1], digests="abbbbbbb")) == Missing(
+        f"of 8 batches of timed steps, {NAMES[0]} had 8 different ones, and {NAMES[1]} 2"
+    )
+    joined = lane_seen(NAMES[1], items=[2 * usual] * LONG)
+    assert find_other_steps(SEEN, replace(joined, items_per_step=2 * usual)) is None
+
+
+def test_losses_that_fall_otherwise_at_the_same_steps_are_seen():
+    faster = lane_seen(NAMES[1], losses=tuple(loss * 0.9 for loss in FALLING))
+    assert find_other_losses(SEEN, faster) == Missing(
+        f"at 8 timed steps up to step 84, the losses of {NAMES[0]} are 2.125 in the mean, and those of {NAMES[1]} 1.912"
+    )

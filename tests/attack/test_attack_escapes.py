@@ -20,8 +20,9 @@ from laptime.model.answers import Progress
 from laptime.model.ask import MadeSet
 from laptime.model.protocol import Moment
 from laptime.model.quantities import Missing
-from laptime.store import decode
-from laptime.store.index import row_of, unreadable_row
+from laptime.store.files import row_of
+from laptime.store.index import unreadable_row
+from laptime.store.schema import decode
 
 RECORDS = literals()
 PAINT = "a\x1b[32mOURS?"  # a colour of our own, which no other program may borrow

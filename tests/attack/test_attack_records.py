@@ -24,10 +24,9 @@ from house import House
 from laptime import showing
 from laptime.cli.printing import printable
 from laptime.errors import RecordError
-from laptime.store import decode
 from laptime.store.exchange import import_records, validate
-from laptime.store.index import row_of
-from laptime.store.schema import ID
+from laptime.store.files import row_of
+from laptime.store.schema import ID, decode
 
 SEED = int(os.environ.get("LAPTIME_SEED", "0"))
 OF_EACH_KIND = 800 if IS_LONG else 20

@@ -22,7 +22,7 @@ from laptime import api
 from laptime.cli import records
 from laptime.errors import StoreError, UsageError
 from laptime.exports import table_of
-from laptime.store import decode, encode
+from laptime.store.schema import decode, encode
 
 KEPT = Path(__file__).parents[1] / "recordings" / "schema-1"
 QUESTIONS = ("race", "race-torch", "race-failed", "full-torch", "full-failed", "full-seeds", "infer", "why", "profile")

@@ -16,7 +16,7 @@ from laptime.model.answers import Progress
 from laptime.pages.page import View
 from laptime.questions.infer import page as infer
 from laptime.questions.infer.page import live_lines
-from laptime.store.index import row_of
+from laptime.store.files import row_of
 from laptime.store.schema import decode, encode
 from laptime.visible import cells_wide
 

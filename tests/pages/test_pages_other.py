@@ -35,8 +35,9 @@ from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.process import Settings
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
-from laptime.pages.listing import render_plan, render_records, render_workloads
+from laptime.pages.listing import render_plan, render_workloads
 from laptime.pages.page import View
+from laptime.pages.rows import render_records
 from laptime.questions.doctor.page import render_devices
 from laptime.questions.race import page as race
 from laptime.questions.race.page import live_lines

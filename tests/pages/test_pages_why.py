@@ -19,7 +19,7 @@ from laptime.pages.page import View
 from laptime.questions.why import page as why
 from laptime.questions.why.nouns import StepPart
 from laptime.questions.why.page import PART_BLOCKS, PART_LETTERS, bar_lines, measured_words
-from laptime.store.index import row_of
+from laptime.store.files import row_of
 from laptime.visible import cells_wide
 
 render = in_details(why.render)

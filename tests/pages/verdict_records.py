@@ -8,9 +8,9 @@ import records
 
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
-from laptime.model.process import OF_TRAINING
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, OtherTraining, Record
+from laptime.model.rows import OF_TRAINING
 from laptime.questions.verdict.nouns import VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import judge_change, refuse_change
@@ -39,7 +39,7 @@ def record(ratio: float, half: float, *, differs: str | None = None, twin: float
     ]  # fmt: skip
     gate = twin is not None
     found = judge_change(compared[0], compared[1] if gate else None, 0.02, gate=gate)
-    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), differs or True) or found
+    verdict = refuse_change(((BASE, None), (CANDIDATE, None)), differs) or found
     others = [
         ("train.py:training", CANDIDATE, differs),
         *([("git:main:train.py:training", TWIN, None)] if gate else []),

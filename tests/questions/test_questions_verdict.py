@@ -90,12 +90,14 @@ def test_too_few_rounds_decide_nothing():
 
 
 def test_what_needs_no_factor_comes_first():
-    assert refuse_change(FINE, True) is None
+    assert refuse_change(FINE, None) is None
     assert refuse_change(FINE, "their batch is 32 and 64").says == "it does other work: their batch is 32 and 64."
-    assert refuse_change(FINE, False).word == "DISCARD"
+    assert refuse_change(FINE, "its batches have 32 items, and those of the base 64").cheat == "other batch size"
+    trick = refuse_change(FINE, "its loss differs by 1e-3 at step 1", "it replaced time.time, by which it is judged")
+    assert (trick.word, trick.cause, trick.cheat) == ("DISCARD", "cheat", "changed clock")
     assert refuse_change(FINE, Missing("no proof was taken")).cause == "unproven"
-    assert refuse_change((FINE[0], ("new.py:f", "out of memory")), True).word == "DISCARD"
-    assert refuse_change((("old.py:f", "out of memory"), FINE[1]), True).word == "UNDECIDED"
+    assert refuse_change((FINE[0], ("new.py:f", "out of memory")), None).word == "DISCARD"
+    assert refuse_change((("old.py:f", "out of memory"), FINE[1]), None).word == "UNDECIDED"
 
 
 @pytest.mark.parametrize("planned", [3, 4, 5, 20, 101, 200])

@@ -17,7 +17,9 @@ import pytest
 from store_records import record
 
 from laptime.errors import LaptimeError, RecordError, StoreError
-from laptime.store import encode, find, list_records, load, new_id, records_folder, save
+from laptime.store.files import find, list_records, load, new_id, save
+from laptime.store.index import records_folder
+from laptime.store.schema import encode
 
 NOW = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
 

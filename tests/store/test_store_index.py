@@ -13,8 +13,9 @@ import pytest
 from store_records import record
 
 from laptime.errors import RecordError
-from laptime.store import decode, encode, home_folder, list_records, records_folder, save
-from laptime.store.index import INDEX_VERSION
+from laptime.store.files import list_records, save
+from laptime.store.index import INDEX_VERSION, home_folder, records_folder
+from laptime.store.schema import decode, encode
 
 NAMES = ["r-2026-11-20-2222", "r-2026-11-19-1111"]
 

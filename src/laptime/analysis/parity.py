@@ -15,7 +15,7 @@ from math import hypot
 from laptime.model.process import NO_TRAINING, Settings
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Parity
-from laptime.model.sample import Appeal, LateStep, Movement, ProofRun, Reference, Window
+from laptime.model.sample import Appeal, LateStep, Movement, ProofRun, Reference, SeenBatch, Window
 
 # Half a unit in the last place, relative: the largest change by one rounding.
 ROUNDING = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
@@ -29,6 +29,7 @@ ARRAY_TOLERANCE = 0.5
 SHRINK_FLOOR = 1e-9
 # Two roundings: of 1 - rate x decay, and of a weight multiplied by it. The same in all weights, so no averaging out.
 WIDE_ROUNDING = 2.0**-23
+LOSS_DIFFERS = "its loss differs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,17 @@ def compare_references(mine: Reference, theirs: Reference) -> str | Missing | No
     problem = mine.problem or theirs.problem
     if problem:
         return Missing(problem)
-    return _find_difference(replace(mine.exact, precision="fp32"), theirs) or _find_other_rates(mine, theirs)
+    says = _find_difference(replace(mine.exact, precision="fp32"), theirs)
+    ours, others = mine.exact.batches, theirs.exact.batches
+    if (
+        says is not None
+        and says.startswith(LOSS_DIFFERS)
+        and ours is not None
+        and others is not None
+        and ours != others
+    ):
+        return f"its batches are other ones: {says}"
+    return says or _find_other_rates(mine, theirs)
 
 
 def _find_other_rates(mine: Reference, theirs: Reference) -> str | Missing | None:
@@ -177,11 +188,14 @@ def _find_difference(run: ProofRun, reference: Reference) -> str | None:
         return "it did not start from the same weights"
     if run.scales != exact.scales:
         return "its optimizer's epsilon is another"
+    still = sum(move == 0 < wanted for move, wanted in zip(run.moves, exact.moves, strict=True))
+    if still:
+        return f"{still} of its {len(run.moves)} arrays of weights do not move"
     for step, (loss, wanted) in enumerate(zip(run.losses, exact.losses, strict=True)):
         distance = relative(loss, wanted)
         allowed = loss_tolerance(reference, run.precision, last=step > 0)
         if not distance <= allowed:
-            return f"its loss differs by {distance:.0e} at step {step + 1} in {run.precision} ({allowed:.0e} allowed)"
+            return f"{LOSS_DIFFERS} by {distance:.0e} at step {step + 1} in {run.precision} ({allowed:.0e} allowed)"
     for what, moved in _move_distances(run, reference, run.precision).items():
         if not moved <= 1:
             return f"{what} in {run.precision}: {moved:.2g} times what is allowed"
@@ -302,9 +316,11 @@ def relative(value: float, wanted: float) -> float:
 
 # Did two lanes do the same work while they were timed? The proof ends before the windows open.
 #
-# Three things are known of the timed steps. How often each window's steps changed the weights, and at which rate, is
-# read at its end, and compared at the same steps. And each training is put back to its start after its windows, and
-# takes a step of the proof again: one that does something else once it was proven shows it there.
+# Four things are known of the timed steps. How often each window's steps changed the weights, and at which rate, is
+# read at its end, and compared at the same steps. So are the batch of its last step and the loss of it, which come
+# from the timed steps themselves: code that knows when it is proven cannot be honest there alone. And each training is
+# put back to its start after its windows, and takes a step of the proof again: one that does something else once it
+# was proven shows it there.
 #
 # All of it is relative to the lane's own first step, which the proof has compared. What is not seen is not judged.
 
@@ -314,6 +330,14 @@ COUNT_TOLERANCE = 1e-6
 LATE_LOSS = {"fp32": 1e-4, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
 LATE_MOVE = {"fp32": 1e-2, "tf32": 0.1, "fp16": 0.1, "bf16": 0.2}
 
+# Batches of windows: how many must be known of both lanes, and how many times as many different ones one must have.
+BATCHES_SEEN, BATCHES_APART = 4, 2
+# Losses of windows: how many must be known. They are apart where their mean distance is this large, and this many times
+# what it would be by the chance of single batches. Dropout that is drawn in another order moves single losses, and not
+# their mean.
+LOSSES_SEEN, LOSSES_APART, LOSSES_SURE = 6, 0.05, 6.0
+LOSS_LEAST = 0.1  # of the largest loss
+
 # Of the items of a lap: a last batch may be left out.
 LAPS_ALIKE = 0.01
 
@@ -322,8 +346,8 @@ StepRange = tuple[int, int]
 
 
 def find_other_timed(one: LaneResult, other: LaneResult) -> Missing | None:
-    """Return how two lanes' work differs outside of the proof; None if nothing was seen."""
-    return find_other_laps(one, other) or find_other_steps(one, other)
+    """Return how two trainings' work differs outside of the proof; None if nothing was seen."""
+    return find_other_laps(one, other) or find_other_steps(one, other) or find_other_losses(one, other)
 
 
 def find_other_laps(one: LaneResult, other: LaneResult) -> Missing | None:
@@ -345,10 +369,14 @@ def find_other_steps(one: LaneResult, other: LaneResult) -> Missing | None:
     """Return how two lanes' timed steps differ in what they do; None if nothing was seen."""
     lanes = (one, other)
     mine, theirs = (_windows_of(lane) for lane in lanes)
-    for steps in sorted(mine.keys() & theirs.keys()):
+    both = sorted(mine.keys() & theirs.keys())
+    for steps in both:
         says = _compare_windows(lanes, (mine[steps], theirs[steps]))
         if says is not None:
             return Missing(says)
+    says = _compare_batches(lanes, [(mine[steps].seen, theirs[steps].seen) for steps in both])
+    if says is not None:
+        return Missing(says)
     return _compare_late(lanes, [_late_of(lane) for lane in lanes])
 
 
@@ -378,6 +406,76 @@ def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> 
     if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
         return f"in {span}, the rate of {one} is {mine:.3g} times its first one, and that of {other} {theirs:.3g} times"
     return None
+
+
+def _compare_batches(
+    lanes: Sequence[LaneResult], seen: Sequence[tuple[SeenBatch | None, SeenBatch | None]]
+) -> str | None:
+    """Return that one of them trains on fewer items a step, or again and again on the same ones."""
+    known = [(mine, theirs) for mine, theirs in seen if mine is not None and theirs is not None]
+    one, other = _names_of(lanes)
+    usual = [lane.items_per_step for lane in lanes]
+    for mine, theirs in known:
+        if all(usual) and mine.items * (usual[1] or 0) != theirs.items * (usual[0] or 0):
+            return (
+                f"while it was timed, {one} trained on batches of {mine.items:,} items, and {other} of {theirs.items:,}"
+            )
+    ours, others = ({each.digest for each in found} for found in zip(*known, strict=True)) if known else (set(), set())
+    fewer, more = sorted((len(ours), len(others)))
+    if more < BATCHES_SEEN or more < BATCHES_APART * fewer:
+        return None
+    return f"of {len(known)} batches of timed steps, {one} had {len(ours)} different ones, and {other} {len(others)}"
+
+
+def find_other_losses(one: LaneResult, other: LaneResult) -> Missing | None:
+    """Return that the losses of the timed steps are others, at the same steps of two trainings."""
+    mine, theirs = _losses_of(one), _losses_of(other)
+    both = sorted(mine.keys() & theirs.keys())
+    if len(both) < LOSSES_SEEN:
+        return None
+    # A loss of almost nothing may be several times another one: it is held against a part of the largest, too.
+    least = LOSS_LEAST * max(map(abs, theirs.values()))
+    apart = [(mine[each] - theirs[each]) / max(abs(mine[each]), abs(theirs[each]), least, 1e-30) for each in both]
+    middle = sum(apart) / len(apart)
+    chance = math.sqrt(sum((each - middle) ** 2 for each in apart) / (len(apart) - 1) / len(apart))
+    if abs(middle) <= max(LOSSES_APART, LOSSES_SURE * chance):
+        return None
+    name, its = _names_of((one, other))
+    means = [sum(losses[each] for each in both) / len(both) for losses in (mine, theirs)]
+    return Missing(
+        f"at {len(both)} timed steps up to step {sum(both[-1]) - 1:,}, the losses of {name} are {means[0]:.4g} in the "
+        f"mean, and those of {its} {means[1]:.4g}"
+    )
+
+
+def find_other_beginning(one: LaneResult, other: LaneResult) -> Missing | None:
+    """Return that the first losses of the steps that are timed are others.
+
+    Only for trainings that draw nothing at random which their proof leaves out, such as dropout: theirs may differ.
+    """
+    first = [
+        next((result.heat.first_losses for result in lane.heats if result.heat.first_losses), ())
+        for lane in (one, other)
+    ]
+    allowed = LATE_LOSS[one.settings.precision]
+    for step, (mine, theirs) in enumerate(zip(*first, strict=False), 1):
+        if relative(mine, theirs) > allowed:
+            name, its = _names_of((one, other))
+            return Missing(
+                f"before it was timed, {name} had a loss of {mine:.6g} at step {step}, and {its} of {theirs:.6g}"
+            )
+    return None
+
+
+def _losses_of(lane: LaneResult) -> dict[StepRange, float]:
+    """Return the loss at the end of each stretch of steps that a lane timed, where all are known."""
+    return {
+        (window.first_step, window.steps): loss
+        for result in lane.heats
+        if len(result.heat.losses) == len(result.heat.windows)
+        for window, loss in zip(result.heat.windows, result.heat.losses, strict=True)
+        if window.first_step is not None
+    }
 
 
 def _compare_late(lanes: Sequence[LaneResult], late: Sequence[LateStep | None]) -> Missing | None:

@@ -14,7 +14,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.process import CollectiveSum, RankTimes
 from laptime.model.protocol import AnswerReference, AnswerRun, Predictions, Score
 from laptime.model.quantities import Missing
-from laptime.model.sample import LateStep, ProofRun, Reference, Updates
+from laptime.model.sample import LateStep, ProofRun, Reference, SeenBatch, Updates
 from laptime.model.symptoms import DenormalCensus, Observed, StepSymptoms
 
 ONE_LABEL = Missing("an item has one label")
@@ -176,6 +176,9 @@ class Runner(Steppable, Protocol):
         None where a training cannot be put back, or is laptime's own.
         """
 
+    def take_seen(self) -> SeenBatch | None:
+        """Return the batch of the last step of `run_marked`, once, and keep it no longer; called off the clock."""
+
     @property
     def ranks(self) -> RankTimes | None:
         """What each rank took before the last fence, where there are several; read after `step_ns`, off the clock."""
@@ -334,6 +337,9 @@ class UnseenWeights:
     def take_late_step(self) -> LateStep | None:
         return None
 
+    def take_seen(self) -> SeenBatch | None:
+        return None
+
 
 class StepwiseRunner(UnseenWeights, ABC):
     """Runs many steps, where a subclass provides one step."""
@@ -353,18 +359,25 @@ class StepwiseRunner(UnseenWeights, ABC):
 
 
 class MarkedRunner(StepwiseRunner):
-    """A stepwise runner that can also mark the points between its steps."""
+    """A stepwise runner that can also mark the points between its steps.
 
-    @abstractmethod
-    def mark(self) -> object:
-        """Mark this point of the work: host time on a processor, an event on an accelerator."""
+    `mark` marks a point of the work: by host time on a processor, by an event on an accelerator.
+    """
+
+    mark: Callable[[], object]
+
+    def step_seen(self) -> None:
+        """Start an update, and keep its batch to be looked at."""
+        self.step()
 
     def run_marked(self, steps: int) -> list[object]:
         step, mark = self.step, self.mark
         marks = [mark()]
-        for _ in range(steps):
+        for _ in range(steps - 1):
             step()
             marks.append(mark())
+        self.step_seen()
+        marks.append(mark())
         return marks
 
 

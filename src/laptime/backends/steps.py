@@ -22,6 +22,7 @@ from laptime.backends.arrays import (
     FloatArray,
     has_floats,
     list_arrays,
+    list_leaves,
     make_run,
     part,
     read_array,
@@ -36,7 +37,7 @@ from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
 from laptime.model.process import KEPT_INPUTS
 from laptime.model.quantities import Missing
-from laptime.model.sample import ProofRun, Reference
+from laptime.model.sample import ProofRun, Reference, SeenBatch
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Training
 
@@ -192,6 +193,24 @@ def count_items(leaves: Iterable[Any]) -> int:
     return next((int(shape[0]) for shape in shapes if shape), 1)
 
 
+SAMPLED = 4096  # numbers of an array: enough to know a batch again
+
+
+def see_batch(batch: Any, items: int | None = None) -> SeenBatch | None:
+    """Return what is kept of a batch that was trained on: its items, and a digest of some of its numbers."""
+    found, arrays = hashlib.blake2b(digest_size=6), list(list_leaves(batch))
+    try:
+        for leaf in arrays:
+            if hasattr(leaf, "shape") and hasattr(leaf, "reshape"):
+                found.update(f"{leaf.dtype} {tuple(leaf.shape)}".encode())
+                flat = leaf.reshape(-1)
+                leaf = read_array(flat[:: max(1, math.prod(leaf.shape) // SAMPLED)])  # noqa: PLW2901  a part of it
+            found.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else repr(leaf).encode())
+    except Exception:  # noqa: BLE001  sparse, nested, or of a library of which nothing is known
+        return None
+    return SeenBatch(items or count_items(arrays), found.hexdigest())
+
+
 def supply_batches(own: OwnSteps, kind: str, place: Callable[[Any], Any]) -> Callable[[], Any]:
     """Return a function that returns the next batch: of the user's data, or of some that are kept as the lane says."""
     if kind not in KEPT_INPUTS:
@@ -208,8 +227,13 @@ class WindowRunner(StepwiseRunner):
     holds = False
     evaluator = None
 
+    def step_seen(self) -> None:
+        """Start an update, and keep its batch to be looked at."""
+        self.step()
+
     def run_marked(self, steps: int) -> Sequence[object]:
-        self.run(steps)
+        self.run(steps - 1)
+        self.step_seen()
         return ()
 
     def step_ns(self, _marks: Sequence[object]) -> tuple[int, ...]:
@@ -229,9 +253,18 @@ class StepRunner(WindowRunner):
         self._steps, self._supply, self._take = steps, supply, steps.own.take
         self._state: Any = steps.fresh_state()
         self._loss: Any = None
+        self._seen: Any = None
 
     def step(self) -> None:
         self._state, self._loss = self._take(self._state, self._supply())
+
+    def step_seen(self) -> None:
+        self._seen = batch = self._supply()
+        self._take_batch(batch)
+
+    def take_seen(self) -> SeenBatch | None:
+        batch, self._seen = self._seen, None
+        return None if batch is None else see_batch(batch)
 
     def fence(self) -> None:
         self._steps.fence(self._state, self._loss)

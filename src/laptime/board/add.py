@@ -31,11 +31,12 @@ from laptime.hardware import known_devices, match_label
 from laptime.model.answers import RaceAnswer, TrainingAnswer
 from laptime.model.frameworks import FRAMEWORKS, find_framework
 from laptime.model.machine import Machine
-from laptime.model.process import NO_TRAINING, Settings
+from laptime.model.process import NO_TRAINING, Settings, is_exactly
 from laptime.model.protocol import FullRun
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
-from laptime.model.record import Estimate, LaneResult, Record, is_exactly, is_lane
+from laptime.model.record import Estimate, LaneResult, Record
+from laptime.model.rows import is_lane
 from laptime.pages.listing import repeat_words
 from laptime.planner.lanes import DEVICE_WORD
 from laptime.store.schema import decode

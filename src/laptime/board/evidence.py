@@ -30,7 +30,8 @@ from laptime.model.record import SCHEMA, Comparison, Estimate, HeatResult, LaneR
 from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.planner.lanes import DEVICE_WORD, parse_lane
 from laptime.questions.train.options import FullAsk
-from laptime.store.schema import as_json_holds, decode_as_found, upgrade
+from laptime.store.plain_json import as_json_holds
+from laptime.store.schema import decode_as_found, upgrade
 from laptime.workloads import CATALOGUE
 
 RECORD_MOST_BYTES, INFLATED_MOST_BYTES = 1 << 20, 16 << 20

@@ -15,9 +15,10 @@ from laptime.board import reported, site
 from laptime.board.claims import find_faults
 from laptime.board.evidence import with_whole
 from laptime.board.row import PREDICTED
+from laptime.cli.completing import complete_lane, complete_record
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
-from laptime.cli.questions import complete_lane, complete_record, conclude, with_progress
+from laptime.cli.questions import conclude, with_progress
 from laptime.cli.records import AS_JSON
 from laptime.errors import ExitCode
 from laptime.model.frameworks import installed_version

@@ -36,7 +36,7 @@ COMMANDS = {
         "questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?", ASK_GROUP
     ),
     "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK_GROUP),
-    "list": ("cli.records:list_records", "List saved records, newest first.", RECORDS_GROUP),
+    "list": ("cli.listing:list_records", "List saved records, newest first.", RECORDS_GROUP),
     "show": ("cli.records:show_record", "Show a saved record.", RECORDS_GROUP),
     "compare": (
         "questions.compare.command:compare", "Which lanes became faster or slower since another record?", RECORDS_GROUP
@@ -56,11 +56,12 @@ COMMANDS = {
     "workloads": ("cli.records:workloads", "List the built-in trainings.", MORE_GROUP),
     "data": ("cli.records:data", "List, make or remove made data.", MORE_GROUP),
     "help": ("cli.help:help_", "Explain a command with all its options, or a topic.", MORE_GROUP),
-    "completion": ("cli.questions:completion", "Print the script for a shell's completion.", MORE_GROUP),
+    "completion": ("cli.completing:completion", "Print the script for a shell's completion.", MORE_GROUP),
     "plan": ("questions.race.command:plan", "Print what a race would run: laptime race --dry-run.", OLDER_WORDS),
     **_of_questions(OLDER_WORDS),
     "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),
 }  # fmt: skip
+QUESTION_OF = {each.command: each.name for each in QUESTIONS}
 # The first page of help: twelve lines at most. A line on two commands has words of its own.
 FIRST_PAGE = {
     ASK_GROUP: {

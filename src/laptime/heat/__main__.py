@@ -28,6 +28,7 @@ from laptime.backends.own import find_own_error
 from laptime.backends.steps import describe_own
 from laptime.errors import LaneError, LaptimeError, WireError
 from laptime.heat.loop import run_heat, take_proof
+from laptime.heat.untouched import Code, find_replaced_code, note_code
 from laptime.heat.work import peak_memory_bytes
 from laptime.model.frameworks import SCRIPT
 from laptime.model.plan import HeatOrder, Subject
@@ -48,6 +49,7 @@ class Lifeline:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.phase = "start"
+        self.code: Code = {}  # as it was before the user's file was imported
         self._write_fd, self._descriptors = write_fd, (read_fd, write_fd)
         self._inbox: queue.SimpleQueue[wire.FromParent] = queue.SimpleQueue()
         for descriptor in (read_fd, write_fd):  # programs that a training starts must not inherit the pipes
@@ -126,6 +128,7 @@ def answer(order: wire.FromParent, line: Lifeline) -> int:
             order = warm_up(order.framework, line)
         file = own_file_of(order)
         if file is not None:
+            line.code = note_code()
             sys.argv = [file]  # as for `python file.py`: its code may read its own arguments, and finds none
         obey(order, line)
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a framework raises becomes the heat's result
@@ -279,7 +282,7 @@ def _with_ranks(backend: Backend, order: HeatOrder, line: Lifeline) -> Builder:
 
 
 def _finish(line: Lifeline, device_memory_bytes: int | Missing) -> None:
-    line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes))
+    line.say(wire.Finished(peak_memory_bytes(), device_memory_bytes, changed=find_replaced_code(line.code)))
 
 
 def _where(error: BaseException) -> str:

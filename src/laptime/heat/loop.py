@@ -319,8 +319,9 @@ def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, li
     loss = runner.loss()
     updates, rate = runner.compare_updates(before, steps)
     window = Window(
-        start_ns, end_ns, steps, runner.step_ns(marks), None, None, None, runner.ranks, first_step, updates, rate
-    )
+        start_ns, end_ns, steps, runner.step_ns(marks), None, None, None, runner.ranks, first_step, updates, rate,
+        runner.take_seen(),
+    )  # fmt: skip
     if number == 0 and runner.early_ns:
         line.say(wire.Early(runner.early_ns))
     line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None))

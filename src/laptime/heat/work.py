@@ -17,7 +17,7 @@ from laptime.backends.base import BuiltTraining, Evaluator, Runner, StepParts
 from laptime.model.hardware import StepWork
 from laptime.model.process import RankTimes
 from laptime.model.quantities import Missing
-from laptime.model.sample import Examination, LateStep, Updates
+from laptime.model.sample import Examination, LateStep, SeenBatch, Updates
 from laptime.model.symptoms import NOT_LOOKED, DenormalCensus, StepSymptoms
 
 
@@ -104,6 +104,9 @@ class CountedRunner:
 
     def take_late_step(self) -> LateStep | None:
         return self._runner.take_late_step()
+
+    def take_seen(self) -> SeenBatch | None:
+        return self._runner.take_seen()
 
     def compare_updates(self, before: Updates | None, steps: int) -> tuple[float | None, float | None]:
         """Return how often each of these last steps changed the weights, and the rate now, next to the first step."""

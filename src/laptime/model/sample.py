@@ -47,7 +47,9 @@ class Window:
     take turns, windows of the same `turn` were run directly after each other. `ranks` is what each process took, where
     several train together; `step_ns` is then that of the first. `first_step` is the number of its first step in
     the training, whose very first step is 1. `updates` is how often a step of it changed the weights, and `rate` the
-    learning rate at its end, both as multiples of the training's first step; None where they are not seen.
+    learning rate at its end, both as multiples of the training's first step; None where they are not seen. `seen` is
+    the batch of its last step. `turn_ns` is how long the turn took by the clock of laptime's own process, which the
+    training cannot write to: from when its heat went on until it reported the window.
     """
 
     start_ns: int
@@ -61,6 +63,16 @@ class Window:
     first_step: int | None = None
     updates: float | None = None
     rate: float | None = None
+    seen: SeenBatch | None = None
+    turn_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBatch:
+    """A batch that was trained on while the clock ran: its items, and a digest of some of its numbers."""
+
+    items: int
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +207,8 @@ class Heat:
     Where several processes train together, `ranks` is what each reports, and `exchanges` what an all-reduce takes.
     `first_losses` are compared from heat to heat: one that repeats those of a proven heat has no `proofs` of its own.
     `late_step` is a step of the proof after the windows, by the training that was timed. `early_ns` are the times of
-    the first steps, before any window.
+    the first steps, before any window. `changed` is what the training's code replaced of the clocks and fences that
+    judge it, and of laptime.
     """
 
     process: ProcessRun
@@ -216,6 +229,7 @@ class Heat:
     first_losses: tuple[float, ...] = ()
     late_step: LateStep | None = None
     early_ns: tuple[int, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 # The sensors that a race can read: one row per sensor; installed packages may add rows.

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from laptime.model.process import NODE_IS_GONE, Dnf
 from laptime.model.quantities import Missing, percent, size
-from laptime.model.record import GONE, NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
+from laptime.model.record import NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
+from laptime.model.rows import GONE
 from laptime.pages.layout import clean, flow, wrap
 from laptime.pages.page import Said
 from laptime.pages.words import about, duration, factor, joined, over, short_name, short_names, spread, whole_minutes

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from laptime.model.answers import InferAnswer, TrainingAnswer, inference_of, training_of
-from laptime.model.process import AS_WRITTEN, OF_TRAINING
+from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import HOUR_S, Missing, number, size
 from laptime.model.record import Comparison, InferFactor, LaneResult, OtherTraining, Record
+from laptime.model.rows import OF_TRAINING
 from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
 from laptime.model.workload import PublishedResult
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, lay_out, table_or_sentences, wrap, wrap_all
@@ -524,6 +525,13 @@ def names_of_trainings(faster: str, slower: str) -> tuple[str, str] | None:
     """Return the names of two trainings on one lane for a sentence, the lane once; None if the lanes differ, too."""
     (place, of, training), (other_place, _, other) = (lane.partition(OF_TRAINING) for lane in (faster, slower))
     return (f"{training} on {short_name(place)}", other) if of and place == other_place else None
+
+
+def row_name(lane: str, record: Record) -> str:
+    """Return a lane's name for its row: the training alone, where all lanes are on one place that is said elsewhere."""
+    places = {_split(other.name)[0] for other in record.lanes}
+    place, training = _split(lane)
+    return training if training and places == {place} else short_name(lane)
 
 
 def trainings_compared(record: Record) -> str:

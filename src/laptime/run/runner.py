@@ -7,6 +7,7 @@ how long the next silence may be.
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -330,6 +331,7 @@ class HeatRunner(ProcessRunner):
         self._late_step: LateStep | None = None
         self._early_ns: tuple[int, ...] = ()
         self._reruns = 0
+        self._reopened_ns = 0  # by this process's clock; 0 where the heat takes no turns
 
     def run(self, started: Started, round_number: int) -> Heat:
         """Run the heat in a started child to its end, whether it finishes or not."""
@@ -360,6 +362,7 @@ class HeatRunner(ProcessRunner):
             first_losses=self._first_losses,
             late_step=self._late_step,
             early_ns=self._early_ns,
+            changed=self.finished.changed if self.finished else (),
         )
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
@@ -369,7 +372,9 @@ class HeatRunner(ProcessRunner):
                 if name == "timing":
                     self._watch.open(child)
             case wire.Closed(window=window, loss=loss):
-                self._windows.append(self._watch.close_window(replace(window, turn=self.turn)))
+                took_ns = time.monotonic_ns() - self._reopened_ns if self._reopened_ns else None
+                window = replace(window, turn=self.turn, turn_ns=took_ns if self.shares_our_clock else None)
+                self._windows.append(self._watch.close_window(window))
                 if loss is not None:
                     self._losses.append(loss)
             case wire.Ready(steps=taken):
@@ -412,6 +417,7 @@ class HeatRunner(ProcessRunner):
         return max(self.limits.watchdog_s, MEDIANS_OF_SILENCE * median_ns / 1e9)
 
     def reopen(self) -> None:
+        self._reopened_ns = time.monotonic_ns()
         self._watch.reopen()
 
     @property

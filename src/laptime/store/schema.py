@@ -22,7 +22,7 @@ from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFact
 from laptime.model.sample import Window
 from laptime.model.symptoms import Operator, Profile
 from laptime.questions.scale.nouns import LinkCost
-from laptime.visible import encodable
+from laptime.store.plain_json import LARGEST_WHOLE, as_json_holds, has_parts
 
 # Upgrades of older records to the current schema: one function per schema, on plain JSON.
 
@@ -114,7 +114,6 @@ ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
 
 DEEPEST = 64
 MOST_PARTS = 500_000  # a record has one in some 80 bytes, so these would be 40 MB
-LARGEST_WHOLE = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
 UNFINITE_MARK = b"not a finite number"
 DIGITS_AS_0 = bytes.maketrans(b"123456789", b"0" * 9)
@@ -220,17 +219,6 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def as_json_holds(value: Any) -> Any:
-    """Replace what JSON cannot hold: NaN and infinity by a missing value with a reason, invalid text by escapes."""
-    if isinstance(value, float):
-        return value if isfinite(value) else {"missing": f"not a finite number: {value}"}
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {encodable(str(key)): as_json_holds(part) for key, part in value.items()}
-    return [as_json_holds(part) for part in value] if _has_parts(value) else value
-
-
 def _is_plain(data: bytes, tree: Any) -> bool:
     """Whether a file is not nested too deep, has no number that is not finite, and none of more than 64 bits."""
     if UNFINITE_MARK in data or LONG_NUMBER in data.translate(DIGITS_AS_0).replace(LONG_FRACTION, b"."):
@@ -254,21 +242,7 @@ def _with_unfinite(value: Any, deep: int = 0) -> Any:
         return {key: _with_unfinite(part, deep + 1) for key, part in value.items()}
     if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
         raise OverflowError("a whole number has more than 64 bits")
-    return [_with_unfinite(part, deep + 1) for part in value] if _has_parts(value) else value
-
-
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and not _all_finite(value)
-
-
-def _all_finite(values: Sequence[Any]) -> bool:
-    """Whether all are finite numbers. This must be fast: a record may hold a million steps."""
-    try:
-        return not values or (
-            all(map(isfinite, values)) and min(values) >= -LARGEST_WHOLE and max(values) <= LARGEST_WHOLE
-        )
-    except (TypeError, OverflowError):
-        return False
+    return [_with_unfinite(part, deep + 1) for part in value] if has_parts(value) else value
 
 
 # The JSON Schema of a record, made from its types: other programs check with it what laptime writes.

@@ -7,13 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from laptime.backends.base import MarkedRunner
+from laptime.backends.steps import see_batch
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.profiling import NOTHING_COMPUTED, TorchStepParts
@@ -23,7 +24,7 @@ from laptime.backends.torch.symptoms import caller, is_users, take_census
 from laptime.core_score import measure_core
 from laptime.errors import LaneError
 from laptime.model.quantities import Missing
-from laptime.model.sample import LateStep, Updates
+from laptime.model.sample import LateStep, SeenBatch, Updates
 from laptime.model.symptoms import DenormalCensus
 
 STALE = "reads=deferred: item(), tolist(), float(), int() and bool() of a tensor give its code values of earlier steps"
@@ -129,17 +130,23 @@ class TorchRunner(MarkedRunner):
 
     def __init__(self, source: BatchSource, clock: DeviceClock) -> None:
         self._source, self._device_clock = source, clock
+        self._seen: Any = None
         self.ready_batches, self.holds = source.ready_batches, source.holds
-        self.fence, self.step_ns = clock.fence, clock.step_ns
-
-    def mark(self) -> object:
-        return self._device_clock.mark()
+        self.fence, self.step_ns, self.mark = clock.fence, clock.step_ns, clock.mark
 
     def repeat(self) -> None:
         self._source.repeat()
 
     def train(self, batch: Any) -> None:
         """Start one update on a batch that is in its place; a lane with only one stage trains nothing."""
+
+    def step_seen(self) -> None:
+        self._seen = batch = self._source()
+        self.train(batch)
+
+    def take_seen(self) -> SeenBatch | None:
+        batch, self._seen = self._seen, None
+        return None if batch is None else see_batch(batch, count_batch_items(batch, batch))
 
     def parts(self) -> TorchStepParts:
         return TorchStepParts(self._source, self.train, self._device_clock.device, self.looked_into)
@@ -174,26 +181,43 @@ class TorchRunner(MarkedRunner):
         return self._source.notes()
 
 
+class TimedStepper(Protocol):
+    """A training that takes one step on a batch and returns its loss."""
+
+    def as_timed(self) -> Callable[[StepBatch], Any]:
+        """Return what takes the timed steps."""
+
+
 class EagerRunner(TorchRunner):
     """One step after another, as in a training loop."""
 
     def __init__(
         self,
-        stepper: Callable[[StepBatch], Any],
+        stepper: TimedStepper,
         source: BatchSource,
         clock: DeviceClock,
         evaluator: TorchEvaluator | None,
     ) -> None:
         super().__init__(source, clock)
-        self._stepper = self.looked_into = stepper
+        self.looked_into, self._take_step = stepper, stepper.as_timed()
+        self._next_batch = source.fetch if source.in_place else source
         self.evaluator = evaluator
         self._loss: Any = None
 
     def step(self) -> None:
-        self._loss = self._stepper(self._source())
+        self._loss = self._take_step(self._next_batch())
+
+    def run_marked(self, steps: int) -> list[object]:
+        """Run, and mark, without a call of `step`: next to a step of 0.2 ms each call between two steps is seen."""
+        take_step, next_batch, mark = self._take_step, self._next_batch, self.mark
+        marks = [mark()]
+        for _ in range(steps):
+            self._loss = take_step(next_batch())
+            marks.append(mark())
+        return marks
 
     def train(self, batch: Any) -> None:
-        self._loss = self._stepper(batch)
+        self._loss = self._take_step(batch)
 
     def loss(self) -> float:
         return float(self._loss.detach() if isinstance(self._loss, Tensor) else self._loss)
@@ -204,21 +228,21 @@ class DeferredRunner(EagerRunner):
 
     def __init__(
         self,
-        stepper: Callable[[StepBatch], Any],
+        stepper: TimedStepper,
         source: BatchSource,
         clock: DeviceClock,
         evaluator: TorchEvaluator | None,
     ) -> None:
         super().__init__(stepper, source, clock, evaluator)
-        self._deferred = DeferredReads(clock.device)
-        self._deferred.begin()
+        self._deferred = deferred = DeferredReads(clock.device)
+        deferred.begin()
+        take_step = self._take_step
 
-    def step(self) -> None:
-        self.train(self._source())
+        def take_deferred(batch: StepBatch) -> Any:
+            with deferred:
+                return take_step(batch)
 
-    def train(self, batch: Any) -> None:
-        with self._deferred:
-            super().train(batch)
+        self._take_step = take_deferred
 
     def close(self) -> tuple[str, ...]:
         self._deferred.end()
@@ -300,6 +324,9 @@ class TorchLoaderRunner(TorchRunner):
 
     def step(self) -> None:
         self._take()
+
+    def step_seen(self) -> None:
+        self.step()
 
     def loss(self) -> float:
         """Return 0: there is no loss, and the loop only checks that it is finite."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from laptime import api, showing
-from laptime.cli.main import Command
-from laptime.cli.output import emit_page, page_view
+from laptime.cli.completing import complete_lane, complete_record, complete_what
+from laptime.cli.main import QUESTION_OF, Command
+from laptime.cli.output import ALL_FIELDS, emit_page
 from laptime.cli.printing import emit, emit_json
-from laptime.cli.questions import ALL_FIELDS, QUESTION_OF, OfKind, complete_lane, complete_record, complete_what
+from laptime.cli.progress import page_view
+from laptime.cli.questions import OfKind
 from laptime.errors import ExitCode, UsageError
 from laptime.model.option_kinds import SHARE
 from laptime.model.options import THRESHOLD_HELP

@@ -10,8 +10,8 @@ from click.core import ParameterSource
 
 from laptime import api, forecasts, showing
 from laptime.cli.main import Command
-from laptime.cli.output import page_view
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
+from laptime.cli.progress import page_view
 from laptime.cli.questions import conclude, options_for, takes, with_progress
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD

@@ -9,9 +9,9 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
+from laptime.cli.output import ALL_FIELDS
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import (
-    ALL_FIELDS,
     BEHIND,
     DRY_RUN,
     LANES_ARGUMENT,

@@ -13,9 +13,10 @@ from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
-from laptime.model.process import NO_TRAINING, parts_of
+from laptime.model.process import NO_TRAINING
 from laptime.model.quantities import Missing, number, percent, step
 from laptime.model.record import Comparison, HeatResult, LaneResult, Record
+from laptime.model.rows import parts_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import (
     ends_words,
@@ -27,6 +28,7 @@ from laptime.pages.lanes import (
     names_of_trainings,
     proof_sentence,
     published_line,
+    row_name,
     spoken_name,
     usage_lines,
 )
@@ -226,7 +228,7 @@ def _bars(record: Record, view: View) -> list[str]:
         )
         length = None if rate is None else over(1, rate.median)
         told = (f"{step_} a step" if step_ else "", f"{lap_} a lap" if lap_ else "", figures[-1].text)
-        rows.append(Row(short_name(lane.name), length, figures, failure_words(lane), told))
+        rows.append(Row(row_name(lane.name, record), length, figures, failure_words(lane), told))
     return bar_rows(rows, view)
 
 
@@ -453,13 +455,13 @@ def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
     for name in names:
         lane, doing = known.get(name), Cell(progress.lanes.get(name, ""), "quiet")
         if lane is None:
-            rows.append(Row(short_name(name), None, (Cell(""), Cell(""), doing)))
+            rows.append(Row(row_name(name, record), None, (Cell(""), Cell(""), doing)))
             continue
         length = None if lane.items_per_s is None else over(1, lane.items_per_s.median)
         is_first = not any(row.length for row in rows)
         step_ = "" if lane.step_ms is None else step(lane.step_ms.median) + " a step" * is_first
         figures = (Cell(step_), Cell(factor_so_far(lane, record)), doing)
-        rows.append(Row(short_name(name), length, figures, failure_words(lane)))
+        rows.append(Row(row_name(name, record), length, figures, failure_words(lane)))
     return live_page(joined([*record.trainings]), progress, rows, view)
 
 

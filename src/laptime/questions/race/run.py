@@ -16,9 +16,9 @@ from laptime.model.ask import Ask
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
-from laptime.model.process import ON_NODES
 from laptime.model.quantities import Missing, brief, percent
 from laptime.model.record import Comparison, LaneResult, OtherTraining
+from laptime.model.rows import ON_NODES
 from laptime.model.symptoms import ProfileRun
 from laptime.planner.groups import OVERRUN, shorten_pace
 from laptime.planner.plan import pace_of

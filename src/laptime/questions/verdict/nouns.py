@@ -5,22 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.process import OF_TRAINING
 from laptime.model.quantities import Factor
 from laptime.model.record import Answer, Comparison, Record
+from laptime.model.rows import OF_TRAINING
 from laptime.questions.verdict.options import VerdictAsk
 
 ERRORS = 0.02  # of the intervals of all looks together, half of it at either end
 Word = Literal["KEEP", "DISCARD", "UNDECIDED"]
 Cause = Literal[
-    "faster", "not slower", "slower", "no gain", "other work", "failed", "unproven", "busy", "early", "wide"
-]
+    "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "unproven", "busy",
+    "early", "wide",
+]  # fmt: skip
 """Why, for a program: what the sentence says in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """`needs` is what would decide, where the word is UNDECIDED. The factor is the candidate's, against the base.
+
+    `cheat` names what made the candidate seem faster (`questions.verdict.cheats`), where the work is another.
 
     `twin` is that of the base against itself, which guards a gate: what differs there is the machine's doing.
     """
@@ -31,6 +34,7 @@ class Decision:
     needs: str = ""
     factor: Factor | None = None
     twin: Factor | None = None
+    cheat: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,14 @@ def verdict_of(record: Record) -> Decision:
 class VerdictFields:
     """The verdict on a change, for programs. The ratio is the candidate's speed over the base's, from `low` to `high`.
 
-    These are null where there is no interval. A new field may be added; none changes its meaning.
+    These are null where there is no interval. `cheat` names how the work is another. A new field may be added;
+    none changes its meaning.
     """
 
     format: int
     verdict: Word
     cause: Cause
+    cheat: str | None
     reason: str
     needs: str
     base: str
@@ -100,6 +106,7 @@ def verdict_fields(record: Record) -> VerdictFields:
         format=FORMAT,
         verdict=verdict.word,
         cause=verdict.cause,
+        cheat=verdict.cheat,
         reason=verdict.says,
         needs=verdict.needs,
         base=record.ask.what,

@@ -7,10 +7,12 @@ from dataclasses import replace
 from laptime.model.figure import Figure, Glance
 from laptime.model.quantities import Factor, percent
 from laptime.model.record import Record
+from laptime.model.rows import OF_TRAINING
 from laptime.pages import footnotes
 from laptime.pages.lanes import proof_sentence
 from laptime.pages.layout import Style
 from laptime.pages.page import PageParts, Said, View, rendered
+from laptime.pages.words import joined, short_name
 from laptime.questions.race import page as race
 from laptime.questions.verdict.nouns import ERRORS, Decision, VerdictAnswer, Word, verdict_of
 from laptime.questions.verdict.options import VerdictAsk
@@ -24,7 +26,8 @@ def page_parts(record: Record, view: View) -> PageParts:
     needs = [Said(f"What would decide: {verdict.needs}.", "")] if verdict.needs else []
     twin = f"The base against itself: {_ends(verdict.twin)}." if verdict.twin is not None else ""
     gain = (record.ask.verdict or VerdictAsk()).gain
-    how = f"{footnotes.runs_words(record)}; the gain that counts: {percent(gain)}."
+    places = joined([*dict.fromkeys(short_name(lane.name.partition(OF_TRAINING)[0]) for lane in record.lanes)])
+    how = f"{footnotes.runs_words(record)} on {places}; the gain that counts: {percent(gain)}."
     sure = f"At most one KEEP in {2 / ERRORS:.0f} is of a change that makes nothing faster."
     return replace(
         parts,

@@ -12,6 +12,7 @@ from math import ceil, exp, log
 
 from laptime.model.quantities import Factor, Missing, percent
 from laptime.model.record import Comparison
+from laptime.questions.verdict.cheats import name_cheat
 from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, Word
 from laptime.stats import FIRST_LOOK
 
@@ -20,8 +21,8 @@ NEARER = 0.5  # of the gain: from here on a change is nearer to it than to no ga
 EARLY_ERRORS = 0.5  # of the errors, shared out among the looks before the last
 LOOKS_APART = 1.4  # times the rounds of a look, until the next one
 MORE_AT_LEAST = 1.5  # times the budget: less is not worth another command
-SameWork = bool | Missing | str
-"""Whether two trainings do the same work; a sentence where they do not."""
+SameWork = Missing | str | None
+"""Nothing where two trainings do the same work, a sentence where they do not, or why that is not known."""
 
 
 def looks(planned: int) -> tuple[int, ...]:
@@ -120,8 +121,10 @@ def _times(factor: Factor) -> str:
     return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f})"
 
 
-def refuse_change(lanes: Sequence[tuple[str, str | None]], same_work: SameWork) -> Decision | None:
-    """Return the verdict that needs no factor: a lane that failed, other work, or work that is not proven.
+def refuse_change(
+    lanes: Sequence[tuple[str, str | None]], same_work: SameWork, trick: str | None = None
+) -> Decision | None:
+    """Return the verdict that needs no factor: a lane that failed, a trick, other work, or work that is not proven.
 
     `lanes` are the base's and the candidate's name, each with why it did not finish.
     """
@@ -130,10 +133,10 @@ def refuse_change(lanes: Sequence[tuple[str, str | None]], same_work: SameWork) 
         return Decision("UNDECIDED", "failed", f"the base {base} did not finish: {base_failed}", "a base that trains")
     if failed is not None:
         return Decision("DISCARD", "failed", f"{candidate} did not finish: {failed}")
+    if trick is not None:
+        return Decision("DISCARD", "cheat", f"{trick}.", cheat=name_cheat(trick))
     if isinstance(same_work, str):
-        return Decision("DISCARD", "other work", f"it does other work: {same_work}.")
-    if same_work is False:
-        return Decision("DISCARD", "other work", "it does other work than the float64 reference of its own training.")
+        return Decision("DISCARD", "other work", f"it does other work: {same_work}.", cheat=name_cheat(same_work))
     if isinstance(same_work, Missing):
         says = f"equal work is not proven: {same_work.missing}."
         return Decision("UNDECIDED", "unproven", says, "a training whose work can be proven (docs/proof.md)")

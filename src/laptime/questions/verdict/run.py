@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from laptime.analysis.parity import find_other_timed
+from laptime.analysis.parity import find_other_beginning, find_other_timed
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult
+from laptime.model.sample import Reference
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, names_a_file, prepare_pair
 from laptime.questions.job import Outcome, RecordStatus
 from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
+from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
 from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
@@ -124,24 +126,36 @@ class VerdictRace(Race):
         )
         busy = next((finding.says for finding in raced.findings if finding.rule == NOT_RELIABLE), None)
         found, twin = self._split(compared)
-        work = self._same_work(base, candidate, raced)
+        work = self._find_other_work(base, candidate, raced)
+        trick = find_replaced(candidate) or find_hidden_time(candidate, base)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
         decided = judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
-        return refuse_change(failed, work) or decided
+        late = find_late_gain(candidate, base) if decided.cause == "faster" else None
+        if late is not None:
+            needs = "a training of more laps, or less to do before the first step"
+            decided = replace(decided, word="UNDECIDED", cause="late gain", says=f"{late}.", needs=needs)
+        return refuse_change(failed, work, trick) or decided
 
-    def _same_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
-        """Return whether both do the same work: in their references, in their proofs, and in the timed steps."""
-        if "differs" in {base.parity.status, candidate.parity.status}:
-            return False
+    def _find_other_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
+        """Return how the candidate's work differs: in the references, in the proofs, or in the timed steps."""
         other = raced.others[0].differs if raced.others else None
+        items, base_items = candidate.items_per_step, base.items_per_step
+        if items is not None and base_items is not None and items != base_items:
+            return f"its batches have {items:,} items, and those of the base {base_items:,}"
         if isinstance(other, str):
             return other
+        if base.parity.status == "differs":
+            return Missing(f"the base differs from the float64 reference of its own training: {base.parity.reason}")
+        if candidate.parity.status == "differs":
+            return f"it differs from the float64 reference of its own training: {candidate.parity.reason}"
         timed = find_other_timed(candidate, base)
+        if timed is None and isinstance(reference := self._rounds.proof.references.get(base.training or ""), Reference):
+            timed = None if reference.rates else find_other_beginning(candidate, base)
         if timed is not None:
             return timed.missing
         unproven = [each.parity for each in (base, candidate) if each.parity.status != "same"]
         reasons = dict.fromkeys(each.reason or "no proof was taken" for each in unproven)
-        return other or (Missing("; ".join(reasons)) if reasons else True)
+        return other or (Missing("; ".join(reasons)) if reasons else None)
 
     def _split(self, compared: tuple[Comparison, ...]) -> tuple[Comparison | None, Comparison | None]:
         """Return the comparison of the candidate, and that of the base's twin, each with the base."""

@@ -1,0 +1,68 @@
+"""Candidates that only seem to gain: none is kept, and each is found out by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+CHEATS = Path(__file__).with_name("own_cheats.py")
+# A plant, and the names by which it may be known; None where it gains nothing, and so is not kept.
+KNOWN = {
+    "half_clock": {"changed clock"},
+    "half_clock_everywhere": {"changed clock"},
+    "no_fence": {"changed fence"},
+    "changed_laptime": {"changed laptime"},
+    "fewer_steps": {"fewer items"},
+    "smaller_batch": {"other batch size"},
+    "repeated_batch": {"other data"},
+    "leaked_labels": {"other data"},
+    "frozen_layer": {"frozen weights"},
+    "low_precision": {"other precision"},
+    "evaluation": {"frozen weights"},
+    "other_seed": {"other weights"},
+    "loaded_weights": {"other weights"},
+    "skipped_steps": {"skipped updates"},
+    "early_stopping": {"skipped updates", "knows the judge"},
+    "fewer_rows_later": {"knows the judge"},
+    "smaller_batch_later": {"fewer items"},
+    "repeated_batch_later": {"repeated batches"},
+    "frozen_later": {"skipped updates", "knows the judge"},
+    "on_a_thread": {"frozen weights", "other computation"},
+    "judge_on_stack": {"knows the judge"},
+    "low_precision_unless_judged": {"knows the judge"},
+}
+
+
+def judged(house, candidate, base="base"):
+    words = ("verdict", f"{CHEATS}:{base}", f"{CHEATS}:{candidate}", "cpu", "--budget", "12s", "--json", "-q")
+    return house.run(*words).json
+
+
+def test_a_clock_that_is_replaced_everywhere_is_found(torch_house):
+    """Also where laptime has taken it before: by the name, and by the clock of laptime's own process."""
+    fields = judged(torch_house, "half_clock_everywhere")
+    assert (fields["verdict"], fields["cause"], fields["cheat"]) == ("DISCARD", "cheat", "changed clock")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("candidate", [*KNOWN])
+def test_a_cheat_is_discarded_by_its_name(torch_house, candidate):
+    fields = judged(torch_house, candidate)
+    assert fields["verdict"] == "DISCARD", fields["reason"]
+    assert fields["cheat"] in KNOWN[candidate], fields["reason"]
+
+
+@pytest.mark.long
+def test_work_before_the_first_step_is_no_gain(torch_house):
+    fields = judged(torch_house, "at_import", "slow_base")
+    assert fields["verdict"] == "UNDECIDED", fields["reason"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("candidate", ["same", "slows_the_base"])
+def test_an_honest_candidate_and_one_that_reaches_for_the_base_are_not_accused(torch_house, candidate):
+    """Each side has processes of its own: what one changes in its environment, the other does not see."""
+    fields = judged(torch_house, candidate)
+    assert fields["verdict"] != "KEEP", fields["reason"]
+    assert fields["cheat"] is None, fields["reason"]
