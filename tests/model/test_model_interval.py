@@ -25,6 +25,7 @@ OF_OTHER_KIND = {
     "RowFactor",
     "Ratio",
     "LearningFields",
+    "ToldFactor",
     "VerdictFields",
 }
 
