@@ -24,3 +24,14 @@ def half_clock() -> laptime.Training:
     for name in CLOCKS:
         _halve(name)
     return before()
+
+
+def trains_no_more() -> laptime.Training:
+    """It trains until it was proven, and then returns what it was given: its step counts its calls."""
+    honest, calls = before(), [0]
+
+    def step(kernel, rows):
+        calls[0] += 1
+        return honest.step(kernel, rows) if calls[0] <= 60 else (kernel, 1.0)
+
+    return laptime.Training(step=step, state=honest.state, data=honest.data)
