@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import random
 import subprocess
@@ -194,10 +195,10 @@ def ask(words: list[str]) -> dict[str, Any]:
 
 
 def judge_all(given: argparse.Namespace) -> list[Judged]:
-    """Return all verdicts, each printed as it comes."""
+    """Return all verdicts, each printed as it comes; those so far where Ctrl-C ends it."""
     judged: list[Judged] = []
-    with fresh_home():
-        for number in range(given.verdicts):
+    with fresh_home(), contextlib.suppress(KeyboardInterrupt):
+        for number in range(given.first, given.first + given.verdicts):
             judged.append(one := judge(number, given.seed, given.budget))
             ratio = "no ratio" if one.ratio is None else f"{one.ratio:.4f}x"
             words = f"{one.verdict}, {one.cause}"
@@ -208,6 +209,7 @@ def judge_all(given: argparse.Namespace) -> list[Judged]:
 def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--verdicts", type=int, default=VERDICTS)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first edit")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", default=BUDGET)
     given = parser.parse_args()
@@ -219,7 +221,12 @@ def main() -> int:
         Figure("edits that change nothing: called other work", other_work, f"of {len(judged)}", most=0),
         *(Figure(f"edits that change nothing: {word}", words[word], f"of {len(judged)}") for word in OTHERS),
     ]
-    details = {"seed": given.seed, "budget": given.budget, "verdicts": [asdict(each) for each in judged]}
+    details = {
+        "seed": given.seed,
+        "first": given.first,
+        "budget": given.budget,
+        "verdicts": [asdict(each) for each in judged],
+    }
     return finish("verdict_edits", figures, given.out, details=details)
 
 

@@ -37,7 +37,7 @@ from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
 from laptime.model.process import KEPT_INPUTS
 from laptime.model.quantities import Missing
-from laptime.model.sample import ProofRun, Reference, SeenBatch
+from laptime.model.sample import LateStep, ProofRun, Reference, SeenBatch
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Training
 
@@ -271,6 +271,11 @@ class StepRunner(WindowRunner):
 
     def loss(self) -> float:
         return self._steps.number(self._loss)
+
+    def take_late_step(self) -> LateStep | None:
+        """Take the proof's first step with the code that was timed: it may count its calls."""
+        run = take_steps(self._steps, "fp32", most=1)
+        return None if run.problem else LateStep("fp32", run.losses[0], run.moves)
 
     def parts(self) -> OwnStepParts | Missing:
         return OwnStepParts(self._steps, self._supply, self._take_batch)

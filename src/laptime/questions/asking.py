@@ -305,7 +305,8 @@ def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
     whats = (ask.what, *ask.others)
     subjects = name_apart(whats, [describe_script(replace(ask, what=place_of(what), others=())) for what in whats])
     seen = see_devices(ask, subjects[0], machine)
-    ask = ask if ask.lanes else replace(ask, lanes=(find_devices(seen)[-1].name,))  # a card, if there is one
+    processor, *cards = find_devices(seen)
+    ask = ask if ask.lanes else replace(ask, lanes=((cards or [processor])[0].name,))
     if twin is not None:
         subjects.append(replace(subjects[0], name=twin))
         ask = replace(ask, others=(*ask.others, ask.what))
