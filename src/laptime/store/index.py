@@ -105,10 +105,14 @@ def folder_changed_ns() -> int:
 
 def kept_rows() -> tuple[RecordRow, ...] | None:
     """Return the rows of all records, or None where the index alone does not know them: a file has to be read."""
-    with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
+    try:
         with os.scandir(records_folder()) as found:  # reads one name of 100,000
             if next(found, None) is None:
                 return ()
+    except FileNotFoundError:
+        return ()
+    except OSError:
+        return None
     changed_ns, kept = folder_changed_ns(), recall(home_folder())
     is_whole = changed_ns and changed_ns == kept.head.folder_ns and not kept.head.passing and not kept.head.faulty
     return kept.rows if is_whole else None
