@@ -6,15 +6,17 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
 from laptime import api
+from laptime.cli.listing import complete_record
 from laptime.cli.main import Command
 from laptime.cli.output import is_terminal
 from laptime.cli.printing import MESSAGES, emit, emit_json, say
-from laptime.cli.questions import complete_record
 from laptime.errors import UsageError
 
 APPLY_HELP = """Change your code as a remedy of a record says. The change is shown, and made after a yes.
@@ -38,25 +40,26 @@ NOT_APPLIED = 3
     page="docs/why.md",
 )
 @click.argument("identity", metavar="ID", shell_complete=complete_record)
-@click.option("--remedy", "number", type=click.IntRange(1), default=1, show_default=True, help="Which of several.")
+@click.option("--remedy", "number", type=click.IntRange(1), help="Which of several.  [default: the recommended one]")
 @click.option("--yes", is_flag=True, help="Make the change without asking.")
 @click.option("--outside", is_flag=True, help="Also edit a file that is under no version control.")
 @click.option("--json", "as_json", is_flag=True, help="Print the change as JSON, and ask nothing.")
-def apply(*, identity: str, number: int, yes: bool, outside: bool, as_json: bool) -> int:
+def apply(*, identity: str, number: int | None, yes: bool, outside: bool, as_json: bool) -> int:
     record = api.load(identity)
     offers = api.code_offers(record)
     if not offers:
         reason = api.why_no_offer(record) or "it names no remedy"
         raise UsageError(f"{record.id} has no change of code to make: {reason}", f"See laptime show {record.id}.")
-    if number > len(offers):
-        raise UsageError(f"--remedy {number}: {record.id} has {len(offers)}", f"Choose from 1 to {len(offers)}.")
-    offer = offers[number - 1]
+    if number is None and not offers[0].is_recommended:
+        raise UsageError(f"no remedy of {record.id} that is a change of code was recommended", _choice(offers))
+    if number is not None and number > len(offers):
+        raise UsageError(f"--remedy {number}: {record.id} has {len(offers)}", _choice(offers))
+    offer = offers[(number or 1) - 1]
     edit = api.make_edit(offer.change, outside=outside)
     if not as_json:
         emit(f"{offer.says}\n\n{edit.diff}")
-        others = [(place, other) for place, other in enumerate(offers, 1) if place != number]
-        for place, other in others:
-            say(f"--remedy {place}: {other.says} ({other.change.file}:{other.change.line})")
+        if len(offers) > 1:
+            say(_choice(offers))
         if not api.is_ours(record, identity):
             say("This record bears no signature of yours. It only named the change, which is made of your own file.")
     is_asked = not yes and not as_json and is_terminal() and MESSAGES.isatty() and sys.stdin.isatty()
@@ -78,6 +81,15 @@ def apply(*, identity: str, number: int, yes: bool, outside: bool, as_json: bool
     else:
         say("Nothing was changed: there is no terminal to ask on. --yes makes the change.")
     return 0 if is_made or is_asked else NOT_APPLIED
+
+
+def _choice(offers: Sequence[Any]) -> str:
+    """Return a line for each change that the record offers."""
+    lines = []
+    for number, each in enumerate(offers, 1):
+        gain = f", {each.gain}" if each.gain else ""
+        lines.append(f"--remedy {number}: {each.says} ({each.change.file}:{each.change.line}{gain})")
+    return "\n".join(lines)
 
 
 def _undo(here: str, *, is_clean: bool) -> str:

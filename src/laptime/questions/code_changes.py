@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from laptime.disk import open_atomically, read_regular
 from laptime.errors import StoreError, UsageError
-from laptime.model.quantities import Missing
+from laptime.model.quantities import Missing, times
 from laptime.model.record import CodeChange, Finding, Record
 from laptime.questions.rewrites import Edited, rewrite
 from laptime.questions.secrets import looks_secret
@@ -123,28 +123,34 @@ def _lines(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A remedy of a record that is a change of code."""
+    """A remedy of a record that is a change of code. `gain` says what was measured of it and what it changes,
+    where the record has that.
+    """
 
     says: str
     change: CodeChange
+    gain: str
+    is_recommended: bool
 
 
 def list_offers(record: Record) -> list[Offer]:
-    """Return the remedies that are changes of code, in the order of their numbers; the recommended one is first."""
-    return [Offer(says, change) for says, change, _ in _remedies(record) if change is not None]
+    """Return the remedies that are changes of code, in the order of their numbers. Advice of watch is recommended."""
+    found = []
+    if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
+        for each in recommended_first(record.answer.why):
+            if each.change is not None:
+                gain = "not tried" if each.measured is None else f"measured {times(each.measured.ratio)}"
+                found.append(Offer(each.says, each.change, f"{gain}, changes {each.changes}", each.recommended))
+    of_findings = (Offer(each.advice, each.change, "", True) for each in record.findings if each.change is not None)
+    return [*found, *of_findings]
 
 
 def why_no_offer(record: Record) -> str | None:
     """Return why the first remedy of a record is no change of code; None where no reason is known."""
-    return next((unchanged for *_, unchanged in _remedies(record) if unchanged is not None), None)
-
-
-def _remedies(record: Record) -> list[tuple[str, CodeChange | None, str | None]]:
-    found = [(each.advice, each.change, each.unchanged) for each in record.findings]
+    reasons = [finding.unchanged for finding in record.findings]
     if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
-        remedies = recommended_first(record.answer.why)
-        found = [*((each.says, each.change, each.unchanged) for each in remedies), *found]
-    return found
+        reasons += [remedy.unchanged for remedy in recommended_first(record.answer.why)]
+    return next(filter(None, reasons), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from laptime.backends.base import MarkedRunner
 from laptime.backends.steps import see_batch
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
+from laptime.backends.torch.judging import take_weights
 from laptime.backends.torch.profiling import NOTHING_COMPUTED, TorchStepParts
 from laptime.backends.torch.recipe import StepBatch, count_batch_items
 from laptime.backends.torch.stepping import Stepper, TorchEvaluator
@@ -172,6 +173,9 @@ class TorchRunner(MarkedRunner):
         steps = [each["step"] for each in stepper.optimizer.state.values() if isinstance(each.get("step"), Tensor)]
         changes += int(torch.stack(steps).sum()) if steps else 0
         return Updates(changes, sum(float(group["lr"]) for group in groups))
+
+    def weights(self) -> Any | None:
+        return None if self.looked_into is None else take_weights(self.looked_into.network)
 
     def take_late_step(self) -> LateStep | None:
         return None if self.looked_into is None else self.looked_into.take_late_step()
