@@ -13,10 +13,10 @@ from typing import Any
 import click
 
 from laptime import api
+from laptime.cli.completing import complete_record
 from laptime.cli.main import Command
 from laptime.cli.output import is_terminal
 from laptime.cli.printing import MESSAGES, emit, emit_json, say
-from laptime.cli.questions import complete_record
 from laptime.errors import UsageError
 
 APPLY_HELP = """Change your code as a remedy of a record says. The change is shown, and made after a yes.

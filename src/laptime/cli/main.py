@@ -268,7 +268,7 @@ EXIT_CODES_TEXT = """Exit codes:
   0    answered
   1    slower than --fail-above allows; DISCARD (verdict); a file is not a record (validate)
   2    wrong usage, or something that cannot run here
-  3    a lane did not finish, or the result could not be saved; UNDECIDED (verdict)
+  3    a lane did not finish, or the result could not be saved; UNDECIDED (verdict); not changed (apply)
   4    not to be relied on: a lane did not do the same work, or the machine was too busy
   5    an instrument that --sensors names is missing; or doctor found a problem
   130  interrupted by Ctrl-C; finished heats and laps are saved
