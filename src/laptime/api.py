@@ -15,14 +15,13 @@ from laptime.disk import write_atomically
 from laptime.errors import StoreError
 from laptime.exports import TABLES, all_exports, compared_frame, find_export, history_frame, record_frame
 from laptime.machine import look_around, look_at_machine
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask, MadeSet
 from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import Consent, FullPlan, InferPlan, Moment
 from laptime.model.questions import Question, find_question
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.planner.settings import PRESETS, SETTINGS, TUNED
 from laptime.questions import code_changes, job, subject
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import wraps
 from pathlib import PurePath
 from typing import ParamSpec, TypeVar
@@ -16,7 +16,6 @@ from laptime.drawing.pictures import DARK, LIGHT_THEME
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures import thin
-from laptime.model.answers import Progress
 from laptime.model.ask import DataSource, MadeSet
 from laptime.model.figure import Report
 from laptime.model.frameworks import installed_version
@@ -24,8 +23,9 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, InferPlan, Moment
 from laptime.model.questions import find_page, find_question
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.model.rows import FileCheck, Imported
+from laptime.model.workload import WorkloadRow
 from laptime.pages import listing
 from laptime.pages.footnotes import distrust
 from laptime.pages.listing import repeat_words
@@ -45,6 +45,8 @@ from laptime.store import schema
 from laptime.store.plain_json import indented, to_json
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.catalogue import list_layers
+
+answer_schema, text_of_schema = schema.answer_schema, schema.text_of_schema
 
 __all__ = ["REPORT_FORMATS", "Made", "View", "format_of", "moment_words", "progress_line", "step_words", "to_json"]
 
@@ -265,11 +267,12 @@ def workload_as_text(name: str, width: int) -> str:
     return listing.render_workload(workload, list_layers(workload), width).rstrip("\n")
 
 
-def workload_row(name: str) -> dict[str, object]:
-    """Return one built-in training as an object. Its layers have their output shapes and parameters."""
+def workload_row(name: str) -> WorkloadRow:
+    """Return one built-in training for a program. Its layers have their output shapes and parameters."""
     workload = find_workload(name)
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
-    return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
+    own = {each.name: getattr(workload, each.name) for each in fields(workload)}
+    return WorkloadRow(**{**own, "optimizer": optimizer, "layers": list_layers(workload)})
 
 
 def environment_as_text(

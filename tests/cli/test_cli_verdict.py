@@ -11,16 +11,11 @@ import msgspec
 import pytest
 
 from laptime.questions.verdict.nouns import VerdictFields
-from laptime.store.schema import verdict_schema_text
 
 HERE = Path(__file__).parent
 CHANGES = HERE / "own_changes.py"
 SCHEMA = json.loads((HERE.parents[1] / "docs" / "verdict.schema.json").read_text(encoding="utf-8"))
 OWN = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
-
-
-def test_the_schema_is_that_of_the_fields():
-    assert verdict_schema_text() == (HERE.parents[1] / "docs" / "verdict.schema.json").read_text(encoding="utf-8")
 
 
 def asked(house, candidate, *words, code):
@@ -83,6 +78,25 @@ def test_a_clock_that_the_candidate_slows_down_is_not_asked(torch_house):
     check_fields(fields)
     assert fields["verdict"] != "KEEP"
     assert fields["ratio"] is None or fields["ratio"] < 1.5
+
+
+def test_a_plain_step_that_trains_no_more_once_it_was_proven_is_other_work(torch_house):
+    """It was kept as 300 times as fast: only PyTorch's lanes took a step of the proof again after they were timed."""
+    words = (
+        "verdict",
+        f"{EXAMPLE}:before",
+        f"{CHEATS}:trains_no_more",
+        "python/cpu",
+        "--budget",
+        "20s",
+        "--json",
+        "-q",
+    )
+    fields = torch_house.done(*words, code=1).json
+    assert (fields["verdict"], fields["cause"]) == ("DISCARD", "other work")
+    assert (
+        "put back to their start after they were timed, own_cheats.py:trains_no_more has a loss of" in fields["reason"]
+    )
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from laptime import api
-from laptime.cli.completing import complete_record
+from laptime.cli.listing import complete_record
 from laptime.cli.main import Command
 from laptime.cli.output import is_terminal
 from laptime.cli.printing import MESSAGES, emit, emit_json, say

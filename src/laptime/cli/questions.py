@@ -14,22 +14,19 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.completing import complete_lane, complete_record, complete_what
-from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command, RareOption
+from laptime.cli.listing import complete_lane, complete_record, complete_what
+from laptime.cli.main import COMMANDS, Command, RareOption
 from laptime.cli.output import emit_page, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.cli.progress import Display, page_view
-from laptime.errors import StoreError, UsageError
+from laptime.errors import ExitCode, StoreError, UsageError
 from laptime.model import options
-from laptime.model.answers import Progress
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Option, OptionKind
 from laptime.model.options import options_of
 from laptime.model.plan import find_launcher
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import Record
-
-EXIT_DNF, EXIT_UNTRUSTED = 3, 4
+from laptime.model.record import Progress, Record
 
 RECORD_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 SHOW_DETAILS = click.option("--details", is_flag=True, help="Print all that the record holds.")
@@ -154,13 +151,13 @@ def exit_code(record: Record, *, saved: bool) -> int:
     """Return a record's exit code. A result that cannot be trusted comes before one that is incomplete."""
     lanes = record.answer.asked_of(record.lanes)
     if record.status == "interrupted":
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     if any(lane.parity.status == "differs" for lane in lanes):
-        return EXIT_UNTRUSTED
+        return ExitCode.NOT_RELIABLE
     has_none = record.question == "race" and all(lane.step_ms is None for lane in lanes)
     if not saved or has_none or any(lane.status != "ok" for lane in lanes):
-        return EXIT_DNF
-    return EXIT_UNTRUSTED if record.distrust else 0
+        return ExitCode.UNFINISHED
+    return ExitCode.NOT_RELIABLE if record.distrust else ExitCode.ANSWERED
 
 
 # The options of commands, made from the table, and the ask that they make.
@@ -247,6 +244,10 @@ def _split_on(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     clusters = [word for word in words if find_launcher(word) is not None]
     if len(clusters) > 1:
         raise UsageError(f"--on {','.join(words)}: a race runs on one cluster", f"name one: --on {clusters[0]}")
+    unknown = [word for word in words if word not in clusters and not api.names_a_lane(word)]
+    if unknown:
+        says = f"--on {unknown[0]}: expected a cluster (ray, slurm, torchrun), or devices of a script"
+        raise UsageError(says, "such as --on ray, or --on cpu,cuda")
     return next(iter(clusters), None), tuple(word for word in words if word not in clusters)
 
 

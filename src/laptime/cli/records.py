@@ -11,14 +11,16 @@ from pathlib import Path
 import click
 
 from laptime import api, showing
-from laptime.cli.completing import complete_record, complete_target
+from laptime.cli.listing import complete_record, complete_target
 from laptime.cli.main import Command
 from laptime.cli.output import ALL_FIELDS, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.progress import Display
 from laptime.cli.questions import SHOW_DETAILS, OfKind, emit_record
-from laptime.errors import UsageError
+from laptime.errors import ExitCode, UsageError
+from laptime.model.ask import NewSet
 from laptime.model.option_kinds import ITEMS, parse_items
+from laptime.model.record import Exported, WrittenReport
 
 SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, `latest`, or `@label`.
 
@@ -74,7 +76,6 @@ A client that a target needs is not installed with laptime: the error names the 
 """
 TO_HELP = "What to write: csv, json, parquet, pyperf; with laptime-trackers tensorboard, mlflow, wandb."
 TABLE_NAMES = ("heats", "laps", "answers", "lanes", "windows", "steps")
-NOT_VALID = 1
 
 
 @click.command(
@@ -105,7 +106,7 @@ def validate(*, names: tuple[str, ...], details: bool, as_json: bool) -> int:
         emit_json(showing.to_json(rows))
     else:
         emit_page(showing.checks_as_text(rows, page_width()), rows, details=details)
-    return 0 if all(row.valid for row in rows) else NOT_VALID
+    return ExitCode.ANSWERED if all(row.valid for row in rows) else ExitCode.NO
 
 
 @click.command(
@@ -123,6 +124,8 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
     row = api.find_export(target)
     if what and not row.has_tables:
         raise UsageError(f"--to {target} has no tables, so --what {what} has no meaning", "Leave --what out.")
+    if output == "-" and as_json:
+        raise UsageError(f"-o - prints the {target} itself, and --json where it was written", "leave one of them out")
     if output == "-" and not row.is_text:
         raise UsageError(f"--to {target} cannot be printed", "Name a file or folder with -o.")
     record = api.load(identity)
@@ -131,7 +134,7 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
         return emit(text) if target == "csv" else emit_json(text)
     place = api.export(record, target, output, what)
     if as_json:
-        return emit_json(showing.to_json({"record": record.id, "to": target, "place": place}))
+        return emit_json(showing.to_json(Exported(record.id, target, place)))
     return say(f"written: {place}")
 
 
@@ -139,9 +142,9 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
 
 REPORT_HELP = """Show records as one HTML page that needs no network: charts, findings, machine, settings.
 
-ID is a record's id or the beginning of one, a file, or `latest`. The page is written next to you, as ID.html; with
--o it is written there, and `-o -` prints it. SVG and PNG are a folder with a file for each chart. --card makes one
-picture of 1200 x 630 with the answer, to share; --badge a small one for a README.
+ID is a record's id or the beginning of one, a file, or `latest`. It is written as ID.html, or where -o
+names; `-o -` prints it. SVG and PNG are a folder with a file for each chart. --card makes one picture of 1200 x 630
+with the answer, to share; --badge a small one for a README.
 """
 
 
@@ -161,7 +164,12 @@ picture of 1200 x 630 with the answer, to share; --badge a small one for a READM
 @click.option("--badge", is_flag=True, help="A badge with the answer, for a README: SVG, or PNG.")
 @click.option("--dark", is_flag=True, help="A dark card.")
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser.")
-def report(*, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool, **picture: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print where it was written as JSON.")
+def report(
+    *, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool, as_json: bool, **picture: bool
+) -> None:
+    if output == "-" and as_json:
+        raise UsageError("-o - prints the report itself, and --json where it was written", "leave one of them out")
     records = [api.load(identity) for identity in identities or ("latest",)]
     made = showing.made_report(records, form, output, **picture)
     if output == "-":
@@ -169,7 +177,10 @@ def report(*, identities: tuple[str, ...], output: str | None, form: str | None,
         return
     place = Path(output or made.name)
     api.write_files(place, made.files, is_folder=made.is_folder)
-    say(f"written: {place}")
+    if as_json:
+        emit_json(showing.to_json(WrittenReport(tuple(each.id for each in records), str(place), tuple(made.files))))
+    else:
+        say(f"written: {place}")
     if opens and not webbrowser.open(place.resolve().as_uri()):
         say(f"laptime: no browser was found; open {place.resolve().as_uri()}")
 
@@ -196,7 +207,8 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as
 @ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
 def workloads(*, name: str | None, details: bool, as_json: bool) -> None:
-    found = api.workloads if name is None else showing.workload_row(name)
+    names = [each.name for each in api.workloads]
+    found = [*map(showing.workload_row, names)] if name is None else showing.workload_row(name)
     if as_json:
         emit_json(showing.to_json(found))
         return
@@ -237,7 +249,7 @@ def make(*, what: str, items: int | None, as_json: bool) -> None:
     seconds = time.monotonic() - began
     was_there = made.name in there
     if as_json:
-        emit_json(showing.to_json({**asdict(made), "seconds": round(seconds, 3), "was_there": was_there}))
+        emit_json(showing.to_json(NewSet(**asdict(made), seconds=round(seconds, 3), was_there=was_there)))
     else:
         emit(showing.made_as_text(made, seconds, was_there=was_there))
 

@@ -141,3 +141,11 @@ class MadeSet:
     test_items: int
     bytes: int
     state: SetState
+
+
+@dataclass(frozen=True, slots=True)
+class NewSet(MadeSet):
+    """A set that was asked for: how long it took, and whether it was there already."""
+
+    seconds: float
+    was_there: bool

@@ -167,6 +167,36 @@ class LayerRow:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadRow:
+    """A built-in training for programs: a `Workload` with its layers as rows, and its optimizer by name."""
+
+    name: str
+    title: str
+    image_shape: tuple[int, int, int]
+    outputs: tuple[int, ...]
+    layers: tuple[LayerRow, ...]
+    loss: Loss
+    optimizer: dict[str, str | float]
+    batch: int
+    steps_per_lap: int
+    laps: int
+    train_items: int
+    test_items: int
+    classes: tuple[str, ...]
+    data_layout: DataLayout
+    items_made: int
+    items: str
+    loader: LoaderKind
+    proof: ProofPlan
+    parameters: int
+    published: Published
+    validation_items: int
+    evaluation_items: int
+    predictions_shown: int
+    turned: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Training:
     """A user's own training, returned by a function that `laptime race my.py:function` names.
 
@@ -176,6 +206,9 @@ class Training:
     loss(outputs, targets), a dict model(**batch) and loss(outputs, batch), anything else model(batch) and
     loss(outputs, batch). Without `loss`, the model gets the whole batch and returns its loss: one number, the first of
     a tuple, or `.loss`.
+
+    `held_out` are batches like those of `data` that it does not train on: `laptime verdict --learning` judges the loss
+    on them.
 
     For Keras: `model` is compiled, so it contains `loss` and `optimizer`. `data` is what `fit` takes: arrays as a tuple
     (inputs, targets), of which `batch` items make a step (32, as in `fit`), or a PyDataset, a tf.data.Dataset, a
@@ -198,3 +231,4 @@ class Training:
     state: Any = None
     fence: Callable[[Any], object] | None = None
     batch: int | None = None
+    held_out: Any = None

@@ -22,7 +22,6 @@ from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFact
 from laptime.model.sample import Window
 from laptime.model.symptoms import Operator, Profile
 from laptime.questions.scale.nouns import LinkCost
-from laptime.questions.verdict.nouns import VerdictFields
 from laptime.store.plain_json import LARGEST_WHOLE, as_json_holds, has_parts
 
 # Upgrades of older records to the current schema: one function per schema, on plain JSON.
@@ -254,6 +253,12 @@ def _with_unfinite(value: Any, deep: int = 0) -> Any:
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PLACE = "#/$defs/{name}"
 NOT_FINITE = "NotFinite"
+NOT_FINITE_SCHEMA: Tree = {
+    "description": "A number that is not finite, which JSON cannot hold.",
+    "type": "object",
+    "properties": {"missing": {"enum": [*UNFINITE]}},
+    "required": ["missing"],
+}
 
 
 def record_schema() -> Tree:
@@ -261,12 +266,7 @@ def record_schema() -> Tree:
     kinds = [Record, *(row.part("answer") for row in QUESTIONS)]
     _, described = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
     parts: Tree = {name: _part(name, part) for name, part in sorted(described.items())}
-    parts[NOT_FINITE] = {
-        "description": "A number that is not finite, which JSON cannot hold.",
-        "type": "object",
-        "properties": {"missing": {"enum": list(UNFINITE)}},
-        "required": ["missing"],
-    }
+    parts[NOT_FINITE] = NOT_FINITE_SCHEMA
     record: Tree = parts.pop("Record")
     record["properties"]["schema"] = {"const": SCHEMA}
     record["properties"]["id"] = {"type": "string", "pattern": f"^{ID.pattern}$"}
@@ -287,15 +287,33 @@ def record_schema() -> Tree:
 
 def schema_text() -> str:
     """Return the schema as it is in docs/record.schema.json."""
-    return json.dumps(record_schema(), indent=1) + "\n"
+    return text_of_schema(record_schema())
 
 
-def verdict_schema_text() -> str:
-    """Return the schema of `laptime verdict --json`, as it is in docs/verdict.schema.json."""
-    made = msgspec.json.schema(VerdictFields)
-    whole = {"$schema": JSON_SCHEMA_DIALECT, **made["$defs"][VerdictFields.__name__], "title": "laptime verdict --json"}
-    whole["description"] = " ".join(whole["description"].split())
-    return json.dumps(whole, indent=1) + "\n"
+def text_of_schema(made: Tree) -> str:
+    """Return a schema as a file has it."""
+    return json.dumps(made, indent=1) + "\n"
+
+
+def answer_schema(name: str, kinds: Sequence[Any], *, is_list: bool, is_finite: bool) -> Tree:
+    """Return the schema of an answer that is one of these kinds, or a list of such, as `as_json_holds` leaves it."""
+    forms, parts = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
+    described = {each: _with_line(part) for each, part in sorted(parts.items())}
+    if not is_finite:
+        described = {each: _schema_with_unfinite(part) for each, part in described.items()}
+    if NOT_FINITE in json.dumps(described):
+        described[NOT_FINITE] = NOT_FINITE_SCHEMA
+    whole: Tree = forms[0] if len(forms) == 1 else {"anyOf": [*forms]}
+    if is_list:
+        whole = {"type": "array", "items": whole}
+    elif "$ref" in whole:
+        whole = described.pop(whole["$ref"].rpartition("/")[2])
+    head = {"$schema": JSON_SCHEMA_DIALECT, "$id": f"urn:laptime:{name}", **whole, "title": f"laptime: {name}"}
+    return {**head, "$defs": described} if described else head
+
+
+def _with_line(part: Tree) -> Tree:
+    return {**part, "description": " ".join(part["description"].split())} if "description" in part else part
 
 
 def _hook(kind: type) -> Tree:

@@ -9,7 +9,6 @@ from statistics import median
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_loop import AGE_BLOCKS, FEWEST_STEADY, PARTS_OF
 from laptime.figures import fact_figures, reading_figures
-from laptime.model.answers import Progress, watch_of
 from laptime.model.figure import (
     Axis,
     Band,
@@ -28,8 +27,18 @@ from laptime.model.figure import (
     folded,
 )
 from laptime.model.quantities import Missing, number, percent, size, step
-from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
-from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, SpanPart, TrainingLoop, WatchAnswer
+from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Progress, Record
+from laptime.model.script import (
+    Gap,
+    LoopWindow,
+    Phases,
+    ScriptProcess,
+    SeenLoader,
+    SpanPart,
+    TrainingLoop,
+    WatchAnswer,
+    watch_of,
+)
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered

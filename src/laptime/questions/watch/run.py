@@ -19,13 +19,12 @@ from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
 from laptime.diagnosis.findings import judge_run
 from laptime.errors import UsageError
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, Subject
 from laptime.model.process import Timeline
 from laptime.model.quantities import Missing
-from laptime.model.record import Finding
+from laptime.model.record import Finding, Progress
 from laptime.model.sample import Usage
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
 from laptime.model.workload import ProofPlan
