@@ -25,7 +25,7 @@ import psutil
 
 from common import Figure, finish, parser_for
 from laptime.model.record import Record
-from laptime.store import decode
+from laptime.store.schema import decode
 
 KINDS = ("node", "raylet", "driver")
 LANES = ("fake/cpu", "fake/cpu/best")

@@ -1,13 +1,16 @@
 """Made data next to the published curves, and how many denormal numbers a training on it holds.
 
     python bench/made_data.py [--out FILE.json] [--what cifar-mlp] [--laps 10] [--steps 1563] [--data DIR]
+    python bench/made_data.py --on keras-tf --on keras-jax --on keras-torch --what cifar-mlp
 
 Trains each network in PyTorch as it is written, in one process, on the items that a lane keeps in memory: loss and
 accuracy of each lap next to the published ones, then of the made test items. Denormals are not flushed. At 100, 500,
-1,000 and 2,000 steps and at the end, a census counts the share of denormal numbers in each tensor of weights,
-gradients, moments, and activations and their gradients; dead units are those that are 0 for all items of a batch.
+1,000 and 2,000 steps and at the end of each lap, a census counts the share of denormal numbers in each tensor of
+weights, gradients, moments, and activations and their gradients; dead units are those that are 0 for all items of a
+batch. With `--on`, `bench/made_data_keras.py` trains each network in Keras up to these numbers of steps, and counts.
 
-The figures are kept after each lap, so a run that is stopped has those of its laps. `what@0.25` is a smaller network.
+The figures are kept after each lap, and in Keras after each census, so a run that is stopped has those. `what@0.25` is
+a smaller network.
 `--data DIR` trains on the first items of a set of `laptime data make` instead of those made in memory.
 `--dead` instead shows what Adam does to weights whose gradients are 0 from the second step on, as of dead units.
 """
@@ -15,6 +18,8 @@ The figures are kept after each lap, so a run that is stopped has those of its l
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +29,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from common import Figure, finish, parser_for, result, write_json
+from common import Figure, WorkerError, finish, parser_for, result, write_json
 from laptime.backends import open_backend
 from laptime.backends.torch.inputs import ShuffledItems
 from laptime.backends.torch.recipe import BuiltInRecipe, batches_of
@@ -36,12 +41,17 @@ from laptime.stats import median
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.data import least_loss, most_accuracy
 
+KERAS_FILE = Path(__file__).resolve().parent / "made_data_keras.py"
+KERAS = ("keras-tf", "keras-jax", "keras-torch")
 MARKS = (100, 500, 1000, 2000)
 LEAST_NORMAL = torch.finfo(torch.float32).smallest_normal
 MOST_DENORMAL = 0.001
 WITHIN = 0.1
 TESTED = 1000
 SHOWN = 8
+
+
+Following = Iterator[tuple[list[Figure], dict[str, Any]]]
 
 
 class Trained(NamedTuple):
@@ -58,6 +68,7 @@ def main() -> int:
     parser.add_argument("--what", dest="workloads", action="append", help="only these networks")
     parser.add_argument("--laps", type=int, help="the published number, if it is not given")
     parser.add_argument("--steps", type=int, help="steps of a lap, the published number if it is not given")
+    parser.add_argument("--on", action="append", choices=KERAS, help="train in Keras instead, on this engine")
     parser.add_argument("--data", type=Path, metavar="DIR", help="a set of `laptime data make`")
     parser.add_argument("--dead", action="store_true", help="look at the moments of dead units alone")
     given = parser.parse_args()
@@ -67,16 +78,30 @@ def main() -> int:
     if given.dead:
         figures, details = follow_dead()
         return finish("made_data", figures, given.out, details=details)
-    for name in given.workloads or list(CATALOGUE):
+    if given.on and (given.laps or given.steps or given.data):
+        parser.error("--on trains up to the last census, on items made in memory: leave --laps, --steps and --data out")
+    versions: dict[str, str] = {}
+    for key, following in list_trainings(given):
         kept = list(figures)
-        for figures_now, found in follow(find_workload(name), given):
-            details[name], figures = found, [*kept, *figures_now]
+        for figures_now, found in following:
+            versions |= found.pop("versions", {})
+            details[key], figures = found, [*kept, *figures_now]
             if given.out is not None:
-                write_json(given.out, result("made_data", figures, details=details, versions={}))
-    return finish("made_data", figures, given.out, details=details)
+                write_json(given.out, result("made_data", figures, details=details, versions=versions))
+    return finish("made_data", figures, given.out, details=details, versions=versions)
 
 
-def follow(workload: Workload, given: argparse.Namespace) -> Iterator[tuple[list[Figure], dict[str, Any]]]:
+def list_trainings(given: argparse.Namespace) -> Iterator[tuple[str, Following]]:
+    """Yield a name for each training, and the generator that follows it."""
+    for name in given.workloads or list(CATALOGUE):
+        workload = find_workload(name)
+        if not given.on:
+            yield name, follow(workload, given)
+        for framework in given.on or ():
+            yield f"{name} on {framework}", follow_keras(workload, framework)
+
+
+def follow(workload: Workload, given: argparse.Namespace) -> Following:
     """Train, and yield all that is known after each lap."""
     trained = open_training(workload, given.data)
     steps = given.steps or workload.steps_per_lap
@@ -87,13 +112,29 @@ def follow(workload: Workload, given: argparse.Namespace) -> Iterator[tuple[list
         for step in range(lap * steps, (lap + 1) * steps):
             loss, share = take_step(trained, step)
             losses, right = losses + loss, right + share
-            if step + 1 in MARKS:
+            if step + 1 in MARKS or step + 1 == (lap + 1) * steps:
                 counts[step + 1] = census(trained, step) | {"loss": loss}
                 print(f"{workload.name} step {step + 1}: {counts[step + 1]}", flush=True)
         laps.append(describe_lap(trained, losses / steps, right / steps, time.monotonic() - began))
         print(f"{workload.name} lap {lap + 1}: {laps[-1]}", flush=True)
         found = {"laps": laps, "steps_a_lap": steps, "census": counts, "published": published_curves(workload)}
         yield judge(workload, laps, counts, steps), found
+
+
+def follow_keras(workload: Workload, framework: str) -> Following:
+    """Train in a process of its own, and yield all that is known after each census."""
+    command = [sys.executable, str(KERAS_FILE), framework, workload.name, *map(str, MARKS)]
+    name, counts = f"{workload.name} on {framework}", dict[int, dict[str, Any]]()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            found = json.loads(line)
+            counts[found.pop("step")] = found
+            print(f"{name}: {line}", end="", flush=True)
+            least = Figure(f"{name}: loss since the census before", found["loss"], least=least_end(workload))
+            yield [least, *judge_census(name, counts)], {"census": counts, "versions": found.pop("versions")}
+    if child.returncode:
+        raise WorkerError(f"{name} ended with exit code {child.returncode}")
 
 
 def follow_dead() -> tuple[list[Figure], dict[str, Any]]:
@@ -240,19 +281,26 @@ def judge(
     if len(curve) > 1 and steps == workload.steps_per_lap:
         off = [abs(lap["accuracy"] - each) for lap, each in zip(laps, curve, strict=False)]
         figures.append(Figure(f"{name}: accuracy of {len(off)} laps next to the published", max(off), most=WITHIN))
-    ends = published.get("loss", [])
-    least = ends[-1] / 3 if ends else least_loss(workload) * 0.9
     figures += [
-        Figure(f"{name}: loss of the last lap", laps[-1]["loss"], least=least),
+        Figure(f"{name}: loss of the last lap", laps[-1]["loss"], least=least_end(workload)),
         Figure(f"{name}: accuracy of the last lap", laps[-1]["accuracy"]),
         Figure(f"{name}: most that its items allow", most_accuracy(workload)),
         Figure(f"{name}: test accuracy at the end", laps[-1]["test_accuracy"]),
     ]
-    figures += [
+    return [*figures, *judge_census(name, counts)]
+
+
+def judge_census(name: str, counts: dict[int, dict[str, Any]]) -> list[Figure]:
+    return [
         Figure(f"{name}: most denormals in a tensor at step {step}", found["most"], most=MOST_DENORMAL)
         for step, found in counts.items()
     ]
-    return figures
+
+
+def least_end(workload: Workload) -> float:
+    """Return the least loss at which a training is not learned by heart: a third of the published end, or near it."""
+    ends = published_curves(workload).get("loss", [])
+    return ends[-1] / 3 if ends else least_loss(workload) * 0.9
 
 
 if __name__ == "__main__":

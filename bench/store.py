@@ -27,8 +27,9 @@ from common import ROOT, Figure, finish, fresh_home, parser_for, run_json
 from laptime.errors import RecordError
 from laptime.model.record import Record
 from laptime.stats import median
-from laptime.store import decode, encode, home_folder, list_records, load, records_folder, save
-from laptime.store.index import INDEX_NAME
+from laptime.store.files import list_records, load, save
+from laptime.store.index import INDEX_NAME, home_folder, records_folder
+from laptime.store.schema import decode, encode
 
 RECORDING = ROOT / "tests" / "recordings" / "schema-1" / "race-failed.json.gz"
 MOST_MS, SAVE_MOST_MS, LEAST_A_SECOND = 200.0, 50.0, 1000.0
@@ -37,7 +38,7 @@ WRITERS, SAVES = 16, 40
 LONGEST_WRITE_S = 0.03
 READER = """
 import json, sys, time
-from laptime.store import find, list_records
+from laptime.store.files import find, list_records
 began = time.perf_counter()
 cold = len(list_records())
 first = (time.perf_counter() - began) * 1e3
@@ -56,7 +57,7 @@ print(json.dumps({"rows": len(rows), "chosen": len(chosen), "found": found.stem,
 WRITER = """
 import json, sys, time
 from dataclasses import replace
-from laptime.store import list_records, load, save
+from laptime.store.files import list_records, load, save
 def taken(work):
     began, busy = time.perf_counter(), time.process_time()
     made.append(work())

@@ -58,9 +58,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
     "forecasts": {"api", "showing", "questions", "hardware", "pages", "figures"},
     "showing": {"api", "questions", "store", "pages", "figures", "drawing", "data", "workloads"},
+    "listing": {"store", "pages"},
     "board": FACTS | {"store", "disk", "analysis", "diagnosis", "stats", "pages", "planner", "questions", "drawing"},
-    "cli": {"api", "showing", "forecasts", "streams", "board"},
-    "library": {"api", "showing", "forecasts", "questions", "run", "disk"},
+    "cli": {"api", "showing", "listing", "forecasts", "streams", "board"},
+    "library": {"api", "showing", "listing", "forecasts", "questions", "run", "disk"},
     "__init__": {"library", "remedies"},
     "__main__": {"cli"},
 }
@@ -108,7 +109,16 @@ OTHER_THINGS = """
     between choose count_kept count_words cut environment_of final_score labels_of later_laps lay_out name_of place_of
     plain_name rates_of read_batches share_of step_words text times_words whole words_of
 """
-DOORS = {"api", "showing", "forecasts", "library", "cli", "__main__", "__init__"}  # the same thing, at another door
+DOORS = {
+    "api",
+    "showing",
+    "listing",
+    "forecasts",
+    "library",
+    "cli",
+    "__main__",
+    "__init__",
+}  # the same thing, at another door
 OF_EACH_QUESTION = {"render", "page_parts", "figures", "glance_of", "live_lines", "summary"}  # its row names them
 OF_EACH_PROGRAM = {"main", "T", "TYPE_CHECKING"}
 DEFINED = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+(?:, \w+)*)(?:: [^=\n]+)? = ", re.MULTILINE)

@@ -18,7 +18,8 @@ DOCS = ROOT / "docs"
 HOUSE = ROOT / "src" / "laptime"
 PAGES = sorted(DOCS.glob("*.md"))
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
-WITH_LINKS = [*PAGES, *DECISIONS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+FOR_AGENTS = [ROOT / "AGENTS.md", ROOT / "skills" / "laptime" / "SKILL.md"]
+WITH_LINKS = [*PAGES, *DECISIONS, *FOR_AGENTS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 LONGEST_PAGE = 250
 LONGEST_LINE = 120
 # A page that shows how to do a thing is read from its top; what it rests on is on a page of reference.

@@ -13,7 +13,10 @@ import laptime
 
 HOUSE = Path(laptime.__file__).parent
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "skills" / "laptime" / "SKILL.md"),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 BENCH = sorted((ROOT / "bench").glob("*.py"))
 TESTS = sorted(set((ROOT / "tests").rglob("*.py")) - {Path(__file__)})
 INSTEAD = {

@@ -1,4 +1,4 @@
-"""The errors of laptime. Each says what was given, what was expected and what to do, and has an exit code.
+"""The exit codes and the errors of laptime. Each error says what was given, what was expected and what to do.
 
 LaptimeError
 ├── UsageError      2  the request cannot be understood or cannot be met here
@@ -12,13 +12,57 @@ LaptimeError
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+
+class ExitCode(IntEnum):
+    """Every number with which a command ends, and when. `laptime watch` ends with the code of what it watches."""
+
+    when: str
+
+    def __new__(cls, number: int, when: str) -> Self:
+        made = int.__new__(cls, number)
+        made._value_, made.when = number, when
+        return made
+
+    ANSWERED = 0, "answered; KEEP (verdict)"
+    NO = 1, "the answer is no: DISCARD (verdict), slower than --fail-above allows, not valid, a row disagrees"
+    USAGE = 2, "wrong usage, or something that cannot run here"
+    UNFINISHED = 3, "a lane did not finish, or the result could not be saved; UNDECIDED (verdict)"
+    NOT_RELIABLE = 4, "not to be relied on: a lane did not do the same work, or the machine was too busy"
+    NOT_WELL = 5, "an instrument that --sensors names is missing, or a device cannot be used (devices --check)"
+    BUG = 70, "a bug of laptime: nothing is known of what was asked"
+    INTERRUPTED = 130, "interrupted by Ctrl-C; finished heats and laps are saved"
+    READER_GONE = 141, "the program that read the output has ended"
+    TERMINATED = 143, "terminated; finished heats and laps are saved"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorFields:
+    """An error for programs. `says` is what is wrong, `hint` the way out, or empty. `kind` is one of a few words."""
+
+    kind: str
+    says: str
+    hint: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """What a command prints on stdout in place of its answer, where --json was given. Its exit code is never 0."""
+
+    error: ErrorFields
+
+
 LONGEST_SENTENCE = 2_000  # characters: an error may quote a file, a command line or another program's message
 
 
 class LaptimeError(Exception):
     """The base class: catch it to catch every error that laptime raises on purpose."""
 
-    exit_code = 3
+    exit_code: int = ExitCode.UNFINISHED
 
     def __init__(self, says: str, hint: str = "") -> None:
         self.says = _bounded(says)
@@ -50,7 +94,7 @@ def _bounded(sentence: str) -> str:
 class UsageError(LaptimeError):
     """The request cannot be understood, or this machine cannot meet it."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class RecordError(LaptimeError):
@@ -60,7 +104,7 @@ class RecordError(LaptimeError):
     will never read the file, unless the file changes.
     """
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
     def __init__(self, says: str, hint: str = "", place: str = "", *, is_lasting: bool = False) -> None:
         super().__init__(says, hint)
@@ -90,4 +134,4 @@ class WireError(LaptimeError):
 class SensorError(LaptimeError):
     """A requested instrument is not there, or was lost while it was read."""
 
-    exit_code = 5
+    exit_code = ExitCode.NOT_WELL

@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 
 from laptime.errors import UsageError
-from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, HeatResult, LaneResult, Record
+from laptime.model.record import Estimate, HeatResult, InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.script import WatchAnswer
 from laptime.questions.compare.nouns import Compared, History, LaneChange
 from laptime.visible import as_cell, encodable, visible
@@ -441,20 +440,33 @@ EXPORTS = (
 )
 
 
-@cache
 def all_exports() -> dict[str, ExportRow]:
     """Return every row by its name: those of laptime, and those that installed packages add as entry points."""
+    return _all_rows()[0]
+
+
+@cache
+def _all_rows() -> tuple[dict[str, ExportRow], dict[str, str]]:
+    """Return every row by its name, and why entry points cannot be loaded: one bad package must not take the others."""
     from importlib import metadata  # noqa: PLC0415  it is slow to import, and only an export needs it
 
-    ours = {row.name: row for row in EXPORTS}
-    added: list[ExportRow] = [point.load() for point in metadata.entry_points(group=EXPORT_ENTRY_POINTS)]
-    return ours | {row.name: row for row in added if row.name not in ours}
+    rows, broken = {row.name: row for row in EXPORTS}, {}
+    for point in metadata.entry_points(group=EXPORT_ENTRY_POINTS):
+        try:
+            added: ExportRow = point.load()
+        except (ImportError, AttributeError, SyntaxError) as error:
+            broken[point.name] = str(error)
+        else:
+            rows.setdefault(added.name, added)
+    return rows, broken
 
 
 def find_export(name: str) -> ExportRow:
     """Return the row of a target; a UsageError names those that there are."""
-    rows = all_exports()
+    rows, broken = _all_rows()
     if name in rows:
         return rows[name]
+    if name in broken:
+        raise UsageError(f"--to {name}: its package cannot be loaded: {broken[name]}", WITH_TRACKERS)
     hint = WITH_TRACKERS if name in TRACKERS else f"targets: {', '.join(rows)}"
     raise UsageError(f"--to {name}: there is no such target here", hint)

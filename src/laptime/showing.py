@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import wraps
 from pathlib import PurePath
 from typing import ParamSpec, TypeVar
-
-import msgspec
 
 from laptime.drawing.html import FORMATS as DRAWN
 from laptime.drawing.html import Made, PictureKind, as_pixels, format_of, make_files, make_picture, one_file, plain_name
@@ -18,7 +16,6 @@ from laptime.drawing.pictures import DARK, LIGHT_THEME
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures import thin
-from laptime.model.answers import Progress
 from laptime.model.ask import DataSource, MadeSet
 from laptime.model.figure import Report
 from laptime.model.frameworks import installed_version
@@ -26,11 +23,14 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, InferPlan, Moment
 from laptime.model.questions import find_page, find_question
-from laptime.model.record import FileCheck, Imported, Record, RecordRow
+from laptime.model.record import Progress, Record
+from laptime.model.rows import FileCheck, Imported
+from laptime.model.workload import WorkloadRow
 from laptime.pages import listing
 from laptime.pages.footnotes import distrust
 from laptime.pages.listing import repeat_words
-from laptime.pages.page import PageParts, View, live_page, progress_line, render_fields
+from laptime.pages.page import PageParts, View, live_page, progress_line
+from laptime.pages.rows import render_checks, render_imports
 from laptime.pages.words import chips_words, short_name, trained_words
 from laptime.questions.compare import page as compare_page
 from laptime.questions.compare.nouns import Compared, History
@@ -42,12 +42,13 @@ from laptime.questions.train import page as full_page
 from laptime.questions.train import page as laps
 from laptime.questions.train.page import moment_words, step_words
 from laptime.store import schema
+from laptime.store.plain_json import indented, to_json
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.catalogue import list_layers
 
-WIDTH_OFF_TERMINAL = 100
+answer_schema, text_of_schema = schema.answer_schema, schema.text_of_schema
 
-__all__ = ["REPORT_FORMATS", "Made", "View", "format_of", "moment_words", "progress_line", "step_words"]
+__all__ = ["REPORT_FORMATS", "Made", "View", "format_of", "moment_words", "progress_line", "step_words", "to_json"]
 
 Parameters = ParamSpec("Parameters")
 Rendered = TypeVar("Rendered")
@@ -202,34 +203,11 @@ def as_json(record: Record) -> str:
     return indented(schema.encode(record))
 
 
-def indented(encoded: bytes) -> str:
-    """Return the JSON, indented."""
-    return msgspec.json.format(encoded, indent=2).decode()
-
-
 def records_as_json(records: Sequence[Record]) -> str:
     """Return one record as a JSON object, or several as a list."""
     if len(records) == 1:
         return as_json(records[0])
     return indented(b"[" + b",".join(map(schema.encode, records)) + b"]")
-
-
-def to_json(values: object) -> str:
-    """Return plans, workloads, devices and lists as JSON."""
-    return indented(msgspec.json.encode(schema.as_json_holds(msgspec.to_builtins(values))))
-
-
-def rows_as_json(rows: Sequence[RecordRow]) -> str:
-    """Return a list of records as JSON. It holds texts and no figures, so only a name that is not UTF-8 needs care."""
-    try:
-        return indented(msgspec.json.encode(rows))
-    except UnicodeEncodeError:
-        return to_json(rows)
-
-
-def fields_as_text(values: object, width: int) -> str:
-    """Return all fields of what `to_json` prints, in words."""
-    return render_fields(msgspec.json.decode(to_json(values)), width).rstrip("\n")
 
 
 def device_rows(machine: Machine) -> list[dict[str, object]]:
@@ -289,11 +267,12 @@ def workload_as_text(name: str, width: int) -> str:
     return listing.render_workload(workload, list_layers(workload), width).rstrip("\n")
 
 
-def workload_row(name: str) -> dict[str, object]:
-    """Return one built-in training as an object. Its layers have their output shapes and parameters."""
+def workload_row(name: str) -> WorkloadRow:
+    """Return one built-in training for a program. Its layers have their output shapes and parameters."""
     workload = find_workload(name)
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
-    return {**asdict(workload), "optimizer": optimizer, "layers": list_layers(workload)}
+    own = {each.name: getattr(workload, each.name) for each in fields(workload)}
+    return WorkloadRow(**{**own, "optimizer": optimizer, "layers": list_layers(workload)})
 
 
 def environment_as_text(
@@ -307,17 +286,12 @@ def environment_as_text(
     return block.rstrip("\n")
 
 
-def records_as_text(rows: Sequence[RecordRow], width: int, *, left_out: int = 0, is_chosen: bool = False) -> str:
-    """Return a list of records. `left_out` is how many more there are, and `is_chosen` whether options chose them."""
-    return listing.render_records(rows, width, left_out=left_out, is_chosen=is_chosen).rstrip("\n")
-
-
 def checks_as_text(rows: Sequence[FileCheck], width: int) -> str:
-    return listing.render_checks(rows, width).rstrip("\n")
+    return render_checks(rows, width).rstrip("\n")
 
 
 def imports_as_text(rows: Sequence[Imported], width: int) -> str:
-    return listing.render_imports(rows, width).rstrip("\n")
+    return render_imports(rows, width).rstrip("\n")
 
 
 def made_data_as_text(rows: Sequence[MadeSet], width: int) -> str:

@@ -15,7 +15,7 @@ from test_pages_profile import CARD, CPU
 from test_pages_profile import page_of as profiled
 from test_pages_watched import watched_answers, watched_training
 
-from laptime.store import encode
+from laptime.store.schema import encode
 
 
 def literals() -> dict[str, bytes]:

@@ -20,8 +20,8 @@ import pytest
 from attacking import IS_LONG, in_thirds, third
 
 from laptime.errors import RecordError
-from laptime.model.answers import InferAnswer, TrainingAnswer
-from laptime.store import decode
+from laptime.model.record import InferAnswer, TrainingAnswer
+from laptime.store.schema import decode
 
 SEED = int(os.environ.get("LAPTIME_SEED", "0"))
 PARTS, KILLS = 40, 25  # of LAPTIME_ATTACK=long

@@ -15,7 +15,7 @@ from laptime.model.ask import Ask
 from laptime.model.hardware import Conv, Dense, Flatten, MaxPool
 from laptime.model.plan import Plan
 from laptime.questions.proving import _reference_key
-from laptime.store import load_reference, save_reference
+from laptime.store.references import load_reference, save_reference
 from laptime.workloads import CATALOGUE
 from long_cases import cases
 

@@ -12,6 +12,8 @@ from laptime.analysis.parity import judge_parity
 from laptime.backends.torch.backend import TorchTraining
 from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.recipe import open_recipe
+from laptime.backends.torch.stepping import Stepper
+from laptime.errors import TrainingError
 from laptime.heat.work import CountedRunner
 from laptime.model.process import Settings
 
@@ -103,3 +105,35 @@ def test_a_model_in_float64_is_the_same_work_in_float32():
     runner.run(2)
     assert {each.dtype for each in runner.looked_into.network.parameters()} == {torch.float32}
     assert runner.census().types == ("float32",)
+
+
+def test_the_step_that_is_timed_computes_what_the_proven_one_does():
+    """Equal to the last bit, in losses and in weights."""
+    recipe = open_recipe(own("honest"))
+    proven, alike = (Stepper(recipe, Settings(), torch.device("cpu")) for _ in range(2))
+    timed_step = alike.as_timed()
+    batches = [batch for _, batch in zip(range(5), recipe.training.data, strict=False)]
+    torch.manual_seed(0)
+    expected = [proven(batch).item() for batch in batches]
+    torch.manual_seed(0)
+    assert [timed_step(batch).item() for batch in batches] == expected
+    assert timed_step is not alike
+    for mine, theirs in zip(alike.network.parameters(), proven.network.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_a_loss_of_several_numbers_is_refused_in_the_step_that_is_timed():
+    recipe = open_recipe(own("honest"))
+    recipe.loss.given = lambda outputs, _targets: outputs
+    step = Stepper(recipe, Settings(), torch.device("cpu")).as_timed()
+    with pytest.raises(TrainingError, match="expected a tensor of one number"):
+        step(recipe.first_batch())
+
+
+@pytest.mark.parametrize("settings", [{}, {"reads": "deferred"}])
+def test_the_batch_of_the_last_marked_step_is_seen(settings):
+    """By it a verdict knows that the batches of the timed steps are those of the base."""
+    runner = TorchTraining(own("honest", **settings)).start()
+    runner.run_marked(3)
+    assert runner.take_seen().items == 16
+    runner.close()

@@ -38,8 +38,8 @@ def make_network() -> nn.Sequential:
     with torch.random.fork_rng():
         torch.manual_seed(11)
         return nn.Sequential(
-            nn.Linear(WIDE, 768), nn.ReLU(), nn.Linear(768, 768), nn.ReLU(), nn.Linear(768, 768), nn.ReLU(),
-            nn.Linear(768, CLASSES),
+            nn.Linear(WIDE, 320), nn.ReLU(), nn.Linear(320, 320), nn.ReLU(), nn.Linear(320, 320), nn.ReLU(),
+            nn.Linear(320, CLASSES),
         )  # fmt: skip
 
 
@@ -173,7 +173,7 @@ class InBfloat(nn.Module):
     def forward(self, given: Tensor) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16):
             answer: Tensor = self.layer(given)
-        return answer.float()
+        return answer.to(given.dtype)
 
 
 def low_precision() -> laptime.Training:

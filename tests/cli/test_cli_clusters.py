@@ -19,7 +19,7 @@ from laptime.model.plan import Place, find_launcher
 from laptime.questions.job import check_cluster, place_asked
 from laptime.run.launchers import Wanted, open_cluster
 from laptime.run.on_slurm import interrupts_wait
-from laptime.store import decode
+from laptime.store.schema import decode
 
 TWO = ("cifar-cnn", "fake/cpu", "fake/cpu/best")
 HANGS = '["fake/*"]\nfail = { how = "hang", phase = "timing" }\n'

@@ -49,12 +49,6 @@ def test_every_option_is_explained(name):
     assert [each.name for each in options if not each.help] == []
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"help", "completion", "report", "board"}))
-def test_every_command_speaks_json(name):
-    """Other programs get the same answers. JSON is one format of a report; those of `board` are in tests/board."""
-    assert "--json" in [flag for each in find_command(name).params for flag in each.opts]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_in_the_docs(name):
     """In the words in which it is typed."""
@@ -81,8 +75,8 @@ def test_there_is_help_on_topics(house):
     """What a lane is, with every setting; what exit codes mean; and a topic that there is not is refused."""
     assert "input=published input=fast" in house.done("help", "lanes").out
     assert "4    not to be relied on" in house.done("help", "exit-codes").out
-    assert "topics: all, lanes, exit-codes, race" in house.done("help", "lap", code=2).err
-    assert "Topics: laptime help all, lanes, exit-codes" in house.done("help").out
+    assert "topics: all, lanes, exit-codes, schema, race" in house.done("help", "lap", code=2).err
+    assert "Topics: laptime help all, lanes, exit-codes, schema" in house.done("help").out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

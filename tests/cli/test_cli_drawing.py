@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from laptime.cli import output
+from laptime.cli import progress
 from long_cases import cases
 
 ASK = "from laptime.cli.output import may_draw; print(may_draw())"
@@ -65,10 +65,10 @@ def live(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("LINES", "6")
-    monkeypatch.setattr(output, "MESSAGES", screen)
+    monkeypatch.setattr(progress, "MESSAGES", screen)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     screen.encoding = "utf-8"
-    return output.LiveView(), screen
+    return progress.LiveView(), screen
 
 
 def test_each_drawing_takes_the_place_of_the_last(live):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import records
 import why_records
 
+import laptime
 from laptime.cli.questions import exit_code
 from laptime.diagnosis.findings import find_unreliable
+from laptime.errors import ExitCode
 
 BUSY = ("other processes took 0.9 cores", "other processes took 0.8 cores", None)
 
@@ -47,3 +55,87 @@ def test_a_race_on_a_busy_machine_says_which_lane_was_disturbed():
 
 def test_what_could_not_be_saved_is_not_a_success():
     assert exit_code(records.two_lanes(), saved=False) == 3
+
+
+# The table, and real commands that end with each of its numbers.
+
+HOUSE = Path(laptime.__file__).parent
+HANGS = '["fake/*"]\nfail = { how = "hang", phase = "timing", heat = 0 }\n'
+RACE = ("race", "cifar-mlp", "fake/cpu", "fake/cpu/best", "--heats", "1", "-q")
+# A number, written where a command or an error ends with it.
+WRITTEN = re.compile(r"exit_code\S* = \d|\bEXIT_\w+ = \d|sys\.exit\(\d|return [1-9]\d*$", re.MULTILINE)
+
+
+def test_no_command_has_a_number_of_its_own():
+    """Commands and errors name a row of the table."""
+    commands = [*(HOUSE / "cli").glob("*.py"), *HOUSE.glob("questions/*/command.py"), HOUSE / "errors.py"]
+    assert {place.name: WRITTEN.findall(place.read_text(encoding="utf-8")) for place in commands} == {
+        place.name: [] for place in commands
+    }
+    assert WRITTEN.findall("    exit_code = 3\nEXIT_NOT_WELL = 5\n    return 1\n") != []
+
+
+def test_help_prints_the_table(house):
+    said = house.done("help", "exit-codes").out
+    rows = house.done("help", "exit-codes", "--json").json
+    assert [(row["exit_code"], row["when"]) for row in rows] == [(code, code.when) for code in ExitCode]
+    assert all(f"\n  {code:<5}{code.when}" in said for code in ExitCode)
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "code"),
+    [
+        (("list",), "", ExitCode.ANSWERED),
+        (("validate", "nothing.json"), "", ExitCode.NO),
+        (("show", "r-2020"), "", ExitCode.USAGE),
+        (RACE, '["fake/cpu/best"]\nfail = { how = "raise", phase = "build" }\n', ExitCode.UNFINISHED),
+        (RACE, '["fake/cpu/best"]\nstray = 1e-3\n', ExitCode.NOT_RELIABLE),
+        ((*RACE, "--sensors", "amd" if sys.platform == "darwin" else "apple"), "", ExitCode.NOT_WELL),
+    ],
+    ids=lambda each: each.name if isinstance(each, ExitCode) else "",
+)
+def test_a_real_command_ends_with_it(house, words, script, code):
+    if script:
+        house.script(script)
+    house.done(*words, code=code)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
+)
+def test_a_signal_ends_a_race_with_it(house, sent, code):
+    house.script(HANGS)
+    process = house.start(*RACE[:-1])
+    house.read_until(process, "round 1 of 1")
+    process.send_signal(sent)
+    assert house.finish(process).code == code
+
+
+def test_a_reader_that_has_ended(house):
+    ours, theirs = os.pipe()
+    process = house.start("list", stdout=theirs)
+    os.close(theirs)
+    os.close(ours)
+    assert house.finish(process).code == ExitCode.READER_GONE
+
+
+BROKEN = """
+import sys
+from laptime.cli import main
+main.COMMANDS["list"] = ("no_such_module:command", "", "")
+main.main()
+"""
+
+
+@pytest.mark.parametrize("option", [(), ("--json",)], ids=["words", "json"])
+def test_a_bug_is_no_answer(house, option):
+    """Python's own exit code is 1, which is DISCARD to a program. A person sees where it was, a program an error."""
+    ended = subprocess.run(
+        [sys.executable, "-c", BROKEN, "list", *option],
+        env=house.environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == ExitCode.BUG
+    assert "laptime: a bug of laptime: ModuleNotFoundError: No module named 'laptime.no_such_module'" in ended.stderr
+    assert ("Traceback" in ended.stderr) is not bool(option)
+    assert ('"kind": "bug"' in ended.stdout) is bool(option)

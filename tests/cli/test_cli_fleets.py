@@ -23,12 +23,12 @@ from laptime.model.ask import Ask, TypePrice
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Device
 from laptime.model.plan import Place, PlannedLane, place_of
-from laptime.model.process import Settings
-from laptime.model.record import is_exactly, is_lane
+from laptime.model.process import Settings, is_exactly
+from laptime.model.rows import is_lane
 from laptime.planner.plan import check_ask
 from laptime.questions.job import check_cluster
 from laptime.run.launchers import Fleet
-from laptime.store import decode
+from laptime.store.schema import decode
 
 ON_EACH = ("race", "cifar-cnn", "fake/cpu", "--on", "ray", "--each")
 LOST = '["fake/* on machine=small"]\nstep_ms = 50.0\nfail = { how = "hang", phase = "timing", heat = 1 }\n'

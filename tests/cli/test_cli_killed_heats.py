@@ -12,7 +12,7 @@ import pytest
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.questions.tune.options import TuneAsk
-from laptime.store import load
+from laptime.store.files import load
 
 pytestmark = pytest.mark.usefixtures("known_references")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -204,12 +205,31 @@ def test_laptime_alone_prints_its_help(house):
     assert alone.out == house.done("--help").out
 
 
+HEAVY = ("laptime.model.", "laptime.questions", "laptime.api", "laptime.showing", "laptime.store.", "numpy")
+
+
 def test_help_imports_a_table_and_no_nouns():
     """They take a tenth of a second, and help is to be instant."""
+    assert {each for each in _imported_by("--help") if each.startswith(HEAVY)} == {"laptime.model.questions"}
+
+
+def test_a_list_of_known_records_imports_their_rows_alone(raced):
+    """Nouns, questions and pages took 0.3 s: a list that the index holds reads no record."""
+    os.utime(raced.home / "records", (1, 1))  # the index trusts only a folder that did not change just now
+    raced.done("list")
+    lean = {"model.questions", "model.quantities", "model.rows", "store.index", "store.plain_json"}
+    for words in (["list"], ["list", "--json"], ["list", "--details", "--lane", "cpu"]):
+        imported = {each for each in _imported_by(*words, LAPTIME_HOME=str(raced.home)) if each.startswith(HEAVY)}
+        assert imported == {f"laptime.{each}" for each in lean}, words
+
+
+def _imported_by(*words: str, **variables: str) -> list[str]:
+    """Return the modules that a command imports in a process of its own."""
     looks = "import atexit, sys; atexit.register(lambda: print('MODULES', *sys.modules)); from laptime import __main__"
-    helped = [sys.executable, "-c", f"{looks}; __main__.main()", "--help"]
-    ended = subprocess.run(helped, check=True, capture_output=True, text=True, timeout=60)
-    modules = ended.stdout.partition("MODULES ")[2].split()
+    command = [sys.executable, "-c", f"{looks}; __main__.main()", *words]
+    ended = subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=60, env={**os.environ, **variables}
+    )
+    modules = ended.stdout.rpartition("MODULES ")[2].split()
     assert "laptime.cli.main" in modules
-    heavy = ("laptime.model.", "laptime.questions", "laptime.api", "numpy")
-    assert [each for each in modules if each.startswith(heavy)] == ["laptime.model.questions"]
+    return modules

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.cli import output
+from laptime.cli.progress import Display
 from laptime.model.protocol import Moment
 
 pytestmark = pytest.mark.usefixtures("known_references")
@@ -23,7 +23,7 @@ def test_a_long_lap_gives_signs_of_life_where_there_is_no_terminal(capsys, monke
     """After a silence, and then after ever longer ones: a training may take days."""
     now_s = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
-    with output.Display(quiet=False) as progress, output.Display(quiet=True) as quiet:
+    with Display(quiet=False) as progress, Display(quiet=True) as quiet:
         progress.tell(Moment("torch/cpu/as-written", None, "begins", 1, is_news=True))
         for at_s, step in ((4.0, 1), (5.0, 40), (14.0, 41), (15.0, 90)):
             now_s[0] = at_s

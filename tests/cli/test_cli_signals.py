@@ -132,7 +132,8 @@ def test_the_journal_grows_with_every_duet_and_can_be_shown_meanwhile(house, sta
 
 LOST = """
 import os, signal, sys, time, weakref
-from laptime.cli.main import EXIT_TERMINATED, Interrupts, repeat_lost_signals
+from laptime.errors import ExitCode
+from laptime.cli.main import Interrupts, repeat_lost_signals
 
 class Gone: ...
 
@@ -140,7 +141,7 @@ def callback(_):
     os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     time.sleep(0.01)
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
 signal.signal(signal.SIGINT, Interrupts())
 repeat_lost_signals()
 gone = Gone()

@@ -15,7 +15,7 @@ from impostors import Impostor
 from house import on_all_cores
 from laptime import showing
 from laptime.run.on_torchrun import STORE
-from laptime.store import decode
+from laptime.store.schema import decode
 
 HERE = socket.gethostname()
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]

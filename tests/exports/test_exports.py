@@ -22,7 +22,7 @@ from laptime import api
 from laptime.cli import records
 from laptime.errors import StoreError, UsageError
 from laptime.exports import table_of
-from laptime.store import decode, encode
+from laptime.store.schema import decode, encode
 
 KEPT = Path(__file__).parents[1] / "recordings" / "schema-1"
 QUESTIONS = ("race", "race-torch", "race-failed", "full-torch", "full-failed", "full-seeds", "infer", "why", "profile")
@@ -64,6 +64,17 @@ def test_a_tracker_without_its_package_is_a_sentence_with_the_command():
     asked = f"{hidden}; from laptime import api; api.find_export('mlflow')"
     ended = subprocess.run([sys.executable, "-c", asked], check=False, capture_output=True, text=True)
     assert "pip install ./extras/trackers" in ended.stderr
+
+
+def test_a_package_that_cannot_be_loaded_takes_no_other_target_away():
+    """It was a traceback, also of csv."""
+    planted = (
+        "import importlib.metadata as it; it.entry_points = lambda **_: [it.EntryPoint('lost', 'no_module:x', 'g')]"
+    )
+    asked = f"{planted}; from laptime import api; print(api.find_export('csv').name); api.find_export('lost')"
+    ended = subprocess.run([sys.executable, "-c", asked], check=False, capture_output=True, text=True)
+    assert ended.stdout == "csv\n"
+    assert "--to lost: its package cannot be loaded: No module named 'no_module'" in ended.stderr
 
 
 def test_the_page_has_every_target_with_what_it_needs_and_every_table():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime import api
-from laptime.cli.main import lanes_text
+from laptime.cli.help import lanes_text
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.planner.lanes import parse_lane

@@ -12,7 +12,7 @@ KNOWN = """
 import ast
 import json
 
-from laptime.cli.main import lanes_text
+from laptime.cli.help import lanes_text
 from laptime.errors import UsageError
 from laptime.model.frameworks import all_frameworks, find_framework, step_families
 from laptime.model.plan import OwnBatches, OwnTraining

@@ -19,7 +19,7 @@ from functools import partial
 
 from planner_machines import CPU, machine_with, plan_for
 
-from laptime.cli.main import lanes_text
+from laptime.cli.help import lanes_text
 from laptime.errors import UsageError
 from laptime.model.machine import Framework
 from laptime.model.plan import NODE_VARIABLES

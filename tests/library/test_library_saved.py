@@ -20,7 +20,7 @@ from laptime.errors import LaptimeError, UsageError
 from laptime.exports import TABLES
 from laptime.library.calls import judge
 from laptime.library.results import RaceResult, Result
-from laptime.store import encode
+from laptime.store.schema import encode
 
 LANES = ["fake/cpu", "fake/cpu/best"]
 SPREAD = '["fake/cpu/as-written"]\nstep_ms = {step_ms}\nspread = 0.001\n'

@@ -8,9 +8,9 @@ import records
 
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
-from laptime.model.process import OF_TRAINING
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, OtherTraining, Record
+from laptime.model.rows import OF_TRAINING
 from laptime.questions.verdict.nouns import VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import judge_change, refuse_change

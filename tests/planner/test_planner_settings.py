@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from planner_machines import CPU, machine_with, plan_for
 
-from laptime.cli.main import lanes_text
+from laptime.cli.help import lanes_text
 from laptime.model.frameworks import FRAMEWORKS, find_framework
 from laptime.model.plan import NODE_VARIABLES
 from laptime.model.process import Settings

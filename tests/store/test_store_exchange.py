@@ -16,9 +16,10 @@ from store_records import record
 from laptime.disk import write_new
 from laptime.errors import RecordError, StoreError
 from laptime.model.record import SCHEMA, Writer
-from laptime.store import encode, home_folder, list_records, load, records_folder, save
 from laptime.store.exchange import import_records, validate
-from laptime.store.files import RECORD_FILE_MOST_BYTES
+from laptime.store.files import RECORD_FILE_MOST_BYTES, list_records, load, save
+from laptime.store.index import home_folder, records_folder
+from laptime.store.schema import encode
 
 KEPT = sorted((Path(__file__).parents[1] / "recordings" / "schema-1").glob("*.json.gz"))
 ONE, OTHER = "r-2026-11-20-a1b2", "r-2026-11-21-c3d4"

@@ -13,8 +13,7 @@ from sound_records import literals
 from store_records import record, with_losses
 
 from laptime.model.questions import QUESTIONS
-from laptime.store import decode, encode
-from laptime.store.schema import record_schema, schema_text
+from laptime.store.schema import decode, encode, record_schema, schema_text
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[2]

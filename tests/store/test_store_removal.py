@@ -8,8 +8,8 @@ import pytest
 from store_records import record
 
 from laptime.errors import RecordError
-from laptime.store import encode, list_records, save
-from laptime.store.files import find_removable, remove
+from laptime.store.files import find_removable, list_records, remove, save
+from laptime.store.schema import encode
 
 
 @pytest.fixture(autouse=True)

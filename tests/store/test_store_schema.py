@@ -17,8 +17,7 @@ from laptime.errors import RecordError
 from laptime.model.frameworks import upgrade_command
 from laptime.model.record import SCHEMA
 from laptime.showing import View, as_text
-from laptime.store import decode, encode
-from laptime.store.schema import UPGRADES, upgrade
+from laptime.store.schema import UPGRADES, decode, encode, upgrade
 
 KNOWN = "race, why, watch, tune, verdict, sweep, scale, full, infer, profile"
 

@@ -8,8 +8,7 @@ import pytest
 from store_records import record
 
 from laptime.errors import RecordError
-from laptime.store import decode, encode
-from laptime.store.schema import DEEPEST
+from laptime.store.schema import DEEPEST, decode, encode
 
 RESULT = ("lanes", 0, "heats", 0)
 WINDOW = (*RESULT, "heat", "windows", 0)

@@ -387,11 +387,12 @@ class StepwiseRunner(UnseenWeights, ABC):
 
 
 class MarkedRunner(StepwiseRunner):
-    """A stepwise runner that can also mark the points between its steps."""
+    """A stepwise runner that can also mark the points between its steps.
 
-    @abstractmethod
-    def mark(self) -> object:
-        """Mark this point of the work: host time on a processor, an event on an accelerator."""
+    `mark` marks a point of the work: by host time on a processor, by an event on an accelerator.
+    """
+
+    mark: Callable[[], object]
 
     def step_seen(self) -> None:
         """Start an update, and keep its batch to be looked at."""

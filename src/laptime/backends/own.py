@@ -105,17 +105,26 @@ def length_of(data: Any) -> int | None:
 
 
 def endless(data: Iterable[Any], name: str) -> Iterator[Any]:
-    """Iterate a user's data again and again; raise an error if a lap has no batch."""
+    """Iterate a user's data again and again; raise an error if a lap has no batch.
+
+    No code of ours runs between two batches of a lap: next to a step of 0.2 ms it would be seen.
+    """
+    return itertools.chain.from_iterable(_laps(data, name))
+
+
+def _laps(data: Iterable[Any], name: str) -> Iterator[Iterable[Any]]:
+    """Yield the first batch of each lap, and then the rest of it."""
     for lap in itertools.count():
-        seen = 0
-        for batch in data:
-            seen += 1
-            yield batch
-        if not seen:
+        batches = iter(data)
+        first = tuple(itertools.islice(batches, 1))
+        if not first:
             lap_words = f"in lap {lap + 1}, after {lap} that had some" if lap else "at all: it is empty"
             raise TrainingError(
                 f"{name}: data gave no batch {lap_words}", "it must give batches each time it is iterated"
             )
+        yield first
+        del first  # it may be large
+        yield batches
 
 
 def digest_imported(file: str) -> dict[str, str]:

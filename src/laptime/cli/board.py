@@ -15,10 +15,12 @@ from laptime.board import reported, site
 from laptime.board.claims import find_faults
 from laptime.board.evidence import with_whole
 from laptime.board.row import PREDICTED
+from laptime.cli.listing import complete_lane, complete_record
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
-from laptime.cli.questions import complete_lane, complete_record, conclude, with_progress
+from laptime.cli.questions import conclude, with_progress
 from laptime.cli.records import AS_JSON
+from laptime.errors import ExitCode
 from laptime.model.frameworks import installed_version
 
 BOARD_HELP = """Rows that anyone may send: how long a training takes on a device, with the record that proves it.
@@ -49,7 +51,6 @@ REPEAT_HELP = """Run what a row says here, and say whether it agrees. ROW is a r
 
 Only the training and the lanes of a row are used, and only those that laptime itself knows. Nothing of its text runs.
 """
-REFUSED, DISAGREES = 1, 1
 BOARD = click.option("--output", "-o", default="board", type=click.Path(), help="The board's folder.  [default: board]")
 
 
@@ -104,7 +105,7 @@ def check(*, folder: str, against: str | None, records: str | None, as_json: boo
         told = f"{_counted(refused, 'file')} refused" if refused else "all are good"
         of = f"{_counted(found.rows, 'row')} of {_counted(found.records, 'record')}"
         emit("\n".join([*lines, f"{of}: {told}."]))
-    return REFUSED if found.faults else 0
+    return ExitCode.NO if found.faults else ExitCode.ANSWERED
 
 
 def _counted(count: int, noun: str) -> str:
@@ -153,4 +154,4 @@ def repeat(*, place: str, as_json: bool, quiet: bool) -> int:
         emit_json(showing.to_json(found))
     else:
         emit(found.says)
-    return DISAGREES if found.agrees is False else conclude(raced)
+    return ExitCode.NO if found.agrees is False else conclude(raced)

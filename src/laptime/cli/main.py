@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import errno
 import importlib
-import io
 import math
 import os
 import signal
 import sys
 import threading
 import time
+import traceback
 from typing import Any, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
-from laptime.cli.printing import ReaderGone, complain, emit, emit_error, give_up_output, renew, say
-from laptime.errors import LaptimeError
+from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, renew, say
+from laptime.errors import ExitCode, LaptimeError, UsageError
 from laptime.model.questions import QUESTIONS
 from laptime.streams import fill_closed_streams
 
@@ -37,8 +36,9 @@ COMMANDS = {
         "questions.forecast.command:forecast", "What would it take on hardware that is not here, and cost?", ASK_GROUP
     ),
     "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK_GROUP),
-    "list": ("cli.records:list_records", "List saved records, newest first.", RECORDS_GROUP),
+    "list": ("cli.listing:list_records", "List saved records, newest first.", RECORDS_GROUP),
     "show": ("cli.records:show_record", "Show a saved record.", RECORDS_GROUP),
+    "apply": ("cli.apply:apply", "Change your code as a remedy of why or watch says, after showing it.", RECORDS_GROUP),
     "compare": (
         "questions.compare.command:compare", "Which lanes became faster or slower since another record?", RECORDS_GROUP
     ),
@@ -56,12 +56,13 @@ COMMANDS = {
     ),
     "workloads": ("cli.records:workloads", "List the built-in trainings.", MORE_GROUP),
     "data": ("cli.records:data", "List, make or remove made data.", MORE_GROUP),
-    "help": ("cli.main:help_", "Explain a command with all its options, or a topic.", MORE_GROUP),
-    "completion": ("cli.questions:completion", "Print the script for a shell's completion.", MORE_GROUP),
+    "help": ("cli.help:help_", "Explain a command with all its options, or a topic.", MORE_GROUP),
+    "completion": ("cli.listing:completion", "Print the script for a shell's completion.", MORE_GROUP),
     "plan": ("questions.race.command:plan", "Print what a race would run: laptime race --dry-run.", OLDER_WORDS),
     **_of_questions(OLDER_WORDS),
     "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),
 }  # fmt: skip
+QUESTION_OF = {each.command: each.name for each in QUESTIONS}
 # The first page of help: twelve lines at most. A line on two commands has words of its own.
 FIRST_PAGE = {
     ASK_GROUP: {
@@ -75,10 +76,11 @@ FIRST_PAGE = {
     },
     MACHINE_GROUP: {"devices": ""},
 }
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
-EXIT_READER_GONE = 141
+# Commands that print nothing for a program, and why; every other one has --json, and a row in answers.py.
+NO_JSON = {
+    "board": "it is several commands",
+    "completion": "it prints a script for a shell, and nothing for a program",
+}
 DEAF_S = 2.0
 SOON_S = 0.05
 WAYS_OUT = {
@@ -147,7 +149,7 @@ def main() -> NoReturn:
     try:
         code = _run()
     except KeyboardInterrupt:
-        code = EXIT_INTERRUPTED
+        code = ExitCode.INTERRUPTED
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would interrupt Python's own shutdown
     sys.exit(code)
 
@@ -160,19 +162,19 @@ def _run() -> int:
     except click.ClickException as error:
         return _refuse(error)
     except (KeyboardInterrupt, click.Abort):
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     except LaptimeError as error:
         return _fail(error)
     except ReaderGone:
-        return EXIT_READER_GONE
+        return ExitCode.READER_GONE
     except (OSError, MemoryError, RuntimeError) as error:
         give_up_output()  # click prints help directly, not through printing.py
         if isinstance(error, BrokenPipeError):
-            return EXIT_READER_GONE
+            return ExitCode.READER_GONE
         refusal = _refusal_of(error)
-        if refusal is None:
-            raise
-        return _fail(refusal)
+        return _confess(error) if refusal is None else _fail(refusal)
+    except Exception as error:  # noqa: BLE001  Python's own exit code would be 1, which is an answer
+        return _confess(error)
     return code if isinstance(code, int) else 0
 
 
@@ -190,13 +192,13 @@ def _refusal_of(error: Exception) -> LaptimeError | None:
 
 
 def _refuse(error: click.ClickException) -> int:
-    """Print click's own message about a wrong command line."""
-    words = io.StringIO()
-    error.show(words)
-    say(words.getvalue().rstrip("\n"))
+    """Report a wrong command line, in click's own words about it."""
     command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "laptime"
-    _tell_programs("usage", error.format_message(), f"{command} --help", EXIT_USAGE)
-    return EXIT_USAGE
+    says = error.format_message()
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
+        why = NO_JSON.get(command.partition(" ")[2], "")
+        says = f"No --json for `{command}`: {why}." if why else says
+    return _fail(UsageError(says, f"{command} --help"))
 
 
 def _fail(error: LaptimeError) -> int:
@@ -205,9 +207,28 @@ def _fail(error: LaptimeError) -> int:
     return error.exit_code
 
 
+def _confess(error: Exception) -> int:
+    """Report a bug of laptime: to a program as an error like any other, to a person with where it happened."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    says = f"a bug of laptime: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+    hint = "Report it with this message and the command line; saved records are not touched."
+    if not _speaks_json():
+        say("".join(traceback.format_exception(error)).rstrip("\n"))
+    complain(LaptimeError(says, hint))
+    _tell_programs("bug", says, hint, ExitCode.BUG)
+    return ExitCode.BUG
+
+
 def _tell_programs(kind: str, says: str, hint: str, exit_code: int) -> None:
-    if "--json" in sys.argv:
+    if _speaks_json():
         emit_error(kind, says, hint, exit_code)
+
+
+def _speaks_json() -> bool:
+    """Whether a program reads stdout. A script's words behind -- are its own, and so is stdout of a watched command."""
+    words = sys.argv[1:]
+    own = words[: words.index("--")] if "--" in words else words
+    return "--json" in own and own[0] != "watch"
 
 
 class Interrupts:
@@ -226,7 +247,7 @@ class Interrupts:
 
 
 def _terminate(_number: int, _frame: object) -> NoReturn:
-    sys.exit(EXIT_TERMINATED)
+    sys.exit(ExitCode.TERMINATED)
 
 
 def repeat_lost_signals() -> None:
@@ -237,7 +258,7 @@ def repeat_lost_signals() -> None:
     """
 
     def look(lost: Any) -> None:
-        if isinstance(lost.exc_value, SystemExit) and lost.exc_value.code == EXIT_TERMINATED:
+        if isinstance(lost.exc_value, SystemExit) and lost.exc_value.code == ExitCode.TERMINATED:
             _send(signal.SIGTERM, SOON_S)
         elif isinstance(lost.exc_value, KeyboardInterrupt):
             _send(signal.SIGINT, DEAF_S + SOON_S)
@@ -253,34 +274,10 @@ def _send(number: signal.Signals, after_s: float) -> None:
     again.start()
 
 
-# Help that fits a screen: `--help` has the usual options, `laptime help COMMAND` all of them; and what lanes are.
+# Help that fits a screen: `--help` has the usual options, `laptime help COMMAND` (help.py) all of them.
 
 SHOWS_ALL_OPTIONS = "laptime.all_options"
-ALL_TOPIC, LANES_TOPIC, EXIT_CODES = "all", "lanes", "exit-codes"
-TOPICS = {
-    ALL_TOPIC: "Every command.",
-    LANES_TOPIC: "What a lane is, and its settings.",
-    EXIT_CODES: "What each exit code means.",
-}
-EXIT_CODES_TEXT = """Exit codes:
-  0    answered
-  1    slower than --fail-above allows; DISCARD (verdict); a file is not a record (validate)
-  2    wrong usage, or something that cannot run here
-  3    a lane did not finish, or the result could not be saved; UNDECIDED (verdict)
-  4    not to be relied on: a lane did not do the same work, or the machine was too busy
-  5    an instrument that --sensors names is missing; or doctor found a problem
-  130  interrupted by Ctrl-C; finished heats and laps are saved
-  143  terminated; finished heats and laps are saved
-"""
-LANES_HELP = """A lane is [FRAMEWORK/]DEVICE[/SETTING+SETTING...]: what trains, where, and how.
-
-  torch/cpu                 PyTorch on the processor, as its authors wrote the training
-  torch/cuda:0/best         on the first NVIDIA card, with every setting that keeps arithmetic and learning
-  cuda/fastest              with reduced precision, too; the framework is left out
-  keras-jax/cpu/batch=64    Keras on JAX, with one setting changed
-
-Frameworks: {frameworks}.
-"""
+ALL_TOPIC, LANES_TOPIC = "all", "lanes"
 
 
 class RareOption(click.Option):
@@ -305,10 +302,13 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             names = [each.command for each in QUESTIONS]
             owners = [f"laptime {name}" for name in names if _has(ctx, name, error.option_name)]
-            if owners:
+            if owners and error.option_name != "--json":
                 named = " and ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
                 have = "have" if len(owners) > 1 else "has"
                 raise click.UsageError(f"No such option '{error.option_name}'; {named} {have} it.", ctx) from error
+            raise
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # click's parser knows none where an option lacks its value
             raise
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -331,83 +331,11 @@ class Command(click.Command):
             formatter.write(f"{'  '.join(told)}\n")
 
 
-def complete_topic(context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete a command or a topic."""
-    group = context.find_root().command
-    commands = group.list_commands(context) if isinstance(group, click.Group) else []
-    return [CompletionItem(word) for word in (*commands, *TOPICS) if word.startswith(begun)]
-
-
 def _has(context: click.Context, command: str, option: str) -> bool:
     """Whether another command has an option."""
     group = context.find_root().command
     other = group.get_command(context, command) if isinstance(group, click.Group) else None
     return other is not None and any(option in param.opts for param in other.params)
-
-
-@click.command("help", help="Explain a command with all its options, or a topic: all, lanes, exit-codes.")
-@click.argument("topic", default="", shell_complete=complete_topic)
-@click.pass_context
-def help_(context: click.Context, topic: str) -> None:
-    if topic == ALL_TOPIC:
-        emit(commands_text())
-    elif topic == LANES_TOPIC:
-        emit(lanes_text())
-    elif topic == EXIT_CODES:
-        emit(EXIT_CODES_TEXT)
-    else:
-        emit(_help_of(context, topic))
-
-
-def _help_of(context: click.Context, topic: str) -> str:
-    """Return a command's help with all its options, or that of laptime."""
-    group = context.parent
-    assert group is not None
-    assert isinstance(group.command, click.Group)
-    if not topic:
-        return f"{group.get_help()}\n\nTopics: laptime help {', '.join(TOPICS)}"
-    command = group.command.get_command(group, topic)
-    if command is None:
-        topics = ", ".join((*TOPICS, *group.command.list_commands(group)))
-        raise click.UsageError(f"no help on '{topic}'; topics: {topics}", context)
-    asked = click.Context(command, info_name=topic, parent=group)
-    asked.meta[SHOWS_ALL_OPTIONS] = True
-    return command.get_help(asked)
-
-
-def commands_text() -> str:
-    """Return every command with its line, in groups."""
-    formatter = click.HelpFormatter()
-    for group in dict.fromkeys(group for _, _, group in COMMANDS.values()):
-        with formatter.section(group):
-            formatter.write_dl([(name, line) for name, (_, line, of) in COMMANDS.items() if of == group])
-    if added := importlib.import_module("laptime.cli.questions").added_lines():
-        with formatter.section("Added"):
-            formatter.write_dl([*added.items()])
-    return formatter.getvalue().strip("\n")
-
-
-def lanes_text() -> str:
-    """Return the reference of lanes: what a lane is, and every setting."""
-    from laptime import api  # noqa: PLC0415  the help of most commands needs nothing of it
-    from laptime.model.frameworks import FRAMEWORKS  # noqa: PLC0415
-
-    formatter = click.HelpFormatter()
-    names = [row.name for row in FRAMEWORKS if not row.switch]
-    formatter.write(LANES_HELP.format(frameworks=", ".join(names)))
-    with formatter.section("Presets"):
-        formatter.write_dl([(name, PRESET_SAYS.get(name, "")) for name in api.presets])
-    with formatter.section("Settings"):
-        formatter.write_dl([(" ".join(map(row.written, row.listed)), row.about) for row in api.settings.values()])
-    return formatter.getvalue().rstrip("\n")
-
-
-PRESET_SAYS = {
-    "as-written": "as the authors wrote it; the default",
-    "best": "every setting that keeps arithmetic and learning",
-    "fastest": "best, and reduced precision where the device has it",
-    "tuned": "what the newest `laptime tune` found here",
-}
 
 
 if __name__ == "__main__":

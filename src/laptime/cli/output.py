@@ -1,46 +1,31 @@
-"""The width of a page, whether it may have colour, and how progress is shown while a race runs."""
+"""The width of a page, whether it may have colour, and a page with all its fields below it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Sequence
-from math import ceil
-from types import TracebackType
-from typing import Self
 
-from laptime import showing
-from laptime.cli.printing import MESSAGES, emit, printable, say, spelt
-from laptime.errors import RecordError
-from laptime.model.answers import Progress
-from laptime.model.protocol import Moment
-from laptime.model.record import Record
-from laptime.showing import WIDTH_OFF_TERMINAL
-from laptime.visible import cells_wide, visible
+import click
+
+from laptime import listing
+from laptime.cli.printing import emit
+from laptime.listing import WIDTH_OFF_TERMINAL
 
 BLOCK_CHARACTERS = "█▓▒░▚━─"
-UP, ERASE_ROW = "\x1b[{}A", "\r\x1b[K"
 
 
 MOST_DIGITS = 5  # of a width
-SILENT_LEAST_S, SILENT_MOST_S = 5.0, 60.0  # between signs of life where there is no terminal
+ALL_FIELDS = click.option("--details", is_flag=True, help="Print all fields below the page.")
 
 
 def page_width() -> int:
     """Return the terminal's width, or a width that reads well in a file. COLUMNS overrides both."""
-    return _asked_for("COLUMNS") or (shutil.get_terminal_size().columns if is_terminal() else WIDTH_OFF_TERMINAL)
-
-
-def message_width() -> int:
-    """Return the width for a page on stderr."""
-    return _asked_for("COLUMNS") or (LiveView().width() if MESSAGES.isatty() else WIDTH_OFF_TERMINAL)
+    return asked_for("COLUMNS") or (shutil.get_terminal_size().columns if is_terminal() else WIDTH_OFF_TERMINAL)
 
 
 def may_colour() -> bool:
-    return is_terminal() and _knows_colours()
+    return is_terminal() and knows_colours()
 
 
 def may_draw(encoding: str | None = None) -> bool:
@@ -52,148 +37,22 @@ def may_draw(encoding: str | None = None) -> bool:
     return True
 
 
-def page_view(*, details: bool = False) -> showing.View:
-    """Return how a page is shown on stdout."""
-    return showing.View(page_width(), color=may_colour(), blocks=may_draw(), details=details)
-
-
 def emit_page(page: str, values: object, *, details: bool, color: bool = False) -> None:
     """Print a page that is not a question's. With `details`, all fields of what it shows are below it."""
     emit(page, color=color)
     if details:
-        emit(f"\n{showing.fields_as_text(values, page_width())}")
+        emit(f"\n{listing.fields_as_text(values, page_width())}")
 
 
 def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _knows_colours() -> bool:
+def knows_colours() -> bool:
     return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def _asked_for(name: str) -> int:
+def asked_for(name: str) -> int:
     """Return the number in an environment variable, or 0 where it has none that a terminal may have."""
     asked = os.environ.get(name, "")
     return int(asked) if asked.isdecimal() and len(asked) <= MOST_DIGITS else 0
-
-
-class LiveView:
-    """Lines at the end of stderr's terminal that are redrawn in place, and never fill its screen.
-
-    Each drawing is a single write: move up over the last lines, erase them row by row, print the new ones. The cursor
-    stays visible and ends on a new line, so a killed process leaves the terminal intact. The screen is never erased as
-    a whole: tmux moves into its history what is erased from the first row on.
-    """
-
-    def __init__(self) -> None:
-        self.color = _knows_colours()
-        self._drawn: list[int] = []  # how wide each line is
-
-    def width(self) -> int:
-        return _asked_for("COLUMNS") or self._screen().columns
-
-    def view(self) -> showing.View:
-        return showing.View(self.width(), color=self.color, blocks=may_draw(MESSAGES.encoding))
-
-    def draw(self, lines: Sequence[str]) -> None:
-        """Draw the lines. Where the screen has no room for all, the first and the last one stay."""
-        room = self._screen().lines - 2
-        sent = [spelt(printable(line, color=self.color), MESSAGES.encoding) for line in lines]
-        wides = [cells_wide(visible(line)) for line in sent]
-        while len(sent) > 1 and self._rows(wides) > room:
-            del sent[-2 if len(sent) > 2 else -1], wides[-2 if len(wides) > 2 else -1]
-        MESSAGES.write(self._back() + "".join(f"{line}\n" for line in sent))
-        self._drawn = wides
-
-    def erase(self) -> None:
-        if self._drawn:
-            MESSAGES.write(self._back())
-            self._drawn = []
-
-    def _back(self) -> str:
-        """Return what erases the last drawing, and what the terminal echoed below it, such as ^C.
-
-        A terminal that became narrower has wrapped its lines; one that became lower has moved some of them away.
-        """
-        rows = min(self._rows(self._drawn), self._screen().lines - 1)
-        if not rows:
-            return ""
-        return ERASE_ROW + UP.format(rows) + f"{ERASE_ROW}\n" * rows + UP.format(rows)
-
-    def _rows(self, wides: Sequence[int]) -> int:
-        width = self._screen().columns
-        return sum(max(1, ceil(wide / width)) for wide in wides)
-
-    def _screen(self) -> os.terminal_size:
-        """Return the real size of stderr's terminal, or what the environment says if the terminal does not know it."""
-        with contextlib.suppress(OSError, ValueError):
-            size = os.get_terminal_size(sys.stderr.fileno())
-            if size.columns and size.lines:
-                return size
-        return shutil.get_terminal_size()
-
-
-class Display:
-    """Progress: redrawn in place on a terminal, a line for what is news elsewhere. It is drawn when a question calls.
-
-    Elsewhere, what a whole training does between its laps has a line after 5 s of silence, then ever more rarely.
-    """
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live: LiveView | None = None
-        self._last = ""
-        self._told_s, self._silent_s = time.monotonic(), SILENT_LEAST_S
-
-    def __enter__(self) -> Self:
-        if not self._quiet and MESSAGES.isatty() and os.environ.get("TERM") != "dumb":
-            self._live = LiveView()
-        return self
-
-    def show(self, record: Record | None, progress: Progress) -> None:
-        live = self._live
-        if live is not None and progress.stays:
-            live.erase()
-            say(showing.progress_line(progress))
-        elif live is not None:
-            self._draw(live, lambda: showing.live_lines(record, progress, live.view()))
-        elif not self._quiet and progress.is_news and progress.doing != self._last:
-            self._last = progress.doing
-            say(showing.progress_line(progress))
-
-    def tell(self, moment: Moment) -> None:
-        """Show a moment of a whole training: a bar for the current lap, and a line for each finished lap."""
-        live = self._live
-        if live is None:
-            if not self._quiet:
-                self._tell_line(moment)
-            return
-        if moment.lap is not None:
-            live.erase()
-            say(showing.moment_words(moment))
-            return
-        self._draw(live, lambda: showing.lap_lines(moment, live.view()))
-
-    def _tell_line(self, moment: Moment) -> None:
-        """Print a moment that is news, and any other as a sign of life after a silence."""
-        now_s, said = time.monotonic(), showing.step_words(moment)
-        if said == self._last:
-            return
-        if not moment.is_news:
-            if now_s - self._told_s < self._silent_s:
-                return
-            self._silent_s = min(2 * self._silent_s, SILENT_MOST_S)
-        self._told_s, self._last = now_s, said
-        say(said)
-
-    def _draw(self, live: LiveView, make: Callable[[], Sequence[str]]) -> None:
-        """Draw the progress. A table that cannot be made is left out, and the run goes on."""
-        with contextlib.suppress(RecordError):
-            live.draw(make())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.erase()

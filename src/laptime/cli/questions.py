@@ -4,8 +4,7 @@ one is made, run with its progress, shown, and its exit code.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from importlib import metadata
@@ -13,24 +12,21 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem, get_completion_class
 
 from laptime import api, showing
-from laptime.cli.main import COMMANDS, EXIT_INTERRUPTED, Command, RareOption
-from laptime.cli.output import Display, emit_page, page_view, page_width
+from laptime.cli.listing import complete_lane, complete_record, complete_what
+from laptime.cli.main import COMMANDS, Command, RareOption
+from laptime.cli.output import emit_page, page_width
 from laptime.cli.printing import complain, emit, emit_json
-from laptime.errors import StoreError, UsageError
+from laptime.cli.progress import Display, page_view
+from laptime.errors import ExitCode, StoreError, UsageError
 from laptime.model import options
-from laptime.model.answers import Progress
-from laptime.model.ask import DEFAULT_WORKLOAD, LABEL_FORM, Ask
+from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Option, OptionKind
 from laptime.model.options import options_of
 from laptime.model.plan import find_launcher
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import Record
-from laptime.visible import visible
-
-EXIT_DNF, EXIT_UNTRUSTED = 3, 4
+from laptime.model.record import Progress, Record
 
 RECORD_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 SHOW_DETAILS = click.option("--details", is_flag=True, help="Print all that the record holds.")
@@ -70,9 +66,6 @@ def make_command(question: Question) -> click.Command:
         return conclude(answer)
 
     return command
-
-
-QUESTION_OF = {each.command: each.name for each in QUESTIONS}
 
 
 def find_added(name: str) -> click.Command | None:
@@ -158,110 +151,13 @@ def exit_code(record: Record, *, saved: bool) -> int:
     """Return a record's exit code. A result that cannot be trusted comes before one that is incomplete."""
     lanes = record.answer.asked_of(record.lanes)
     if record.status == "interrupted":
-        return EXIT_INTERRUPTED
+        return ExitCode.INTERRUPTED
     if any(lane.parity.status == "differs" for lane in lanes):
-        return EXIT_UNTRUSTED
+        return ExitCode.NOT_RELIABLE
     has_none = record.question == "race" and all(lane.step_ms is None for lane in lanes)
     if not saved or has_none or any(lane.status != "ok" for lane in lanes):
-        return EXIT_DNF
-    return EXIT_UNTRUSTED if record.distrust else 0
-
-
-# What a shell completes after <Tab>: workloads and files, lanes and settings, records, topics of help.
-#
-# Nothing is imported before a shell asks: these functions are named in the options of commands whose help is instant.
-#
-# A shell puts a word on the command line as it is, and bash then acts on what is in it. Records and files may come from
-# others. So only words are offered that no shell acts on; any other can be typed, in quotes.
-
-SAFE = re.compile(f"@?{LABEL_FORM.pattern}")
-SHELLS = {
-    "bash": 'eval "$(laptime completion bash)" in ~/.bashrc',
-    "zsh": 'eval "$(laptime completion zsh)" in ~/.zshrc',
-    "fish": "laptime completion fish > ~/.config/fish/completions/laptime.fish",
-}
-COMPLETION_HELP = """Print the script that lets a shell complete commands, workloads, lanes, settings and record ids.
-
-\b
-  bash   eval "$(laptime completion bash)" in ~/.bashrc
-  zsh    eval "$(laptime completion zsh)" in ~/.zshrc
-  fish   laptime completion fish > ~/.config/fish/completions/laptime.fish
-"""
-
-
-@click.command("completion", help=COMPLETION_HELP)
-@click.argument("shell", type=click.Choice(list(SHELLS)))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    kind = get_completion_class(shell)
-    assert kind is not None
-    emit(kind(context.find_root().command, {}, "laptime", "_LAPTIME_COMPLETE").source())
-
-
-def complete_what(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete a built-in workload, the name of a Python file, or a lane of the default workload."""
-    from laptime import api  # noqa: PLC0415
-
-    names = [workload.name for workload in api.workloads]
-    return [*beginning(begun, names), *beginning(begun, _lanes(begun)), CompletionItem(begun, type="file")]
-
-
-def complete_lane(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete a framework, a device, or the setting that was begun last."""
-    return beginning(begun, _lanes(begun))
-
-
-def complete_record(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete the id of a saved record."""
-    from laptime import api  # noqa: PLC0415
-
-    return [
-        *beginning(begun, ["latest"]),
-        *beginning(begun, [f"@{label}" for label in _labels()] if begun.startswith("@") else []),
-        *(CompletionItem(record.id, help=" ".join(visible(f"{record.question} {record.workload}").split()))
-          for record in api.records() if record.id.startswith(begun) and SAFE.fullmatch(record.id)),
-    ]  # fmt: skip
-
-
-def complete_label(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete the label of a saved record."""
-    return beginning(begun, _labels())
-
-
-def complete_target(_context: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete what a record can be exported to."""
-    from laptime import api  # noqa: PLC0415
-
-    return beginning(begun, api.exports())
-
-
-def _labels() -> list[str]:
-    """Return the labels of all saved records, the newest first."""
-    from laptime import api  # noqa: PLC0415
-
-    return list(dict.fromkeys(record.label for record in api.records() if record.label is not None))
-
-
-def _lanes(begun: str) -> list[str]:
-    """Return what may follow in a lane: after a slash or a plus it is another part."""
-    from laptime import api  # noqa: PLC0415
-    from laptime.model.frameworks import FRAMEWORKS  # noqa: PLC0415
-
-    cut = max(begun.rfind("/"), begun.rfind("+")) + 1
-    before, parts = begun[:cut], begun.split("/")
-    frameworks = [row.name for row in FRAMEWORKS if not row.switch]
-    devices = ["cpu", "cuda", "cuda:0", "mps", "xpu"]
-    if len(parts) == 1:
-        return [*(f"{name}/" for name in frameworks), *devices]
-    if len(parts) == 2 and parts[0] in frameworks:
-        return [before + device for device in devices]
-    settings = [row.written(value) for row in api.settings.values() for value in row.listed]
-    return [before + word for word in (*api.presets, *settings)]
-
-
-def beginning(begun: str, words: Iterable[str]) -> list[CompletionItem]:
-    """Return the words that begin so and on which no shell acts."""
-    return [CompletionItem(word) for word in words if word.startswith(begun) and SAFE.fullmatch(word)]
+        return ExitCode.UNFINISHED
+    return ExitCode.NOT_RELIABLE if record.distrust else ExitCode.ANSWERED
 
 
 # The options of commands, made from the table, and the ask that they make.
@@ -271,7 +167,6 @@ Decorator = Callable[[Any], Any]
 
 WHAT_ARGUMENT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
 LANES_ARGUMENT = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
-ALL_FIELDS = click.option("--details", is_flag=True, help="Print all fields below the page.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print what would run, and run nothing.")
 
 
@@ -349,6 +244,10 @@ def _split_on(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     clusters = [word for word in words if find_launcher(word) is not None]
     if len(clusters) > 1:
         raise UsageError(f"--on {','.join(words)}: a race runs on one cluster", f"name one: --on {clusters[0]}")
+    unknown = [word for word in words if word not in clusters and not api.names_a_lane(word)]
+    if unknown:
+        says = f"--on {unknown[0]}: expected a cluster (ray, slurm, torchrun), or devices of a script"
+        raise UsageError(says, "such as --on ray, or --on cpu,cuda")
     return next(iter(clusters), None), tuple(word for word in words if word not in clusters)
 
 

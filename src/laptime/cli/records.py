@@ -1,39 +1,27 @@
-"""`laptime list`, `show` and `remove`: all saved records, one of them as it was printed, and away with some."""
+"""`laptime show` and `remove`: a saved record as it was printed, and away with some."""
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 import webbrowser
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from laptime import api, showing
+from laptime.cli.listing import complete_record, complete_target
 from laptime.cli.main import Command
-from laptime.cli.output import Display, emit_page, may_draw, page_width
+from laptime.cli.output import ALL_FIELDS, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
-from laptime.cli.questions import (
-    ALL_FIELDS,
-    QUESTION_OF,
-    SHOW_DETAILS,
-    OfKind,
-    complete_label,
-    complete_lane,
-    complete_record,
-    complete_target,
-    complete_what,
-    emit_record,
-)
-from laptime.errors import UsageError
+from laptime.cli.progress import Display
+from laptime.cli.questions import SHOW_DETAILS, OfKind, emit_record
+from laptime.errors import ExitCode, UsageError
+from laptime.model.ask import NewSet
 from laptime.model.option_kinds import ITEMS, parse_items
-from laptime.model.quantities import parse_duration
-from laptime.model.record import Selection
+from laptime.model.record import Exported, WrittenReport
 
-LIST_HELP = """List saved records, newest first. Options choose among them; all that are given have to fit."""
 SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, `latest`, or `@label`.
 
 No framework is needed to read a record.
@@ -42,58 +30,6 @@ REMOVE_HELP = """Remove saved records, with their checkpoints and traces. ID is 
 
 A record that is still running is refused. If one of the records cannot be removed, none is.
 """
-LISTED_MOST = 30
-DEVICE_KINDS = ("cpu", "gpu", "cuda", "mps", "xpu", "tpu")
-RECORD_STATUSES = ("running", "finished", "interrupted", "ended", "unreadable")
-
-
-class Since(click.ParamType):  # type: ignore[type-arg]  # before click 8.4 it takes none
-    """A date or a moment, in UTC as lists show it, or how long ago."""
-
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
-        if isinstance(value, dt.datetime):
-            return value
-        try:
-            found = dt.datetime.fromisoformat(str(value))
-            return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
-        except ValueError:
-            pass
-        try:
-            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=parse_duration(str(value)))
-        except (ValueError, OverflowError):
-            self.fail(f"'{value}' is not a date; such as 2026-11-20, '2026-11-20 14:00', or 7d", param, ctx)
-
-
-@click.command(
-    "list",
-    cls=Command,
-    help=LIST_HELP,
-    examples=("laptime list --since 7d --device cuda", "laptime list --workload cifar-cnn --label main --json"),
-    page="docs/compare.md",
-)
-@click.option("--workload", metavar="WHAT", shell_complete=complete_what, help="Only of this training.")
-@click.option("--lane", shell_complete=complete_lane, help="Only with this lane: torch/cpu, cuda/best.")
-@click.option("--device", type=click.Choice(DEVICE_KINDS), help="Only on this kind of device; gpu is any card.")
-@click.option("--label", metavar="NAME", shell_complete=complete_label, help="Only with this label.")
-@click.option("--since", metavar="DATE", type=Since(), help="Only from then on: 2026-11-20, or 7d ago.")
-@click.option("--question", type=click.Choice(tuple(QUESTION_OF)), help="Only answers to this question.")
-@click.option("--status", type=click.Choice(RECORD_STATUSES), help="Only with this status.")
-@click.option("--limit", type=click.IntRange(0), help="At most N; 0 for all.  [default: 30; all in JSON]")
-@ALL_FIELDS
-@click.option("--json", "as_json", is_flag=True, help="Print a list of objects as JSON.")
-def list_records(*, details: bool, as_json: bool, limit: int | None, question: str | None, **given: Any) -> None:
-    wanted = Selection(question=None if question is None else QUESTION_OF.get(question, question), **given)
-    rows = wanted.of(api.records())
-    most = (0 if as_json else LISTED_MOST) if limit is None else limit
-    shown = rows[:most] if most else rows
-    if as_json:
-        emit_json(showing.rows_as_json(shown))
-    else:
-        is_chosen = wanted != Selection()
-        page = showing.records_as_text(shown, page_width(), left_out=len(rows) - len(shown), is_chosen=is_chosen)
-        emit_page(page, shown, details=details)
 
 
 @click.command("show", cls=Command, help=SHOW_HELP, examples=("laptime show", "laptime show r-2026-11-20 --details"))
@@ -140,7 +76,6 @@ A client that a target needs is not installed with laptime: the error names the 
 """
 TO_HELP = "What to write: csv, json, parquet, pyperf; with laptime-trackers tensorboard, mlflow, wandb."
 TABLE_NAMES = ("heats", "laps", "answers", "lanes", "windows", "steps")
-NOT_VALID = 1
 
 
 @click.command(
@@ -171,7 +106,7 @@ def validate(*, names: tuple[str, ...], details: bool, as_json: bool) -> int:
         emit_json(showing.to_json(rows))
     else:
         emit_page(showing.checks_as_text(rows, page_width()), rows, details=details)
-    return 0 if all(row.valid for row in rows) else NOT_VALID
+    return ExitCode.ANSWERED if all(row.valid for row in rows) else ExitCode.NO
 
 
 @click.command(
@@ -189,6 +124,8 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
     row = api.find_export(target)
     if what and not row.has_tables:
         raise UsageError(f"--to {target} has no tables, so --what {what} has no meaning", "Leave --what out.")
+    if output == "-" and as_json:
+        raise UsageError(f"-o - prints the {target} itself, and --json where it was written", "leave one of them out")
     if output == "-" and not row.is_text:
         raise UsageError(f"--to {target} cannot be printed", "Name a file or folder with -o.")
     record = api.load(identity)
@@ -197,7 +134,7 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
         return emit(text) if target == "csv" else emit_json(text)
     place = api.export(record, target, output, what)
     if as_json:
-        return emit_json(showing.to_json({"record": record.id, "to": target, "place": place}))
+        return emit_json(showing.to_json(Exported(record.id, target, place)))
     return say(f"written: {place}")
 
 
@@ -205,9 +142,9 @@ def export(*, identity: str, target: str, what: str | None, output: str | None, 
 
 REPORT_HELP = """Show records as one HTML page that needs no network: charts, findings, machine, settings.
 
-ID is a record's id or the beginning of one, a file, or `latest`. The page is written next to you, as ID.html; with
--o it is written there, and `-o -` prints it. SVG and PNG are a folder with a file for each chart. --card makes one
-picture of 1200 x 630 with the answer, to share; --badge a small one for a README.
+ID is a record's id or the beginning of one, a file, or `latest`. It is written as ID.html, or where -o
+names; `-o -` prints it. SVG and PNG are a folder with a file for each chart. --card makes one picture of 1200 x 630
+with the answer, to share; --badge a small one for a README.
 """
 
 
@@ -227,7 +164,12 @@ picture of 1200 x 630 with the answer, to share; --badge a small one for a READM
 @click.option("--badge", is_flag=True, help="A badge with the answer, for a README: SVG, or PNG.")
 @click.option("--dark", is_flag=True, help="A dark card.")
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser.")
-def report(*, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool, **picture: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print where it was written as JSON.")
+def report(
+    *, identities: tuple[str, ...], output: str | None, form: str | None, opens: bool, as_json: bool, **picture: bool
+) -> None:
+    if output == "-" and as_json:
+        raise UsageError("-o - prints the report itself, and --json where it was written", "leave one of them out")
     records = [api.load(identity) for identity in identities or ("latest",)]
     made = showing.made_report(records, form, output, **picture)
     if output == "-":
@@ -235,7 +177,10 @@ def report(*, identities: tuple[str, ...], output: str | None, form: str | None,
         return
     place = Path(output or made.name)
     api.write_files(place, made.files, is_folder=made.is_folder)
-    say(f"written: {place}")
+    if as_json:
+        emit_json(showing.to_json(WrittenReport(tuple(each.id for each in records), str(place), tuple(made.files))))
+    else:
+        say(f"written: {place}")
     if opens and not webbrowser.open(place.resolve().as_uri()):
         say(f"laptime: no browser was found; open {place.resolve().as_uri()}")
 
@@ -262,7 +207,8 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as
 @ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
 def workloads(*, name: str | None, details: bool, as_json: bool) -> None:
-    found = api.workloads if name is None else showing.workload_row(name)
+    names = [each.name for each in api.workloads]
+    found = [*map(showing.workload_row, names)] if name is None else showing.workload_row(name)
     if as_json:
         emit_json(showing.to_json(found))
         return
@@ -303,7 +249,7 @@ def make(*, what: str, items: int | None, as_json: bool) -> None:
     seconds = time.monotonic() - began
     was_there = made.name in there
     if as_json:
-        emit_json(showing.to_json({**asdict(made), "seconds": round(seconds, 3), "was_there": was_there}))
+        emit_json(showing.to_json(NewSet(**asdict(made), seconds=round(seconds, 3), was_there=was_there)))
     else:
         emit(showing.made_as_text(made, seconds, was_there=was_there))
 

@@ -37,7 +37,8 @@ from laptime.library.results import DevicesResult, DoctorResult, PlanResult, Rac
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.option_kinds import read_count, read_share
 from laptime.model.questions import QUESTIONS, find_question
-from laptime.model.record import Record, RecordRow
+from laptime.model.record import Record
+from laptime.model.rows import RecordRow
 from laptime.questions.compare.call import CompareResult, HistoryResult
 from laptime.questions.compare.nouns import HISTORY_POINTS
 from laptime.run.child import refuse_within_a_heat

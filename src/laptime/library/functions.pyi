@@ -190,6 +190,7 @@ def verdict(
     sensors: str | Sequence[str] | None = None,
     sensor_rate: float | None = None,
     watchdog: DurationLike | None = None,
+    arguments: Sequence[str] | None = None,
 ) -> VerdictResult:
     """Say whether `candidate` is faster than `base` by `gain`, and still the same training: `.word`, `.why`, `.needs`.
 

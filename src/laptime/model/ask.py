@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,8 +14,6 @@ from laptime.questions.tune.options import AIMS, Aim, LanePrices, TuneAsk
 from laptime.questions.verdict.options import VerdictAsk
 
 DEFAULT_WORKLOAD = "cifar-cnn"
-LABEL_FORM = re.compile(r"\w[\w./+:,=@#%-]*")
-"""What a label may be: as the names of branches mostly are, and of characters that no shell acts on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +141,11 @@ class MadeSet:
     test_items: int
     bytes: int
     state: SetState
+
+
+@dataclass(frozen=True, slots=True)
+class NewSet(MadeSet):
+    """A set that was asked for: how long it took, and whether it was there already."""
+
+    seconds: float
+    was_there: bool

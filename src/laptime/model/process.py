@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from laptime.model.frameworks import FrameworkRow, find_framework
 from laptime.model.quantities import Missing
+from laptime.model.rows import parts_of
 
 ProcessStatus = Literal["ok", "dnf", "running", "interrupted"]
 PROCESS_NOT_FINISHED = Missing("the process did not finish")
@@ -89,8 +90,6 @@ Reads = Literal["at once", "deferred"]
 Input = Literal["published", "fast", "cached", "resident", "one", "copy", "only"]
 
 AS_WRITTEN: Preset = "as-written"
-OF_TRAINING = " of "  # in a lane's name, before what it trains, where a race has several trainings
-ON_NODES = " on "  # before the type of its nodes, where a race has each lane on several types
 # Groups of inputs.
 NO_TRAINING: tuple[Input, ...] = ("copy", "only")  # one stage alone: nothing is computed
 READY: tuple[Input, ...] = ("cached", "resident", "one")  # kept batches: only the computing is left
@@ -102,11 +101,10 @@ DATA_PARALLEL, SHARDED, SPLIT = "ddp", "fsdp", "dp"
 RANKED = (DATA_PARALLEL, SHARDED)  # a process for each device
 
 
-def parts_of(name: str) -> tuple[str, str]:
-    """Return the lane in a lane's name, and the rest: what it trains, or on which nodes it is."""
-    found = (name.find(mark) for mark in (OF_TRAINING, ON_NODES))
-    place = min((each for each in found if each >= 0), default=len(name))
-    return name[:place], name[place:]
+def is_exactly(name: str, words: str) -> bool:
+    """Whether a lane's name is this one, where the default preset may be left out."""
+    place, rest = parts_of(name)
+    return words in {name, f"{place.removesuffix(f'/{AS_WRITTEN}')}{rest}"}
 
 
 @dataclass(frozen=True, slots=True)

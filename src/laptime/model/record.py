@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal
 
 from laptime.model.ask import Ask, DataSource
-from laptime.model.frameworks import NodeType
+from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.hardware import PredictedCards, Roofline
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import Subject
-from laptime.model.process import AS_WRITTEN, Settings, parts_of
-from laptime.model.protocol import InferHeat
+from laptime.model.process import Settings
+from laptime.model.protocol import AnswerReference, FullRun, InferHeat, InferPace, LapFactor, Protocol
 from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.sample import AnswerUsage, Appeal, Heat, Reference, Usage
 from laptime.model.symptoms import Profile
@@ -22,7 +21,6 @@ from laptime.model.workload import Published
 
 SCHEMA = 3
 NOT_RELIABLE = "not reliable"  # the rule of the finding that the machine was disturbed nearly all along
-GONE = "its process is gone (killed or crashed)"  # the reason in a record that is "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +224,34 @@ class InferFactor(IntervalFigure):
 
 
 @dataclass(frozen=True, slots=True)
+class CodeChange:
+    """A remedy as a change of the user's own code. `file` is from the top of its git work tree, or its script's folder.
+
+    `rewrite` is a word of the table of changes (`workers=2`), and `digest` is the SHA-256 of the file as it ran. `diff`
+    shows the change, and nobody applies it: `laptime apply` makes the change again from its word and the file. `start`
+    and `function` are of the training, from whose file the place was found.
+    """
+
+    rewrite: str
+    file: str
+    line: int
+    digest: str
+    diff: str | Missing
+    start: str
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
+    """What is conspicuous, and what to do. `change` is the advice as a change of code; `unchanged` says why none is."""
+
     rule: str
     says: str
     evidence: dict[str, Any]
     advice: str
     sure: Literal["proven", "likely"]
+    change: CodeChange | None = None
+    unchanged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,53 +352,109 @@ class Record:
         return {self.workload.name: self.ask.what, **{other.subject.name: other.what for other in self.others}}
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRow:
-    """One line of the list of records; `unreadable` says why a file could not be read. A fake's figures are made up.
+# What was written elsewhere.
 
-    `lanes` are their names, and `devices` the kinds of devices that these use.
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where a record was written for another program: a file, a folder or a URL."""
+
+    record: str
+    to: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """Where a report of these records was written: a file, or a folder of these files."""
+
+    records: tuple[str, ...]
+    place: str
+    files: tuple[str, ...]
+
+
+# The answers that all rooms know. Those of other questions are in the nouns of their folders.
+
+
+@dataclass(frozen=True, slots=True)
+class RaceAnswer(Answer):
+    """How the lanes compare with the first lane. `alone` says why heats of a round did not take turns, if so.
+
+    `nodes` are those of a race on several types of nodes.
     """
 
-    id: str
-    started: str
-    question: str
-    workload: str
-    status: str
-    summary: str
-    unreadable: str | None = None
-    is_fake: bool = False
-    label: str | None = None
-    lanes: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
-
-
-# What is found out about files of records: whether each is one, and what an import did with it.
+    comparisons: tuple[Comparison, ...] = ()
+    alone: tuple[str, ...] = ()
+    nodes: tuple[FleetNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class FileCheck:
-    """Whether a file is a record. `why` says what is wrong, `path` where in the file (a JSON path), `hint` what to do.
+class TrainingAnswer(Answer):
+    """Whole trainings of some lanes; `order` says in which order they ran, and why."""
 
-    `schema` is that of the file: reading it upgrades it.
+    protocol: Protocol
+    order: str
+    runs: tuple[FullRun, ...]
+    factors: tuple[LapFactor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InferAnswer(Answer):
+    """Inference of some lanes: how each answers, and by what factors they differ.
+
+    `alone` says why heats of a round did not take turns, if so.
     """
 
-    file: str
-    valid: bool
-    schema: int | None = None
-    id: str | None = None
-    question: str | None = None
-    path: str | None = None
-    why: str | None = None
-    hint: str | None = None
+    pace: InferPace
+    lanes: tuple[InferLane, ...]
+    factors: tuple[InferFactor, ...] = ()
+    reference: AnswerReference | None = None
+    alone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    """One file of an import, and whether its record is new here."""
+class ProfileAnswer(Answer):
+    """The profiles are in the lanes."""
 
-    id: str
-    file: str
-    status: Literal["imported", "is here already"]
+
+def training_of(record: Record) -> TrainingAnswer:
+    assert isinstance(record.answer, TrainingAnswer)
+    return record.answer
+
+
+def inference_of(record: Record) -> InferAnswer:
+    assert isinstance(record.answer, InferAnswer)
+    return record.answer
+
+
+# How far a question is: made by the question, and drawn by one place for the terminal, the notebook and a file.
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is being done now, and how much of the time is gone.
+
+    `lanes` holds what each lane does now, by its name. `left_s` is what is still to come, the most of it where it
+    `is_most`, and None where it is not known. Where there is no terminal, it has a line only if it `is_news`. What
+    `stays` is a notice: a terminal keeps its line above what is drawn next.
+    """
+
+    doing: str
+    elapsed_s: float = 0.0
+    left_s: float | None = None
+    is_most: bool = True
+    lanes: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    is_news: bool = True
+    stays: bool = False
+
+    @property
+    def share(self) -> float | None:
+        """The share of the time that is gone, or None where the rest is not known."""
+        if self.left_s is None:
+            return None
+        whole_s = self.elapsed_s + self.left_s
+        return self.elapsed_s / whole_s if whole_s > 0 else 1.0
 
 
 # The source files of a training: a digest per file, and which files differ between two processes.
@@ -395,79 +471,3 @@ def digest_source(data: bytes) -> str:
 def find_differing(one: Digests, other: Digests) -> tuple[str, ...]:
     """Return the files that are in both and that differ."""
     return tuple(sorted(name for name in one.keys() & other.keys() if one[name] != other[name]))
-
-
-# Which of the saved records a list shows, and how a user's word for a lane or a training finds one.
-
-ACCELERATOR = "gpu"  # any device but a processor
-BOTH = " and "  # between the trainings of one race, in a row
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What a list shows: rows that fit every field that is set. `since` has a time zone."""
-
-    workload: str | None = None
-    lane: str | None = None
-    device: str | None = None
-    label: str | None = None
-    since: datetime | None = None
-    question: str | None = None
-    status: str | None = None
-
-    def of(self, rows: Iterable[RecordRow]) -> tuple[RecordRow, ...]:
-        """Return the rows that fit, in their order."""
-        return tuple(row for row in rows if self._has(row))
-
-    def _has(self, row: RecordRow) -> bool:
-        return (
-            self.status in {None, row.status}
-            and self.question in {None, row.question}
-            and self.label in {None, row.label}
-            and (self.workload is None or trains(row.workload, self.workload))
-            and (self.lane is None or any(is_lane(name, self.lane) for name in row.lanes))
-            and (self.device is None or _uses(row, self.device))
-            and (self.since is None or _is_since(row, self.since))
-        )
-
-
-def trains(workload: str, what: str) -> bool:
-    """Whether a row's workload is WHAT: its name, or the end of a file's path."""
-    return any(each == what or each.endswith(f"/{what}") for each in (workload, *workload.split(BOTH)))
-
-
-def is_lane(name: str, words: str) -> bool:
-    """Whether a lane's name is what a user calls it: all of it or its beginning, with or without its framework.
-
-    `cuda` is every card, and `cuda/best` the lanes of that preset on each.
-    """
-    place, rest = parts_of(name)
-    wanted, wanted_rest = parts_of(words)
-    if wanted_rest not in {"", rest}:
-        return False
-    parts, asked = place.split("/"), wanted.rstrip("/").split("/")
-    return _begins(parts, asked) or _begins(parts[1:], asked)
-
-
-def is_exactly(name: str, words: str) -> bool:
-    """Whether a lane's name is this one, where the default preset may be left out."""
-    place, rest = parts_of(name)
-    return words in {name, f"{place.removesuffix(f'/{AS_WRITTEN}')}{rest}"}
-
-
-def _begins(parts: list[str], asked: list[str]) -> bool:
-    if len(asked) > len(parts):
-        return False
-    return all(part == word or part.startswith(f"{word}:") for part, word in zip(parts, asked, strict=False))
-
-
-def _uses(row: RecordRow, device: str) -> bool:
-    return any(kind != "cpu" for kind in row.devices) if device == ACCELERATOR else device in row.devices
-
-
-def _is_since(row: RecordRow, since: datetime) -> bool:
-    try:
-        started = datetime.fromisoformat(row.started)
-    except ValueError:
-        return False
-    return (started if started.tzinfo else started.replace(tzinfo=since.tzinfo)) >= since

@@ -167,6 +167,36 @@ class LayerRow:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadRow:
+    """A built-in training for programs: a `Workload` with its layers as rows, and its optimizer by name."""
+
+    name: str
+    title: str
+    image_shape: tuple[int, int, int]
+    outputs: tuple[int, ...]
+    layers: tuple[LayerRow, ...]
+    loss: Loss
+    optimizer: dict[str, str | float]
+    batch: int
+    steps_per_lap: int
+    laps: int
+    train_items: int
+    test_items: int
+    classes: tuple[str, ...]
+    data_layout: DataLayout
+    items_made: int
+    items: str
+    loader: LoaderKind
+    proof: ProofPlan
+    parameters: int
+    published: Published
+    validation_items: int
+    evaluation_items: int
+    predictions_shown: int
+    turned: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Training:
     """A user's own training, returned by a function that `laptime race my.py:function` names.
 

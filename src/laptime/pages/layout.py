@@ -14,6 +14,7 @@ Style = Literal["", "strong", "good", "bad", "quiet"]
 STYLE_CODES: dict[Style, str] = {"strong": "1", "good": "32", "bad": "31", "quiet": "2"}
 GAPS = (4, 3, 2)
 SEPARATOR = " · "
+FIELD_INDENT = "  "
 GLUE = "\0"
 WORD_BREAKS = re.compile(r"(?<=[/+])")  # of a word that may be broken
 UNIT_GAP = re.compile(r"(?<=\d) (?=(?:%|ms|µs|s|min|h|bytes|[kMGT]B)(?![A-Za-z]))")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from laptime.model.answers import InferAnswer, TrainingAnswer, inference_of, training_of, watch_of
 from laptime.model.ask import DataSource, MadeSet
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import repeat_options
@@ -14,12 +13,22 @@ from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPace, InferPlan, LapFactor, Protocol
 from laptime.model.quantities import Missing, percent, size, step
 from laptime.model.questions import find_question
-from laptime.model.record import Comparison, Estimate, FileCheck, Imported, InferFactor, Record, RecordRow
-from laptime.model.script import TrainingLoop
+from laptime.model.record import (
+    Comparison,
+    Estimate,
+    InferAnswer,
+    InferFactor,
+    Record,
+    TrainingAnswer,
+    inference_of,
+    training_of,
+)
+from laptime.model.script import TrainingLoop, watch_of
 from laptime.model.workload import Adam, LayerRow, PublishedResult, Sgd, Workload
 from laptime.pages.lanes import most_telling, names_of_trainings
-from laptime.pages.layout import Column, Item, flow, padded, table_or_sentences, wrap
+from laptime.pages.layout import Column, flow, padded, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST
+from laptime.pages.rows import table_page
 from laptime.pages.words import (
     about,
     duration,
@@ -35,49 +44,7 @@ from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.why.nouns import Why, WhyAnswer
 
-NONE_FITS = "No record fits all of these options; laptime list shows all records.\n"
 ANSWERS_PROOF = f"proof: the answers to {PROOF_ITEMS} items, against float64"
-
-
-def render_records(rows: Sequence[RecordRow], width: int, *, left_out: int = 0, is_chosen: bool = False) -> str:
-    """List saved records in the given order. One that cannot be read has the reason.
-
-    `left_out` is how many more there are, and `is_chosen` whether options chose among all records.
-    """
-    if not rows:
-        return NONE_FITS if is_chosen else "No records yet; laptime race makes one.\n"
-    columns: list[Column[RecordRow]] = [
-        Column("record", lambda row: row.id),
-        Column("started", lambda row: row.started[:16].replace("T", " ")),
-        Column("workload", lambda row: f"{row.workload} (fake)" if row.is_fake else row.workload, least=10),
-        Column("status", lambda row: row.status),
-        *([Column("label", _label, least=8)] if any(row.label for row in rows) else []),
-        Column("result", lambda row: row.summary, least=20),
-    ]
-    page = _page(columns, rows, width, lambda row: "" if row.unreadable is None else f"unreadable: {row.unreadable}")
-    more = f"{left_out:,} older record{'s' * (left_out != 1)} not shown: --limit 0 shows all."
-    return page + "".join(f"{line}\n" for line in wrap(more, width, "  ")) if left_out else page
-
-
-def _label(row: RecordRow) -> str:
-    return "" if row.label is None else f"@{row.label}"
-
-
-def render_checks(rows: Sequence[FileCheck], width: int) -> str:
-    """Return a line or two for each file: which record it is, or what is wrong with it and what to do."""
-    lines: list[str] = []
-    for row in rows:
-        if row.valid:
-            lines += wrap(f"{row.file}: valid, {row.id}, {row.question}, schema {row.schema}", width, "  ")
-        else:
-            lines += wrap(f"NOT VALID: {row.why}", width, "  ")
-            lines += wrap(f"  {row.hint}", width, "  ") if row.hint else []
-    return "\n".join(lines) + "\n"
-
-
-def render_imports(rows: Sequence[Imported], width: int) -> str:
-    """Return a line for each file of an import."""
-    return "\n".join(line for row in rows for line in wrap(f"{row.id} {row.status}", width, "  ")) + "\n"
 
 
 def render_workloads(workloads: Iterable[Workload], width: int) -> str:
@@ -90,13 +57,7 @@ def render_workloads(workloads: Iterable[Workload], width: int) -> str:
         Column("laps", lambda each: f"{each.laps:,}", right=True),
         Column("what it is", lambda each: each.title, least=20),
     ]
-    return _page(columns, tuple(workloads), width)
-
-
-def _page(
-    columns: Sequence[Column[Item]], items: Sequence[Item], width: int, failed: Callable[[Item], str] | None = None
-) -> str:
-    return "\n".join(table_or_sentences(columns, items, width, failed=failed)) + "\n"
+    return table_page(columns, tuple(workloads), width)
 
 
 def render_sets(rows: Sequence[MadeSet], width: int) -> str:
@@ -111,7 +72,7 @@ def render_sets(rows: Sequence[MadeSet], width: int) -> str:
         Column("state", lambda each: each.state),
         Column("folder", lambda each: each.folder, least=20),
     ]
-    return _page(columns, rows, width)
+    return table_page(columns, rows, width)
 
 
 def render_made(row: MadeSet, seconds: float, *, was_there: bool) -> str:

@@ -9,9 +9,10 @@ from math import isfinite, nan
 from laptime.model import quantities
 from laptime.model.machine import Machine
 from laptime.model.plan import Subject
-from laptime.model.process import AS_WRITTEN, parts_of
+from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import Missing, number, size, step
 from laptime.model.record import Comparison, Estimate, LaneResult, Parity, Record
+from laptime.model.rows import parts_of
 from laptime.pages.layout import Cell, clean
 
 TRADE_WORDS = re.compile(r"\((R|TM)\)|®|™|\b\d+-Core\b|\bProcessor\b|\bCPU\b|@ [\d.]+ ?GHz")

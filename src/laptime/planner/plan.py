@@ -11,12 +11,13 @@ from itertools import zip_longest
 from typing import Any
 
 from laptime.errors import UsageError
-from laptime.model.ask import LABEL_FORM, Ask
+from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework, install_command
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import find_out_of_range, given_options
 from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
-from laptime.model.process import AS_WRITTEN, OF_TRAINING, Lane, Settings
+from laptime.model.process import AS_WRITTEN, Lane, Settings
+from laptime.model.rows import LABEL_FORM, OF_TRAINING
 from laptime.model.sample import all_sensors
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.groups import (

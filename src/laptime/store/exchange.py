@@ -9,8 +9,9 @@ from typing import Final
 
 from laptime.disk import expand_home, remove_stale, write_new
 from laptime.errors import RecordError, StoreError
-from laptime.model.record import FileCheck, Imported
-from laptime.store.files import find, is_file, living, not_saved, path_of, read_bytes, records_folder
+from laptime.model.rows import FileCheck, Imported
+from laptime.store.files import find, is_file, living, not_saved, path_of, read_bytes
+from laptime.store.index import records_folder
 from laptime.store.schema import decode, decode_as_found, encode
 
 HINT_OTHER = (

@@ -14,7 +14,6 @@ import random as randomness
 import re
 import secrets
 import stat
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,14 +21,14 @@ from functools import cache
 from itertools import chain, repeat
 from pathlib import Path
 
-import platformdirs
-
-from laptime.disk import SUFFIX, expand_home, own_folder, remove_stale, write_atomically
+from laptime.disk import SUFFIX, expand_home, remove_stale, write_atomically
 from laptime.errors import RecordError, StoreError
 from laptime.model.frameworks import installed_version
-from laptime.model.record import SCHEMA, Record, RecordRow
+from laptime.model.questions import find_question
+from laptime.model.record import SCHEMA, Record
+from laptime.model.rows import GONE, RecordRow
 from laptime.store import index
-from laptime.store.index import row_of, unreadable_row
+from laptime.store.index import home_folder, records_folder, unreadable_row
 from laptime.store.lock import is_gone, this_process
 from laptime.store.schema import HINT_MEMORY, decode, encode
 from laptime.visible import encodable
@@ -39,10 +38,10 @@ READING_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, 
 SHORT_IDS_TRIED = 64  # a day has 65,536 short ids
 MEBIBYTE = 2**20
 RECORD_FILE_MOST_BYTES = 256 * MEBIBYTE  # a record of a million steps has 11 MB
-SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
 INDEX_COSTS = 8  # to write a byte of the index takes an eighth of the time of reading a byte of a record
 MERGED_MOST = 1_000  # rows that are put into their places one by one; more are sorted
 ENDING = ".json"
+FAKE_LANES = "fake/"  # the beginning of the names of lanes whose figures are made up
 NO_STAMP = (0, 0)  # no file has it
 LIST_HINT = "`laptime list` shows all records."
 SAVING_REASONS = {
@@ -55,15 +54,6 @@ SAVING_REASONS = {
     errno.ENOTDIR: "a file is where a folder is needed",
     errno.EEXIST: "a file is where a folder is needed",
 }
-
-
-def home_folder() -> Path:
-    """Return the folder of everything that laptime keeps."""
-    return own_folder("LAPTIME_HOME", platformdirs.user_data_dir)
-
-
-def records_folder() -> Path:
-    return home_folder() / "records"
 
 
 def new_id(now: datetime, random: randomness.Random) -> str:
@@ -172,7 +162,7 @@ def list_records() -> tuple[RecordRow, ...]:
     Whether a race still runs can change without a change of its file, so the index never keeps such a row. A file that
     is no record is read again once it changes.
     """
-    changed_ns = _changed_ns()
+    changed_ns = index.folder_changed_ns()
     kept = index.recall(home_folder())
     if changed_ns and changed_ns == kept.head.folder_ns and _are_still_faulty(kept.head):
         passing = [_look(identity, NO_STAMP).row for identity in kept.head.passing]
@@ -261,15 +251,6 @@ def _age(row: RecordRow) -> tuple[float, str]:
     return 0.0, row.id
 
 
-def _changed_ns() -> int:
-    """Return when the folder of records last changed; 0 if that is so recent that the next change may look the same."""
-    try:
-        changed_ns = records_folder().stat().st_mtime_ns
-    except OSError:
-        return 0
-    return changed_ns if changed_ns < time.time_ns() - SETTLES_NS else 0
-
-
 def read(path: Path) -> Record:
     """Return the record of a file."""
     return living(decode(read_bytes(path), str(path)))
@@ -313,6 +294,24 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def row_of(identity: str, record: Record) -> RecordRow:
+    """Return the list row of a record that is saved under `identity`."""
+    words: list[str] = find_question(record.question).part("summary")(record)
+    summary = ", ".join(["NOT RELIABLE", *words] if record.distrust else words)
+    return RecordRow(
+        id=identity,
+        started=record.started,
+        question=record.question,
+        workload=" and ".join(record.trainings),
+        status=record.status,
+        summary=f"{GONE}; {summary}" if record.status == "ended" else summary,
+        is_fake=any(lane.name.startswith(FAKE_LANES) for lane in record.lanes),
+        label=record.ask.label,
+        lanes=tuple(lane.name for lane in record.lanes),
+        devices=tuple(dict.fromkeys(lane.device.kind for lane in record.lanes)),
+    )
 
 
 @contextlib.contextmanager

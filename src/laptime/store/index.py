@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,15 +18,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import platformdirs
 
-from laptime.disk import read_regular, remove_stale, write_atomically
-from laptime.model.questions import find_question
-from laptime.model.record import GONE, Record, RecordRow
+from laptime.disk import own_folder, read_regular, remove_stale, write_atomically
+from laptime.model.rows import RecordRow
 
 INDEX_NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
-FAKE_LANES = "fake/"  # the beginning of the names of lanes whose figures are made up
 INDEX_VERSION = b"laptime index 7\n"
 INDEX_MOST_BYTES = 2**30  # of 3 million records
+SETTLES_NS = 2 * 10**9  # the coarsest clock of a file system that is in use
 INDEX_LINES = 3  # the lines under the digest: head, rows, stamps
 Stamp = tuple[int, int]  # the time and the size of a record's file when it was read
 
@@ -74,6 +75,15 @@ class Index:
 EMPTY_INDEX = Index(Head(0))
 
 
+def home_folder() -> Path:
+    """Return the folder of everything that laptime keeps."""
+    return own_folder("LAPTIME_HOME", platformdirs.user_data_dir)
+
+
+def records_folder() -> Path:
+    return home_folder() / "records"
+
+
 def recall(folder: Path) -> Index:
     """Return the index, or an empty one if it is missing, damaged or outdated. It is decoded once a process."""
     try:
@@ -81,6 +91,22 @@ def recall(folder: Path) -> Index:
     except OSError:
         return EMPTY_INDEX
     return _recall(folder / INDEX_NAME, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def folder_changed_ns() -> int:
+    """Return when the folder of records last changed; 0 if that is so recent that the next change may look the same."""
+    try:
+        changed_ns = records_folder().stat().st_mtime_ns
+    except OSError:
+        return 0
+    return changed_ns if changed_ns < time.time_ns() - SETTLES_NS else 0
+
+
+def kept_rows() -> tuple[RecordRow, ...] | None:
+    """Return the rows of all records, or None where the index alone does not know them: a file has to be read."""
+    changed_ns, kept = folder_changed_ns(), recall(home_folder())
+    is_whole = changed_ns and changed_ns == kept.head.folder_ns and not kept.head.passing and not kept.head.faulty
+    return kept.rows if is_whole else None
 
 
 @lru_cache(maxsize=1)
@@ -143,24 +169,6 @@ def _digest(*lines: bytes | memoryview) -> bytes:
         digest.update(b"\n" if number else b"")
         digest.update(line)
     return digest.hexdigest().encode()
-
-
-def row_of(identity: str, record: Record) -> RecordRow:
-    """Return the list row of a record that is saved under `identity`."""
-    words: list[str] = find_question(record.question).part("summary")(record)
-    summary = ", ".join(["NOT RELIABLE", *words] if record.distrust else words)
-    return RecordRow(
-        id=identity,
-        started=record.started,
-        question=record.question,
-        workload=" and ".join(record.trainings),
-        status=record.status,
-        summary=f"{GONE}; {summary}" if record.status == "ended" else summary,
-        is_fake=any(lane.name.startswith(FAKE_LANES) for lane in record.lanes),
-        label=record.ask.label,
-        lanes=tuple(lane.name for lane in record.lanes),
-        devices=tuple(dict.fromkeys(lane.device.kind for lane in record.lanes)),
-    )
 
 
 def unreadable_row(identity: str, why: str) -> RecordRow:

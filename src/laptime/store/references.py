@@ -22,7 +22,8 @@ from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.quantities import Missing
 from laptime.model.sample import Reference
 from laptime.store import lock
-from laptime.store.files import SAVING_REASONS, home_folder
+from laptime.store.files import SAVING_REASONS
+from laptime.store.index import home_folder
 
 REFERENCE_MOST_BYTES = 2**26  # of a reference, which has a few kB
 

@@ -22,8 +22,7 @@ from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFact
 from laptime.model.sample import Window
 from laptime.model.symptoms import Operator, Profile
 from laptime.questions.scale.nouns import LinkCost
-from laptime.questions.verdict.nouns import VerdictFields
-from laptime.visible import encodable
+from laptime.store.plain_json import LARGEST_WHOLE, as_json_holds, has_parts
 
 # Upgrades of older records to the current schema: one function per schema, on plain JSON.
 
@@ -115,7 +114,6 @@ ID = re.compile(r"r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16}", re.ASCII)
 
 DEEPEST = 64
 MOST_PARTS = 500_000  # a record has one in some 80 bytes, so these would be 40 MB
-LARGEST_WHOLE = 2**63
 UNFINITE = {f"not a finite number: {value}": value for value in (nan, inf, -inf)}
 UNFINITE_MARK = b"not a finite number"
 DIGITS_AS_0 = bytes.maketrans(b"123456789", b"0" * 9)
@@ -221,17 +219,6 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def as_json_holds(value: Any) -> Any:
-    """Replace what JSON cannot hold: NaN and infinity by a missing value with a reason, invalid text by escapes."""
-    if isinstance(value, float):
-        return value if isfinite(value) else {"missing": f"not a finite number: {value}"}
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, dict):
-        return {encodable(str(key)): as_json_holds(part) for key, part in value.items()}
-    return [as_json_holds(part) for part in value] if _has_parts(value) else value
-
-
 def _is_plain(data: bytes, tree: Any) -> bool:
     """Whether a file is not nested too deep, has no number that is not finite, and none of more than 64 bits."""
     if UNFINITE_MARK in data or LONG_NUMBER in data.translate(DIGITS_AS_0).replace(LONG_FRACTION, b"."):
@@ -255,21 +242,7 @@ def _with_unfinite(value: Any, deep: int = 0) -> Any:
         return {key: _with_unfinite(part, deep + 1) for key, part in value.items()}
     if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
         raise OverflowError("a whole number has more than 64 bits")
-    return [_with_unfinite(part, deep + 1) for part in value] if _has_parts(value) else value
-
-
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and not _all_finite(value)
-
-
-def _all_finite(values: Sequence[Any]) -> bool:
-    """Whether all are finite numbers. This must be fast: a record may hold a million steps."""
-    try:
-        return not values or (
-            all(map(isfinite, values)) and min(values) >= -LARGEST_WHOLE and max(values) <= LARGEST_WHOLE
-        )
-    except (TypeError, OverflowError):
-        return False
+    return [_with_unfinite(part, deep + 1) for part in value] if has_parts(value) else value
 
 
 # The JSON Schema of a record, made from its types: other programs check with it what laptime writes.
@@ -280,6 +253,12 @@ def _all_finite(values: Sequence[Any]) -> bool:
 JSON_SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PLACE = "#/$defs/{name}"
 NOT_FINITE = "NotFinite"
+NOT_FINITE_SCHEMA: Tree = {
+    "description": "A number that is not finite, which JSON cannot hold.",
+    "type": "object",
+    "properties": {"missing": {"enum": [*UNFINITE]}},
+    "required": ["missing"],
+}
 
 
 def record_schema() -> Tree:
@@ -287,12 +266,7 @@ def record_schema() -> Tree:
     kinds = [Record, *(row.part("answer") for row in QUESTIONS)]
     _, described = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
     parts: Tree = {name: _part(name, part) for name, part in sorted(described.items())}
-    parts[NOT_FINITE] = {
-        "description": "A number that is not finite, which JSON cannot hold.",
-        "type": "object",
-        "properties": {"missing": {"enum": list(UNFINITE)}},
-        "required": ["missing"],
-    }
+    parts[NOT_FINITE] = NOT_FINITE_SCHEMA
     record: Tree = parts.pop("Record")
     record["properties"]["schema"] = {"const": SCHEMA}
     record["properties"]["id"] = {"type": "string", "pattern": f"^{ID.pattern}$"}
@@ -313,17 +287,33 @@ def record_schema() -> Tree:
 
 def schema_text() -> str:
     """Return the schema as it is in docs/record.schema.json."""
-    return json.dumps(record_schema(), indent=1) + "\n"
+    return text_of_schema(record_schema())
 
 
-def verdict_schema_text() -> str:
-    """Return the schema of `laptime verdict --json`, as it is in docs/verdict.schema.json."""
-    parts: Tree = msgspec.json.schema(VerdictFields)["$defs"]
-    for part in parts.values():
-        part["description"] = " ".join(part["description"].split())
-    verdict: Tree = parts.pop(VerdictFields.__name__)
-    whole = {"$schema": JSON_SCHEMA_DIALECT, **verdict, "title": "laptime verdict --json", "$defs": parts}
-    return json.dumps(whole, indent=1) + "\n"
+def text_of_schema(made: Tree) -> str:
+    """Return a schema as a file has it."""
+    return json.dumps(made, indent=1) + "\n"
+
+
+def answer_schema(name: str, kinds: Sequence[Any], *, is_list: bool, is_finite: bool) -> Tree:
+    """Return the schema of an answer that is one of these kinds, or a list of such, as `as_json_holds` leaves it."""
+    forms, parts = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
+    described = {each: _with_line(part) for each, part in sorted(parts.items())}
+    if not is_finite:
+        described = {each: _schema_with_unfinite(part) for each, part in described.items()}
+    if NOT_FINITE in json.dumps(described):
+        described[NOT_FINITE] = NOT_FINITE_SCHEMA
+    whole: Tree = forms[0] if len(forms) == 1 else {"anyOf": [*forms]}
+    if is_list:
+        whole = {"type": "array", "items": whole}
+    elif "$ref" in whole:
+        whole = described.pop(whole["$ref"].rpartition("/")[2])
+    head = {"$schema": JSON_SCHEMA_DIALECT, "$id": f"urn:laptime:{name}", **whole, "title": f"laptime: {name}"}
+    return {**head, "$defs": described} if described else head
+
+
+def _with_line(part: Tree) -> Tree:
+    return {**part, "description": " ".join(part["description"].split())} if "description" in part else part
 
 
 def _hook(kind: type) -> Tree:

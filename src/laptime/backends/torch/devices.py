@@ -219,6 +219,8 @@ class DeviceClock:
         self._module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.mps}.get(device.type)
         self._events: list[Any] = []
         self._used = 0
+        # Next to a step of 0.2 ms each call between two steps is seen.
+        self.mark: Callable[[], object] = perf_counter_ns if self._module is None else self._record_event
 
     def fence(self) -> None:
         if self.device.type == "mps":
@@ -226,9 +228,7 @@ class DeviceClock:
         elif self._module is not None:
             FENCES[self.device.type](self.device)
 
-    def mark(self) -> object:
-        if self._module is None:
-            return perf_counter_ns()
+    def _record_event(self) -> object:
         event = self._next_event()
         event.record()
         return event

@@ -41,6 +41,8 @@ class BatchSource(Protocol):
 
     ready_batches: int
     holds: bool
+    in_place: bool
+    """Whether a step takes batches as they are fetched, because they need no move."""
 
     def __call__(self) -> StepBatch: ...
 
@@ -63,7 +65,7 @@ class InMemory:
     """What all sources in memory have in common: every step costs the same, and there is nothing to note."""
 
     ready_batches = 0
-    holds = False
+    holds = in_place = False
 
     def repeat(self) -> None:
         """Do nothing: a batch costs the same each time."""
@@ -75,25 +77,10 @@ class InMemory:
         """Do nothing: only memory is held."""
 
 
-class Cycle(InMemory):
-    """Batches made before: in host memory and moved each step, or already on the device."""
-
-    def __init__(self, batches: list[StepBatch], move: Callable[[StepBatch], StepBatch] | None) -> None:
-        self._next = itertools.cycle(batches).__next__
-        self._move = move
-
-    def __call__(self) -> StepBatch:
-        return self._move(self._next()) if self._move else self._next()
-
-    def fetch(self) -> StepBatch:
-        return self._next()
-
-    def move(self, batch: StepBatch) -> StepBatch:
-        return self._move(batch) if self._move else batch
-
-
 class Stream(InMemory):
-    """Batches made one after another in the training process, as the authors of in-memory trainings do."""
+    """Batches one after another in the training process: made for a step, as authors of in-memory trainings do, or
+    before, and then moved in each step or already in their place.
+    """
 
     def __init__(
         self,
@@ -102,16 +89,11 @@ class Stream(InMemory):
         ready_batches: int = 0,
         let_go: Callable[[], None] = lambda: None,
     ) -> None:
-        self._next, self._move, self.ready_batches, self._let_go = batches.__next__, move, ready_batches, let_go
+        self.fetch, self.move, self.in_place = batches.__next__, move, move is leave
+        self.ready_batches, self._let_go = ready_batches, let_go
 
     def __call__(self) -> StepBatch:
-        return self._move(self._next())
-
-    def fetch(self) -> StepBatch:
-        return self._next()
-
-    def move(self, batch: StepBatch) -> StepBatch:
-        return self._move(batch)
+        return self.move(self.fetch())
 
     def close(self) -> None:
         self._let_go()
@@ -207,14 +189,21 @@ def _open_own(recipe: OwnData, settings: Settings, move: Callable[[StepBatch], S
         turned = first % len(kept)
         return _cycle(kept[turned:] + kept[:turned], settings, move)
     data = open_loader(recipe, settings)
+    if type(data) in {list, tuple} and settings.joined is None and not isinstance(recipe.group, Ranks):
+        return Stream(itertools.islice(endless(data, recipe.name), first, None), move)  # without a generator between
     walk = walk_own(data, recipe, settings)
     return Stream(itertools.islice(walk, first, None), move, ready_of(data, settings), walk.close)
 
 
-def _cycle(batches: list[StepBatch], settings: Settings, move: Callable[[StepBatch], StepBatch]) -> Cycle:
+def _cycle(batches: list[StepBatch], settings: Settings, move: Callable[[StepBatch], StepBatch]) -> Stream:
     if settings.input in {"resident", "one"}:
-        return Cycle([move(batch) for batch in batches], None)
-    return Cycle(batches, move)
+        return Stream(itertools.cycle([move(batch) for batch in batches]), leave)
+    return Stream(itertools.cycle(batches), move)
+
+
+def leave(batch: StepBatch) -> StepBatch:
+    """Return a batch that is in its place."""
+    return batch
 
 
 def _copies_at_best(settings: Settings) -> bool:
@@ -238,7 +227,7 @@ def _mover(device: torch.device, *, channels_last: bool) -> Callable[[StepBatch]
         raise TrainingError(f"a batch holds {type(leaf).__name__}, expected tensors", "convert it in the data")
 
     if device.type == "cpu" and not channels_last:
-        return lambda batch: batch
+        return leave
     return lambda batch: mapped(batch, move_tensor, move_other, moves=True)
 
 
@@ -249,6 +238,8 @@ STAGES_AHEAD = 3
 
 class FileBatchSource:
     """A pipeline's batches, moved to the device."""
+
+    in_place = False
 
     def __init__(
         self, pipeline: Pipeline, device: torch.device, *, channels_last: bool, warp: BatchWarp | None = None

@@ -67,6 +67,9 @@ class OwnStepper:
         self.state, loss = self._take(self.state, batch)
         return loss
 
+    def as_timed(self) -> OwnStepper:
+        return self
+
     @property
     def network(self) -> nn.Module:
         """Return all models in the state as one, to be looked into."""

@@ -44,6 +44,7 @@ from laptime.workloads.data import Items, make_weights
 from laptime.workloads.shapes import WeightSpec, list_weights, output_shape
 
 StepBatch = Any
+Split = Callable[[StepBatch], tuple[Any, Any]]
 
 
 class BuiltInRecipe(BuiltInItems):
@@ -55,7 +56,7 @@ class BuiltInRecipe(BuiltInItems):
         self.loss: Callable[[Any, Any], Tensor] = make_loss(self.workload)
         self.steps_per_lap: int | None = self.workload.steps_per_lap
         self.notes: tuple[str, ...] = ()
-        self.needs_closure = False
+        self.needs_closure, self.takes_pairs = False, True
         self.group = open_group(order)
 
     def split(self, batch: StepBatch) -> tuple[Any, Any]:
@@ -111,7 +112,10 @@ class BuiltInRecipe(BuiltInItems):
 
 
 class OwnData:
-    """The data of a user's training, with a model or with a step of its own, and the batches of its proof."""
+    """The data of a user's training, with a model or with a step of its own, and the batches of its proof.
+
+    `split` returns the inputs of the model, and the targets of the loss.
+    """
 
     def __init__(self, order: HeatOrder, training: Training) -> None:
         self.seed, self.name, self.training = order.seed, order.subject.name, training
@@ -121,6 +125,7 @@ class OwnData:
         self._kept = None if order.kept_batches is None else Path(order.kept_batches)
         self._pattern: StepBatch | None = None
         self.group = open_group(order)
+        self.split: Split = _take_twice
 
     def rate(self, _settings: Settings) -> float:
         return 1.0
@@ -130,10 +135,6 @@ class OwnData:
         batch = next(own.endless(self.training.data, self.name))
         self._pattern = hollow(batch)
         return batch
-
-    def split(self, batch: StepBatch) -> tuple[Any, Any]:
-        """Return the batch twice: a step of your own takes it as it is."""
-        return batch, batch
 
     def count_items(self) -> int:
         return count_batch_items(*self.split(self.first_batch()))
@@ -168,6 +169,11 @@ class OwnData:
         return list(itertools.islice(own.endless(self.training.data, self.name), self.proof.steps))
 
 
+def _take_twice(batch: StepBatch) -> tuple[Any, Any]:
+    """Return the batch twice: a step of your own takes it as it is."""
+    return batch, batch
+
+
 class OwnRecipe(OwnData):
     """A user's model, optimizer and loss. The model is copied once: every run starts from its initial weights."""
 
@@ -177,6 +183,7 @@ class OwnRecipe(OwnData):
         self._start = self._copied(model)
         self._optimizer = OwnOptimizer(self.name, self.training.optimizer, model)
         self._calling = Calling(self.name, model, has_loss=self.training.loss is not None)
+        self.split, self.takes_pairs = self._calling.split, self.training.loss is not None
         self.loss = OwnLoss(self.name, self.training.loss)
         self.needs_closure = self._optimizer.needs_closure
         self.proof = replace(order.proof, loss_scale=scale_near(self._optimizer.epsilon))
@@ -185,10 +192,6 @@ class OwnRecipe(OwnData):
         if order.lane.settings.optimizer == "fused" and self._optimizer.unfused is not None:
             self.notes = (f"{self._optimizer.unfused} has no fused form",)
         self.optimizer(self.network(), rate=1.0, options={})  # refuse an unknown optimizer now, not in the proof
-
-    def split(self, batch: StepBatch) -> tuple[Any, Any]:
-        """Return the inputs of the model, and the targets of the loss."""
-        return self._calling.split(batch)
 
     def network(self) -> nn.Module:
         return self._copied(self._start)
@@ -554,13 +557,16 @@ class OwnLoss:
     """A user's loss, or the one that the model has computed; checked to be one number."""
 
     def __init__(self, name: str, given: Callable[..., Any] | None) -> None:
-        self._name, self._given = name, given
+        self._name, self.given = name, given
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
-        loss = find_loss(outputs) if self._given is None else self._given(outputs, targets)
+        return self.check(find_loss(outputs) if self.given is None else self.given(outputs, targets), outputs)
+
+    def check(self, loss: Any, outputs: Any = None) -> Tensor:
+        """Return the loss, if it is one number."""
         if isinstance(loss, Tensor) and loss.numel() == 1:
             return loss
-        if self._given is None:
+        if self.given is None:
             raise TrainingError(
                 f"{self._name}: gives no loss, and its model returned {_describe(outputs)}: expected its loss as one "
                 "number, as the first of a tuple, or as .loss or ['loss']",
@@ -572,17 +578,17 @@ class OwnLoss:
 
     def on(self, device: torch.device) -> OwnLoss:
         """Return the loss with its own weights, if it has any, on the device."""
-        if not isinstance(self._given, nn.Module):
+        if not isinstance(self.given, nn.Module):
             return self
-        return OwnLoss(self._name, copy.deepcopy(self._given).to(device))
+        return OwnLoss(self._name, copy.deepcopy(self.given).to(device))
 
     def widen(self) -> None:
-        if isinstance(self._given, nn.Module):
-            self._given.double()
+        if isinstance(self.given, nn.Module):
+            self.given.double()
 
     def narrow(self) -> None:
-        if isinstance(self._given, nn.Module):
-            self._given.float()
+        if isinstance(self.given, nn.Module):
+            self.given.float()
 
 
 def find_loss(outputs: Any) -> Any:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -133,10 +133,7 @@ class TorchRunner(MarkedRunner):
         self._source, self._device_clock = source, clock
         self._seen: Any = None
         self.ready_batches, self.holds = source.ready_batches, source.holds
-        self.fence, self.step_ns = clock.fence, clock.step_ns
-
-    def mark(self) -> object:
-        return self._device_clock.mark()
+        self.fence, self.step_ns, self.mark = clock.fence, clock.step_ns, clock.mark
 
     def repeat(self) -> None:
         self._source.repeat()
@@ -188,26 +185,34 @@ class TorchRunner(MarkedRunner):
         return self._source.notes()
 
 
+class TimedStepper(Protocol):
+    """A training that takes one step on a batch and returns its loss."""
+
+    def as_timed(self) -> Callable[[StepBatch], Any]:
+        """Return what takes the timed steps."""
+
+
 class EagerRunner(TorchRunner):
     """One step after another, as in a training loop."""
 
     def __init__(
         self,
-        stepper: Callable[[StepBatch], Any],
+        stepper: TimedStepper,
         source: BatchSource,
         clock: DeviceClock,
         evaluator: TorchEvaluator | None,
     ) -> None:
         super().__init__(source, clock)
-        self._stepper = self.looked_into = stepper
+        self.looked_into, self._take_step = stepper, stepper.as_timed()
+        self._next_batch = source.fetch if source.in_place else source
         self.evaluator = evaluator
         self._loss: Any = None
 
     def step(self) -> None:
-        self._loss = self._stepper(self._source())
+        self._loss = self._take_step(self._next_batch())
 
     def train(self, batch: Any) -> None:
-        self._loss = self._stepper(batch)
+        self._loss = self._take_step(batch)
 
     def loss(self) -> float:
         return float(self._loss.detach() if isinstance(self._loss, Tensor) else self._loss)
@@ -218,21 +223,21 @@ class DeferredRunner(EagerRunner):
 
     def __init__(
         self,
-        stepper: Callable[[StepBatch], Any],
+        stepper: TimedStepper,
         source: BatchSource,
         clock: DeviceClock,
         evaluator: TorchEvaluator | None,
     ) -> None:
         super().__init__(stepper, source, clock, evaluator)
-        self._deferred = DeferredReads(clock.device)
-        self._deferred.begin()
+        self._deferred = deferred = DeferredReads(clock.device)
+        deferred.begin()
+        take_step = self._take_step
 
-    def step(self) -> None:
-        self.train(self._source())
+        def take_deferred(batch: StepBatch) -> Any:
+            with deferred:
+                return take_step(batch)
 
-    def train(self, batch: Any) -> None:
-        with self._deferred:
-            super().train(batch)
+        self._take_step = take_deferred
 
     def close(self) -> tuple[str, ...]:
         self._deferred.end()

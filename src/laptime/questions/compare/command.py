@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 
 from laptime import api, showing
-from laptime.cli.main import Command
-from laptime.cli.output import emit_page, page_view
+from laptime.cli.listing import complete_lane, complete_record, complete_what
+from laptime.cli.main import QUESTION_OF, Command
+from laptime.cli.output import ALL_FIELDS, emit_page
 from laptime.cli.printing import emit, emit_json
-from laptime.cli.questions import ALL_FIELDS, QUESTION_OF, OfKind, complete_lane, complete_record, complete_what
-from laptime.errors import UsageError
+from laptime.cli.progress import page_view
+from laptime.cli.questions import OfKind
+from laptime.errors import ExitCode, UsageError
 from laptime.model.option_kinds import SHARE
 from laptime.model.options import THRESHOLD_HELP
 from laptime.model.questions import QUESTIONS
 from laptime.questions.compare.nouns import HISTORY_POINTS, Compared
 
-EXIT_SLOWER, EXIT_NOT_JUDGED = 1, 3
 COMPARE_HELP = """Compare two records lane by lane: which lanes became faster or slower, and what else differs?
 
 A and B are ids, beginnings of ids, files, `latest`, or `@label`. B is compared with A. Without B, A is a race of
@@ -68,8 +69,8 @@ def emit_compared(found: Compared, *, details: bool = False) -> None:
 def gate_code(found: Compared) -> int:
     """Return the exit code of a comparison: 0 where nothing was to be judged."""
     if found.failing:
-        return EXIT_SLOWER
-    return EXIT_NOT_JUDGED if found.unjudged else 0
+        return ExitCode.NO
+    return ExitCode.UNFINISHED if found.unjudged else ExitCode.ANSWERED
 
 
 # `laptime history`: one lane over time, from the saved records.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 
-from laptime.model.process import OF_TRAINING
 from laptime.model.quantities import Missing, number, percent
-from laptime.pages.layout import Cell, Column, Style, clean, painted, table_or_sentences, wrap
-from laptime.pages.page import FIELD_INDENT, NARROWEST, View, sparkline
+from laptime.model.rows import OF_TRAINING
+from laptime.pages.layout import FIELD_INDENT, Cell, Column, Style, clean, painted, table_or_sentences, wrap
+from laptime.pages.page import NARROWEST, View, sparkline
 from laptime.pages.words import (
     above_one,
     escape_markdown,

@@ -14,9 +14,10 @@ from laptime.errors import RecordError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import all_frameworks
 from laptime.model.plan import Subject
-from laptime.model.process import AS_WRITTEN, OF_TRAINING
+from laptime.model.process import AS_WRITTEN, is_exactly
 from laptime.model.questions import find_question
-from laptime.model.record import BOTH, LaneResult, Record, RecordRow, Selection, is_exactly, is_lane, trains
+from laptime.model.record import LaneResult, Record
+from laptime.model.rows import BOTH, OF_TRAINING, RecordRow, Selection, is_lane, trains
 from laptime.questions.compare import reduce as compared
 from laptime.questions.compare.nouns import History
 from laptime.questions.compare.reduce import Found, follow_lane, has_rate

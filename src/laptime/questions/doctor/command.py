@@ -9,13 +9,11 @@ import click
 
 from laptime import api, showing
 from laptime.cli.main import Command
-from laptime.cli.output import emit_page, may_colour, page_width
+from laptime.cli.output import ALL_FIELDS, emit_page, may_colour, page_width
 from laptime.cli.printing import complain, emit_json, say, say_nothing
-from laptime.cli.questions import ALL_FIELDS, QUIET
-from laptime.errors import StoreError, UsageError
+from laptime.cli.questions import QUIET
+from laptime.errors import ExitCode, StoreError, UsageError
 
-EXIT_UNSAVED = 3
-EXIT_NOT_WELL = 5
 DEVICES_HELP = """List what there is to train on, and what each framework sees of it.
 
 First processor, memory and every card with what it has to do now, whether or not a framework sees it; then what each
@@ -84,7 +82,7 @@ def devices(
         emit_page(page, rows, details=details)
     for error in unsaved:
         complain(error)
-    return EXIT_UNSAVED if unsaved else 0
+    return ExitCode.UNFINISHED if unsaved else ExitCode.ANSWERED
 
 
 def show_checkup(data: Path | None, frameworks: tuple[str, ...], *, quiet: bool, details: bool, as_json: bool) -> int:
@@ -96,7 +94,7 @@ def show_checkup(data: Path | None, frameworks: tuple[str, ...], *, quiet: bool,
         color = may_colour()
         page = showing.checkup_as_text(checkup, page_width(), color=color)
         emit_page(page, checkup, details=details, color=color)
-    return 0 if checkup.is_well else EXIT_NOT_WELL
+    return ExitCode.ANSWERED if checkup.is_well else ExitCode.NOT_WELL
 
 
 @click.command("doctor", help=DOCTOR_HELP, hidden=True)

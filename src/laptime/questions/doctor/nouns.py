@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Literal, NotRequired, TypedDict
 
 from laptime.model.frameworks import find_framework
 from laptime.model.hardware import Peak
-from laptime.model.machine import Machine
+from laptime.model.machine import DeviceKind, HostEnvironment, Machine, Use
 from laptime.model.quantities import Missing
 
 CARD_NOT_SEEN = "card not seen"  # the rule of the finding by which a race reports a problem
@@ -36,6 +37,48 @@ class DeviceTest:
     product: Peak | None
     share: float | Missing
     reason: str | None = None
+
+
+class DeviceRow(TypedDict):
+    """One device of one framework; hardware, of no framework (kind "processor" or "card"); or one that cannot run (kind
+    "framework"). `limits` are what was measured, or why not, `users` the framework devices that are a card.
+    """
+
+    framework: str | None
+    version: str | None
+    notes: tuple[str, ...]
+    kind: DeviceKind | Literal["framework", "processor", "card"]
+    name: str | Missing
+    usable: bool
+    reason: str | None
+    # Of a framework's device.
+    label: NotRequired[str]
+    features: NotRequired[tuple[str, ...]]
+    details: NotRequired[dict[str, str]]
+    card: NotRequired[dict[str, Any] | None]
+    limits: NotRequired[dict[str, Any]]
+    # Of a device, the processor or a card.
+    memory_bytes: NotRequired[int | Missing]
+    # Of the processor.
+    architecture: NotRequired[str]
+    cores_visible: NotRequired[int]
+    cores_usable: NotRequired[int]
+    quota_cores: NotRequired[float | Missing]
+    core_score: NotRequired[float | None]
+    memory_limit_bytes: NotRequired[int | Missing]
+    use: NotRequired[Use | None]
+    surroundings: NotRequired[HostEnvironment | None]
+    absent: NotRequired[dict[str, Missing]]
+    container: NotRequired[str | None]
+    # Of a card, next to all that `Card` has.
+    uuid: NotRequired[str | Missing]
+    bus: NotRequired[str | Missing]
+    driver: NotRequired[str | Missing]
+    memory_used_bytes: NotRequired[int | Missing]
+    parent: NotRequired[str | None]
+    maker: NotRequired[str]
+    computes: NotRequired[bool]
+    users: NotRequired[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

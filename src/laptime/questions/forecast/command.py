@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from laptime import api, forecasts, showing
 from laptime.cli.main import Command
-from laptime.cli.output import page_view
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
+from laptime.cli.progress import page_view
 from laptime.cli.questions import conclude, options_for, takes, with_progress
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD
@@ -63,8 +64,9 @@ def forecast(
 ) -> int:
     if on and every:
         raise UsageError("--on names devices, and --all is all of them", "leave one of the two out")
-    if check and (lane or on or every or budget or rate is not None or by != ORDERS[0]):
-        raise UsageError("--check is of all records and published results", "leave LANE, devices and --budget out")
+    is_named = click.get_current_context().get_parameter_source("what") is not ParameterSource.DEFAULT
+    if check and (is_named or lane or on or every or budget or rate is not None or by != ORDERS[0]):
+        raise UsageError("--check is of all records and published results", "leave all else out, but --device-file")
     view, place = page_view(details=details), None if device_file is None else Path(device_file)
     if check:
         checked = forecasts.check(place)

@@ -10,9 +10,10 @@ from laptime.errors import RecordError, UsageError
 from laptime.hardware import known_devices, match_label
 from laptime.model.hardware import DeviceKey, DevicePeaks, KnownDevice, StepOperator, StepWork, key_of
 from laptime.model.machine import Machine, Processor
-from laptime.model.process import AS_WRITTEN, NO_TRAINING, Settings
+from laptime.model.process import AS_WRITTEN, NO_TRAINING, Settings, is_exactly
 from laptime.model.quantities import Missing
-from laptime.model.record import LaneResult, Record, is_exactly, is_lane
+from laptime.model.record import LaneResult, Record
+from laptime.model.rows import is_lane
 from laptime.model.workload import AT_WIDTH, FLOAT_BYTES
 from laptime.questions.bounds import Recall
 from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, ProcessorRate, rate_of, times_as_long

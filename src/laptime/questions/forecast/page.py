@@ -10,8 +10,8 @@ from math import inf
 from laptime.model.hardware import CheckedForecast, DeviceForecast, HardwareForecast, Range
 from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import Record
-from laptime.pages.layout import Cell, Column, painted, table_or_sentences, wrap
-from laptime.pages.page import FIELD_INDENT, NARROWEST, View
+from laptime.pages.layout import FIELD_INDENT, Cell, Column, painted, table_or_sentences, wrap
+from laptime.pages.page import NARROWEST, View
 from laptime.pages.words import joined, lap, rough, short_name, short_names
 
 PER_LAP = "lap"

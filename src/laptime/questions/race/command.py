@@ -9,10 +9,9 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.main import EXIT_INTERRUPTED
+from laptime.cli.output import ALL_FIELDS
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import (
-    ALL_FIELDS,
     BEHIND,
     DRY_RUN,
     LANES_ARGUMENT,
@@ -29,7 +28,7 @@ from laptime.cli.questions import (
     tell,
     with_progress,
 )
-from laptime.errors import RecordError, UsageError
+from laptime.errors import ExitCode, RecordError, UsageError
 from laptime.model.questions import WHAT_HELP
 from laptime.model.record import Record
 from laptime.questions.compare.command import emit_compared, gate_code
@@ -104,7 +103,7 @@ def race(
     answer = with_progress(partial(api.answer, "race", ask), quiet=quiet)
     tell(answer, as_json=as_json, details=details)
     code = conclude(answer)
-    if code == EXIT_INTERRUPTED or (before is None and fail_above is None):
+    if code == ExitCode.INTERRUPTED or (before is None and fail_above is None):
         return code
     judged = _judge(before, answer.record, fail_above, as_json=as_json)
     return code or judged

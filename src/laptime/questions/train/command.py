@@ -7,17 +7,9 @@ from functools import partial
 import click
 
 from laptime import api
+from laptime.cli.listing import complete_record
 from laptime.cli.main import Command
-from laptime.cli.questions import (
-    QUIET,
-    RECORD_AS_JSON,
-    SHOW_DETAILS,
-    complete_record,
-    conclude,
-    takes,
-    tell,
-    with_progress,
-)
+from laptime.cli.questions import QUIET, RECORD_AS_JSON, SHOW_DETAILS, conclude, takes, tell, with_progress
 
 RESUME_HELP = """Go on with a training that was ended: by Ctrl-C, a kill, or a failure.
 

@@ -12,7 +12,8 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.quantities import Factor, Missing, times
-from laptime.model.record import LaneResult, Record, RecordRow
+from laptime.model.record import LaneResult, Record
+from laptime.model.rows import RecordRow
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.job import Job

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import click
 
-from laptime import api
-from laptime.cli.main import EXIT_INTERRUPTED, Command
-from laptime.cli.printing import emit_json
-from laptime.cli.questions import QUIET, SHOW_DETAILS, conclude, emit_record, options_for, takes, with_progress
+from laptime import api, showing
+from laptime.cli.printing import emit_error, emit_json
+from laptime.cli.questions import (
+    BEHIND,
+    QUIET,
+    SHOW_DETAILS,
+    ScriptCommand,
+    conclude,
+    emit_record,
+    options_for,
+    takes,
+    with_progress,
+)
+from laptime.errors import ExitCode
 from laptime.model import options
 from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
 
@@ -20,9 +28,10 @@ VERDICT_HELP = """Is CANDIDATE faster than BASE, and is it still the same traini
 
 Each is a training of your own: file.py:function, git:REV:file.py:function,
 or, as CANDIDATE, a patch: change.patch. Where one of them is a commit alone
-(git:HEAD), it has the file of the other. Both race on LANE, in turns. The
-first word of the answer is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1
-or 3. With --learning their work may differ, and how fast they learn is judged.
+(git:HEAD), it has the file of the other. Scripts need no function: train.py,
+with their arguments behind --. Both race on LANE, in turns. The first word of
+the answer is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1 or 3. With
+--learning their work may differ, and how fast they learn is judged.
 """
 VERDICT_MORE = """\
 KEEP: the whole interval is above 1, it is nearer to --gain than to no gain, and the work is proven to be the same.
@@ -39,13 +48,14 @@ else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.
 
 @click.command(
     "verdict",
-    cls=Command,
+    cls=ScriptCommand,
     help=VERDICT_HELP,
     examples=(
         "laptime verdict old.py:training new.py:training cpu",
         "laptime verdict git:main:train.py:training git:HEAD --gate",
         "laptime verdict train.py:training change.patch --json",
         "laptime verdict git:main:train.py:training git:HEAD --learning --budget 10m",
+        "laptime verdict train.py change.patch --json -- --epochs 9",
     ),
     page="docs/verdict.md",
     more=VERDICT_MORE,
@@ -56,21 +66,36 @@ else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.
     click.argument("lane", required=False),
     *options_for("verdict"),
     SHOW_DETAILS,
-    click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (docs/verdict.schema.json)."),
+    click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (laptime help schema verdict)."),
     QUIET,
 )
+@click.pass_context
 def verdict(
-    *, base: str, candidate: str, lane: str | None, as_json: bool, quiet: bool, details: bool, **given: Any
+    context: click.Context,
+    /,
+    *,
+    base: str,
+    candidate: str,
+    lane: str | None,
+    as_json: bool,
+    quiet: bool,
+    details: bool,
+    **given: Any,
 ) -> int:
     lanes = () if lane is None else (lane,)
-    ask = options.make_ask("verdict", given, what=base, others=(candidate,), lanes=lanes)
+    ask = options.make_ask(
+        "verdict", given, what=base, others=(candidate,), lanes=lanes, command=context.meta.get(BEHIND, ())
+    )
     answer = with_progress(partial(api.answer, "verdict", ask), quiet=quiet)
     record = answer.record
-    if as_json and record.answer.is_concluded:
-        emit_json(json.dumps(asdict(verdict_fields(record)), indent=2))
+    code = conclude(answer)
+    if as_json and not record.answer.is_concluded:
+        says = f"no verdict: {record.status} before it was known"
+        emit_error("unfinished", says, f"laptime show {record.id} has what was measured", code)
+    elif as_json:
+        emit_json(showing.to_json(verdict_fields(record)))
     else:
         emit_record(record, kept=not answer.unsaved, details=details)
-    code = conclude(answer)
-    if code == EXIT_INTERRUPTED or not record.answer.is_concluded:
+    if code == ExitCode.INTERRUPTED or not record.answer.is_concluded:
         return code
-    return EXIT_OF[verdict_of(record).word]
+    return ExitCode[EXIT_OF[verdict_of(record).word]]

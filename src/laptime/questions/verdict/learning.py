@@ -13,13 +13,12 @@ from pathlib import Path
 
 from laptime.analysis.heats import ONE_TRAINING, estimate, middle, startup_s
 from laptime.errors import UsageError
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import LearningOrder
 from laptime.model.quantities import Missing
-from laptime.model.record import LaneResult, OtherTraining, Parity
+from laptime.model.record import LaneResult, OtherTraining, Parity, Progress
 from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Literal
 
-from laptime.model.process import OF_TRAINING, ProcessRun
+from laptime.model.process import ProcessRun
 from laptime.model.quantities import Factor
 from laptime.model.record import Answer, Comparison, Record
+from laptime.model.rows import OF_TRAINING
 from laptime.questions.verdict.options import VerdictAsk
 
 ERRORS = 0.02  # of the intervals of all looks together, half of it at either end
@@ -143,7 +144,7 @@ class VerdictAnswer(Answer):
 # The verdict as a program reads it.
 
 FORMAT = 1
-EXIT_OF: dict[Word, int] = {"KEEP": 0, "DISCARD": 1, "UNDECIDED": 3}
+EXIT_OF: dict[Word, str] = {"KEEP": "ANSWERED", "DISCARD": "NO", "UNDECIDED": "UNFINISHED"}  # rows of `ExitCode`
 
 
 def verdict_of(record: Record) -> Decision:

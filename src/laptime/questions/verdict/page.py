@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.model.figure import Figure, Glance
-from laptime.model.process import OF_TRAINING
 from laptime.model.quantities import Factor, percent
 from laptime.model.record import Record
+from laptime.model.rows import OF_TRAINING
 from laptime.pages import footnotes
 from laptime.pages.lanes import proof_sentence
 from laptime.pages.layout import Style
