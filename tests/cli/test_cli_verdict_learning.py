@@ -18,11 +18,11 @@ SCHEMA = json.loads((HERE.parents[1] / "docs" / "verdict.schema.json").read_text
 LANE = "torch/cpu/threads=1"
 
 
-def judged(house, candidate, *words, code, base=f"{EXAMPLE}:base"):
+def judged(house, candidate, *words, code=None, base=f"{EXAMPLE}:base"):
     """The fields of a verdict on a candidate. Laps and seeds are few, and the budget has room for a busy machine."""
     few = ("--learning", "--laps", "2", "--seeds", "5", "--budget", "3m")
     asked = ("verdict", base, candidate, LANE, *few, "--json", "-q", *words)
-    fields = house.done(*asked, code=code).json
+    fields = (house.run(*asked) if code is None else house.done(*asked, code=code)).json
     msgspec.convert(fields, VerdictFields, strict=True)
     assert list(fields) == SCHEMA["required"]
     assert fields["judged"] == "learning"
@@ -63,7 +63,7 @@ def test_a_rate_that_is_lower_is_slower(torch_house):
 
 @pytest.mark.long
 def test_a_twin_is_never_kept(torch_house):
-    assert judged(torch_house, f"{OTHERS}:twin", code=None)["verdict"] != "KEEP"
+    assert judged(torch_house, f"{OTHERS}:twin")["verdict"] != "KEEP"
 
 
 @pytest.mark.long
