@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from common import ROOT, Figure, finish, parser_for
-from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun, Settings
 from laptime.model.quantities import Missing
-from laptime.model.record import SCHEMA, Estimate, HeatResult, LaneResult, OtherTraining, Parity, Record
+from laptime.model.record import SCHEMA, Estimate, HeatResult, LaneResult, OtherTraining, Parity, RaceAnswer, Record
 from laptime.model.rows import OF_TRAINING
 from laptime.model.sample import Heat
 from laptime.questions.compare.reduce import compare_trainings

@@ -22,9 +22,8 @@ from typing import Any
 
 from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import LaneResult, Progress, Record
 from page import paragraph, put, table
 from truth_page import estimate_words, factor_words, proof_words
 

@@ -27,8 +27,7 @@ from common import Figure, figure_of, finish, fresh_home, parser_for
 from laptime import api
 from laptime.cli.progress import Display
 from laptime.library.asking import make_ask
-from laptime.model.answers import Progress
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import LaneResult, Progress, Record
 from laptime.stats import log_mean_interval, median
 
 WHAT, LANES = "cifar-mlp", ("torch/cpu", "torch/cpu/threads=1")

@@ -27,14 +27,13 @@ from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import compare_lanes, summarise_lane
 from laptime.heat.__main__ import peak_memory_bytes
 from laptime.machine import look_at_machine
-from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.frameworks import installed_version
 from laptime.model.machine import Device
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
 from laptime.model.process import ProcessRun, Settings
 from laptime.model.quantities import Missing
-from laptime.model.record import SCHEMA, LaneResult, Record
+from laptime.model.record import SCHEMA, LaneResult, RaceAnswer, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.model.workload import ProofPlan
 from laptime.stats import median

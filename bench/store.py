@@ -38,7 +38,7 @@ WRITERS, SAVES = 16, 40
 LONGEST_WRITE_S = 0.03
 READER = """
 import json, sys, time
-from laptime.store import find, list_records
+from laptime.store.files import find, list_records
 began = time.perf_counter()
 cold = len(list_records())
 first = (time.perf_counter() - began) * 1e3
@@ -57,7 +57,7 @@ print(json.dumps({"rows": len(rows), "chosen": len(chosen), "found": found.stem,
 WRITER = """
 import json, sys, time
 from dataclasses import replace
-from laptime.store import list_records, load, save
+from laptime.store.files import list_records, load, save
 def taken(work):
     began, busy = time.perf_counter(), time.process_time()
     made.append(work())

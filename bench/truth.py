@@ -29,11 +29,10 @@ from typing import Any
 from common import Figure, finish, fresh_home, print_table, result, write_json
 from laptime import api, showing
 from laptime.errors import LaptimeError
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Framework
 from laptime.model.quantities import Missing
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import LaneResult, Progress, Record
 from laptime.workloads import find_workload
 from truth_page import HEAD, render, rows_of
 

@@ -20,10 +20,9 @@ import msgspec
 
 from common import ROOT, Figure, finish, fresh_home, result, write_json
 from laptime import api
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.quantities import Missing
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.questions.why.nouns import Remedy, Why, why_of
 from page import paragraph, put, table
 

@@ -64,9 +64,8 @@ def test_the_page_and_the_skill_have_the_exit_codes():
 def test_a_section_of_the_page_is_short():
     """Its point fits a screen: the command, what it printed, what to do with it."""
     sections = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
-    assert {
-        each.splitlines()[0]: n for each in sections if (n := len(each.strip().splitlines())) > LONGEST_SECTION
-    } == {}
+    lengths = {each.splitlines()[0]: len(each.strip().splitlines()) for each in sections}
+    assert {title: length for title, length in lengths.items() if length > LONGEST_SECTION} == {}
 
 
 def test_the_skill_can_be_loaded():

@@ -70,8 +70,8 @@ PARTS = {
     "nouns": "model", "options": "model", "lanes": "planner", "reduce": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
-    "checkup": "diagnosis", "cheats": "analysis",
-    "page": "figures", "command": "cli", "call": "library",
+    "checkup": "diagnosis", "cheats": "analysis", "curves": "analysis",
+    "page": "figures", "learning_page": "figures", "command": "cli", "call": "library",
 }  # fmt: skip
 # What a question takes from the folder of another, and why it is no shared part.
 OF_ANOTHER_QUESTION = {

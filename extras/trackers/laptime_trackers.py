@@ -23,8 +23,7 @@ from typing import Any
 
 from laptime.errors import StoreError, UsageError
 from laptime.exports import NS_PER_MS, ExportedRow, ExportRow, import_client, table_of, value_or_none
-from laptime.model.answers import InferAnswer, TrainingAnswer
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.visible import visible
 
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._=-]+")

@@ -15,16 +15,15 @@ from laptime.disk import write_atomically
 from laptime.errors import StoreError
 from laptime.exports import TABLES, all_exports, compared_frame, find_export, history_frame, record_frame
 from laptime.machine import look_around, look_at_machine
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask, MadeSet
 from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import Consent, FullPlan, InferPlan, Moment
 from laptime.model.questions import Question, find_question
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.planner.settings import PRESETS, SETTINGS, TUNED
-from laptime.questions import job, subject
+from laptime.questions import code_changes, job, subject
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.compare import run as comparing
 from laptime.questions.compare.nouns import HISTORY_POINTS, Compared, History
@@ -303,6 +302,8 @@ made_data = made_sets
 remove_data = remove_set
 records = files.list_records
 import_records = exchange.import_records
+code_offers, make_edit, write_edit = code_changes.list_offers, code_changes.make_edit, code_changes.write_edit
+is_ours, why_no_offer = files.is_ours, code_changes.why_no_offer
 peaks_of, stand_by = references.load_peaks, job.stand_by
 validate = exchange.validate
 encode = schema.encode
@@ -315,6 +316,7 @@ __all__ = [
     "answer",
     "ask_again",
     "check_gate",
+    "code_offers",
     "compare",
     "compare_records",
     "compare_trainings",
@@ -332,10 +334,12 @@ __all__ = [
     "history_frame",
     "import_records",
     "infer",
+    "is_ours",
     "kept_peaks",
     "load",
     "made_data",
     "make_data",
+    "make_edit",
     "measure_peaks",
     "names_a_file",
     "names_a_lane",
@@ -354,5 +358,7 @@ __all__ = [
     "settings",
     "validate",
     "why",
+    "why_no_offer",
     "workloads",
+    "write_edit",
 ]

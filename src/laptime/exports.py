@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 
 from laptime.errors import UsageError
-from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, HeatResult, LaneResult, Record
+from laptime.model.record import Estimate, HeatResult, InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.script import WatchAnswer
 from laptime.questions.compare.nouns import Compared, History, LaneChange
 from laptime.visible import as_cell, encodable, visible

@@ -16,7 +16,6 @@ from laptime.drawing.pictures import DARK, LIGHT_THEME
 from laptime.drawing.words import as_charts as draw_charts
 from laptime.errors import RecordError, UsageError
 from laptime.figures import thin
-from laptime.model.answers import Progress
 from laptime.model.ask import DataSource, MadeSet
 from laptime.model.figure import Report
 from laptime.model.frameworks import installed_version
@@ -24,7 +23,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, InferPlan, Moment
 from laptime.model.questions import find_page, find_question
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.model.rows import FileCheck, Imported
 from laptime.model.workload import WorkloadRow
 from laptime.pages import listing

@@ -6,8 +6,9 @@ loader that holds its items come first; `Paced` gives the windows' length. `Exam
 `Signed` come last, if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint,
 `Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference
 reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every window, and
-`BatchDone`. A profiled lane reports its first step, then what it `Profiled`; a scout what it has `Seen`, then
-`Inspected`; peaks are `Rated` singly.
+`BatchDone`. A side of a verdict on learning reports each `LegTrained`, and waits for `GoOn` or `Enough`; its judge
+reports the `ItemsDrawn`, and a `LossWeighed` for each `WeighLoss`. A profiled lane reports its first step, then what it
+`Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
 """
 
 from __future__ import annotations
@@ -21,12 +22,21 @@ from laptime.model.hardware import Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, OwnTraining, RankPlace, Subject
 from laptime.model.process import Exchange, RankReport
-from laptime.model.protocol import AnswerReference, AnswerRun, Evaluation, FullOrder, InferOrder, LapResult, Predictions
+from laptime.model.protocol import (
+    AnswerReference,
+    AnswerRun,
+    Evaluation,
+    FullOrder,
+    InferOrder,
+    LapResult,
+    LearningOrder,
+    Predictions,
+)
 from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 23
+WIRE_VERSION = 24
 NOT_TOLD = Missing("not told")
 
 
@@ -166,6 +176,29 @@ class Tested(msgspec.Struct, frozen=True, tag=True):
     predictions: Predictions | None
 
 
+class LegTrained(msgspec.Struct, frozen=True, tag=True):
+    """A leg of `steps` is trained, and took `ns`. The weights are in their file."""
+
+    steps: int
+    ns: int
+
+
+class ItemsDrawn(msgspec.Struct, frozen=True, tag=True):
+    """The items on which a loss is judged, and whether the training holds them out; or why no loss can be judged."""
+
+    items: int
+    batches: int = 0
+    is_held_out: bool = False
+    reason: str = ""
+
+
+class LossWeighed(msgspec.Struct, frozen=True, tag=True):
+    """The loss of some weights; null where it is not finite. `misfit` says why they do not fit the network."""
+
+    loss: float | None
+    misfit: str = ""
+
+
 class FirstCall(msgspec.Struct, frozen=True, tag=True):
     """The very first call, including any compiling, and its number of items."""
 
@@ -291,6 +324,19 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
     order: InferOrder
 
 
+class Learn(msgspec.Struct, frozen=True, tag=True):
+    """... or train one side of a verdict on learning ..."""
+
+    order: LearningOrder
+
+
+class Judge(msgspec.Struct, frozen=True, tag=True):
+    """... or judge the loss that weights have in this training's network, on its items, in `batches` of them ..."""
+
+    order: HeatOrder
+    batches: int | None = None
+
+
 class Observe(msgspec.Struct, frozen=True, tag=True):
     """... or run some of this lane's steps under a profiler ..."""
 
@@ -339,6 +385,13 @@ class TakeTurn(msgspec.Struct, frozen=True, tag=True):
     after: int | None = None
 
 
+class WeighLoss(msgspec.Struct, frozen=True, tag=True):
+    """Return the loss of the weights in this file. Those of before the first step show what begins alike."""
+
+    weights: str
+    are_first: bool = False
+
+
 class Again(msgspec.Struct, frozen=True, tag=True):
     windows: int
 
@@ -355,12 +408,12 @@ FromHeat = (
     Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | TookLate | Early | Signed
 )
 FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
-FromTraining = Resumed | Stepped | LapDone | Tested
+FromTraining = Resumed | Stepped | LapDone | Tested | LegTrained | ItemsDrawn | LossWeighed
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
 FromChild = FromAll | FromHeat | FromTraining | FromInference | Profiled | FromScout
-Order = Run | Train | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
-FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn
+Order = Run | Train | Learn | Judge | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
+FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn | WeighLoss
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

@@ -9,7 +9,7 @@ from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.analysis.parity import find_other_losses, find_other_steps
+from laptime.analysis.parity import find_other_beginning, find_other_losses, find_other_steps
 from laptime.model.quantities import Missing
 from laptime.model.sample import LateStep, SeenBatch
 
@@ -154,3 +154,18 @@ def test_losses_that_fall_otherwise_at_the_same_steps_are_seen():
     assert find_other_losses(SEEN, faster) == Missing(
         f"at 8 timed steps up to step 84, the losses of {NAMES[0]} are 2.125 in the mean, and those of {NAMES[1]} 1.912"
     )
+
+
+def test_a_training_that_is_another_where_it_is_timed_shows_it_at_its_first_steps():
+    """In windows up to step 50; later, rounding may have grown as far."""
+    assert find_other_beginning(SEEN, lane_seen(NAMES[1])) is None
+    early = lane_seen(NAMES[1], losses=(2.3, 2.26, *FALLING[2:]))
+    says = f"at its step 24, {NAMES[0]} has a loss of 2.25, and {NAMES[1]} of 2.26"
+    assert find_other_beginning(SEEN, early) == Missing(says)
+    assert find_other_beginning(SEEN, lane_seen(NAMES[1], losses=(*FALLING[:-1], 1.0))) is None
+    first = [replace(heat.heats[0].heat, first_losses=(loss, 2.2)) for heat, loss in ((SEEN, 2.3), (SEEN, 2.301))]
+    lanes = [replace(SEEN, heats=(replace(SEEN.heats[0], heat=each),)) for each in first]
+    assert find_other_beginning(*lanes) == Missing(
+        f"at its step 1, {NAMES[0]} has a loss of 2.3, and {NAMES[0]} of 2.301"
+    )
+    assert find_other_beginning(lanes[0], lanes[0]) is None

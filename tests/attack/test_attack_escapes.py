@@ -14,12 +14,12 @@ from test_pages_doctor import ILL
 from test_pages_peaks import CARD, CHIP, PEAKS
 from test_pages_watched import bare, equipped
 
-from laptime import showing
+from laptime import listing, showing
 from laptime.cli.printing import printable, printable_json
-from laptime.model.answers import Progress
 from laptime.model.ask import MadeSet
 from laptime.model.protocol import Moment
 from laptime.model.quantities import Missing
+from laptime.model.record import Progress
 from laptime.store.files import row_of
 from laptime.store.index import unreadable_row
 from laptime.store.schema import decode
@@ -50,7 +50,7 @@ def test_no_string_of_a_record_steers_a_terminal(name):
     for width, details in itertools.product((80, 120), (False, True)):
         assert_harmless(showing.as_text(record, showing.View(width, details=details)))
         assert_harmless(showing.as_text(record, showing.View(width, color=True, details=details)), color=True)
-    assert_harmless(showing.records_as_text([row_of(record.id, record), unreadable_row(ESCAPE, ESCAPE)], 80))
+    assert_harmless(listing.records_as_text([row_of(record.id, record), unreadable_row(ESCAPE, ESCAPE)], 80))
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -20,7 +20,7 @@ import pytest
 from attacking import IS_LONG, in_thirds, third
 
 from laptime.errors import RecordError
-from laptime.model.answers import InferAnswer, TrainingAnswer
+from laptime.model.record import InferAnswer, TrainingAnswer
 from laptime.store.schema import decode
 
 SEED = int(os.environ.get("LAPTIME_SEED", "0"))

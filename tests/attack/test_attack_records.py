@@ -21,7 +21,7 @@ from sound_records import literals, raced
 from steering import OURS, STEERING
 
 from house import House
-from laptime import showing
+from laptime import listing, showing
 from laptime.cli.printing import printable
 from laptime.errors import RecordError
 from laptime.store.exchange import import_records, validate
@@ -70,7 +70,7 @@ def outcome(data: bytes) -> str:
         return "refused on load"
     json.loads(showing.as_json(record))
     row = row_of("r-2026-11-20-a1b2", record)
-    texts = [showing.records_as_text([row], 80), showing.to_json([row])]
+    texts = [listing.records_as_text([row], 80), showing.to_json([row])]
     for width, details in ((80, True), (120, True), (100, False)):
         texts.append(showing.as_text(record, showing.View(width, details=details)))
         view = showing.View(width, color=True, blocks=False, details=details)

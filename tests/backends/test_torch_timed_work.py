@@ -128,3 +128,12 @@ def test_a_loss_of_several_numbers_is_refused_in_the_step_that_is_timed():
     step = Stepper(recipe, Settings(), torch.device("cpu")).as_timed()
     with pytest.raises(TrainingError, match="expected a tensor of one number"):
         step(recipe.first_batch())
+
+
+@pytest.mark.parametrize("settings", [{}, {"reads": "deferred"}])
+def test_the_batch_of_the_last_marked_step_is_seen(settings):
+    """By it a verdict knows that the batches of the timed steps are those of the base."""
+    runner = TorchTraining(own("honest", **settings)).start()
+    runner.run_marked(3)
+    assert runner.take_seen().items == 16
+    runner.close()

@@ -380,6 +380,12 @@ def _forge_state(drawn: random.Random, record: Record) -> Record:
     )
 
 
+def _forge_whole(drawn: random.Random, record: Record) -> Record:
+    """The digest of the whole record is left out, or is none."""
+    other = {} if drawn.random() < 0.5 else {"whole": drawn.choice(("", "0" * 63, "G" * 64, "see x.com"))}
+    return replace(record, tool={"name": "laptime", "version": "0.1.0", **other})
+
+
 def _forge_choice(drawn: random.Random, record: Record) -> Record:
     """Of each round of a lane only its fastest window counts."""
 
@@ -647,6 +653,7 @@ DAMAGES = (
     Damage("windows at one time", _forged(_windows_at_once)),
     Damage("a lap left out", _without_lap),
     Damage("another prediction", _predicted),
+    Damage("no whole record", _forged(_forge_whole)),
     Damage("another card", lambda drawn, _files: files_of(_forge_card(drawn, trained()))),
 )
 

@@ -12,7 +12,7 @@ from measured import with_heat
 from laptime.analysis.heats import estimate, mean_step_ms, scaled, steady_windows
 from laptime.analysis.lanes import compare_lanes
 from laptime.board.add import board_rows
-from laptime.board.evidence import canonical, compress, read_evidence
+from laptime.board.evidence import canonical, compress, read_evidence, with_whole
 from laptime.board.row import BoardRow, decode_row, digest_of, encode_row, record_place
 from laptime.model.record import LaneResult, Record
 from laptime.store.schema import decode, encode
@@ -24,7 +24,8 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 @cache
 def kept(name: str = "cifar-cnn-default") -> Record:
     """Return a record that laptime wrote: two lanes on a processor; `scenes-cnn-h100` has four, with a card."""
-    return decode(gzip.decompress((PICTURES / f"{name}.json.gz").read_bytes()), name)
+    whole = gzip.decompress((PICTURES / f"{name}.json.gz").read_bytes())
+    return with_whole(decode(whole, name), whole)
 
 
 def encoded(record: Record) -> bytes:
@@ -93,7 +94,8 @@ def record_name(files: dict[str, bytes]) -> str:
 def trained() -> Record:
     """Return the kept record of a whole training on a card, from the repository's own board."""
     place = PICTURES.parents[1] / "board" / record_place("r-2026-11-27-6664")
-    return read_evidence(place.read_bytes(), place.name)[0]
+    record, data = read_evidence(place.read_bytes(), place.name)
+    return with_whole(record, data)  # of an older schema: as if those bytes were the whole record
 
 
 def place(files: dict[str, bytes], board: Path) -> None:

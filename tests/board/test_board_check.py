@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import board_records
 import pytest
 from board_damages import DAMAGES, again, damaged
-from board_records import encoded, files_of, kept, place, rows_of, write
+from board_records import PICTURES, encoded, files_of, kept, place, rows_of, write
 
 from laptime.analysis.heats import estimate, mean_step_ms, scaled
 from laptime.analysis.lanes import compare_lanes
@@ -125,6 +126,7 @@ WORDS = {
     "windows at one time": "two windows of round",
     "a lap left out": "a training is left out of it",
     "another prediction": "r-2026-11-27-",
+    "no whole record": "does not name the digest of its whole record",
     "another card": "and that of torch/cuda:0/best has",
 }
 
@@ -199,6 +201,42 @@ def test_a_record_is_held_against_the_whole_one_of_its_keeper(tmp_path):
     assert fault.says == f"it is of another whole record than {record.id}.json"
     with pytest.raises(UsageError, match="is no folder"):
         check(board, wholes=tmp_path / "nothing")
+
+
+def test_a_record_of_an_older_schema_is_held_against_its_whole_one(tmp_path):
+    """The repository keeps both: the whole record of the README's race, and its stripped one of schema 2."""
+    board = tmp_path / "board"
+    for file in (ROOT / "board").rglob(f"{kept().id}*"):
+        write({str(file.relative_to(ROOT / "board")): file.read_bytes()}, board)
+    assert (len(rows_of(board)), {row.whole_digest for row in rows_of(board)}) == (2, {None})
+    found = check(board, wholes=whole_folder(tmp_path))
+    assert [each.says for each in found.faults] == []
+    assert [each.says for each in found.notes if "whole" in each.says] == []
+
+
+def whole_folder(folder):
+    whole = folder / "wholes"
+    whole.mkdir()
+    (whole / f"{kept().id}.json.gz").write_bytes((PICTURES / "cifar-cnn-default.json.gz").read_bytes())
+    return whole
+
+
+def test_whole_records_are_listed_once(tmp_path, monkeypatch):
+    """However many records a board has: a keeper's folder may hold thousands."""
+    board, wholes = tmp_path / "board", tmp_path / "wholes"
+    (wholes / "2026").mkdir(parents=True)
+    for name in ("cifar-cnn-default", "scenes-cnn-h100"):
+        write(files_of(strip(kept(name))), board)
+        (wholes / "2026" / f"{kept(name).id}.json.gz").write_bytes((PICTURES / f"{name}.json.gz").read_bytes())
+    listed, scandir = [], os.scandir
+
+    def counted(folder):
+        listed.append(Path(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr("os.scandir", counted)
+    assert check(board, wholes=wholes).faults == ()
+    assert listed.count(wholes / "2026") == 1
 
 
 def test_a_bomb_is_refused(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from measured import with_heat
 
 from laptime.analysis.heats import scaled
 from laptime.board.add import add, remake
+from laptime.board.check import check
 from laptime.board.claims import find_faults
 from laptime.board.evidence import canonical, compress, read_evidence, strip
 from laptime.board.row import decode_row, encode_row, row_schema, row_schema_text
@@ -112,6 +114,21 @@ def test_a_stripped_record_of_an_older_schema_is_as_good_and_stays_as_it_is():
     assert data == gzip.decompress(OLDER.read_bytes())
     assert (json.loads(data)["schema"], record.schema) == (2, SCHEMA)
     assert all(result.heat.windows for lane in record.lanes for result in lane.heats)
+
+
+def test_the_repositorys_records_stay_as_they_are_when_rows_are_made_again(tmp_path):
+    """Those of an older schema, too: written in a newer one they would have to name a whole record."""
+    shutil.copytree(ROOT / "board", tmp_path / "board")
+    made = remake(tmp_path / "board")
+    assert (made.changed, made.removed) == ((), ())
+    assert check(tmp_path / "board", before=ROOT / "board").faults == ()
+
+
+def test_a_record_that_names_no_whole_one_is_not_added(tmp_path):
+    record = replace(kept(), tool={"name": "laptime", "version": "0.1.0"})
+    with pytest.raises(RecordError, match="does not name the digest of its whole record"):
+        added(record, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def first_heat(tree):

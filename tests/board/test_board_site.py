@@ -55,8 +55,15 @@ def test_each_training_has_a_page_with_its_claim_next_to_what_was_measured(pages
         assert f"published {workload.published.claim}" in told
         assert "measured by laptime" in told
     scenes = words_of(pages / "scenes-cnn.html")
-    assert "NVIDIA H100 SXM5 80GB torch/cuda:0/as-written: 3.8" in scenes
-    assert "one record, r-2026-11-27-05b4" in scenes
+    assert (
+        "On NVIDIA H100 SXM5 80GB, torch/cuda:0 as written is 3.83x as fast as torch/cpu as written on "
+        "Intel(R) Xeon(R) Processor, 16 cores (2.38 to 6.15)."
+    ) in scenes
+    assert "Record r-2026-11-27-05b4." in scenes
+    plates = words_of(pages / "plates-cnn.html")
+    assert "On AMD EPYC, 2 cores, torch/cpu/best is 3.79x as fast as torch/cpu as written (3.7 to 3.89)." in plates
+    assert "No record has a card and a processor yet." in plates
+    assert "6.12x as fast as torch/cuda:0 as written (one pair, no interval)." in words_of(pages / "pets-densenet.html")
     assert "0 % of its windows were disturbed. Machine: " in scenes
     assert "precision=bf16. Versions: " in scenes
 

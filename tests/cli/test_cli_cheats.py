@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-CHEATS = Path(__file__).with_name("own_cheats.py")
+CHEATS = Path(__file__).with_name("own_torch_cheats.py")
 # A plant, and the names by which it may be known; None where it gains nothing, and so is not kept.
 KNOWN = {
     "half_clock": {"changed clock"},

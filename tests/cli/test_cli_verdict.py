@@ -80,6 +80,25 @@ def test_a_clock_that_the_candidate_slows_down_is_not_asked(torch_house):
     assert fields["ratio"] is None or fields["ratio"] < 1.5
 
 
+def test_a_plain_step_that_trains_no_more_once_it_was_proven_is_other_work(torch_house):
+    """It was kept as 300 times as fast: only PyTorch's lanes took a step of the proof again after they were timed."""
+    words = (
+        "verdict",
+        f"{EXAMPLE}:before",
+        f"{CHEATS}:trains_no_more",
+        "python/cpu",
+        "--budget",
+        "20s",
+        "--json",
+        "-q",
+    )
+    fields = torch_house.done(*words, code=1).json
+    assert (fields["verdict"], fields["cause"]) == ("DISCARD", "other work")
+    assert (
+        "put back to their start after they were timed, own_cheats.py:trains_no_more has a loss of" in fields["reason"]
+    )
+
+
 @pytest.mark.long
 def test_a_loader_that_waits_longer_is_slower(torch_house):
     fields = asked(torch_house, "slower", "--budget", "4m", "--json", code=1).json

@@ -24,6 +24,8 @@ OF_OTHER_KIND = {
     "RowFigure",
     "RowFactor",
     "Ratio",
+    "LearningFields",
+    "ToldFactor",
     "VerdictFields",
 }
 

@@ -8,7 +8,6 @@ from statistics import mean
 from records import BEST, FIRST, record
 
 from laptime.analysis.heats import estimate
-from laptime.model.answers import TrainingAnswer
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun
@@ -23,7 +22,7 @@ from laptime.model.protocol import (
     Score,
 )
 from laptime.model.quantities import Missing
-from laptime.model.record import Finding, LaneResult, Record
+from laptime.model.record import Finding, LaneResult, Record, TrainingAnswer
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import later_laps
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from records import BEST, FIRST, ONE_HEAT, record, without_figures
 
-from laptime.model.answers import InferAnswer
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun
@@ -15,6 +14,7 @@ from laptime.model.quantities import Missing
 from laptime.model.record import (
     BatchResult,
     Estimate,
+    InferAnswer,
     InferFactor,
     InferLane,
     Parity,

@@ -12,7 +12,7 @@ from infer_records import SHOWN, broken, two_lanes
 from shown import in_details
 
 from golden import assert_agreed
-from laptime.model.answers import Progress
+from laptime.model.record import Progress
 from laptime.pages.page import View
 from laptime.questions.infer import page as infer
 from laptime.questions.infer.page import live_lines

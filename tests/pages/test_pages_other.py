@@ -28,12 +28,12 @@ from records import (
 from shown import in_details
 
 from laptime import showing
-from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.frameworks import install_command
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.process import Settings
+from laptime.model.record import Progress, RaceAnswer
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
 from laptime.pages.listing import render_plan, render_workloads
 from laptime.pages.page import View
@@ -292,7 +292,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from records import two_lanes
 from laptime.pages import listing
-from laptime.model.answers import Progress
+from laptime.model.record import Progress
 from laptime.questions.race import page as race
 from laptime.questions.race.page import live_lines
 from laptime.pages.page import View

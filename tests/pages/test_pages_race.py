@@ -25,6 +25,7 @@ from records import (
     comparison,
     heat,
     lane,
+    one_heat,
     record,
     two_lanes,
     unfinished,
@@ -36,7 +37,8 @@ from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.process import Dnf, Template
 from laptime.model.quantities import Missing
-from laptime.model.record import Finding, Parity
+from laptime.model.record import Finding, Parity, RaceAnswer
+from laptime.pages.page import View
 from laptime.questions.race import page as race
 from laptime.visible import cells_wide
 
@@ -334,3 +336,16 @@ def test_the_details_say_how_the_heats_were_started_and_which_were_proven():
     assert "heats: 3 of 4 forked from 2 processes that only imported" in page
     assert "3 not proven again: their first losses are those of a proven heat" in page
     assert "heats: " not in render(record((FIRST,)))
+
+
+@pytest.mark.parametrize("ratio", [1.487, 0.8])
+def test_page_and_report_tell_the_same_factor_of_one_pair(ratio):
+    """A report once said of one pair that no difference was found, where the page said which lane is faster."""
+    shown = one_heat()
+    (single,) = shown.answer.comparisons
+    shown = replace(shown, answer=RaceAnswer((replace(single, ratio=ratio),)))
+    glance = race.glance_of(shown)
+    sentence = " ".join(race.render(shown, View(200)).splitlines()[0].split(": ", 1)[1].split())
+    assert (glance.number, glance.ends) == (f"{max(ratio, 1 / ratio):.2f}x", "one pair, no interval")
+    assert glance.sentence == f"{sentence} Both did the same work."
+    assert f"is {glance.number} as fast as" in sentence

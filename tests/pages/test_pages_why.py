@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measured import with_heat
 from shown import in_details
-from why_records import DECODE, SHOWN, failed_remedy, loader_bound, not_trusted, nothing_found
+from why_records import (
+    CACHED,
+    COMPILED,
+    DECODE,
+    LARGER,
+    NOT_PREDICTED,
+    SHOWN,
+    failed_remedy,
+    loader_bound,
+    not_trusted,
+    nothing_found,
+)
 
 from golden import assert_agreed
 from laptime.model.quantities import Factor, Missing
@@ -138,3 +149,27 @@ def test_a_line_of_code_is_never_broken():
     """On a narrow page it is below the table."""
     page = render(loader_bound(replace(DECODE, code="DataLoader(" + "x" * 90 + ")")), 80)
     assert f"    DataLoader({'x' * 90})" in page.splitlines()
+
+
+def table_of(shown, title):
+    """Return the remedies in a table of the report."""
+    return [row[0] for figure in why.figures(shown) if figure.title == title for row in figure.chart.rows]
+
+
+def test_a_remedy_that_failed_was_tried_in_the_report_too():
+    """The page had it among those that were tried, and the report among those that were not."""
+    unknown = replace(LARGER, predicted=NOT_PREDICTED, measured=None, reason="out of memory")
+    shown = loader_bound(CACHED, unknown, COMPILED)
+    assert table_of(shown, "What may be changed") == [CACHED.says, unknown.says]
+    assert table_of(shown, "What was not tried") == [COMPILED.says]
+
+
+def test_page_and_report_have_the_gains_in_one_order():
+    """What changes the learning is last in both, whatever it gains."""
+    learns = replace(LARGER, measured=Factor(500.0, 485.0, 515.0))
+    shown = loader_bound(learns, CACHED, DECODE)
+    wanted = [f"{DECODE.says} (recommended)", CACHED.says, learns.says]
+    (gains,) = [figure for figure in why.figures(shown) if figure.title.startswith("What it would gain")]
+    assert [each.label for each in gains.chart.factors] == wanted
+    page = why.render(shown, View(200))
+    assert sorted(wanted, key=page.index) == wanted

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from laptime.errors import SensorError
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.planner import make_plan
 from laptime.questions.asking import Prepared
 from laptime.questions.job import CheckpointFiles, Services, run_question

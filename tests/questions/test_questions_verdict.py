@@ -7,8 +7,10 @@ import math
 import pytest
 
 from laptime.errors import UsageError
+from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison
+from laptime.questions.subject import name_apart
 from laptime.questions.verdict.nouns import ERRORS
 from laptime.questions.verdict.reduce import alpha_at, judge_change, looks, refuse_change
 from laptime.questions.verdict.run import pair_of
@@ -119,10 +121,23 @@ def test_all_looks_together_spend_the_errors(planned):
         (("git:main:a.py:f", "git:HEAD"), ("git:main:a.py:f", "git:HEAD:a.py:f")),
         (("a.py:f", "git:HEAD"), ("a.py:f", "git:HEAD:a.py:f")),
         (("a.py:f", "it.patch"), ("a.py:f", "patch:it.patch:a.py:f")),
+        (("a.py", "it.patch"), ("a.py", "patch:it.patch:a.py")),
+        (("git:main:a.py", "git:HEAD"), ("git:main:a.py", "git:HEAD:a.py")),
     ],
 )
 def test_a_commit_alone_has_the_file_of_the_other(given, pair):
     assert pair_of(*given) == pair
+
+
+def test_two_scripts_of_one_name_are_called_by_their_folders():
+    scripts = [
+        Subject("train.py", "", None, None, None, None, "items", file=f"/work/{folder}/train.py", command=("python",))
+        for folder in ("old", "new")
+    ]
+    named = name_apart(["old/train.py", "new/train.py"], scripts)
+    assert [each.name for each in named] == ["old/train.py", "new/train.py"]
+    named = name_apart(["train.py", "git:HEAD:train.py"], scripts)
+    assert [each.name for each in named] == ["train.py", "HEAD:train.py"]
 
 
 @pytest.mark.parametrize("given", [("git:main", "git:HEAD"), ("cifar-mlp", "b.py:f"), ("cifar-mlp", "git:HEAD")])

@@ -8,7 +8,6 @@ from typing import Any, get_type_hints
 from hypothesis import strategies as st
 from measured import with_heat
 
-from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
@@ -24,6 +23,7 @@ from laptime.model.record import (
     HeatResult,
     LaneResult,
     Parity,
+    RaceAnswer,
     Record,
 )
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window

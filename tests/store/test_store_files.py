@@ -212,7 +212,7 @@ def test_a_crash_before_the_last_move_leaves_the_old_record(home):
     script = """
 import os, sys
 from store_records import record
-from laptime.store import save
+from laptime.store.files import save
 sys.addaudithook(lambda event, _: os._exit(9) if event == "os.rename" else None)
 save(record(started="2026-11-20T11:11:11+00:00"))
 """
@@ -268,7 +268,7 @@ def test_a_full_disk_names_folder_reason_and_way_out(home):
 import resource
 from store_records import with_losses
 from laptime.errors import StoreError
-from laptime.store import save
+from laptime.store.files import save
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 try:
     save(with_losses(*[0.1] * 100_000))
@@ -308,7 +308,7 @@ def test_a_process_killed_at_any_moment_leaves_a_readable_record(home):
     """The journal of a race must survive kill -9."""
     script = """
 from store_records import with_losses
-from laptime.store import save
+from laptime.store.files import save
 print("begun", flush=True)
 number = 0
 while True:
@@ -329,7 +329,7 @@ while True:
 
 def test_a_race_that_ends_without_a_record_gives_its_id_back(home):
     """Nothing is left where nothing was saved."""
-    program = "import datetime, random; from laptime.store import new_id as n; n(datetime.datetime.now(), random)"
+    program = "import datetime, random; from laptime.store.files import new_id as n; n(datetime.datetime.now(), random)"
     process = run(program, home)
     assert (process.communicate()[1], process.returncode) == ("", 0)
     assert not home.exists()

@@ -142,7 +142,7 @@ def refuse(event, given):
     if event in ("os.mkdir", "os.rename", "os.remove") or (event == "open" and given[2] & (os.O_WRONLY | os.O_RDWR)):
         raise OSError(30, "Read-only file system")
 sys.addaudithook(refuse)
-from laptime.store import list_records, load, find
+from laptime.store.files import list_records, load, find
 print(len(list_records()), load("latest").id, find("r-2026-11-19").stem)
 """
     (home_folder() / "laptime-index.json").unlink()
@@ -299,7 +299,7 @@ def test_a_file_that_does_not_fit_into_memory_is_a_row_and_ends_no_list():
         file.truncate(100 * 2**20)
     limited = """
 import resource
-from laptime.store import list_records
+from laptime.store.files import list_records
 now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + 50 * 2**20,) * 2)
 for row in list_records(): print(row.id, row.unreadable)
@@ -323,7 +323,7 @@ def test_an_index_that_never_ends_is_passed_over(index, kind):
         if place != index:
             index.symlink_to(place)
     done = subprocess.run(
-        [sys.executable, "-c", "from laptime.store import list_records; print(len(list_records()))"],
+        [sys.executable, "-c", "from laptime.store.files import list_records; print(len(list_records()))"],
         capture_output=True,
         text=True,
         check=True,

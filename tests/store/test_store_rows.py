@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from store_records import record
 
-from laptime.model.answers import RaceAnswer
 from laptime.model.quantities import Missing
+from laptime.model.record import RaceAnswer
 from laptime.store.files import list_records, load, save
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from dataclasses import replace
 from measured import with_heat
 from store_records import record
-from laptime.store import decode, encode
+from laptime.store.schema import decode, encode
 from laptime.model.sample import Noise, Window
 
 noise = Noise(0.1, 0.5, 0.0)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BACKWARDS_WITHOUT_STEP = 64  # backward passes without any step of an optimizer: the script changes its weights itself
 BY_STEP, BY_BATCH, BY_WORK, BY_BACKWARD, BY_FETCH = "step", "batch", "worked", "backward", "fetch"
 NEVER_AGAIN = 1 << 62
+MEASURED_HOLDS = 10  # the first ones, at which the lengths of the weights are reported
+MEASURED_ARRAYS = 1000  # of more, only the length of all together
 
 
 class Hold:
@@ -38,6 +40,9 @@ class Hold:
         self._backwards = 0
         self._since_ns = 0
         self.logs: Any = None  # of Keras's last batch
+        self._loss: Any = None  # of the last backward pass before a hold
+        self._optimizers: list = []
+        self._holds = 0
         self.replay = Replay(agent, self.fetched)
 
     def passed(self, kind: str) -> None:
@@ -62,6 +67,22 @@ class Hold:
         if self._kind == BY_BACKWARD or self._backwards >= BACKWARDS_WITHOUT_STEP:
             self.passed(BY_BACKWARD)
 
+    def keep_loss(self, tensors: Any) -> None:
+        """Keep the loss of an iteration that ends in a hold, where it is read. This never raises."""
+        if self._left > 1:
+            return
+        try:
+            if isinstance(tensors, (list, tuple)):
+                tensors = tensors[0] if len(tensors) == 1 else None
+            self._loss = tensors.detach() if tensors is not None and tensors.numel() == 1 else None
+        except Exception:
+            self._loss = None
+
+    def stepped(self, optimizer: Any) -> None:
+        """Note an optimizer, while the lengths of its weights are wanted."""
+        if self._holds < MEASURED_HOLDS and not any(each is optimizer for each in self._optimizers):
+            self._optimizers.append(optimizer)
+
     def passed_batch(self) -> None:
         """Count a batch of `laptime.steps`. It ends an iteration where no optimizer does."""
         self.passed(BY_WORK)
@@ -80,12 +101,18 @@ class Hold:
     def _ask(self) -> None:
         wait_for_devices()
         at_ns = now_ns()
+        self._holds += 1
+        lengths = lengths_of(self._optimizers) if self._holds <= MEASURED_HOLDS else None
+        if self._holds == MEASURED_HOLDS:
+            self._optimizers = []
+        loss, self._loss = self._loss, None
         answer = self._agent.ask(
             held=self._kind,
             since_ns=self._since_ns,
             at_ns=at_ns,
             idle_ns=self.replay.take_idle_ns(),
-            loss=_loss_in(self.logs),
+            loss=_loss_in(self.logs) if loss is None else _value_of(loss),
+            lengths=lengths,
             device_bytes=device_memory(),
             peak_bytes=peak_memory(),
             threads=threads(),
@@ -164,6 +191,29 @@ def _loss_in(logs: Any) -> Any:
         return None
 
 
+def _value_of(loss: Any) -> Any:
+    try:
+        return float(loss.item())
+    except Exception:
+        return None
+
+
+def lengths_of(optimizers: list) -> Any:
+    """Return the length of each array that these optimizers train; None where that would need other processes."""
+    try:
+        torch: Any = sys.modules["torch"]
+        arrays = [array for each in optimizers for group in each.param_groups for array in group["params"]]
+        if not arrays or any(type(array) not in (torch.Tensor, torch.nn.Parameter) for array in arrays):
+            return None
+        norm, wide = torch.linalg.vector_norm, torch.float64
+        found = [float(norm(array.detach(), dtype=wide)) for array in arrays]
+        if any(each - each != 0 for each in found):  # not finite, for which JSON has no word
+            return None
+        return found if len(found) <= MEASURED_ARRAYS else [sum(each**2 for each in found) ** 0.5]
+    except Exception:  # a device without float64, or an optimizer of the script's own
+        return None
+
+
 def hold_optimizers(agent: Agent, module: Any) -> None:
     """Hold after a step. A step inside of another one is part of it."""
     hold = agent.hold
@@ -182,6 +232,7 @@ def hold_optimizers(agent: Agent, module: Any) -> None:
             finally:
                 is_inside = False
             if agent.steps != before:  # else a compiler is tracing it
+                hold.stepped(given[0] if given else None)
                 hold.passed(BY_STEP)
             return result
 
@@ -213,6 +264,7 @@ def hold_backward(agent: Agent, module: Any) -> None:
     @wraps(backward)
     def watched(*given, **named):
         result = backward(*given, **named)
+        agent.hold.keep_loss(given[0] if given else named.get("tensors"))
         agent.hold.passed_backward()
         return result
 

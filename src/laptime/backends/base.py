@@ -170,6 +170,9 @@ class Runner(Steppable, Protocol):
     def updates(self) -> Updates | None:
         """Return how often the weights were changed so far, and the rate, where both are seen; called off the clock."""
 
+    def weights(self) -> Any | None:
+        """Return the weights, and what the network remembers, as arrays by name; None where they are not seen."""
+
     def take_late_step(self) -> LateStep | None:
         """Go back to the start of the proof, and take a step of it as the timed steps are taken; nothing comes after.
 
@@ -201,6 +204,21 @@ class Learner(Steppable, Protocol):
 
     def state(self) -> Any:
         """Return all that the next step depends on: dicts, lists, numbers, strings and NumPy arrays."""
+
+
+class LossJudge(Protocol):
+    """The network of a training, its loss, and items: what judges weights that others have trained."""
+
+    items: int
+    batches: int
+    is_held_out: bool
+    """Whether the training says that it does not train on these items; else they are drawn from its data."""
+
+    def weigh(self, weights: Any, *, are_first: bool) -> float | Missing:
+        """Return the loss of weights, as a runner's `weights` gives them, or why they do not fit the network.
+
+        `are_first` are those of before the first step: then all that is not trained has to be as it is here.
+        """
 
 
 class Predictor(Protocol):
@@ -318,11 +336,18 @@ class Backend(Builder, Protocol):
     def predict(self, order: HeatOrder) -> Predictor:
         """Make the order's network with its weights on the order's device, without what only training needs."""
 
+    def judge(self, order: HeatOrder, batches: int | None = None) -> LossJudge | Missing:
+        """Return what judges the weights of others by the order's training, or why it cannot.
+
+        Its items are in this number of `batches`, or in as many as do not take long.
+        """
+
     def exercises(self, device: Device) -> Exercises:
         """Prepare a device for measuring its limits."""
 
 
 NO_CENSUS = Missing("denormal numbers are counted in PyTorch's lanes only")
+NO_JUDGE = Missing("its weights are seen in PyTorch's lanes only")
 
 
 class UnseenWeights:
@@ -332,6 +357,9 @@ class UnseenWeights:
         return NO_CENSUS
 
     def updates(self) -> Updates | None:
+        return None
+
+    def weights(self) -> Any | None:
         return None
 
     def take_late_step(self) -> LateStep | None:

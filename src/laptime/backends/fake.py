@@ -63,7 +63,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from laptime.backends.base import Exercise, MarkedRunner, StepwiseRunner
+from laptime.backends.base import NO_JUDGE, Exercise, MarkedRunner, StepwiseRunner
 from laptime.backends.fake_script import (
     FakeClock,
     FakeExercises,
@@ -238,6 +238,9 @@ class FakeBackend:
         fail_if_told(script, order, "build")
         self.clock.pass_ms(script.build_ms)
         return FakeTraining(script, order, self.clock)
+
+    def judge(self, _order: HeatOrder, _batches: int | None = None) -> Missing:
+        return NO_JUDGE
 
     def predict(self, order: HeatOrder) -> FakePredictor:
         script = script_for(order)

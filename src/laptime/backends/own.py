@@ -297,7 +297,12 @@ def as_training(returned: Any, name: str) -> Training:
     elif returned.loss is not None and not callable(returned.loss):
         kind = type(returned.loss).__name__
         raise TrainingError(f"{name}: loss is {kind}, not a function of (outputs, targets)")
-    training = replace(returned, data=_checked_data(returned, name))
+    training = replace(returned, data=_checked_data(returned, "data", name))
+    if training.held_out is not None:
+        if training.step is not None or is_keras(training.model):
+            says = f"{name}: gives held_out, which is for a model of PyTorch: laptime judges its loss on these batches"
+            raise TrainingError(says, "leave it out")
+        training = replace(training, held_out=_checked_data(training, "held_out", name))
     if training.batch is not None and training.batch < 1:
         raise TrainingError(f"{name}: batch is {training.batch}, expected 1 or more")
     if training.steps_per_lap is not None and training.steps_per_lap < 1:
@@ -330,27 +335,28 @@ def _is_of(value: Any, package: str, name: str | None = None) -> bool:
     )
 
 
-def _checked_data(training: Training, name: str) -> Any:
-    """Return the data; a function, or a class, is called for each lap."""
-    data, kind = training.data, type(training.data).__name__
+def _checked_data(training: Training, field: str, name: str) -> Any:
+    """Return the data, or what is held out; a function, or a class, is called for each lap."""
+    data = getattr(training, field)
+    kind = type(data).__name__
     if isinstance(data, type) or (callable(data) and not hasattr(data, "__iter__")):
         return MadeAgain(data, name)
     if hasattr(data, "__next__") and not is_keras(training.model):
         raise TrainingError(
-            f"{name}: data is {kind}: it can be iterated only once",
-            "give the function that makes it, as data=make_batches and not data=make_batches(): it is called for each "
-            "lap; or give a list of batches or a DataLoader",
+            f"{name}: {field} is {kind}: it can be iterated only once",
+            f"give the function that makes it, as {field}=make_batches and not {field}=make_batches(): it is called "
+            "for each lap; or give a list of batches or a DataLoader",
         )
     if hasattr(data, "__iter__"):
         return data
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
         hint = "give a DataLoader over it: torch.utils.data.DataLoader(data, batch_size=32)"
-        raise TrainingError(f"{name}: data is {kind}, a data set of single items", hint)
+        raise TrainingError(f"{name}: {field} is {kind}, a data set of single items", hint)
     if data is None:
         hint = "give data=: a list of batches, a DataLoader, or a function that makes a generator of batches"
         raise TrainingError(f"{name}: gives no data", hint)
     hint = "give a list of batches, a DataLoader, or a function that makes a generator of batches"
-    raise TrainingError(f"{name}: data is {kind}, which cannot be iterated", hint)
+    raise TrainingError(f"{name}: {field} is {kind}, which cannot be iterated", hint)
 
 
 def _check_compiled(training: Training, name: str) -> None:

@@ -31,13 +31,13 @@ from laptime.backends.arrays import (
     widen_batch,
     widen_state,
 )
-from laptime.backends.base import Learner, Predictor, StepwiseRunner
+from laptime.backends.base import NO_JUDGE, Learner, Predictor, StepwiseRunner
 from laptime.backends.own import call_own, endless, is_keras, length_of
 from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
 from laptime.model.process import KEPT_INPUTS
 from laptime.model.quantities import Missing
-from laptime.model.sample import ProofRun, Reference, SeenBatch
+from laptime.model.sample import LateStep, ProofRun, Reference, SeenBatch
 from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Training
 
@@ -272,6 +272,11 @@ class StepRunner(WindowRunner):
     def loss(self) -> float:
         return self._steps.number(self._loss)
 
+    def take_late_step(self) -> LateStep | None:
+        """Take the proof's first step with the code that was timed: it may count its calls."""
+        run = take_steps(self._steps, "fp32", most=1)
+        return None if run.problem else LateStep("fp32", run.losses[0], run.moves)
+
     def parts(self) -> OwnStepParts | Missing:
         return OwnStepParts(self._steps, self._supply, self._take_batch)
 
@@ -338,6 +343,9 @@ class StepBackend:
 
     def warm_up(self) -> None:
         """Do nothing: the framework or the user's file imports all there is."""
+
+    def judge(self, _order: HeatOrder, _batches: int | None = None) -> Missing:
+        return NO_JUDGE
 
     def predict(self, order: HeatOrder) -> Predictor:
         raise LaneError(

@@ -7,7 +7,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 
 from laptime.analysis.heats import steady_windows
-from laptime.board.evidence import RECORD_MOST_BYTES, WHOLE, canonical, compress, decompress, strip
+from laptime.board.evidence import (
+    RECORD_MOST_BYTES,
+    WHOLE,
+    canonical,
+    compress,
+    decompress,
+    refuse_without_whole,
+    strip,
+)
 from laptime.board.reported import encode_predictions, predict_again, read_predictions
 from laptime.board.row import (
     PREDICTED,
@@ -28,14 +36,13 @@ from laptime.board.row import (
 from laptime.disk import read_regular, write_atomically
 from laptime.errors import RecordError, StoreError, UsageError
 from laptime.hardware import known_devices, match_label
-from laptime.model.answers import RaceAnswer, TrainingAnswer
 from laptime.model.frameworks import FRAMEWORKS, find_framework
 from laptime.model.machine import Machine
 from laptime.model.process import NO_TRAINING, Settings, is_exactly
 from laptime.model.protocol import FullRun
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
-from laptime.model.record import Estimate, LaneResult, Record
+from laptime.model.record import Estimate, LaneResult, RaceAnswer, Record, TrainingAnswer
 from laptime.model.rows import is_lane
 from laptime.pages.listing import repeat_words
 from laptime.planner.lanes import DEVICE_WORD
@@ -290,6 +297,7 @@ def add(record: Record, lanes: Sequence[str], board: Path, find_faults: Callable
     meant = _meant(record, lanes)
     refused = {each.name: why for each in meant if (why := why_no_row(record, each)) is not None}
     stripped = strip(record)
+    refuse_without_whole(stripped, record.id)
     data = canonical(stripped)
     made = {row.lane: row for row in board_rows(stripped, digest_of(data))}
     wanted = [each.name for each in meant if each.name not in refused]
@@ -357,12 +365,13 @@ class Remade:
 def remake(board: Path) -> Remade:
     """Write the rows of a board again from their records, and its predictions.
 
-    A row follows from its record and from laptime: a device that the table has now, a new field, a newer schema.
+    A row follows from its record and from laptime: a device that the table has now, or a new field. A record that was
+    written before records named their whole one stays as it is: in a newer schema it would be refused.
     """
     unchanged, changed, removed = 0, [], []
     for packed in sorted((board / RECORDS).glob("*.json.gz")):
         record = _read_record(packed)
-        data = canonical(record)
+        data = canonical(record) if WHOLE in record.tool else decompress(packed.read_bytes(), packed.name)
         there = {each.name: each for each in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
         rows = [row for row in board_rows(record, digest_of(data)) if row.place.name in there]
         files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}

@@ -61,6 +61,7 @@ from laptime.workloads import CATALOGUE
 
 ROW_NAME = re.compile(r"(?P<id>r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})-[a-z0-9-]{1,80}\.json", re.ASCII)
 RECORD_NAME = re.compile(r"(r-\d{4}-\d\d-\d\d-[0-9a-f]{4,16})\.json\.gz", re.ASCII)
+WHOLE_NAME = re.compile(r"r-[0-9a-f-]+\.json(\.gz)?", re.ASCII)
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}", re.ASCII)
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 OTHER_FILES = {PurePosixPath("README.md")}
@@ -101,10 +102,13 @@ class BoardCheck:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is kept of a stripped record: its id, the digest of its bytes, its rows, and what is worth a look in it."""
+    """What is kept of a stripped record: its id, the digests of its bytes as they are and in this laptime's schema, its
+    rows, and what is worth a look in it.
+    """
 
     identity: str
     digest: str
+    upgraded_digest: str
     rows: dict[str, BoardRow]
     notes: tuple[str, ...] = ()
     whole: str | None = None
@@ -146,8 +150,12 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
     for place in (each for each in places if each.parts[0] == PREDICTED):
         faults += _find_wrong_prediction(board, place)
     if wholes is not None:
+        by_id = _whole_records(wholes)
         for each in evidence.values():
-            _hold_against_whole(each, wholes, faults, notes)
+            if each.identity in by_id:
+                faults += _hold_against_whole(each, by_id[each.identity])
+            else:
+                notes.append(BoardNote(str(record_place(each.identity)), f"no whole record of it is in {wholes}"))
     faults += _find_orphans(evidence, places)
     faults += _find_copies(rows)
     in_order = sorted(dict.fromkeys(faults), key=lambda each: (each.file, each.check))
@@ -229,7 +237,9 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
         faults += [_fault(place, name, says, HINT_RACE) for name, says in found]
         notes = () if found else tuple(find_chosen_windows(record))
         rows = {row.lane: row for row in board_rows(record, digest)}
-        return Evidence(record.id, digest, rows, notes, record.tool.get(WHOLE))
+        whole = record.tool.get(WHOLE)
+        upgraded = digest if whole is not None else digest_of(canonical(strip(record)))
+        return Evidence(record.id, digest, upgraded, rows, notes, whole)
     except LaptimeError as error:
         faults.append(_fault(place, "record", error.says, error.hint))
     except FAULTS as error:
@@ -238,26 +248,29 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
     return None
 
 
-def _hold_against_whole(found: Evidence, wholes: Path, faults: list[BoardFault], notes: list[BoardNote]) -> None:
-    """Note where a record is not the one that its keeper has, or where nobody has it."""
+def _whole_records(folder: Path) -> dict[str, Path]:
+    """Return the files of a keeper's folder by the id in their name; of two with one id, the first by its path."""
+    listed = (Path(inside) / name for inside, _, names in os.walk(folder) for name in names)
+    found = (each for each in sorted(listed, reverse=True) if WHOLE_NAME.fullmatch(each.name))
+    return {each.name.partition(".")[0]: each for each in found if each.is_file()}
+
+
+def _hold_against_whole(found: Evidence, file: Path) -> Iterator[BoardFault]:
+    """Yield where a record is not the one that its keeper has."""
     place = record_place(found.identity)
-    file = next((each for each in sorted(wholes.rglob(f"{found.identity}.json*")) if each.is_file()), None)
-    if file is None:
-        notes.append(BoardNote(str(place), f"no whole record of it is in {wholes}"))
-        return
     try:
         packed = read_regular(file, INFLATED_MOST_BYTES)
         data = decompress(packed, file.name) if file.suffix == ".gz" else packed
         whole = decode(data, file.name)
         if found.whole not in {None, whole_digest(data)}:
-            faults.append(_fault(place, "whole", f"it is of another whole record than {file.name}", HINT_ADD))
+            yield _fault(place, "whole", f"it is of another whole record than {file.name}", HINT_ADD)
             return
         made = strip(whole if found.whole is None else with_whole(whole, data))
     except (LaptimeError, OSError, LookupError) as error:
-        faults.append(_fault(place, "whole", f"its whole record {file.name} cannot be read: {error}", HINT_ADD))
+        yield _fault(place, "whole", f"its whole record {file.name} cannot be read: {error}", HINT_ADD)
         return
-    if digest_of(canonical(made)) != found.digest:
-        faults.append(_fault(place, "whole", f"it is not what {file.name} gives: it was changed", HINT_ADD))
+    if digest_of(canonical(made)) != found.upgraded_digest:
+        yield _fault(place, "whole", f"it is not what {file.name} gives: it was changed", HINT_ADD)
 
 
 def _read_row(

@@ -21,10 +21,9 @@ from laptime.board.physics import find_impossible
 from laptime.board.whole import find_left_out
 from laptime.diagnosis.findings import find_unreliable
 from laptime.hardware import known_devices, match_label
-from laptime.model.answers import TrainingAnswer
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, HeatResult, LaneResult, Record
+from laptime.model.record import Estimate, HeatResult, LaneResult, Record, TrainingAnswer
 from laptime.planner.lanes import parse_lane
 from laptime.planner.settings import SETTINGS, resolve_batch
 from laptime.questions.train.reduce import find_factor

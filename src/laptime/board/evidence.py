@@ -19,14 +19,23 @@ import msgspec
 
 from laptime.analysis.parity import judge_parity
 from laptime.errors import RecordError, UsageError
-from laptime.model.answers import RaceAnswer, TrainingAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.quantities import Missing
-from laptime.model.record import SCHEMA, Comparison, Estimate, HeatResult, LaneResult, Parity, Record
+from laptime.model.record import (
+    SCHEMA,
+    Comparison,
+    Estimate,
+    HeatResult,
+    LaneResult,
+    Parity,
+    RaceAnswer,
+    Record,
+    TrainingAnswer,
+)
 from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.planner.lanes import DEVICE_WORD, parse_lane
 from laptime.questions.train.options import FullAsk
@@ -47,6 +56,7 @@ SYSTEM = re.compile(r"(Linux|Darwin|Windows|macOS)( [0-9]+(\.[0-9]+)?)?", re.ASC
 REFERENCE_KEY = re.compile(r"[a-z0-9@.-]{1,40}-[0-9a-f]{16}", re.ASCII)
 WHOLE_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 WHOLE = "whole"  # in a stripped record's `tool`: the digest of the whole record
+WHOLE_SINCE = 3  # the schema of the first records that have it
 DETAILS = ("capability", "vector")
 CLASSES = ("flat", "warm-up", "slowing", "unsteady")
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16")
@@ -88,7 +98,16 @@ def read_evidence(data: bytes, where: str) -> tuple[Record, bytes]:
     if not _holds(found, strip(record), where, is_older=schema != SCHEMA):
         says = f"{where} is not stripped: it holds what the board does not keep, or is in another order"
         raise RecordError(says, "Write it from the record as laptime saved it: laptime board add ID.")
+    if schema >= WHOLE_SINCE:
+        refuse_without_whole(record, where)
     return record, found
+
+
+def refuse_without_whole(record: Record, where: str) -> None:
+    """Refuse a record that does not name the whole record that it was made from: nobody could hold it against that."""
+    if not WHOLE_DIGEST.fullmatch(record.tool.get(WHOLE, "")):
+        says = f"{where} does not name the digest of its whole record: 64 hexadecimal digits"
+        raise RecordError(says, "Write it from the record as laptime saved it: laptime board add ID.")
 
 
 def _holds(found: bytes, stripped: Record, where: str, *, is_older: bool) -> bool:

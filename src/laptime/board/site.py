@@ -30,6 +30,7 @@ from laptime.board.row import RECORDS, BoardRow, record_name, record_place
 from laptime.drawing.svg import text
 from laptime.errors import StoreError, UsageError
 from laptime.model import quantities
+from laptime.model.process import AS_WRITTEN
 from laptime.model.workload import Workload
 from laptime.pages.words import lap as lap_words
 from laptime.workloads import CATALOGUE
@@ -162,7 +163,7 @@ def _trainings_list(here: str) -> str:
 def _claims(workload: Workload, rows: Sequence[BoardRow]) -> str:
     """Return the claim of the experiment next to what was measured, in one record where one has both."""
     measured = _measured_factors(rows)
-    told = "nobody sent a row with a factor yet" if measured is None else measured
+    told = "Nobody sent a row with a factor yet." if measured is None else measured
     return (
         f'<dl class="claims"><div><dt>published</dt><dd>{text(workload.published.claim)}</dd>'
         f'<dd class="soft">{text(workload.published.source)}</dd></div>'
@@ -184,15 +185,26 @@ def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
     same = [row for row in of_cards or compared if row.record == first.record]
     best = max(same, key=lambda row: row.factor.ratio if row.factor else 0)
     told = [_factor_words(row) for row in ([first] if first == best else [first, best])]
-    note = "" if of_cards else "; no row has a card and a processor in one record yet"
-    return f'{"<br>".join(told)}<br><span class="soft">one record, {text(first.record)}{note}</span>'
+    note = "" if of_cards else ". No record has a card and a processor yet"
+    return f'{"<br>".join(told)}<br><span class="soft">Record {text(first.record)}{note}.</span>'
 
 
 def _factor_words(row: BoardRow) -> str:
     found = row.factor
     assert found is not None
-    ends = "" if found.low is None or found.high is None else f" ({found.low:.3g} to {found.high:.3g})"
-    return f"{text(hardware_of(row))} {text(row.lane)}: {quantities.times(found.ratio)}{ends} {text(found.reference)}"
+    has_interval = found.low is not None and found.high is not None
+    ends = f"{found.low:.3g} to {found.high:.3g}" if has_interval else "one pair, no interval"
+    other = row.device.kind != "cpu" and "/cpu/" in found.reference
+    where = f" on {_in_words(row.machine.processor)}, {row.machine.cores} cores" if other else ""
+    return (
+        f"On {text(hardware_of(row))}, {_in_words(row.lane)} is {quantities.times(found.ratio)} as fast as "
+        f"{_in_words(found.reference)}{where} ({ends})."
+    )
+
+
+def _in_words(name: str) -> str:
+    """Return a lane or a processor as a sentence names it: torch/cpu as written."""
+    return text(name.replace(f"/{AS_WRITTEN}", " as written"))
 
 
 def _published(workload: Workload) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from laptime.model.answers import RaceAnswer, TrainingAnswer
 from laptime.model.protocol import FullRun
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import LaneResult, RaceAnswer, Record, TrainingAnswer
 from laptime.model.sample import Heat
 
 

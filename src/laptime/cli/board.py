@@ -15,7 +15,7 @@ from laptime.board import reported, site
 from laptime.board.claims import find_faults
 from laptime.board.evidence import with_whole
 from laptime.board.row import PREDICTED
-from laptime.cli.completing import complete_lane, complete_record
+from laptime.cli.listing import complete_lane, complete_record
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import conclude, with_progress

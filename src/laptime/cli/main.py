@@ -38,6 +38,7 @@ COMMANDS = {
     "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK_GROUP),
     "list": ("cli.listing:list_records", "List saved records, newest first.", RECORDS_GROUP),
     "show": ("cli.records:show_record", "Show a saved record.", RECORDS_GROUP),
+    "apply": ("cli.apply:apply", "Change your code as a remedy of why or watch says, after showing it.", RECORDS_GROUP),
     "compare": (
         "questions.compare.command:compare", "Which lanes became faster or slower since another record?", RECORDS_GROUP
     ),
@@ -56,7 +57,7 @@ COMMANDS = {
     "workloads": ("cli.records:workloads", "List the built-in trainings.", MORE_GROUP),
     "data": ("cli.records:data", "List, make or remove made data.", MORE_GROUP),
     "help": ("cli.help:help_", "Explain a command with all its options, or a topic.", MORE_GROUP),
-    "completion": ("cli.completing:completion", "Print the script for a shell's completion.", MORE_GROUP),
+    "completion": ("cli.listing:completion", "Print the script for a shell's completion.", MORE_GROUP),
     "plan": ("questions.race.command:plan", "Print what a race would run: laptime race --dry-run.", OLDER_WORDS),
     **_of_questions(OLDER_WORDS),
     "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),

@@ -17,9 +17,8 @@ from laptime.cli.output import asked_for, knows_colours, may_colour, may_draw, p
 from laptime.cli.printing import MESSAGES, printable, say, spelt
 from laptime.errors import RecordError
 from laptime.listing import WIDTH_OFF_TERMINAL
-from laptime.model.answers import Progress
 from laptime.model.protocol import Moment
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.visible import cells_wide, visible
 
 UP, ERASE_ROW = "\x1b[{}A", "\r\x1b[K"

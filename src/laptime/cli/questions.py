@@ -14,20 +14,19 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
-from laptime.cli.completing import complete_lane, complete_record, complete_what
+from laptime.cli.listing import complete_lane, complete_record, complete_what
 from laptime.cli.main import COMMANDS, Command, RareOption
 from laptime.cli.output import emit_page, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.cli.progress import Display, page_view
 from laptime.errors import ExitCode, StoreError, UsageError
 from laptime.model import options
-from laptime.model.answers import Progress
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
 from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Option, OptionKind
 from laptime.model.options import options_of
 from laptime.model.plan import find_launcher
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 
 RECORD_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 SHOW_DETAILS = click.option("--details", is_flag=True, help="Print all that the record holds.")

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from laptime import api, showing
-from laptime.cli.completing import complete_record, complete_target
+from laptime.cli.listing import complete_record, complete_target
 from laptime.cli.main import Command
 from laptime.cli.output import ALL_FIELDS, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
@@ -20,7 +20,7 @@ from laptime.cli.questions import SHOW_DETAILS, OfKind, emit_record
 from laptime.errors import ExitCode, UsageError
 from laptime.model.ask import NewSet
 from laptime.model.option_kinds import ITEMS, parse_items
-from laptime.model.rows import Exported, WrittenReport
+from laptime.model.record import Exported, WrittenReport
 
 SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one, a file, `latest`, or `@label`.
 

@@ -206,12 +206,25 @@ def obey(order: wire.FromParent, line: Lifeline) -> None:
 
             leading = _with_ranks(open_backend(profile.heat.lane.framework), profile.heat, line)
             _finish(line, run_profile(leading, profile, line))
-        case wire.Train(order=training):
-            from laptime.heat.protocol import run_protocol  # noqa: PLC0415  a heat needs none of these, nor numpy
-
-            _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
+        case wire.Train() | wire.Learn() | wire.Judge():
+            _train(order, line)
         case _:
             raise WireError(f"expected an order, heard {type(order).__name__}")
+
+
+def _train(order: wire.Train | wire.Learn | wire.Judge, line: Lifeline) -> None:
+    """Train a lane whole, or one side of a verdict on learning, or judge what such sides have learned."""
+    from laptime.heat.learning import run_judge, run_learning  # noqa: PLC0415  a heat needs none of these, nor numpy
+    from laptime.heat.protocol import run_protocol  # noqa: PLC0415  as above
+
+    match order:
+        case wire.Train(order=training):
+            _finish(line, run_protocol(open_backend(training.heat.lane.framework), training, line))
+        case wire.Learn(order=learning):
+            _finish(line, run_learning(open_backend(learning.heat.lane.framework), learning, line))
+        case wire.Judge(order=heat, batches=batches):
+            run_judge(open_backend(heat.lane.framework), heat, batches, line)
+            _finish(line, Missing("a judge trains nothing"))
 
 
 def _refer(order: HeatOrder, line: Lifeline) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import math
 import os
 import selectors
 import signal
@@ -25,7 +26,7 @@ from typing import Any, Self
 
 from laptime import wire
 from laptime.analysis.script_loop import LoopProgress
-from laptime.analysis.script_process import ProcessReader, read_hello, text, whole, whole_or_none
+from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello, real, text, whole, whole_or_none
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
 from laptime.attach.listener import ListeningSocket, Mailbox
@@ -104,8 +105,11 @@ class ScriptRunner(UnseenWeights):
         """The agent waits for the devices before it asks how to go on."""
 
     def loss(self) -> float | None:
+        """Return the loss of the last iteration, where it was read there; else the last one that was seen."""
+        if self.last is not None and self.last.loss is not None:
+            return self.last.loss
         losses = self._script.leader.reader.losses
-        return losses[-1] if losses else None if self.last is None else self.last.loss
+        return losses[-1] if losses else None
 
     def device_memory_bytes(self) -> int | Missing:
         return _known(None if self.last is None else self.last.device_bytes)
@@ -156,7 +160,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
 
 def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: ParentLine) -> ScriptRunner:
     """Run the first iterations, and report what the script is."""
-    losses = _learn(script, line)
+    proof = _learn(script, line)
     visitor = script.leader
     progress = visitor.reader.progress
     _check(visitor, order.lane, sets)
@@ -165,30 +169,37 @@ def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: Pa
     notes = (*notes, *([] if items else [ONE_EACH]))
     parameters = sum(visitor.reader.parameters.values())
     line.say(wire.Built(parameters, items or 1, _steps_per_lap(visitor), visitor.reader.hello.versions, notes))
-    line.say(wire.Proved(ProofRun(AS_THE_SCRIPT, tuple(losses), 0.0, 0.0, ())))
+    line.say(wire.Proved(proof))
     line.say(wire.FirstStep(progress.first_ns))
     return ScriptRunner(script, ends, _ready_batches(visitor), order.pace)
 
 
-def _learn(script: RacedScript, line: ParentLine) -> list[float]:
-    """Let the script take its first steps one by one. Return their losses."""
+def _learn(script: RacedScript, line: ParentLine) -> ProofRun:
+    """Let the script take its first steps one by one. Return their losses, and how the lengths of its weights changed.
+
+    Lengths are of the first hold and the last one: what trains less, or at another rate, changes them otherwise.
+    """
     steps, began_s = 0, time.monotonic()
     try:
         held = script.wait()
         line.say(wire.Phase("proof", now_ns()))
-        began_s, kept = time.monotonic(), [held.loss]
+        began_s, kept, first = time.monotonic(), [held.loss], held.lengths
         while True:
             steps += 1
             seen = script.leader.reader
             enough = steps >= PROOF_STEPS or time.monotonic() - began_s > PROOF_S
             if enough and seen.progress.iterations >= LEARNT:
                 break
-            kept.append(script.go_on(1).loss)
+            held = script.go_on(1)
+            kept.append(held.loss)
     except ScriptEnded as ended:
         raise TrainingError(_why_too_short(script, ended, steps)) from None
     except NothingSeen:
         raise TrainingError(_why_nothing_seen(script, began_s)) from None
-    return (seen.losses or [each for each in kept if each is not None])[:PROOF_STEPS]
+    losses = (seen.losses or [each for each in kept if each is not None])[:PROOF_STEPS]
+    is_measured = len(first) == len(held.lengths)
+    moves = tuple(last - before for before, last in zip(first, held.lengths, strict=True)) if is_measured else ()
+    return ProofRun(AS_THE_SCRIPT, tuple(losses), math.hypot(*first), 0.0, moves)
 
 
 def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
@@ -342,6 +353,7 @@ class HeldScript:
     threads: int | None
     shapes: int
     redrawn: bool | None
+    lengths: tuple[float, ...] = ()  # of the weights' arrays, at the first holds
 
 
 class Visitor:
@@ -544,7 +556,9 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
     since_ns, at_ns, idle_ns = (whole(facts.get(name)) for name in ("since_ns", "at_ns", "idle_ns"))
     if not since_ns + idle_ns <= at_ns <= now_ns():
         raise ValueError("a hold at a time that cannot be")
-    loss = facts.get("loss")
+    loss, lengths = facts.get("loss"), facts.get("lengths") or []
+    if not isinstance(lengths, list) or len(lengths) > SOME_MOST:
+        raise ValueError("lengths that no agent sends")
     return HeldScript(
         since_ns,
         at_ns,
@@ -555,6 +569,7 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         threads=whole_or_none(facts.get("threads")),
         shapes=whole(facts.get("shapes")),
         redrawn=facts.get("redrawn") if isinstance(facts.get("redrawn"), bool) else None,
+        lengths=tuple(real(each) for each in lengths),
     )
 
 

@@ -102,6 +102,9 @@ class CountedRunner:
     def updates(self) -> Updates | None:
         return self._runner.updates()
 
+    def weights(self) -> Any | None:
+        return self._runner.weights()
+
     def take_late_step(self) -> LateStep | None:
         return self._runner.take_late_step()
 

@@ -182,16 +182,21 @@ def verdict(
     *,
     gain: ShareLike | None = None,
     gate: bool = False,
+    learning: bool = False,
+    seeds: int | None = None,
+    laps: int | None = None,
     budget: DurationLike | None = None,
     alone: bool = False,
     sensors: str | Sequence[str] | None = None,
     sensor_rate: float | None = None,
     watchdog: DurationLike | None = None,
+    arguments: Sequence[str] | None = None,
 ) -> VerdictResult:
     """Say whether `candidate` is faster than `base` by `gain`, and still the same training: `.word`, `.why`, `.needs`.
 
     Both are functions, or named as on the command line: "git:main:train.py:training". With `gate`, the question is
-    whether it is slower. With no lane it is the card if there is one, else the processor. For the others see `race`.
+    whether it is slower. With `learning`, the work may differ, and the loss reached per second is judged, from several
+    seeds. With no lane it is the card if there is one, else the processor. For the others see `race`.
     """
 
 def sweep(

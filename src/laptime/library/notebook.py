@@ -31,10 +31,9 @@ from laptime import api, showing
 from laptime.disk import cache_folder, write_atomically
 from laptime.errors import LaptimeError, RecordError, StoreError, UsageError
 from laptime.listing import WIDTH_OFF_TERMINAL
-from laptime.model.answers import Progress
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.visible import visible
 
 OF_CELLS = "ipykernel_"  # the folder of a cell's file; a debugger really writes it, with that cell alone

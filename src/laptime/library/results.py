@@ -14,12 +14,21 @@ from laptime import api, showing
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.library.notebook import Shown, as_block, write_report
 from laptime.listing import WIDTH_OFF_TERMINAL
-from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
 from laptime.model.quantities import Missing
-from laptime.model.record import Comparison, Estimate, InferFactor, InferLane, LaneResult, Parity, Record
+from laptime.model.record import (
+    Comparison,
+    Estimate,
+    InferAnswer,
+    InferFactor,
+    InferLane,
+    LaneResult,
+    Parity,
+    Record,
+    TrainingAnswer,
+)
 from laptime.questions.compare.call import CompareResult
 from laptime.questions.doctor.nouns import Checkup, Problem
 from laptime.questions.doctor.run import DeviceLimits

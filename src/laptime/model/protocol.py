@@ -166,6 +166,21 @@ class FullOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class LearningOrder:
+    """All that a child needs to train one side of a verdict on learning.
+
+    It trains in legs: of `leg_steps`, or of `leg_laps` of its own, or of as many steps as take `leg_s`. After each one
+    its weights are in the file `weights`, and it waits.
+    """
+
+    heat: HeatOrder
+    weights: str
+    leg_s: float
+    leg_steps: int | None = None
+    leg_laps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Consent:
     """What a user allows a resumed training: to continue with `changed` sources, to train finished laps `again`."""
 

@@ -78,7 +78,7 @@ ONE_LANE_HELP = "By default it is the card if there is one, else the processor, 
 QUESTIONS: list[Question] = [
     Question(
         name="race",
-        answer="laptime.model.answers:RaceAnswer",
+        answer="laptime.model.record:RaceAnswer",
         prepare="laptime.questions.race.run:prepare_race",
         run="laptime.questions.race.run:Race",
         render="laptime.questions.race.page:render",
@@ -193,8 +193,8 @@ confirmed.
     Question(
         name="verdict",
         answer="laptime.questions.verdict.nouns:VerdictAnswer",
-        prepare="laptime.questions.verdict.run:prepare_verdict",
-        run="laptime.questions.verdict.run:VerdictRace",
+        prepare="laptime.questions.verdict.judged:prepare_either",
+        run="laptime.questions.verdict.judged:open_verdict",
         render="laptime.questions.verdict.page:render",
         summary="laptime.questions.verdict.page:summary",
         parts="laptime.questions.verdict.page:page_parts",
@@ -291,7 +291,7 @@ With --on ray or --on torchrun the devices may be on several nodes (docs/cluster
     ),
     Question(
         name="full",
-        answer="laptime.model.answers:TrainingAnswer",
+        answer="laptime.model.record:TrainingAnswer",
         prepare="laptime.questions.train.run:prepare_full",
         run="laptime.questions.train.run:WholeTrainings",
         render="laptime.showing:training_page",
@@ -324,7 +324,7 @@ All laps, validation and test run as published, unless options say otherwise. Af
     ),
     Question(
         name="infer",
-        answer="laptime.model.answers:InferAnswer",
+        answer="laptime.model.record:InferAnswer",
         prepare="laptime.questions.infer.run:prepare_infer",
         run="laptime.questions.infer.run:InferenceRace",
         render="laptime.questions.infer.page:render",
@@ -354,7 +354,7 @@ Answers are checked against a reference in float64.
     ),
     Question(
         name="profile",
-        answer="laptime.model.answers:ProfileAnswer",
+        answer="laptime.model.record:ProfileAnswer",
         prepare="laptime.questions.profile.run:prepare_profile",
         run="laptime.questions.profile.run:Profiles",
         render="laptime.questions.profile.page:render",

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from laptime.model.ask import Ask, DataSource
-from laptime.model.frameworks import NodeType
+from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.hardware import PredictedCards, Roofline
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import Subject
 from laptime.model.process import Settings
-from laptime.model.protocol import InferHeat
+from laptime.model.protocol import AnswerReference, FullRun, InferHeat, InferPace, LapFactor, Protocol
 from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.sample import AnswerUsage, Appeal, Heat, Reference, Usage
 from laptime.model.symptoms import Profile
@@ -224,12 +224,34 @@ class InferFactor(IntervalFigure):
 
 
 @dataclass(frozen=True, slots=True)
+class CodeChange:
+    """A remedy as a change of the user's own code. `file` is from the top of its git work tree, or its script's folder.
+
+    `rewrite` is a word of the table of changes (`workers=2`), and `digest` is the SHA-256 of the file as it ran. `diff`
+    shows the change, and nobody applies it: `laptime apply` makes the change again from its word and the file. `start`
+    and `function` are of the training, from whose file the place was found.
+    """
+
+    rewrite: str
+    file: str
+    line: int
+    digest: str
+    diff: str | Missing
+    start: str
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
+    """What is conspicuous, and what to do. `change` is the advice as a change of code; `unchanged` says why none is."""
+
     rule: str
     says: str
     evidence: dict[str, Any]
     advice: str
     sure: Literal["proven", "likely"]
+    change: CodeChange | None = None
+    unchanged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +350,111 @@ class Record:
     def trainings(self) -> dict[str, str]:
         """What each training is called on the command line, by its name in this record."""
         return {self.workload.name: self.ask.what, **{other.subject.name: other.what for other in self.others}}
+
+
+# What was written elsewhere.
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where a record was written for another program: a file, a folder or a URL."""
+
+    record: str
+    to: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """Where a report of these records was written: a file, or a folder of these files."""
+
+    records: tuple[str, ...]
+    place: str
+    files: tuple[str, ...]
+
+
+# The answers that all rooms know. Those of other questions are in the nouns of their folders.
+
+
+@dataclass(frozen=True, slots=True)
+class RaceAnswer(Answer):
+    """How the lanes compare with the first lane. `alone` says why heats of a round did not take turns, if so.
+
+    `nodes` are those of a race on several types of nodes.
+    """
+
+    comparisons: tuple[Comparison, ...] = ()
+    alone: tuple[str, ...] = ()
+    nodes: tuple[FleetNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingAnswer(Answer):
+    """Whole trainings of some lanes; `order` says in which order they ran, and why."""
+
+    protocol: Protocol
+    order: str
+    runs: tuple[FullRun, ...]
+    factors: tuple[LapFactor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InferAnswer(Answer):
+    """Inference of some lanes: how each answers, and by what factors they differ.
+
+    `alone` says why heats of a round did not take turns, if so.
+    """
+
+    pace: InferPace
+    lanes: tuple[InferLane, ...]
+    factors: tuple[InferFactor, ...] = ()
+    reference: AnswerReference | None = None
+    alone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileAnswer(Answer):
+    """The profiles are in the lanes."""
+
+
+def training_of(record: Record) -> TrainingAnswer:
+    assert isinstance(record.answer, TrainingAnswer)
+    return record.answer
+
+
+def inference_of(record: Record) -> InferAnswer:
+    assert isinstance(record.answer, InferAnswer)
+    return record.answer
+
+
+# How far a question is: made by the question, and drawn by one place for the terminal, the notebook and a file.
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is being done now, and how much of the time is gone.
+
+    `lanes` holds what each lane does now, by its name. `left_s` is what is still to come, the most of it where it
+    `is_most`, and None where it is not known. Where there is no terminal, it has a line only if it `is_news`. What
+    `stays` is a notice: a terminal keeps its line above what is drawn next.
+    """
+
+    doing: str
+    elapsed_s: float = 0.0
+    left_s: float | None = None
+    is_most: bool = True
+    lanes: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    is_news: bool = True
+    stays: bool = False
+
+    @property
+    def share(self) -> float | None:
+        """The share of the time that is gone, or None where the rest is not known."""
+        if self.left_s is None:
+            return None
+        whole_s = self.elapsed_s + self.left_s
+        return self.elapsed_s / whole_s if whole_s > 0 else 1.0
 
 
 # The source files of a training: a digest per file, and which files differ between two processes.

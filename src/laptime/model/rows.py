@@ -62,27 +62,6 @@ class Imported:
     status: Literal["imported", "is here already"]
 
 
-# What was written elsewhere.
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """Where a record was written for another program: a file, a folder or a URL."""
-
-    record: str
-    to: str
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenReport:
-    """Where a report of these records was written: a file, or a folder of these files."""
-
-    records: tuple[str, ...]
-    place: str
-    files: tuple[str, ...]
-
-
 # Which of the saved records a list shows, and how a user's word for a lane or a training finds one.
 
 OF_TRAINING = " of "  # in a lane's name, before what it trains, where a race has several trainings

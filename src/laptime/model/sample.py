@@ -100,7 +100,8 @@ class ProofRun:
     weights moved in one step from the start at a large rate, and `decay` how they moved in one without gradients, where
     these two steps were taken. `scales` is then what the gradients were multiplied by; it depends on each optimizer's
     epsilon. `batches` is the digest of the batches, where they come from a user's own data. A run with a `problem`
-    proves nothing. `own_way` says how the framework is known to differ from others in such a training.
+    proves nothing. `own_way` says how the framework is known to differ from others in such a training. Of a script,
+    `start` is the length after its first step, and `moves` are the changes of the arrays' lengths until its last one.
     """
 
     precision: str

@@ -7,7 +7,7 @@ from typing import Literal
 
 from laptime.model.process import Timeline
 from laptime.model.quantities import IntervalFigure, Missing
-from laptime.model.record import Answer, Estimate
+from laptime.model.record import Answer, Estimate, Record
 from laptime.model.sample import Usage
 from laptime.model.symptoms import DenormalCensus
 
@@ -233,3 +233,8 @@ class WatchAnswer(Answer):
     left_running: int = 0
     usage: Usage | None = None
     timeline: Timeline | None = None
+
+
+def watch_of(record: Record) -> WatchAnswer:
+    assert isinstance(record.answer, WatchAnswer)
+    return record.answer

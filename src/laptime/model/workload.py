@@ -207,6 +207,9 @@ class Training:
     loss(outputs, batch). Without `loss`, the model gets the whole batch and returns its loss: one number, the first of
     a tuple, or `.loss`.
 
+    `held_out` are batches like those of `data` that it does not train on: `laptime verdict --learning` judges the loss
+    on them.
+
     For Keras: `model` is compiled, so it contains `loss` and `optimizer`. `data` is what `fit` takes: arrays as a tuple
     (inputs, targets), of which `batch` items make a step (32, as in `fit`), or a PyDataset, a tf.data.Dataset, a
     DataLoader, a generator, a list of batches. `return model, data` means the same.
@@ -228,3 +231,4 @@ class Training:
     state: Any = None
     fence: Callable[[Any], object] | None = None
     batch: int | None = None
+    held_out: Any = None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from laptime.model.process import NODE_IS_GONE, Dnf
 from laptime.model.quantities import Missing, percent, size
-from laptime.model.record import NOT_RELIABLE, Finding, HeatResult, LaneResult, Record
+from laptime.model.record import NOT_RELIABLE, CodeChange, Finding, HeatResult, LaneResult, Record
 from laptime.model.rows import GONE
 from laptime.pages.layout import clean, flow, wrap
 from laptime.pages.page import Said
@@ -34,6 +34,12 @@ def distrust(record: Record) -> list[Said]:
 def finding_words(finding: Finding) -> str:
     """Return what a finding says, and what to do."""
     return short_names(f"{finding.says} {finding.advice}".rstrip())
+
+
+def apply_words(record: Record, change: CodeChange, place: int) -> str:
+    """Return where a remedy changes the user's code, and the command for it. `place` is that among all changes."""
+    number = f" --remedy {place + 1}" if place else ""
+    return f"{clean(change.file)}:{change.line}: laptime apply {record.id}{number}"
 
 
 def failure_sentences(record: Record) -> list[str]:

@@ -7,10 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from laptime.model.answers import InferAnswer, TrainingAnswer, inference_of, training_of
 from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import HOUR_S, Missing, number, size
-from laptime.model.record import Comparison, InferFactor, LaneResult, OtherTraining, Record
+from laptime.model.record import (
+    Comparison,
+    InferAnswer,
+    InferFactor,
+    LaneResult,
+    OtherTraining,
+    Record,
+    TrainingAnswer,
+    inference_of,
+    training_of,
+)
 from laptime.model.rows import OF_TRAINING
 from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
 from laptime.model.workload import PublishedResult

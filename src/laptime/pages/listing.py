@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
-from laptime.model.answers import InferAnswer, TrainingAnswer, inference_of, training_of, watch_of
 from laptime.model.ask import DataSource, MadeSet
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import repeat_options
@@ -14,8 +13,17 @@ from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPace, InferPlan, LapFactor, Protocol
 from laptime.model.quantities import Missing, percent, size, step
 from laptime.model.questions import find_question
-from laptime.model.record import Comparison, Estimate, InferFactor, Record
-from laptime.model.script import TrainingLoop
+from laptime.model.record import (
+    Comparison,
+    Estimate,
+    InferAnswer,
+    InferFactor,
+    Record,
+    TrainingAnswer,
+    inference_of,
+    training_of,
+)
+from laptime.model.script import TrainingLoop, watch_of
 from laptime.model.workload import Adam, LayerRow, PublishedResult, Sgd, Workload
 from laptime.pages.lanes import most_telling, names_of_trainings
 from laptime.pages.layout import Column, flow, padded, table_or_sentences, wrap

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Generic
 
-from laptime.model.answers import Progress
 from laptime.model.figure import Glance
-from laptime.model.record import Record
+from laptime.model.record import Progress, Record
 from laptime.pages.layout import (
     FIELD_INDENT,
     Cell,

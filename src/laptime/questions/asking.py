@@ -26,9 +26,10 @@ from laptime.model.workload import Published, Workload
 from laptime.planner import join_plans, make_plan
 from laptime.planner.groups import choose_pace
 from laptime.planner.lanes import default_framework, frameworks_asked, names_a_lane
-from laptime.planner.plan import check_ask, plan_script
+from laptime.planner.plan import check_ask, find_devices, plan_script
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.settings import with_settings
+from laptime.questions.sources import place_of
 from laptime.questions.subject import (
     describe_supply,
     family_in,
@@ -36,6 +37,7 @@ from laptime.questions.subject import (
     find_given,
     find_subjects,
     inspect_training,
+    name_apart,
     names_a_file,
     read_tree,
     trainings_in,
@@ -49,6 +51,7 @@ PROFILED = "each lane that finished takes some steps more under its framework's 
 
 __all__ = [
     "Prepared",
+    "are_scripts",
     "facts_of",
     "installed_of",
     "keep_apart",
@@ -56,6 +59,7 @@ __all__ = [
     "names_a_lane",
     "prepare",
     "prepare_pair",
+    "prepare_scripts",
     "prepare_trainings",
     "scout_machine",
     "with_lane",
@@ -273,6 +277,42 @@ def prepare_script(ask: Ask, machine: Machine) -> Prepared:
     subject = describe_script(ask)
     seen = see_devices(ask, subject, machine)
     return Prepared(plan_script(ask, seen, subject), seen, None)
+
+
+def are_scripts(ask: Ask) -> bool:
+    """Whether an ask is about several scripts. What is a script, and what makes a Training, cannot be mixed."""
+    words = (ask.what, *ask.others)
+    scripts = [word for word in words if _is_script(word)]
+    if scripts and len(scripts) < len(words):
+        other = next(word for word in words if word not in scripts)
+        says = f"{scripts[0]} is a script that runs as it is, and {other} names a function"
+        raise UsageError(says, "give two scripts, or the function of both: file.py:function")
+    if ask.command and not scripts:
+        raise UsageError(f"{words[0]} is no script that runs as it is", "leave out what is behind --")
+    return bool(scripts)
+
+
+def _is_script(word: str) -> bool:
+    place = place_of(word)
+    if not place.endswith(".py"):
+        return False
+    file = expand_home(place, "the script")
+    return file.is_file() and not trainings_in(read_tree(file))
+
+
+def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
+    """Prepare a race of several scripts on one lane; with the name of a `twin`, the first one races itself, too."""
+    whats = (ask.what, *ask.others)
+    subjects = name_apart(whats, [describe_script(replace(ask, what=place_of(what), others=())) for what in whats])
+    seen = see_devices(ask, subjects[0], machine)
+    processor, *cards = find_devices(seen)
+    ask = ask if ask.lanes else replace(ask, lanes=((cards or [processor])[0].name,))
+    if twin is not None:
+        subjects.append(replace(subjects[0], name=twin))
+        ask = replace(ask, others=(*ask.others, ask.what))
+    plans = [plan_script(ask, seen, subject) for subject in subjects]
+    plan = replace(join_plans(plans, seen), notes=tuple(note for each in plans for note in each.notes))
+    return Prepared(plan, seen, None)
 
 
 def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:

@@ -11,12 +11,11 @@ from functools import partial
 from laptime.analysis.heats import estimate_memory, find_largest_batch, judge_rounds, memory_of, summarise_heat
 from laptime.analysis.lanes import scales, summarise_lane
 from laptime.machine.look import available_memory_bytes
-from laptime.model.answers import Progress
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import NO_TRAINING, ProcessRun
 from laptime.model.protocol import Protocol
 from laptime.model.quantities import Missing
-from laptime.model.record import HeatResult, LaneResult
+from laptime.model.record import HeatResult, LaneResult, Progress
 from laptime.model.sample import FirstLosses, Heat, Reference, Window
 from laptime.model.symptoms import ProfileRun
 from laptime.model.workload import Workload

@@ -18,13 +18,12 @@ from typing import Literal, Protocol
 
 from laptime.errors import LaneError, TrainingError, UsageError
 from laptime.machine import look_at_machine, time_core
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import LAUNCHERS, Place, Plan, find_launcher
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Record
+from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Progress, Record
 from laptime.model.sample import Reference
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane

@@ -91,7 +91,12 @@ class Proof:
         return None if len(parts) == 1 else Missing("batch norm sees each device's part of a batch alone")
 
     def find_difference(self, one: Subject, other: Subject) -> str | Missing | None:
-        """Return how the references of two trainings differ; None if they did the same work."""
+        """Return how the references of two trainings differ; None if they did the same work.
+
+        Scripts have none: the losses of their lanes are compared.
+        """
+        if one.command and other.command:
+            return None
         mine, theirs = (self.references.get(each.name) for each in (one, other))
         if not isinstance(mine, Reference) or not isinstance(theirs, Reference):
             return Missing("a reference is missing")

@@ -57,10 +57,12 @@ def split_revision(word: str) -> tuple[str, str]:
 
 def _place_in_commit(revision: str, path: str) -> str:
     """Return the place of a training in a copy of a commit. Its path is from here, as all paths are."""
-    top = _top_of(Path.cwd())
+    top = top_of(Path.cwd())
     if top is None:
         raise UsageError(f"{GIT}{revision}: this folder is in no git repository", "go into one, or name two files")
-    found = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", may_fail=True)
+    found = ask_git(
+        top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", may_fail=True
+    )
     if not found:
         raise UsageError(f"{GIT}{revision}: there is no such commit in {top}", "git log --oneline lists them")
     copy = _make_tree(found[:LONGEST_ID], lambda folder: _check_out(top, found, folder))
@@ -74,8 +76,8 @@ def _check_out(top: Path, commit: str, folder: Path) -> None:
     """Write the files of a commit into a folder, by an index of its own: the user's is not touched."""
     own = {"GIT_INDEX_FILE": str(folder.with_name(folder.name + ".index"))}
     try:
-        _git(top, "read-tree", commit, environment=own)
-        _git(top, "checkout-index", "--all", f"--prefix={folder}{os.sep}", environment=own)
+        ask_git(top, "read-tree", commit, environment=own)
+        ask_git(top, "checkout-index", "--all", f"--prefix={folder}{os.sep}", environment=own)
     finally:
         Path(own["GIT_INDEX_FILE"]).unlink(missing_ok=True)
 
@@ -86,7 +88,7 @@ def _place_with_patch(patch: Path, path: str) -> str:
     for each, what in ((patch, "patch"), (Path(file), "file")):
         if not each.is_file():
             raise UsageError(f"there is no {what} {each}", "give patch:change.patch:file.py:function")
-    top = _top_of(Path(file).resolve().parent)
+    top = top_of(Path(file).resolve().parent)
     files = _files_of(top) if top is not None else {}
     if top is None:
         top = Path(file).resolve().parent
@@ -101,7 +103,7 @@ def _place_with_patch(patch: Path, path: str) -> str:
 
 def _files_of(top: Path) -> dict[str, Path]:
     """Return the files that git knows of or would, by their places in the repository."""
-    listed = _git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    listed = ask_git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     return {name: top / name for name in listed if name and (top / name).is_file()}
 
 
@@ -164,13 +166,13 @@ def _inside(top: Path, file: str) -> str:
         raise UsageError(f"{file} is not in {top}", "name a file of the repository that you are in") from None
 
 
-def _top_of(folder: Path) -> Path | None:
+def top_of(folder: Path) -> Path | None:
     """Return the top of the repository that a folder is in; None where it is in none."""
-    found = _git(folder, "rev-parse", "--show-toplevel", may_fail=True)
+    found = ask_git(folder, "rev-parse", "--show-toplevel", may_fail=True)
     return Path(found) if found else None
 
 
-def _git(folder: Path, *words: str, environment: Mapping[str, str] | None = None, may_fail: bool = False) -> str:
+def ask_git(folder: Path, *words: str, environment: Mapping[str, str] | None = None, may_fail: bool = False) -> str:
     ran = _run(folder, list(words), environment or {})
     if ran.returncode and not may_fail:
         raise UsageError(f"git {words[0]}: {ran.stderr.strip()}", "see that git works there: git status")

@@ -77,20 +77,28 @@ def find_subjects(whats: Sequence[str]) -> list[tuple[Subject, Workload | None]]
     if built_in is not None:
         says = f"{built_in} is built in, and several trainings in one race have to be your own"
         raise UsageError(says, "race it on its own, or write file.py:function for each")
-    names = [name_source(what, subject.name) for what, (subject, _) in zip(whats, found, strict=True)]
+    return [(subject, None) for subject in name_apart(whats, [subject for subject, _ in found])]
+
+
+def name_apart(whats: Sequence[str], subjects: Sequence[Subject]) -> list[Subject]:
+    """Return the same subjects with names that differ: with their commit or patch, or else with their folders."""
+    names = [name_source(what, subject.name) for what, subject in zip(whats, subjects, strict=True)]
     if len(set(names)) < len(names):
-        names = _names_apart([subject for subject, _ in found])
-    return [(replace(subject, name=name), None) for (subject, _), name in zip(found, names, strict=True)]
+        names = _names_apart(subjects)
+    return [replace(subject, name=name) for subject, name in zip(subjects, names, strict=True)]
 
 
-def _names_apart(subjects: list[Subject]) -> list[str]:
+def _names_apart(subjects: Sequence[Subject]) -> list[str]:
     """Return names that differ: as few folders as needed before each file, as in `new/train.py:training`."""
     places = [(Path(subject.file or "").parts, subject.function) for subject in subjects]
     if len(set(places)) < len(places):
         twice = next(each.name for each, place in zip(subjects, places, strict=True) if places.count(place) > 1)
         raise UsageError(f"{twice} is named twice", "name trainings that differ, or one of them and its lanes")
     longest = max(len(parts) for parts, _ in places)
-    named = ([f"{'/'.join(parts[-most:])}:{function}" for parts, function in places] for most in range(1, longest + 1))
+    named = (
+        [f"{'/'.join(parts[-most:])}{f':{function}' if function else ''}" for parts, function in places]
+        for most in range(1, longest + 1)
+    )
     return next(names for names in named if len(set(names)) == len(names))
 
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from laptime.backends.arrays import make_answers
-from laptime.backends.base import Evaluator, Exercises, Learner, Profiler, Runner, UnseenWeights
+from laptime.backends.base import NO_JUDGE, Evaluator, Exercises, Learner, Profiler, Runner, UnseenWeights
 from laptime.backends.items import repeated
 from laptime.backends.keras.engines import Engine, KerasThread, open_devices
 from laptime.backends.keras.feeds import Feed, KerasCopyRunner, KerasLoaderRunner, KerasStepParts
@@ -54,6 +54,9 @@ class KerasBackend:
         if order.lane.settings.denormals == "flush":
             self._engine.flush_denormals()
         return KerasTraining(order, self._engine, self._one_thread)
+
+    def judge(self, _order: HeatOrder, _batches: int | None = None) -> Missing:
+        return NO_JUDGE
 
     def predict(self, order: HeatOrder) -> KerasPredictor:
         if order.subject.file is not None:

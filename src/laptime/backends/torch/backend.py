@@ -9,11 +9,10 @@ from pathlib import Path
 from time import perf_counter_ns  # taken now: a user's code comes later, and may replace it
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from laptime.backends.base import Exercise, Learner, Runner, StepwiseRunner
+from laptime.backends.base import NO_JUDGE, Exercise, Learner, LossJudge, Runner, StepwiseRunner
 from laptime.backends.torch.counting import count_work
 from laptime.backends.torch.devices import (
     DeviceClock,
@@ -26,6 +25,7 @@ from laptime.backends.torch.devices import (
     take_device,
 )
 from laptime.backends.torch.inputs import BatchSource, open_source
+from laptime.backends.torch.judging import TorchLossJudge, as_arrays, as_tensors
 from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.predictor import TorchPredictor
 from laptime.backends.torch.profiling import COMPILED_HIDES_OPERATORS, TorchExchangeProfiler, TorchProfiler
@@ -176,6 +176,14 @@ class TorchBackend:
         take_device(order)
         return TorchPredictor(order)
 
+    def judge(self, order: HeatOrder, batches: int | None = None) -> LossJudge | Missing:
+        take_device(order)
+        recipe = open_recipe(order)
+        if not isinstance(recipe, OwnRecipe):
+            return NO_JUDGE
+        set_up(order.lane.settings, LanePrecision(Settings(), is_own=True), order.seed)
+        return TorchLossJudge(recipe, order, batches)
+
     def exercises(self, device: Device) -> TorchExercises:
         if device.kind == "cuda":
             torch.cuda.set_device(device.name)
@@ -196,8 +204,6 @@ def open_room(_framework: str = "torch") -> TorchBackend:
 
 
 # A whole training in PyTorch: the same step as in a heat, with a running score, and a state to resume from.
-
-BFLOAT16 = "bfloat16"  # NumPy has no such type: the bits are stored as integers under this key
 
 
 class TorchLearner(StepwiseRunner):
@@ -272,24 +278,24 @@ class TorchLearner(StepwiseRunner):
 def take_state(stepper: Stepper, device: torch.device) -> dict[str, Any]:
     """Return weights, buffers, the states of optimizer and loss scaler, and the state of the random generators."""
     return {
-        "network": _plain(dict(stepper.network.state_dict())),
-        "optimizer": _plain(stepper.optimizer.state_dict()),
-        "scaler": _plain(stepper.scaler.state_dict()) if stepper.scaler is not None else None,
-        "random": _plain(_random_state(device)),
+        "network": as_arrays(dict(stepper.network.state_dict())),
+        "optimizer": as_arrays(stepper.optimizer.state_dict()),
+        "scaler": as_arrays(stepper.scaler.state_dict()) if stepper.scaler is not None else None,
+        "random": as_arrays(_random_state(device)),
     }
 
 
 def restore_state(stepper: Stepper, device: torch.device, held: dict[str, Any], *, in_place: bool) -> None:
     """Restore a training to `held`; a captured graph needs it `in_place`, at the addresses that it knows."""
-    _put_network(stepper, _as_tensors(held["network"]))
-    optimizer = _as_tensors(held["optimizer"])
+    _put_network(stepper, as_tensors(held["network"]))
+    optimizer = as_tensors(held["optimizer"])
     if in_place:
         _copy_optimizer(stepper.optimizer, optimizer["state"])
     else:
         stepper.optimizer.load_state_dict({**optimizer, "state": _in_layout(stepper.optimizer, optimizer["state"])})
     if stepper.scaler is not None:
         stepper.scaler.load_state_dict(held["scaler"])
-    _put_random_state(device, _as_tensors(held["random"]))
+    _put_random_state(device, as_tensors(held["random"]))
 
 
 @torch.no_grad()
@@ -342,29 +348,3 @@ def _put_random_state(device: torch.device, state: dict[str, Tensor]) -> None:
     if "device" in state:
         module: Any = getattr(torch, device.type)
         module.set_rng_state(*([state["device"]] if device.type == "mps" else [state["device"], device]))
-
-
-def _plain(value: Any) -> Any:
-    """Convert tensors to arrays, at any depth in dicts, lists and tuples."""
-    if isinstance(value, Tensor):
-        array = value.detach().cpu().contiguous()
-        if array.dtype == torch.bfloat16:
-            return {BFLOAT16: array.view(torch.int16).numpy().copy()}
-        return array.numpy().copy()
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_plain(part) for part in value)
-    return value
-
-
-def _as_tensors(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
-    if isinstance(value, dict):
-        if value.keys() == {BFLOAT16}:
-            return torch.from_numpy(value[BFLOAT16]).view(torch.bfloat16)
-        return {key: _as_tensors(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_as_tensors(part) for part in value)
-    return value

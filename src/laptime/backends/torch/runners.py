@@ -17,6 +17,7 @@ from laptime.backends.base import MarkedRunner
 from laptime.backends.steps import see_batch
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
+from laptime.backends.torch.judging import take_weights
 from laptime.backends.torch.profiling import NOTHING_COMPUTED, TorchStepParts
 from laptime.backends.torch.recipe import StepBatch, count_batch_items
 from laptime.backends.torch.stepping import Stepper, TorchEvaluator
@@ -173,6 +174,9 @@ class TorchRunner(MarkedRunner):
         changes += int(torch.stack(steps).sum()) if steps else 0
         return Updates(changes, sum(float(group["lr"]) for group in groups))
 
+    def weights(self) -> Any | None:
+        return None if self.looked_into is None else take_weights(self.looked_into.network)
+
     def take_late_step(self) -> LateStep | None:
         return None if self.looked_into is None else self.looked_into.take_late_step()
 
@@ -206,15 +210,6 @@ class EagerRunner(TorchRunner):
 
     def step(self) -> None:
         self._loss = self._take_step(self._next_batch())
-
-    def run_marked(self, steps: int) -> list[object]:
-        """Run, and mark, without a call of `step`: next to a step of 0.2 ms each call between two steps is seen."""
-        take_step, next_batch, mark = self._take_step, self._next_batch, self.mark
-        marks = [mark()]
-        for _ in range(steps):
-            self._loss = take_step(next_batch())
-            marks.append(mark())
-        return marks
 
     def train(self, batch: Any) -> None:
         self._loss = self._take_step(batch)

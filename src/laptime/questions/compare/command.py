@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from laptime import api, showing
-from laptime.cli.completing import complete_lane, complete_record, complete_what
+from laptime.cli.listing import complete_lane, complete_record, complete_what
 from laptime.cli.main import QUESTION_OF, Command
 from laptime.cli.output import ALL_FIELDS, emit_page
 from laptime.cli.printing import emit, emit_json

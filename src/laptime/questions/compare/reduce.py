@@ -13,11 +13,10 @@ from laptime.analysis.heats import ALPHA, ONE_HEAT, ONE_TRAINING, bounds, estima
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import compare_references, is_same_work
 from laptime.errors import UsageError
-from laptime.model.answers import InferAnswer, TrainingAnswer
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.rows import OF_TRAINING
 from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, Side
 from laptime.questions.infer.reduce import answer_distance, answer_tolerance, single_item_ms

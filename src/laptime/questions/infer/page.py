@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.figures import fact_figures, reading_figures
-from laptime.model.answers import Progress, inference_of
 from laptime.model.figure import (
     Axis,
     Bar,
@@ -22,7 +21,7 @@ from laptime.model.figure import (
     folded,
 )
 from laptime.model.quantities import Missing, number, step
-from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Record, Wait
+from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Progress, Record, Wait, inference_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import ends_words, money_words, spoken_name, usage_lines
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap

@@ -11,13 +11,12 @@ from functools import partial
 from laptime.analysis.heats import most_memory
 from laptime.analysis.usage import answer_usages
 from laptime.diagnosis.findings import judge_answers
-from laptime.model.answers import InferAnswer, Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import ProcessRun, Settings
 from laptime.model.protocol import AnswerReference, InferHeat, InferOrder, InferPace, InferPlan
-from laptime.model.record import InferFactor, InferLane, LaneResult
+from laptime.model.record import InferAnswer, InferFactor, InferLane, LaneResult, Progress
 from laptime.planner.groups import choose_infer_pace
 from laptime.planner.plan import check_question
 from laptime.planner.settings import KEEP_MEMORY

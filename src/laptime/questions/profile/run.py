@@ -8,12 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.analysis.heats import startup_s
-from laptime.model.answers import ProfileAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.quantities import Missing
-from laptime.model.record import LaneResult, Parity
+from laptime.model.record import LaneResult, Parity, ProfileAnswer
 from laptime.model.symptoms import ProfileOrder, ProfileRun
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline

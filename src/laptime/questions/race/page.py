@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, roofline_figures, step_figures
-from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.process import NO_TRAINING
 from laptime.model.quantities import Missing, number, percent, step
-from laptime.model.record import Comparison, HeatResult, LaneResult, Record
+from laptime.model.record import Comparison, HeatResult, LaneResult, Progress, RaceAnswer, Record
 from laptime.model.rows import parts_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import (
@@ -179,36 +178,77 @@ def _answer(record: Record) -> str:
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
     if not ran:
         return "no lane has a result."
-    compared = record.answer.comparisons
-    fair = [each for each in compared if each.same_work is not False]
-    if fair:
-        told = most_telling(fair)
-        if is_other_work(told, record):
+    told = fair_factor(record)
+    if told is not None:
+        if is_other_work(told.found, record):
             return f"{compared_words(told, record)} The two do other work."
-        return compared_words(told, record) + " Equal work is not proven." * isinstance(told.same_work, Missing)
-    if compared:
+        return compared_words(told, record) + " Equal work is not proven." * isinstance(told.found.same_work, Missing)
+    if record.answer.comparisons:
         differing = [short_name(lane.name) for lane in ran if lane.parity.status == "differs"]
         return f"no factor, because {joined(differing)} did not do the same work."
-    lap_ = "" if ran[0].lap_s is None else f", {lap_words(ran[0])} a lap"
-    return f"{short_name(ran[0].name)} takes {step_words(ran[0])} a step{lap_}."
+    return _lone_words(ran[0])
 
 
-def compared_words(found: Comparison, record: Record) -> str:
-    """Return a sentence on the faster of two lanes."""
-    lanes = (found.lane, found.reference)
-    faster, slower = lanes if found.ratio >= 1 else lanes[::-1]
-    ratio, low, high = above_one(found.ratio, found.low, found.high)
+@dataclass(frozen=True, slots=True)
+class ToldFactor:
+    """The factor that the page and its report state first: above 1, of `one` lane against the `other`, by spoken names.
+
+    Where no difference was found, it is the lane against the reference as in the table, whichever seems faster.
+    """
+
+    found: Comparison
+    one: str
+    other: str
+    ratio: float
+    low: float | Missing
+    high: float | Missing
+
+    @property
+    def has_ends(self) -> bool:
+        return not isinstance(self.low, Missing) and not isinstance(self.high, Missing)
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether one lane is called faster. One pair alone, without an interval, cannot find that none is."""
+        return not self.has_ends or self.found.verdict != "not distinguishable"
+
+    @property
+    def ends_words(self) -> str:
+        """The interval, or why there is none."""
+        if isinstance(self.low, Missing) or isinstance(self.high, Missing):
+            return "one pair, no interval" if self.found.pairs == 1 else "no interval"
+        return f"{factor(self.low, self.ratio)}-{factor(self.high, self.ratio)}"
+
+
+def told_factor(found: Comparison) -> ToldFactor:
+    """Return a comparison as page and report state it."""
+    faster, slower = (found.lane, found.reference) if found.ratio >= 1 else (found.reference, found.lane)
     one, other = names_of_trainings(faster, slower) or (spoken_name(faster, slower), spoken_name(slower, faster))
-    names = f"{one} is {{}} as {other}"
-    if isinstance(low, Missing) or isinstance(high, Missing):
-        why = "one pair, no interval" if found.pairs == 1 else "no interval"
-        return names.format(f"{factor(ratio)}x as fast") + f" ({why})."
-    if found.verdict == "not distinguishable":  # the ratio is that of the table, whichever seems faster
-        names = f"{short_name(found.lane)} and {short_name(found.reference)}"
-        return f"no difference was found between {names} (ratio {ends_words(found)})."
-    between = f"{factor(low, ratio)}-{factor(high, ratio)}"
-    settled = "" if found.settled else f", not settled within {percent(record.ask.margin)}"
-    return names.format(f"{factor(ratio)}x as fast") + f" ({between}{settled})."
+    told = ToldFactor(found, one, other, *above_one(found.ratio, found.low, found.high))
+    if told.is_difference:
+        return told
+    names = (short_name(found.lane), short_name(found.reference))
+    return ToldFactor(found, *names, found.ratio, found.low, found.high)
+
+
+def fair_factor(record: Record) -> ToldFactor | None:
+    """Return the factor of a race: the most telling of those between lanes that are not known to do other work."""
+    fair = [each for each in record.answer.comparisons if each.same_work is not False]
+    return told_factor(most_telling(fair)) if fair else None
+
+
+def compared_words(told: ToldFactor, record: Record) -> str:
+    """Return a sentence on the faster of two lanes."""
+    if not told.is_difference:
+        return f"no difference was found between {told.one} and {told.other} (ratio {ends_words(told.found)})."
+    settled = "" if told.found.settled or not told.has_ends else f", not settled within {percent(record.ask.margin)}"
+    return f"{told.one} is {factor(told.ratio)}x as fast as {told.other} ({told.ends_words}{settled})."
+
+
+def _lone_words(lane: LaneResult) -> str:
+    """Return what a lane takes, where there is no other."""
+    lap_ = "" if lane.lap_s is None else f", {lap_words(lane)} a lap"
+    return f"{short_name(lane.name)} takes {step_words(lane)} a step{lap_}."
 
 
 def _bars(record: Record, view: View) -> list[str]:
@@ -311,34 +351,29 @@ def figures(record: Record) -> list[Figure]:
 
 def glance_of(record: Record) -> Glance | None:
     """Return the factor of the race, or what its only lane takes; None where there is neither."""
-    fair = [comparison for comparison in record.answer.comparisons if comparison.same_work is not False]
-    if fair:
-        told = most_telling(fair)
-        ratio, low, high = above_one(told.ratio, told.low, told.high)
-        ends = "one pair, no interval"
-        if told.verdict == "not distinguishable":  # the ratio is that of the table, whichever seems faster
-            ratio, low, high = told.ratio, told.low, told.high
-        if not isinstance(low, Missing) and not isinstance(high, Missing):
-            ends = f"{factor(low, ratio)}-{factor(high, ratio)} at 95 %"
-        return Glance(f"{factor(ratio)}x", ends, _verdict_words(told, record), tuple(_facts_at_a_glance(record, told)))
+    told = fair_factor(record)
+    if told is not None:
+        ends = f"{told.ends_words} at 95 %" if told.has_ends else told.ends_words
+        facts = tuple(_facts_at_a_glance(record, told.found))
+        return Glance(f"{factor(told.ratio)}x", ends, _verdict_words(told, record), facts)
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
     if record.answer.comparisons or not ran or ran[0].step_ms is None:
         return None
-    lap_ = "" if ran[0].lap_s is None else f", {lap_words(ran[0])} a lap"
-    sentence = f"{short_name(ran[0].name)} takes {step_words(ran[0])} a step{lap_}."
-    return Glance(step(ran[0].step_ms.median), "a step", sentence, tuple(_facts_at_a_glance(record, None)))
+    facts = tuple(_facts_at_a_glance(record, None))
+    return Glance(step(ran[0].step_ms.median), "a step", _lone_words(ran[0]), facts)
 
 
-def _verdict_words(told: Comparison, record: Record) -> str:
+def _verdict_words(told: ToldFactor, record: Record) -> str:
     """Return which of two lanes is faster, whether that is settled, and whether their work is equal."""
-    if told.verdict == "not distinguishable":
-        said = f"No difference was found between {short_name(told.lane)} and {short_name(told.reference)}."
+    if not told.is_difference:
+        said = f"No difference was found between {told.one} and {told.other}."
+    elif not told.has_ends:
+        said = compared_words(told, record)
     else:
-        faster, slower = (told.lane, told.reference) if told.ratio >= 1 else (told.reference, told.lane)
-        one, other = names_of_trainings(faster, slower) or (spoken_name(faster, slower), spoken_name(slower, faster))
-        said = f"{one} is faster than {other}."
-        said += f" {'Settled' if told.settled else 'Not settled'} within {percent(record.ask.margin)}."
-    return f"{said} Both did the same work." if told.same_work is True else f"{said} Equal work is not proven."
+        said = f"{told.one} is faster than {told.other}."
+        said += f" {'Settled' if told.found.settled else 'Not settled'} within {percent(record.ask.margin)}."
+    same = told.found.same_work is True
+    return f"{said} Both did the same work." if same else f"{said} Equal work is not proven."
 
 
 def _facts_at_a_glance(record: Record, told: Comparison | None) -> Iterator[GlanceFact]:

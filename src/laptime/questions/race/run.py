@@ -11,13 +11,12 @@ from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import find_other_steps, find_other_timed
 from laptime.diagnosis.findings import find_findings
 from laptime.errors import UsageError
-from laptime.model.answers import Progress, RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.quantities import Missing, brief, percent
-from laptime.model.record import Comparison, LaneResult, OtherTraining
+from laptime.model.record import Comparison, LaneResult, OtherTraining, Progress, RaceAnswer
 from laptime.model.rows import ON_NODES
 from laptime.model.symptoms import ProfileRun
 from laptime.planner.groups import OVERRUN, shorten_pace

@@ -331,7 +331,7 @@ def _speedups(scaling: Scaling) -> list[Figure]:
         known = [(one.devices, one.speedup) for one in curve.points if one.speedup is not None]
         points = tuple((float(devices), speedup.value) for devices, speedup in known)
         curves.append(Curve(name, points, ends=tuple(speedup.ends for _, speedup in known)))
-        most = max(most, 1, *(one.devices for one in curve.points))
+        most = max(most, _most(curve))
         if curve.beyond:
             beyond = tuple((float(one.devices), one.speedup.value) for one in curve.beyond)
             ends = tuple(one.speedup.ends for one in curve.beyond)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from laptime.errors import UsageError
-from laptime.model.answers import RaceAnswer
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import DATA_PARALLEL, SHARDED, SPLIT, Lane
+from laptime.model.record import RaceAnswer
 from laptime.planner.groups import is_group, rooms_of, shared_proof
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane, check_ranges, pace_of, plan_lane

@@ -167,8 +167,11 @@ def _empty(empty: Bounded) -> str:
 
 
 def _done(sweep: Sweep) -> str:
-    raced = sum(cell.items_per_s is not None for cell in sweep.cells)
-    return f"{raced} of {len(sweep.cells)} cells have a result."
+    return f"{_raced(sweep)} cells have a result."
+
+
+def _raced(sweep: Sweep) -> str:
+    return f"{sum(cell.items_per_s is not None for cell in sweep.cells)} of {len(sweep.cells)}"
 
 
 def _details(record: Record, sweep: Sweep, view: View) -> list[list[str]]:
@@ -297,9 +300,7 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
     fact = GlanceFact(
         f"{number(best.best_items_per_s)} {items}/s", f"{short_name(best.of)} at {axis} {best.best_at}{along}"
     )
-    raced = GlanceFact(
-        f"{sum(each.items_per_s is not None for each in sweep.cells)} of {len(sweep.cells)}", "cells have a result"
-    )
+    raced = GlanceFact(_raced(sweep), "cells have a result")
     if sweep.crossovers:
         at = sweep.crossovers[0].at
         ends = "no interval" if at.ends is None else f"{'-'.join(brief(each) for each in at.ends)} at 95 %"

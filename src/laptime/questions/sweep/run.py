@@ -18,13 +18,12 @@ from laptime.analysis.heats import ALPHA, memory_of
 from laptime.analysis.lanes import compare_lanes
 from laptime.diagnosis.findings import find_unreliable
 from laptime.errors import UsageError
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import Dnf, Lane
 from laptime.model.quantities import Missing
-from laptime.model.record import LaneResult
+from laptime.model.record import LaneResult, Progress
 from laptime.model.symptoms import find_refusal
 from laptime.model.workload import is_width
 from laptime.planner.groups import HEATS_USUAL, refuse_group_for, shortest_pace

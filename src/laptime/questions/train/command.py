@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from laptime import api
-from laptime.cli.completing import complete_record
+from laptime.cli.listing import complete_record
 from laptime.cli.main import Command
 from laptime.cli.questions import QUIET, RECORD_AS_JSON, SHOW_DETAILS, conclude, takes, tell, with_progress
 

@@ -8,11 +8,10 @@ from itertools import accumulate
 from typing import Literal
 
 from laptime.figures import fact_figures, proof_figures, reading_figures
-from laptime.model.answers import Progress, TrainingAnswer, training_of
 from laptime.model.figure import BARS_FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.quantities import Missing, step
-from laptime.model.record import LaneResult, Record
+from laptime.model.record import LaneResult, Progress, Record, TrainingAnswer, training_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import money_words, proof_lines, proof_sentence, published_line, spoken_name, usage_lines
 from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all

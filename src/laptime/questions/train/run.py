@@ -10,14 +10,13 @@ from laptime.analysis.heats import most_memory
 from laptime.analysis.usage import training_usage
 from laptime.diagnosis.findings import find_slow_trainings, judge_trainings
 from laptime.errors import UsageError
-from laptime.model.answers import TrainingAnswer
 from laptime.model.ask import Ask, DataSource
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import Dnf, ProcessStatus
 from laptime.model.protocol import Consent, FullOrder, FullPlan, FullRun, Moment, Protocol
 from laptime.model.quantities import Missing
-from laptime.model.record import LaneResult, Record, digest_source, find_differing
+from laptime.model.record import LaneResult, Record, TrainingAnswer, digest_source, find_differing
 from laptime.model.workload import Workload
 from laptime.planner.plan import check_question, check_ranges
 from laptime.planner.settings import learn_alike

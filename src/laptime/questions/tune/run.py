@@ -14,14 +14,13 @@ from pathlib import Path
 
 from laptime.diagnosis.findings import find_findings, find_unreliable
 from laptime.errors import UsageError
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import FullRun, Moment, Protocol
 from laptime.model.quantities import Missing
-from laptime.model.record import NOT_RELIABLE, Finding
+from laptime.model.record import NOT_RELIABLE, Finding, Progress
 from laptime.planner.groups import (
     GROUP_HEATS_LEAST,
     HEATS_USUAL,

@@ -41,7 +41,7 @@ CHEATS = (
     Cheat("skipped updates", "changed its weights"),
     Cheat("other rate", "the rate of"),
     Cheat("knows the judge", "put back to their start"),
-    Cheat("knows the judge", "before it was timed"),
+    Cheat("knows the judge", "at its step"),
     Cheat("knows the judge", "the losses of"),
     Cheat("other precision", "float64 reference of its own"),
     Cheat("other update", "moved"),

@@ -8,9 +8,18 @@ from typing import Any
 import click
 
 from laptime import api, showing
-from laptime.cli.main import Command
 from laptime.cli.printing import emit_error, emit_json
-from laptime.cli.questions import QUIET, SHOW_DETAILS, conclude, emit_record, options_for, takes, with_progress
+from laptime.cli.questions import (
+    BEHIND,
+    QUIET,
+    SHOW_DETAILS,
+    ScriptCommand,
+    conclude,
+    emit_record,
+    options_for,
+    takes,
+    with_progress,
+)
 from laptime.errors import ExitCode
 from laptime.model import options
 from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
@@ -19,9 +28,10 @@ VERDICT_HELP = """Is CANDIDATE faster than BASE, and is it still the same traini
 
 Each is a training of your own: file.py:function, git:REV:file.py:function,
 or, as CANDIDATE, a patch: change.patch. Where one of them is a commit alone
-(git:HEAD), it has the file of the other. Both race on LANE, in turns. The
-first word of the answer is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1
-or 3.
+(git:HEAD), it has the file of the other. Scripts need no function: train.py,
+with their arguments behind --. Both race on LANE, in turns. The first word of
+the answer is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1 or 3. With
+--learning their work may differ, and how fast they learn is judged.
 """
 VERDICT_MORE = """\
 KEEP: the whole interval is above 1, it is nearer to --gain than to no gain, and the work is proven to be the same.
@@ -30,17 +40,22 @@ decide is named. Rounds follow until the word is known, or the budget is used up
 the candidate is slower: what is not is kept, and the base races itself, too, so that a machine that changes from
 round to round decides nothing. Commits and patches are copied to laptime's cache folder; nothing is changed in yours,
 and data that git ignores is not in the copy. By default the lane is the card if there is one, else the processor.
+With --learning (another batch, rate, optimizer or loss; PyTorch) both are trained from several seeds, as long as the
+budget allows or for --laps. The base's network and loss judge the weights of both, on what it holds out (held_out=) or
+else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.01), and ends as low.
 """
 
 
 @click.command(
     "verdict",
-    cls=Command,
+    cls=ScriptCommand,
     help=VERDICT_HELP,
     examples=(
         "laptime verdict old.py:training new.py:training cpu",
         "laptime verdict git:main:train.py:training git:HEAD --gate",
         "laptime verdict train.py:training change.patch --json",
+        "laptime verdict git:main:train.py:training git:HEAD --learning --budget 10m",
+        "laptime verdict train.py change.patch --json -- --epochs 9",
     ),
     page="docs/verdict.md",
     more=VERDICT_MORE,
@@ -54,11 +69,23 @@ and data that git ignores is not in the copy. By default the lane is the card if
     click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON (laptime help schema verdict)."),
     QUIET,
 )
+@click.pass_context
 def verdict(
-    *, base: str, candidate: str, lane: str | None, as_json: bool, quiet: bool, details: bool, **given: Any
+    context: click.Context,
+    /,
+    *,
+    base: str,
+    candidate: str,
+    lane: str | None,
+    as_json: bool,
+    quiet: bool,
+    details: bool,
+    **given: Any,
 ) -> int:
     lanes = () if lane is None else (lane,)
-    ask = options.make_ask("verdict", given, what=base, others=(candidate,), lanes=lanes)
+    ask = options.make_ask(
+        "verdict", given, what=base, others=(candidate,), lanes=lanes, command=context.meta.get(BEHIND, ())
+    )
     answer = with_progress(partial(api.answer, "verdict", ask), quiet=quiet)
     record = answer.record
     code = conclude(answer)

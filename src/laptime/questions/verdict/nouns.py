@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import fsum
 from typing import Literal
 
+from laptime.model.process import ProcessRun
 from laptime.model.quantities import Factor
 from laptime.model.record import Answer, Comparison, Record
 from laptime.model.rows import OF_TRAINING
@@ -12,9 +15,11 @@ from laptime.questions.verdict.options import VerdictAsk
 
 ERRORS = 0.02  # of the intervals of all looks together, half of it at either end
 Word = Literal["KEEP", "DISCARD", "UNDECIDED"]
+Judged = Literal["work", "learning"]
 Cause = Literal[
     "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "unproven", "busy",
     "early", "wide",
+    "learns faster", "learns slower", "learns worse", "trained before", "other network", "one seed", "no loss",
 ]  # fmt: skip
 """Why, for a program: what the sentence says in words."""
 
@@ -37,13 +42,94 @@ class Decision:
     cheat: str | None = None
 
 
+# With --learning, what the work is does not matter: each side is trained from several seeds, and its loss is judged.
+
+
+@dataclass(frozen=True, slots=True)
+class LearningPoint:
+    """The loss after these steps, and these seconds of training; None where it is not finite.
+
+    `flag` names what disturbed the leg that ends here, and `seen_s` is how long it took by laptime's own clock, which
+    the training's code cannot reach: its weights were written in that time, too.
+    """
+
+    steps: int
+    train_s: float
+    loss: float | None
+    flag: str | None = None
+    seen_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRun:
+    """One side, trained from one seed. `order` is its number, and `misfit` why its weights cannot be judged.
+
+    `changed` is what its code replaced of what judges it.
+    """
+
+    process: ProcessRun
+    seed: int
+    order: int
+    points: tuple[LearningPoint, ...] = ()
+    first_step_ms: float | None = None
+    misfit: str = ""
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SeedPair:
+    """What base and candidate reached from one seed: the lowest `loss` that both reach, and after how many seconds.
+
+    The seconds are None where one of them begins below that loss. `starts` and `ends` are their losses before the first
+    step, and after as many seconds as both trained, the base's first. `late_gains` are how much these fell in the last
+    third.
+    """
+
+    seed: int
+    loss: float
+    base_s: float | None
+    candidate_s: float | None
+    starts: tuple[float, float]
+    ends: tuple[float, float]
+    late_gains: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What both sides learned, by the loss that the base's network has with their weights, on `items` of the base.
+
+    They are held out from its training, or drawn from its data. `why_no_loss` says why nothing can be judged.
+    """
+
+    seeds: int  # that were planned
+    items: int = 0
+    is_held_out: bool = False
+    runs: tuple[LearningRun, ...] = ()
+    pairs: tuple[SeedPair, ...] = ()
+    why_no_loss: str = ""
+
+    @property
+    def seconds(self) -> tuple[list[float | None], list[float | None]]:
+        """The base's and the candidate's seconds until the common loss, seed by seed."""
+        return [pair.base_s for pair in self.pairs], [pair.candidate_s for pair in self.pairs]
+
+
+def mean_over_seeds(values: Iterable[float]) -> float:
+    found = [*values]
+    return fsum(found) / len(found)
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictAnswer(Answer):
-    """The verdict, and the comparisons that it is made of: the candidate's, and that of the base's twin in a gate."""
+    """The verdict, and the comparisons that it is made of: the candidate's, and that of the base's twin in a gate.
+
+    With `learning`, it is a verdict on that alone, and nothing was compared in turns.
+    """
 
     verdict: Decision | None = None
     comparisons: tuple[Comparison, ...] = ()
     alone: tuple[str, ...] = ()
+    learning: Learning | None = None
 
     @property
     def doubt(self) -> str | None:
@@ -69,15 +155,42 @@ def verdict_of(record: Record) -> Decision:
     return answer.verdict
 
 
+def learning_of(record: Record) -> Learning | None:
+    """Return what was learned, where that was judged and not the work."""
+    answer = record.answer
+    return answer.learning if isinstance(answer, VerdictAnswer) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LearningFields:
+    """How fast a candidate learns, for programs: seconds of training until the same loss, means over the seeds.
+
+    `times_as_fast` is the base's seconds over the candidate's, from `low` to `high`. `loss_on` is "held-out" or "data".
+    """
+
+    loss: float
+    base_s: float
+    candidate_s: float
+    times_as_fast: float
+    low: float | None
+    high: float | None
+    base_end_loss: float
+    candidate_end_loss: float
+    seeds: int
+    loss_on: Literal["held-out", "data"]
+    items: int
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictFields:
     """The verdict on a change, for programs. The ratio is the candidate's speed over the base's, from `low` to `high`.
 
-    These are null where there is no interval. `cheat` names how the work is another. A new field may be added;
-    none changes its meaning.
+    These are null where there is no interval, and where `judged` is "learning": then `learning` has other figures, and
+    the work may differ. `cheat` names how the work is another. A new field may be added; none changes its meaning.
     """
 
     format: int
+    judged: Judged
     verdict: Word
     cause: Cause
     cheat: str | None
@@ -95,15 +208,18 @@ class VerdictFields:
     seconds: float
     record: str
     laptime: str
+    learning: LearningFields | None
 
 
 def verdict_fields(record: Record) -> VerdictFields:
     """Return the verdict as a program reads it (docs/verdict.schema.json)."""
-    verdict = verdict_of(record)
-    ratio, ends = (None, None) if verdict.factor is None else (verdict.factor.ratio, verdict.factor.ends)
+    verdict, learning = verdict_of(record), learning_of(record)
+    factor = verdict.factor if learning is None else None
+    ratio, ends = (None, None) if factor is None else (factor.ratio, factor.ends)
     low, high = ends or (None, None)
     return VerdictFields(
         format=FORMAT,
+        judged="work" if learning is None else "learning",
         verdict=verdict.word,
         cause=verdict.cause,
         cheat=verdict.cheat,
@@ -121,4 +237,27 @@ def verdict_fields(record: Record) -> VerdictFields:
         seconds=round(record.elapsed_s, 1),
         record=record.id,
         laptime=record.tool["version"],
+        learning=None if learning is None else learning_fields(learning, verdict.factor),
+    )
+
+
+def learning_fields(learning: Learning, factor: Factor | None) -> LearningFields | None:
+    """Return what was learned as a program reads it; None where no seed has a pair that can be compared."""
+    pairs = learning.pairs
+    base_s, candidate_s = ([each for each in times if each is not None] for times in learning.seconds)
+    if not (pairs and base_s and candidate_s) or factor is None:
+        return None
+    low, high = factor.ends or (None, None)
+    return LearningFields(
+        loss=mean_over_seeds(pair.loss for pair in pairs),
+        base_s=mean_over_seeds(base_s),
+        candidate_s=mean_over_seeds(candidate_s),
+        times_as_fast=factor.ratio,
+        low=low,
+        high=high,
+        base_end_loss=mean_over_seeds(pair.ends[0] for pair in pairs),
+        candidate_end_loss=mean_over_seeds(pair.ends[1] for pair in pairs),
+        seeds=len(pairs),
+        loss_on="held-out" if learning.is_held_out else "data",
+        items=learning.items,
     )

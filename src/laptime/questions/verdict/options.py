@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laptime.model.option_kinds import FLAG, SHARE, Option, ValueRange
+from laptime.model.option_kinds import COUNT, FLAG, LAPS_RANGE, SHARE, Option, ValueRange
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictAsk:
-    """A candidate has to be faster by `gain`. With `gate`, it must not be slower by that much."""
+    """A candidate has to be faster by `gain`. With `gate`, it must not be slower by that much.
+
+    With `learning`, its work may differ: it has to learn as well in less time. Both are then trained from up to `seeds`
+    seeds, the base for `laps` laps; None leaves these to the budget.
+    """
 
     gain: float = 0.02
     gate: bool = False
+    learning: bool = False
+    seeds: int | None = None
+    laps: int | None = None
 
     @property
     def changes_data(self) -> bool:
@@ -27,4 +34,13 @@ VERDICT_OPTIONS = [
         range=ValueRange(0.001, 1, "expected 0.1% to 100%", "such as 2%", shown="{:.3%}"),
     ),
     Option("gate", FLAG, VERDICT, "verdict.gate", "Guard a branch: discard what is slower, keep all else."),
+    Option("learning", FLAG, VERDICT, "verdict.learning", "The work may differ: judge the loss reached per second."),
+    Option(
+        "seeds", COUNT, VERDICT, "verdict.seeds", "With --learning: from up to N seeds.  [default: 8]",
+        range=ValueRange(4, 100, "expected a whole number from 4 to 100", "usually 8"),
+    ),
+    Option(
+        "laps", COUNT, VERDICT, "verdict.laps", "With --learning: the base's laps.  [default: by the budget]",
+        range=LAPS_RANGE,
+    ),
 ]  # fmt: skip

@@ -14,7 +14,8 @@ from laptime.pages.layout import Style
 from laptime.pages.page import PageParts, Said, View, rendered
 from laptime.pages.words import joined, short_name
 from laptime.questions.race import page as race
-from laptime.questions.verdict.nouns import ERRORS, Decision, VerdictAnswer, Word, verdict_of
+from laptime.questions.verdict import learning_page
+from laptime.questions.verdict.nouns import ERRORS, Decision, VerdictAnswer, Word, learning_of, verdict_of
 from laptime.questions.verdict.options import VerdictAsk
 
 STYLES: dict[Word, Style] = {"KEEP": "good", "DISCARD": "bad", "UNDECIDED": "strong"}
@@ -22,6 +23,11 @@ STYLES: dict[Word, Style] = {"KEEP": "good", "DISCARD": "bad", "UNDECIDED": "str
 
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says: the word and its reason, the lanes, and how sure it is."""
+    learning = learning_of(record)
+    return _work_parts(record, view) if learning is None else learning_page.page_parts(record, learning, view)
+
+
+def _work_parts(record: Record, view: View) -> PageParts:
     verdict, parts = verdict_of(record), race.page_parts(record, view)
     needs = [Said(f"What would decide: {verdict.needs}.", "")] if verdict.needs else []
     twin = f"The base against itself: {_ends(verdict.twin)}." if verdict.twin is not None else ""
@@ -59,8 +65,9 @@ render = rendered(page_parts)
 
 
 def figures(record: Record) -> list[Figure]:
-    """Return what a report draws: the same as of a race."""
-    return race.figures(record)
+    """Return what a report draws: the same as of a race; or curves, where learning was judged."""
+    learning = learning_of(record)
+    return race.figures(record) if learning is None else learning_page.figures(record, learning)
 
 
 def summary(record: Record) -> list[str]:

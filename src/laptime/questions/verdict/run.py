@@ -7,14 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from laptime.analysis.parity import find_other_beginning, find_other_timed
+from laptime.analysis.script_pair import compare_scripts
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
+from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
-from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult
+from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Reference
 from laptime.planner.groups import choose_pace
-from laptime.questions.asking import Prepared, names_a_file, prepare_pair
+from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
 from laptime.questions.job import Outcome, RecordStatus
 from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
@@ -30,7 +32,7 @@ ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it 
 
 
 def pair_of(base: str, candidate: str) -> tuple[str, str]:
-    """Return two trainings in full: a commit without a file has the file of the other, a patch applies to the base."""
+    """Return two sides in full: a commit without a file has the file of the other, a patch applies to the base."""
     if candidate.endswith(PATCHES):
         candidate = f"{PATCH}{candidate}:{base}"
     ends = {word: split_revision(word)[1] if word.startswith(GIT) else word for word in (base, candidate)}
@@ -44,7 +46,7 @@ def pair_of(base: str, candidate: str) -> tuple[str, str]:
     for word in (base, candidate):
         if not names_a_file(word):
             says = f"'{word}' is no training of your own, and a verdict is on a change of one"
-            raise UsageError(says, "name a function: file.py:function, git:main:file.py:function or change.patch")
+            raise UsageError(says, "name a script or a function: train.py, git:main:file.py:function or change.patch")
     return base, candidate
 
 
@@ -55,6 +57,18 @@ def _file_of(word: str) -> str:
 
 def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
+    prepared = prepare_pair_of(ask, machine, twin=TWIN if _asked(ask).gate else None)
+    plan = prepared.plan
+    if plan.alone is not None:
+        return prepared
+    # As many short rounds as fit: rounds differ by more than turns do.
+    forks = all(lane.may_fork for lane in plan.lanes)
+    pace = choose_pace(plan.ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
+    return replace(prepared, plan=replace(plan, pace=pace))
+
+
+def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
+    """Find base and candidate, and plan both on one lane; with the name of a `twin`, the base once more."""
     candidates = [other for other in ask.others if other != ask.what]  # a record of a gate has the twin, too
     if ask.others and not candidates:
         says = f"BASE and CANDIDATE are both {ask.what}"
@@ -62,21 +76,15 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     if len(candidates) != 1 or len(ask.lanes) > 1:
         raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
     base, candidate = pair_of(ask.what, candidates[0])
-    asked = _asked(ask)
     ask = replace(ask, what=base, others=(candidate,))
-    with _names_the_candidate(find_subjects((base, candidate))[1][0].name):
-        prepared = prepare_pair(ask, machine, twin=TWIN if asked.gate else None)
-    plan = prepared.plan
-    if plan.alone is not None:
-        return prepared
-    # As many short rounds as fit: rounds differ by more than turns do.
-    forks = all(lane.may_fork for lane in plan.lanes)
-    pace = choose_pace(ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
-    return replace(prepared, plan=replace(plan, pace=pace))
+    if are_scripts(ask):
+        return prepare_scripts(ask, machine, twin)
+    with names_the_candidate(find_subjects((base, candidate))[1][0].name):
+        return prepare_pair(ask, machine, twin)
 
 
 @contextmanager
-def _names_the_candidate(name: str) -> Iterator[None]:
+def names_the_candidate(name: str) -> Iterator[None]:
     """Turn an error of the candidate's own code into one that discards it."""
     try:
         yield
@@ -96,7 +104,7 @@ class VerdictRace(Race):
     """A race that ends when its verdict is known."""
 
     def run(self) -> None:
-        with _names_the_candidate(self._job.plan.others[0].name):
+        with names_the_candidate(self._job.plan.others[0].name):
             super().run()
 
     def reduce(self, status: RecordStatus) -> Outcome:
@@ -106,31 +114,54 @@ class VerdictRace(Race):
         verdict = self._judge(raced.lanes, answer.comparisons, raced) if status != "running" else None
         return replace(raced, answer=VerdictAnswer(verdict, answer.comparisons, answer.alone))
 
+    def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
+        """Return the candidate, and a gate's twin, as a race describes them; scripts are compared by what was seen."""
+        others, plan = super()._describe_others(lanes), self._job.plan
+        if not plan.subject.command:
+            return others
+        base = self._lane_of(lanes, plan.subject)
+        return tuple(
+            replace(other, differs=compare_scripts(self._lane_of(lanes, other.subject), base)) for other in others
+        )
+
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
-        if isinstance(self._rounds.proof.find_difference(plan.others[0], plan.subject), str):
-            return True  # it does other work, and no round changes that
+        if isinstance(self._find_difference(), str):
+            return True  # and no round changes that
         if self._rounds.rounds not in looks(plan.pace.heats_max):
             return False
         found, twin = self._split(self._compare(self._rounds.results(), final=False))
         return judge_change(found, twin, asked.gain, gate=asked.gate).word != "UNDECIDED"
+
+    def _find_difference(self) -> SameWork:
+        """Return how the candidate's work differs from the base's, as far as it is known after each round."""
+        plan = self._job.plan
+        if not plan.subject.command:
+            return self._rounds.proof.find_difference(plan.others[0], plan.subject)
+        lanes = self._rounds.results()
+        base, candidate = (self._lane_of(lanes, subject) for subject in (plan.subject, plan.others[0]))
+        return compare_scripts(candidate, base)
+
+    @staticmethod
+    def _lane_of(lanes: tuple[LaneResult, ...], subject: Subject) -> LaneResult:
+        return next(lane for lane in lanes if lane.training == subject.name)
 
     def _alpha(self, rounds: int, *, final: bool) -> float:
         return alpha_at(rounds, self._job.plan.pace.heats_max, final=final)
 
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
-        base, candidate = (
-            next(lane for lane in lanes if lane.training == subject.name) for subject in (plan.subject, plan.others[0])
-        )
+        base, candidate = (self._lane_of(lanes, subject) for subject in (plan.subject, plan.others[0]))
         busy = next((finding.says for finding in raced.findings if finding.rule == NOT_RELIABLE), None)
         found, twin = self._split(compared)
         work = self._find_other_work(base, candidate, raced)
-        trick = find_replaced(candidate) or find_hidden_time(candidate, base)
+        # A script's turns hold what is no iteration, such as its validations: they are no time that it hides.
+        is_script = bool(plan.subject.command)
+        trick = None if is_script else find_replaced(candidate) or find_hidden_time(candidate, base)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
         decided = judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
-        late = find_late_gain(candidate, base) if decided.cause == "faster" else None
+        late = find_late_gain(candidate, base) if decided.cause == "faster" and not is_script else None
         if late is not None:
             needs = "a training of more laps, or less to do before the first step"
             decided = replace(decided, word="UNDECIDED", cause="late gain", says=f"{late}.", needs=needs)
@@ -138,6 +169,8 @@ class VerdictRace(Race):
 
     def _find_other_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
         """Return how the candidate's work differs: in the references, in the proofs, or in the timed steps."""
+        if self._job.plan.subject.command:
+            return compare_scripts(candidate, base)
         other = raced.others[0].differs if raced.others else None
         items, base_items = candidate.items_per_step, base.items_per_step
         if items is not None and base_items is not None and items != base_items:

@@ -24,6 +24,19 @@ BETWEEN_WORDS: dict[GapKind, str] = {"validation": "validation", "checkpoint": "
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 SKEWED = 1.2
 KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
+LOAD_IN_WORKERS = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
+KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
+FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
+LOG_LESS = "Log every few steps only, and do not call .item() in each."
+IN_SINGLE = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
+# The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
+CHANGES = {
+    LOAD_IN_WORKERS: "workers=2",
+    KEEP_WORKERS: "persistent_workers",
+    FLUSH: "flush_denormal",
+    LOG_LESS: "no_item",
+    IN_SINGLE: "float32",
+}
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
 
@@ -114,7 +127,7 @@ def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None
             says += f"{': ' if says else ''}{percent(share)} of the {kind} are denormal numbers"
         else:
             says += "; denormal numbers are not the reason" + (": they count as 0" if census.flushed else "")
-    advice = f"{FLUSH_LINE} makes the processor take them as 0." if costs else LOOK
+    advice = FLUSH if costs else LOOK
     return Finding(SLOWS_DOWN if state else DENORMALS, f"{says[:1].upper()}{says[1:]}.", evidence, advice, "likely")
 
 
@@ -128,7 +141,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     if any(loader.kind == KERAS_OWN_DATA for loader in process.loaders):  # Keras's own loader of it has no workers
         advice = "Fetch ahead: give your PyDataset workers=2, use_multiprocessing=True."
     elif workers == {0}:
-        advice = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
+        advice = LOAD_IN_WORKERS
     elif workers and max(workers) >= cores:
         use = f"{max(workers)} workers and the training share {cores} core{'s' * (cores != 1)}"
         advice = f"{use}: more of them gain nothing. Decode faster, or keep data that were decoded before."
@@ -149,7 +162,7 @@ def _outside(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
         "script outside the step",
         f"{percent(share)} of an iteration is outside of the step: logging, metrics, or reading the loss.",
         {"share": share},
-        "Log every few steps only, and do not call .item() in each.",
+        LOG_LESS,
         "likely",
     )
 
@@ -191,7 +204,7 @@ def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
         f"It computes in float64, in {percent(computing)} of an iteration: numbers of twice the bytes, at half the "
         "speed of a processor and less of most cards.",
         {"share": OF_DOUBLE * computing, "types": types},
-        "Train in float32, unless it needs more digits: model.float(), and batches in float32.",
+        IN_SINGLE,
         "likely",
     )
 
@@ -204,7 +217,7 @@ def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
         "script restarts workers",
         f"{percent(share)} of the time, worker processes of the loader are started again for an epoch.",
         {"share": share},
-        "Keep them: DataLoader(..., persistent_workers=True).",
+        KEEP_WORKERS,
         "likely",
     )
 

@@ -9,7 +9,6 @@ from statistics import median
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_loop import AGE_BLOCKS, FEWEST_STEADY, PARTS_OF
 from laptime.figures import fact_figures, reading_figures
-from laptime.model.answers import Progress, watch_of
 from laptime.model.figure import (
     Axis,
     Band,
@@ -28,8 +27,18 @@ from laptime.model.figure import (
     folded,
 )
 from laptime.model.quantities import Missing, number, percent, size, step
-from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Record
-from laptime.model.script import Gap, LoopWindow, Phases, ScriptProcess, SeenLoader, SpanPart, TrainingLoop, WatchAnswer
+from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Progress, Record
+from laptime.model.script import (
+    Gap,
+    LoopWindow,
+    Phases,
+    ScriptProcess,
+    SeenLoader,
+    SpanPart,
+    TrainingLoop,
+    WatchAnswer,
+    watch_of,
+)
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
@@ -144,7 +153,8 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
 
 def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
     judged = _judged(record)
-    notes = [*(each.advice for each in judged[:1]), *(f"{each.says} {each.advice}" for each in judged[1:])]
+    advice = [each.advice + _place_of(record, each) for each in judged]
+    notes = [*advice[:1], *(f"{each.says} {then}" for each, then in zip(judged[1:], advice[1:], strict=True))]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [_trainings_words(loop) for _, loop in loops[:1]]
@@ -162,6 +172,14 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     if answer.exit_code:
         notes.append(f"The command ended with exit code {answer.exit_code}.")
     return notes
+
+
+def _place_of(record: Record, finding: Finding) -> str:
+    """Return what changes the code, where the place is known."""
+    if finding.change is None:
+        return ""
+    place = [each for each in record.findings if each.change is not None].index(finding)
+    return f" {footnotes.apply_words(record, finding.change, place)}"
 
 
 def _steady_words(loop: TrainingLoop) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,21 +19,22 @@ from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
 from laptime.diagnosis.findings import judge_run
 from laptime.errors import UsageError
-from laptime.model.answers import Progress
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, Subject
 from laptime.model.process import Timeline
 from laptime.model.quantities import Missing
-from laptime.model.record import Finding
+from laptime.model.record import Finding, Progress
 from laptime.model.sample import Usage
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
 from laptime.model.workload import ProofPlan
 from laptime.planner.plan import check_label, check_sensors
 from laptime.questions.asking import Prepared
+from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.secrets import mask_secrets
 from laptime.questions.subject import PROCESSOR
-from laptime.questions.watch.findings import script_findings
+from laptime.questions.watch.findings import CHANGES, script_findings
 from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
 from laptime.run.instruments import SensorSelection
 from laptime.run.launchers import Block
@@ -145,6 +145,8 @@ class Watch:
         self._timeline: Timeline | None = None
         self._left = 0
         self._problem: str | None = None
+        subject = job.plan.subject
+        self._changes = ChangeFinder(subject.name, subject.file)  # in the code as it is before it runs
 
     def run(self) -> None:
         ask = self._job.plan.ask
@@ -192,6 +194,7 @@ class Watch:
         )
         unreliable = self._find_unreliable()
         found = script_findings(answer, self._job.machine, is_quiet=not unreliable)
+        found = tuple(self._changes.add_to(each, CHANGES.get(each.advice, "")) for each in found)
         return Outcome((), answer, (*unreliable, *found))
 
     def _tell_on(self, over: Event) -> None:
@@ -263,40 +266,3 @@ def why_no_greeting(command: Sequence[str]) -> str:
 
 def _order(process: ScriptProcess) -> tuple[int, int]:
     return (process.rank if process.rank is not None else 1 << 30, process.pid)
-
-
-# Words of a command that look like a secret are not kept: a record may be shown, exported and passed on.
-
-MASK = "***"
-# An option or a variable by its name: --hf-token, WANDB_API_KEY, --db.password; not --tokenizer or --max-tokens.
-NAME_OF_A_KEY = r"""(?:[\w.-]*[-_.])?(?:token|secret|password|passwd|passphrase|credentials?|auth
-        |(?:api|access|private|secret|auth|encryption)[-_.]?key)(?:[-_.](?:id|value|string))?"""
-NAMED_SECRETS = re.compile(
-    rf"(?P<name>(?<![\w.-])-{{0,2}}{NAME_OF_A_KEY})(?P<between>\s*[=:]\s*|\s+)(?P<value>[^\s'\"]+)",
-    re.IGNORECASE | re.VERBOSE,
-)
-SECRET_OPTION = re.compile(rf"--?{NAME_OF_A_KEY}", re.IGNORECASE | re.VERBOSE)
-# Values that are made to be recognised, whatever they are called.
-KNOWN_SECRETS = re.compile(
-    r"""\b(?:hf_|sk-|pk-|rk_live_|sk_live_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|ya29\.|dop_v1_)
-        [\w.~+/=-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w.-]{8,}|(?<=\bBearer\s)\S+""",
-    re.VERBOSE,
-)
-IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@]+@", re.IGNORECASE)
-
-
-def mask_secrets(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command with what looks like a secret as `***`."""
-    masked: list[str] = []
-    is_value = False
-    for word in command:
-        masked.append(MASK if is_value and not word.startswith("-") else _mask(word))
-        is_value = SECRET_OPTION.fullmatch(word) is not None
-    return tuple(masked)
-
-
-def _mask(word: str) -> str:
-    """Mask within one word, which may be a whole script of `sh -c`."""
-    word = IN_ADDRESS.sub(rf"\g<scheme>{MASK}@", word)
-    word = KNOWN_SECRETS.sub(MASK, word)
-    return NAMED_SECRETS.sub(rf"\g<name>\g<between>{MASK}", word)

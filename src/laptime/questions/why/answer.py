@@ -103,6 +103,8 @@ def _row(facts: WhyFacts, trial: Trial) -> Remedy:
         code=tried.code,
         lane=trial.lane,
         reason=None if trial.factor is not None else reason,
+        change=tried.change,
+        unchanged=tried.unchanged,
     )
 
 

@@ -122,6 +122,7 @@ CAUSES: list[CauseRow] = [
                 gains.predict_batch(0.5),
                 turn=7,
                 place=11,
+                rewrite="batch_half",
             ),
         ),
     ),
@@ -178,6 +179,7 @@ CAUSES: list[CauseRow] = [
                 aim="loading",
                 turn=2,
                 place=6,
+                rewrite="workers={workers}",
             ),
             ExperimentRow(
                 "fast",
@@ -234,6 +236,7 @@ CAUSES: list[CauseRow] = [
                 predicts=gains.predict_deferred_reads,
                 turn=6,
                 place=27,
+                rewrite="no_item",
             ),
         ),
     ),
@@ -254,6 +257,7 @@ CAUSES: list[CauseRow] = [
                 aim="little work",
                 turn=10,
                 place=9,
+                rewrite="batch_2x",
             ),
             ExperimentRow(
                 "batch 4x",
@@ -267,6 +271,7 @@ CAUSES: list[CauseRow] = [
                 aim="little work",
                 turn=11,
                 place=10,
+                rewrite="batch_4x",
             ),
             ExperimentRow(
                 "compile",
@@ -282,6 +287,7 @@ CAUSES: list[CauseRow] = [
                 aim="kernels",
                 turn=16,
                 place=12,
+                rewrite={"torch": "compile", "keras": "jit_compile"},
             ),
             ExperimentRow(
                 "graph",
@@ -306,6 +312,7 @@ CAUSES: list[CauseRow] = [
                 aim="little work",
                 turn=13,
                 place=14,
+                rewrite={"keras": "steps_per_execution=8"},
             ),
             ExperimentRow(
                 "fused",
@@ -317,6 +324,7 @@ CAUSES: list[CauseRow] = [
                 aim="kernels",
                 turn=19,
                 place=15,
+                rewrite="fused",
             ),
         ),
     ),
@@ -337,6 +345,7 @@ CAUSES: list[CauseRow] = [
                 aim="threads",
                 turn=8,
                 place=23,
+                rewrite="threads={cores}",
             ),
             ExperimentRow(
                 "one thread",
@@ -348,6 +357,7 @@ CAUSES: list[CauseRow] = [
                 aim="threads",
                 turn=20,
                 place=24,
+                rewrite="threads=1",
             ),
         ),
     ),
@@ -367,6 +377,7 @@ CAUSES: list[CauseRow] = [
                 gains.predict_kept_memory,
                 turn=9,
                 place=25,
+                rewrite="keep_memory",
             ),
             ExperimentRow(
                 "flush",
@@ -379,6 +390,7 @@ CAUSES: list[CauseRow] = [
                 gains.predict_flushed_denormals,
                 turn=5,
                 place=26,
+                rewrite="flush_denormal",
             ),
         ),
     ),
@@ -398,6 +410,7 @@ CAUSES: list[CauseRow] = [
                 turn=6,
                 not_built_in="a built-in workload computes in float32 at most",
                 place=16,
+                rewrite="float32",
             ),
         ),
     ),
@@ -437,6 +450,7 @@ CAUSES: list[CauseRow] = [
                 turn=18,
                 when=lambda training: training.may_convolve,
                 place=17,
+                rewrite="channels_last",
             ),
             ExperimentRow(
                 "best",
@@ -475,6 +489,7 @@ CAUSES: list[CauseRow] = [
                 aim="kernels",
                 turn=14,
                 place=20,
+                rewrite="matmul_high",
             ),
             ExperimentRow(
                 "matmul",
@@ -488,6 +503,7 @@ CAUSES: list[CauseRow] = [
                 turn=14,
                 when=lambda training: training.is_script and training.on_card,
                 place=21,
+                rewrite="matmul_high",
             ),
             ExperimentRow(
                 "matmul",
@@ -501,6 +517,7 @@ CAUSES: list[CauseRow] = [
                 turn=14,
                 when=lambda training: training.is_script and not training.on_card and training.multiplies_in_bf16,
                 place=22,
+                rewrite="matmul_medium",
             ),
         ),
     ),

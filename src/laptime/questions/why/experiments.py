@@ -104,7 +104,8 @@ class ExperimentRow:
     remedy. Experiments with the same `aim` try the same thing. Of two with the same expected gain, the lower `turn` is
     first; `place` is the order of remedies without a figure. `when` says for which trainings the row exists,
     `not_built_in` why a built-in workload cannot run it. One that `keeps_items` freezes what a data set draws at random
-    for each item.
+    for each item. `rewrite` is the word of a change of code (`questions/rewrites.py`) that is the remedy, where one is;
+    a single text is for PyTorch.
     """
 
     name: str
@@ -122,6 +123,7 @@ class ExperimentRow:
     when: Callable[[AskedTraining], bool] = lambda _training: True
     not_built_in: str = ""
     keeps_items: bool = False
+    rewrite: str | Mapping[str, str] = ""
 
     def make(self, cause: str, training: AskedTraining) -> Experiment:
         """Fill in the texts for one training."""
@@ -129,7 +131,11 @@ class ExperimentRow:
         words["setting"] = setting = self.setting.format(**words)
         by_family = {"": self.code} if isinstance(self.code, str) else self.code
         code = by_family.get(training.family, by_family.get("", ""))
+        rewrites = {"torch": self.rewrite} if isinstance(self.rewrite, str) else self.rewrite
         texts = (self.says.format(**words), (setting,), self.changes.format(**words), code.format(**words))
         refused = self.not_built_in if training.workload is not None else ""
         absent = Missing(refused) if refused else None
-        return Experiment(self.name, cause, *texts, is_remedy=self.is_remedy, absent=absent, did=self.did)
+        rewrite = rewrites.get(training.family, "").format(**words)
+        return Experiment(
+            self.name, cause, *texts, is_remedy=self.is_remedy, absent=absent, did=self.did, rewrite=rewrite
+        )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from laptime.model.quantities import Factor, IntervalFigure, Missing
-from laptime.model.record import Answer, Comparison, LaneResult, Record
+from laptime.model.record import Answer, CodeChange, Comparison, LaneResult, Record
 
 LEARNING = "the learning"  # what a remedy changes that makes it another training
 
@@ -25,7 +25,8 @@ class Experiment:
 
     `settings` are words of a lane ("input=resident"). An experiment that is a remedy says what it `changes` ("nothing",
     "the learning", "the arithmetic", "memory") and the `code`, a line or a flag of this framework, that does the same
-    in the user's own training. `did` completes "... it is 3.7x as fast". `absent` says why it cannot run.
+    in the user's own training. `did` completes "... it is 3.7x as fast". `absent` says why it cannot run. `rewrite` is
+    the word of the change of code that is the remedy, `change` that change, and `unchanged` why there is none.
     """
 
     name: str
@@ -37,6 +38,9 @@ class Experiment:
     is_remedy: bool = True
     absent: Missing | None = None
     did: str = ""
+    rewrite: str = ""
+    change: CodeChange | None = None
+    unchanged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,10 @@ class Ceiling(IntervalFigure):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What the user may change: the predicted gain as a factor, and the measured one or the `reason` for none."""
+    """What the user may change: the predicted gain as a factor, and the measured one or the `reason` for none.
+
+    `change` is the remedy as a change of the user's own code, and `unchanged` says why there is none.
+    """
 
     cause: str
     says: str
@@ -102,6 +109,8 @@ class Remedy:
     lane: str | None = None
     reason: str | None = None
     recommended: bool = False
+    change: CodeChange | None = None
+    unchanged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +161,8 @@ def why_of(record: Record) -> Why:
     assert isinstance(record.answer, WhyAnswer)
     assert record.answer.why is not None
     return record.answer.why
+
+
+def recommended_first(why: Why) -> list[Remedy]:
+    """Return the remedies in the order in which `laptime apply` numbers those that are changes of code."""
+    return sorted(why.remedies, key=lambda each: not each.recommended)

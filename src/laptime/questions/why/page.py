@@ -40,6 +40,7 @@ from laptime.questions.why.nouns import (
     StepPart,
     Why,
     WhyAnswer,
+    recommended_first,
     why_of,
 )
 from laptime.visible import cells_wide
@@ -83,17 +84,34 @@ render = rendered(page_parts)
 def _figures(record: Record, why: Why, view: View) -> list[str]:
     """Return where a step's time goes, the remedies that were proven to gain, and the code of the best one."""
     lines = _step(record, why, view.width, blocks=view.blocks)
-    measured = [remedy for remedy in why.remedies if remedy.measured is not None]
-    gaining = [each for each in measured if each.recommended or (each.measured and _style(each.measured) == "good")]
-    shown = sorted(gaining, key=lambda each: (not each.recommended, each.changes == LEARNING, -_gain(each)))[
-        :REMEDIES_MOST
-    ]
+    gaining = [each for each, found in measured_remedies(why) if each.recommended or _style(found) == "good"]
+    shown = gaining[:REMEDIES_MOST]
     if not shown:
         return lines
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
     coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
-    code = [] if coded is None else ["", *wrap(f"{coded.says}:", view.width, "  "), *_code_of(coded)]
+    code = (
+        []
+        if coded is None
+        else [
+            "",
+            *wrap(f"{coded.says}:", view.width, "  "),
+            *_code_of(coded),
+            *_place_of(record, why, coded, view.width),
+        ]
+    )
     return [*lines, "", *table, *code]
+
+
+def measured_remedies(why: Why) -> list[tuple[Remedy, Factor]]:
+    """Return the measured remedies with their gains, the best first, and those that change the learning last."""
+    measured = [(each, each.measured) for each in why.remedies if each.measured is not None]
+    return sorted(measured, key=lambda each: (not each[0].recommended, each[0].changes == LEARNING, -each[1].ratio))
+
+
+def was_tried(remedy: Remedy) -> bool:
+    """Whether a remedy was raced, even if that failed."""
+    return remedy.measured is not None or remedy.lane is not None
 
 
 def _code_of(remedy: Remedy) -> list[str]:
@@ -101,8 +119,12 @@ def _code_of(remedy: Remedy) -> list[str]:
     return [f"  {clean(line)}" for line in remedy.code.split("; ")]
 
 
-def _gain(remedy: Remedy) -> float:
-    return remedy.measured.ratio if remedy.measured else 0.0
+def _place_of(record: Record, why: Why, remedy: Remedy, width: int) -> list[str]:
+    """Return what makes the change, where the place of it in the user's code is known."""
+    if remedy.change is None:
+        return []
+    place = [each for each in recommended_first(why) if each.change is not None].index(remedy)
+    return wrap(footnotes.apply_words(record, remedy.change, place), width, "  ")
 
 
 def _notes(record: Record, why: Why) -> list[str]:
@@ -229,8 +251,7 @@ def _closing(record: Record) -> str:
 def bar_lines(parts: Sequence[StepPart], width: int, *, blocks: bool = True) -> list[str]:
     """Return a bar as wide as the page, and the legend below it. The percentages add up to 100."""
     signs = PART_BLOCKS if blocks else PART_LETTERS
-    parts = [replace(part, share=min(max(part.share, 0.0), 1.0) if isfinite(part.share) else 0.0) for part in parts]
-    shown = [part for part in parts if part.share > 0 or part.of == "unattributed"]
+    shown = [part for part in drawn_parts(parts) if part.share > 0 or part.of == "unattributed"]
     cells = _shared_out([part.share for part in shown], width, least=WORTH_A_BLOCK)
     percents = _shared_out([part.share for part in shown], 100, least=1.0)
     bar = "".join(signs[part.of] * count for part, count in zip(shown, cells, strict=True))
@@ -240,6 +261,11 @@ def bar_lines(parts: Sequence[StepPart], width: int, *, blocks: bool = True) -> 
     ]
     one_line = "   ".join(told)
     return [bar, *([one_line] if cells_wide(one_line) <= width else flow(told, width))]
+
+
+def drawn_parts(parts: Sequence[StepPart]) -> list[StepPart]:
+    """Return the parts of a step with shares that can be drawn: from 0 to 1."""
+    return [replace(part, share=min(max(part.share, 0.0), 1.0) if isfinite(part.share) else 0.0) for part in parts]
 
 
 def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[int]:
@@ -256,7 +282,7 @@ def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[in
 
 def remedy_sections(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[list[str]]:
     """Return the table of tried remedies, failed ones with their reason. Then list the others, grouped by reason."""
-    tried = [remedy for remedy in remedies if remedy.measured is not None or remedy.lane is not None]
+    tried = [remedy for remedy in remedies if was_tried(remedy)]
     unknown = [each for each in tried if isinstance(each.predicted, Missing)]
     others = [remedy for remedy in remedies if remedy not in tried]
     return [
@@ -296,7 +322,7 @@ def _columns() -> list[Column[Remedy]]:
 
 
 def _name(remedy: Remedy) -> Cell:
-    return Cell(f"{remedy.says} (recommended)", "strong") if remedy.recommended else Cell(remedy.says)
+    return Cell(_remedy_name(remedy), "strong" if remedy.recommended else "")
 
 
 def _said(predicted: float | Missing) -> str:
@@ -359,7 +385,7 @@ def figures(record: Record) -> list[Figure]:
 
 
 def _parts(why: Why) -> list[Figure]:
-    parts = tuple(Part(part.of, part.share) for part in why.parts if part.share > 0)
+    parts = tuple(Part(part.of, part.share) for part in drawn_parts(why.parts) if part.share > 0)
     return [Figure("Where the time of a step goes", Stack(((short_name(why.lane), parts),)))] if parts else []
 
 
@@ -380,10 +406,8 @@ def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
 
 def _gain_figures(why: Why) -> list[Figure]:
     """Return the measured gains of remedies around 1, the best first."""
-    measured = [(each, each.measured) for each in why.remedies if each.measured is not None and each.measured.ratio > 0]
-    measured.sort(key=lambda each: (not each[0].recommended, -each[1].ratio))
     rows = []
-    for remedy, found in measured[:GAINS_MOST]:
+    for remedy, found in [each for each in measured_remedies(why) if each[1].ratio > 0][:GAINS_MOST]:
         low, high = found.drawn_ends
         rows.append(ShownFactor(_remedy_name(remedy), found.ratio, low, high, words=_factor_words(found)))
     says = "Each was raced against the lane as it is. The line is the estimate, the band its 95 % interval."
@@ -393,10 +417,9 @@ def _gain_figures(why: Why) -> list[Figure]:
 def _remedies(why: Why) -> list[Figure]:
     """Return the remedies with their code: those to which something pointed, then all others, folded."""
     heads = ("remedy", "=predicted", "=measured", "changes", "`code")
-    tried = tuple(_remedy(remedy) for remedy in why.remedies if remedy.measured or isinstance(remedy.predicted, float))
-    others = tuple(
-        _remedy(remedy) for remedy in why.remedies if not remedy.measured and isinstance(remedy.predicted, Missing)
-    )
+    pointed = [each for each in why.remedies if was_tried(each) or isinstance(each.predicted, float)]
+    tried = tuple(map(_remedy, pointed))
+    others = tuple(_remedy(remedy) for remedy in why.remedies if remedy not in pointed)
     says = "Nothing pointed to these, or they cannot be tried here."
     found = [Figure("What may be changed", Table(heads, tried), "The code does the same in your training.")]
     rest = [Figure("What was not tried", Table(heads, others), says, more=True)]
@@ -409,10 +432,10 @@ def _remedy_name(remedy: Remedy) -> str:
 
 def glance_of(record: Record, why: Why) -> Glance | None:
     """Return the gain of the best remedy that was measured, and its code."""
-    measured = [(each, each.measured) for each in why.remedies if each.measured is not None]
+    measured = measured_remedies(why)
     if not measured or not why.trusted:
         return None
-    remedy, found = max(measured, key=lambda each: (each[0].recommended, each[0].changes != LEARNING, each[1].ratio))
+    remedy, found = measured[0]
     if _style(found) != "good" or found.ends is None:
         return None
     facts = [GlanceFact(remedy.says, f"it changes {remedy.changes}")]
@@ -425,9 +448,8 @@ def glance_of(record: Record, why: Why) -> Glance | None:
 
 
 def _remedy(remedy: Remedy) -> tuple[str, ...]:
-    predicted = "-" if isinstance(remedy.predicted, Missing) else f"{factor(remedy.predicted)}x"
     measured = _factor_words(remedy.measured) if remedy.measured else f"- ({remedy.reason})"
-    return _remedy_name(remedy), predicted, measured, remedy.changes, remedy.code
+    return _remedy_name(remedy), _said(remedy.predicted), measured, remedy.changes, remedy.code
 
 
 def _factor_words(found: Factor) -> str:

@@ -20,7 +20,7 @@ from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
 from laptime.model.machine import Machine
-from laptime.model.plan import PlannedLane
+from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Comparison, LaneResult
@@ -31,6 +31,7 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import find_devices, plan_lane, plan_script, plan_script_lane
 from laptime.planner.settings import PRESETS
 from laptime.questions.asking import Prepared, describe_script, facts_of, means_a_script, prepare, see_devices
+from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
@@ -80,6 +81,7 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
     asked = AskedLane(lane, planned, partial(plan_lane, machine=prepared.machine, subject=given))
     possible = list_possible(asked, AskedTraining(planned, prepared.machine, workload))
+    possible = _with_changes(possible, ask.what, prepared.plan.subject)
     return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, possible)
 
 
@@ -94,7 +96,14 @@ def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
     lane = replace(parse_lane(text), framework=SCRIPT, device=planned.device.name)
     asked = AskedLane(lane, planned, partial(plan_script_lane, devices=devices, machine=seen))
     training = AskedTraining(planned, seen, None, subject.written_for or "torch")
-    return Inquiry(plan, seen, None, asked, list_possible(asked, training))
+    possible = _with_changes(list_possible(asked, training), ask.what, subject)
+    return Inquiry(plan, seen, None, asked, possible)
+
+
+def _with_changes(experiments: Sequence[Experiment], what: str, subject: Subject) -> tuple[Experiment, ...]:
+    """Find each remedy in the user's code as it is now."""
+    changes = ChangeFinder(what, subject.file, subject.function)
+    return tuple(changes.add_to(each, each.rewrite) if each.is_remedy else each for each in experiments)
 
 
 def list_possible(asked: AskedLane, training: AskedTraining) -> tuple[Experiment, ...]:

@@ -1,0 +1,108 @@
+"""`laptime apply`: change the user's code as a remedy of `why` or `watch` says, after showing the change."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from laptime import api
+from laptime.cli.listing import complete_record
+from laptime.cli.main import Command
+from laptime.cli.output import is_terminal
+from laptime.cli.printing import MESSAGES, emit, emit_json, say
+from laptime.errors import UsageError
+
+APPLY_HELP = """Change your code as a remedy of a record says. The change is shown, and made after a yes.
+
+ID is a record of `laptime why` or `laptime watch`, the beginning of an id, a file, or `latest`.
+"""
+APPLY_MORE = """\
+The record only names the change: laptime makes it again from its own table and from the file that is here, which must
+be the one that ran. A file that git does not track is refused, and so are links and paths outside of the folder.
+Without a terminal that can be asked, the change is shown and not made (exit code 3), unless --yes is there.
+"""
+NOT_APPLIED = 3
+
+
+@click.command(
+    "apply",
+    cls=Command,
+    help=APPLY_HELP,
+    more=APPLY_MORE,
+    examples=("laptime apply latest", "laptime apply r-2026-11-20-a1b2 --remedy 2 --yes"),
+    page="docs/why.md",
+)
+@click.argument("identity", metavar="ID", shell_complete=complete_record)
+@click.option("--remedy", "number", type=click.IntRange(1), help="Which of several.  [default: the recommended one]")
+@click.option("--yes", is_flag=True, help="Make the change without asking.")
+@click.option("--outside", is_flag=True, help="Also edit a file that is under no version control.")
+@click.option("--json", "as_json", is_flag=True, help="Print the change as JSON, and ask nothing.")
+def apply(*, identity: str, number: int | None, yes: bool, outside: bool, as_json: bool) -> int:
+    record = api.load(identity)
+    offers = api.code_offers(record)
+    if not offers:
+        reason = api.why_no_offer(record) or "it names no remedy"
+        raise UsageError(f"{record.id} has no change of code to make: {reason}", f"See laptime show {record.id}.")
+    if number is None and not offers[0].is_recommended:
+        raise UsageError(f"no remedy of {record.id} that is a change of code was recommended", _choice(offers))
+    if number is not None and number > len(offers):
+        raise UsageError(f"--remedy {number}: {record.id} has {len(offers)}", _choice(offers))
+    offer = offers[(number or 1) - 1]
+    edit = api.make_edit(offer.change, outside=outside)
+    if not as_json:
+        emit(f"{offer.says}\n\n{edit.diff}")
+        if len(offers) > 1:
+            say(_choice(offers))
+        if not api.is_ours(record, identity):
+            say("This record bears no signature of yours. It only named the change, which is made of your own file.")
+    is_asked = not yes and not as_json and is_terminal() and MESSAGES.isatty() and sys.stdin.isatty()
+    is_made = yes or (is_asked and click.confirm(f"Change {edit.change.file}?", err=True))
+    if is_made:
+        api.write_edit(edit)
+    here = os.path.relpath(edit.path)
+    then = {
+        "undo": _undo(here, is_clean=edit.is_clean),
+        "measure": _measure(os.path.relpath(edit.start), edit.change.function, is_clean=edit.is_clean),
+    }
+    if as_json:
+        change = {**asdict(edit.change), "diff": edit.diff}
+        emit_json(json.dumps({"applied": is_made, "says": offer.says, "change": change, **then}, indent=2))
+    elif is_made:
+        emit(f"{here}:{edit.change.line} is changed.\nUndo: {then['undo']}\nMeasure it: {then['measure']}")
+    elif is_asked:
+        say("Nothing was changed.")
+    else:
+        say("Nothing was changed: there is no terminal to ask on. --yes makes the change.")
+    return 0 if is_made or is_asked else NOT_APPLIED
+
+
+def _choice(offers: Sequence[Any]) -> str:
+    """Return a line for each change that the record offers."""
+    lines = []
+    for number, each in enumerate(offers, 1):
+        gain = f", {each.gain}" if each.gain else ""
+        lines.append(f"--remedy {number}: {each.says} ({each.change.file}:{each.change.line}{gain})")
+    return "\n".join(lines)
+
+
+def _undo(here: str, *, is_clean: bool) -> str:
+    """Return how the change is taken back. With git, what the user had not committed would go as well."""
+    if is_clean:
+        return f"git checkout -- {shlex.quote(here)}"
+    return "take the lines with + away again, for no commit holds the file as it was"
+
+
+def _measure(start: str, function: str | None, *, is_clean: bool) -> str:
+    """Return the command that measures what the change gains: against the last commit, if that has the file before."""
+    if function is None:
+        return f"laptime watch python {shlex.quote(start)}"
+    if not is_clean:
+        return f"laptime why {shlex.quote(f'{start}:{function}')}"
+    return f"laptime verdict {shlex.quote(f'git:HEAD:{start}:{function}')} {shlex.quote(f'{start}:{function}')}"

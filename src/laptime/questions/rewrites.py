@@ -1,0 +1,451 @@
+"""The table of changes of code that a remedy may be: how the place is found in the user's code, and what is written.
+
+A place that is not certain is refused with the reason. Only the text of a call changes, or one line is added; comments
+and all other text stay as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeGuard
+
+from laptime.questions.user_code import LINE_END, CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
+
+LARGEST_VALUE = 1024  # of workers or threads
+CHANGE_WORD = re.compile(r"(?P<name>[a-z0-9_]+)(?:=(?P<value>[1-9][0-9]{0,3}))?", re.ASCII)
+PLACES_NAMED = 4
+LOADERS = {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
+LOADER_PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
+OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")  # those that have a fused form
+FORKS_UNTIL = (3, 14)  # from this Python on, workers are not forked on Linux either
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """Text in place of what is between two places of a file; in place of nothing where both are the same."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A file with its change: where it is, and the file's new bytes."""
+
+    file: SourceFile
+    line: int
+    data: bytes
+
+
+Find = Callable[[UserCode, int], tuple[SourceFile, int, Sequence[TextEdit]]]
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRow:
+    """One change of code. `find` returns the file, the line and the edits. `takes_value` is for a number behind `=`."""
+
+    find: Find
+    takes_value: bool = False
+
+
+def rewrite(code: UserCode, word: str) -> Edited:
+    """Make the change that a word of the table names. Raise NoPlaceError where its place is not certain."""
+    row, value = find_rewrite(word)
+    file, line, edits = row.find(code, value)
+    text = file.text
+    for each in sorted(edits, key=lambda each: -each.start):
+        text = text[: each.start] + each.text + text[each.end :]
+    try:
+        parse(text)
+        data = text.encode(file.encoding)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NoPlaceError(f"{file.path.name}:{line} would no longer compile: {error}") from None
+    return Edited(file, line, data)
+
+
+def find_rewrite(word: str) -> tuple[RewriteRow, int]:
+    """Return the row that a word names, and its number, or 0. Raise NoPlaceError for any other word."""
+    found = CHANGE_WORD.fullmatch(word)
+    row = REWRITES.get(found["name"]) if found else None
+    if found is None or row is None or row.takes_value != (found["value"] is not None):
+        raise NoPlaceError("this laptime knows no such change of code")
+    value = int(found["value"] or 0)
+    if value > LARGEST_VALUE:
+        raise NoPlaceError(f"{value} is more than {LARGEST_VALUE}")
+    return row, value
+
+
+# The data loader.
+
+
+def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    unit, call = _training_loader(code)
+    for each in code.units:
+        if isinstance(each.node, ast.ClassDef) and any("IterableDataset" in ast.dump(base) for base in each.node.bases):
+            raise NoPlaceError(f"{each.node.name} is an IterableDataset: each worker would give all of its items")
+    forks = sys.platform == "linux" and sys.version_info < FORKS_UNTIL
+    if code.function is None and not forks and not any(map(is_main_guard, code.start.tree.body)):
+        raise NoPlaceError('workers import the script here, and it has no `if __name__ == "__main__":`')
+    edits = _set_keywords(unit.file, call, {"num_workers": str(value), "persistent_workers": "True"}, LOADER_PLACES)
+    return unit.file, call.lineno, edits
+
+
+def _persistent(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    unit, call = _training_loader(code)
+    workers = next((each.value for each in call.keywords if each.arg == "num_workers"), None)
+    if workers is None or (isinstance(workers, ast.Constant) and not workers.value):
+        raise NoPlaceError(f"{_place(unit.file, call)} has no num_workers")
+    return unit.file, call.lineno, _set_keywords(unit.file, call, {"persistent_workers": "True"}, LOADER_PLACES)
+
+
+def _batch(code: UserCode, _value: int, *, times: float) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    unit, call = _training_loader(code)
+    given = [each.value for each in call.keywords if each.arg == "batch_size"] or call.args[1:2]
+    if not given or not (isinstance(given[0], ast.Constant) and type(given[0].value) is int):
+        raise NoPlaceError(f"{_place(unit.file, call)} has no batch_size that is a number")
+    other = int(given[0].value * times)
+    if other < 1:
+        raise NoPlaceError(f"{_place(unit.file, call)} has batch_size={given[0].value}")
+    return unit.file, given[0].lineno, [TextEdit(*unit.file.span(given[0]), str(other))]
+
+
+def _training_loader(code: UserCode) -> tuple[CodePart, ast.Call]:
+    """Return the one DataLoader, or of several the one over which a loop with a backward pass goes."""
+    found = [(unit, call) for unit, call, name in code.calls() if name in LOADERS]
+    if not found:
+        raise NoPlaceError("no call of torch's DataLoader is in the training's own code")
+    if len(found) > 1:
+        used = [(unit, call) for unit, call in found if _feeds_training(code, unit, call)]
+        if len(used) != 1:
+            raise NoPlaceError(f"several calls of DataLoader may be meant: {_places(found)}")
+        found = used
+    return found[0]
+
+
+def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
+    """Whether a loop with a backward pass goes over a loader: here, or in a function that it is handed to."""
+    names = set(_names_given(unit.node, call))
+    is_global = not isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    nodes = [each.node for each in code.units if each is unit or (is_global and each.file is unit.file)]
+    if any(_trains_over(node, names, call) for node in nodes):
+        return True
+    functions = {each.node.name: each.node for each in code.units if isinstance(each.node, ast.FunctionDef)}
+    for node in nodes:
+        for handed in ast.walk(node):
+            if isinstance(handed, ast.Call) and isinstance(handed.func, ast.Name) and handed.func.id in functions:
+                function = functions[handed.func.id]
+                if _trains_over(function, set(_parameters_of(function, handed, names, call)), call):
+                    return True
+    return False
+
+
+def _trains_over(node: ast.AST, names: set[str], call: ast.Call) -> bool:
+    loops = (each for each in ast.walk(node) if isinstance(each, ast.For) and _has_backward(each))
+    return any(_means(each, names, call) for loop in loops for each in ast.walk(loop.iter))
+
+
+def _means(node: ast.AST, names: set[str], call: ast.Call) -> bool:
+    return node is call or (isinstance(node, ast.Name) and node.id in names)
+
+
+def _parameters_of(function: ast.FunctionDef, handed: ast.Call, names: set[str], call: ast.Call) -> Iterator[str]:
+    """Yield the parameters of a function that are the loader in a call of it."""
+    for parameter, given in zip(function.args.args, handed.args, strict=False):
+        if _means(given, names, call):
+            yield parameter.arg
+    yield from (each.arg for each in handed.keywords if each.arg and _means(each.value, names, call))
+
+
+def _names_given(node: ast.AST, value: ast.expr) -> Iterator[str]:
+    """Yield the names to which an expression is assigned."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign) and len(each.targets) == 1:
+            pairs = [(each.targets[0], each.value)]
+            if isinstance(each.targets[0], ast.Tuple) and isinstance(each.value, ast.Tuple):
+                pairs = list(zip(each.targets[0].elts, each.value.elts, strict=False))
+            yield from (target.id for target, given in pairs if given is value and isinstance(target, ast.Name))
+
+
+def _has_backward(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in ast.walk(node))
+
+
+# The optimizer, and the model that it moves.
+
+
+def _fused(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    unit, call = _optimizer(code)
+    if any(each.arg in {"foreach", "capturable", "differentiable"} for each in call.keywords):
+        raise NoPlaceError(f"{_place(unit.file, call)} has foreach, capturable or differentiable")
+    return unit.file, call.lineno, _set_keywords(unit.file, call, {"fused": "True"}, ())
+
+
+def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Add a line about the model before its optimizer is made. Both forms change the model in place."""
+    unit, call = _optimizer(code)
+    model = _model_of(unit, call)
+    if "torch." in line and unit.file.imported.get("torch") != "torch":
+        raise NoPlaceError(f"{unit.file.path.name} does not import torch")
+    added = line.format(model=model)
+    if any(_said(each.file, node) == added for each in code.units for node in ast.walk(each.node)):
+        raise NoPlaceError(f"{added} is there already")
+    inner_first = reversed([*_statements(unit.node)])
+    statement = next(node for node in inner_first if any(each is call for each in ast.walk(node)))
+    begin = unit.file.line_span(statement.lineno)[0]
+    indent = unit.file.text[begin : unit.file.span(statement)[0]]
+    if indent.strip():
+        raise NoPlaceError(f"{_place(unit.file, call)} is behind another statement in its line")
+    return unit.file, statement.lineno, [TextEdit(begin, begin, f"{indent}{added}{unit.file.newline}")]
+
+
+def _optimizer(code: UserCode) -> tuple[CodePart, ast.Call]:
+    found = [(unit, call) for unit, call, name in code.calls()
+             if name.startswith("torch.optim.") and name.rpartition(".")[2] in OPTIMIZERS]  # fmt: skip
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise NoPlaceError(f"several optimizers are made: {_places(found)}")
+    raise NoPlaceError(f"no {', '.join(OPTIMIZERS[:-1])} or {OPTIMIZERS[-1]} of torch.optim is made in its own code")
+
+
+def _model_of(unit: CodePart, call: ast.Call) -> str:
+    """Return the text of the model whose parameters an optimizer is made for."""
+    match call.args[:1]:
+        case [ast.Call(func=ast.Attribute(value=model, attr="parameters"))] if isinstance(
+            model, ast.Name | ast.Attribute
+        ):
+            return _said(unit.file, model)
+    raise NoPlaceError(f"which model {_place(unit.file, call)} moves is not certain")
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield all statements within one, outer ones first."""
+    return (each for each in ast.walk(node) if isinstance(each, ast.stmt))
+
+
+# A call that is made once, at the top of the training's file.
+
+
+def _once(code: UserCode, value: int, *, call: str, replaces: bool = False) -> tuple[SourceFile, int, list[TextEdit]]:
+    """Call a function after the imports; where the code calls it with a constant already, change that one."""
+    file, (name, _, argument) = code.start, call.format(value=value).partition("(")
+    argument = argument.removesuffix(")")
+    made = [(unit, node) for unit, node, whole in code.calls() if whole == name]
+    if len(made) > 1:
+        raise NoPlaceError(f"it is called in several places: {_places(made)}")
+    if made:
+        unit, node = made[0]
+        is_plain = len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Constant)
+        if not (replaces and is_plain) or _said(unit.file, node.args[0]) == argument:
+            raise NoPlaceError(f"{_place(unit.file, node)} calls it already")
+        return unit.file, node.lineno, [TextEdit(*unit.file.span(node.args[0]), argument)]
+    root = name.partition(".")[0]
+    bound = next((mine for mine, whole in _bound_at_top(file).items() if whole == root), None)
+    if bound is None:
+        raise NoPlaceError(f"{file.path.name} does not import {root} at its top")
+    last = _last_import(file)
+    _, end = file.line_span(last.end_lineno or last.lineno)
+    written = f"{bound}{name.removeprefix(root)}({argument})"
+    return file, (last.end_lineno or last.lineno) + 2, [TextEdit(end, end, f"{file.newline * 2}{written}")]
+
+
+def _last_import(file: SourceFile) -> ast.stmt:
+    """Return the last of the imports at the top of a file."""
+    last: ast.stmt | None = None
+    for node in file.tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            last = node
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            break
+    if last is None:
+        raise NoPlaceError(f"{file.path.name} does not begin with imports")
+    return last
+
+
+def _bound_at_top(file: SourceFile) -> dict[str, str]:
+    """Return the names that the imports at the top bind to a whole package."""
+    last = _last_import(file)
+    first = [node for node in file.tree.body[: file.tree.body.index(last) + 1] if isinstance(node, ast.Import)]
+    names = {each.asname or each.name.split(".")[0] for node in first for each in node.names}
+    return {name: whole for name, whole in file.imported.items() if name in names}
+
+
+# Numbers, reads of values, and Keras.
+
+
+def _single(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Change the default type. Where single tensors are float64, which of them may be float32 is not certain."""
+    made = [(unit, call) for unit, call, name in code.calls() if name == "torch.set_default_dtype"]
+    wide = [(unit, call) for unit, call in made if call.args and _is_double(unit.file, call.args[0])]
+    if len(made) != 1 or not wide:
+        raise NoPlaceError("what makes the numbers float64 is not one call of torch.set_default_dtype")
+    unit, call = wide[0]
+    argument = call.args[0]
+    assert isinstance(argument, ast.Attribute)
+    end = unit.file.span(argument)[1]
+    return unit.file, call.lineno, [TextEdit(end - len(argument.attr), end, "float32")]
+
+
+def _is_double(file: SourceFile, node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and file.whole_name(node) in {"torch.float64", "torch.double"}
+
+
+def _reads(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Add up the loss without reading it: `total += loss.item()`, where `total` is only printed later."""
+    found = [(unit, loop) for unit in code.units for loop in ast.walk(unit.node) if _is_step_loop(loop)]
+    sums = {id(read): (unit, each, read) for unit, loop in found for each in ast.walk(loop)
+            if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) and isinstance(each.target, ast.Name)
+            for read in ast.walk(each.value) if _is_read(read)}  # fmt: skip
+    reads = [(unit, read) for unit, loop in found for read in ast.walk(loop) if _is_read(read)]
+    if len({id(read) for _, read in reads}) != 1 or len(sums) != 1:
+        raise NoPlaceError("the value that each step reads is not one sum, as in `total += loss.item()`")
+    unit, added, read = next(iter(sums.values()))
+    assert isinstance(added.target, ast.Name)
+    if read is not added.value or not _is_only_printed(unit, added.target.id):
+        raise NoPlaceError(f"{_place(unit.file, read)} is used for more than a sum that is printed")
+    end = unit.file.span(read)[1]
+    name = unit.file.text.rfind("item", 0, end)
+    return unit.file, read.lineno, [TextEdit(name, name + len("item"), "detach")]
+
+
+def _is_step_loop(node: ast.AST) -> bool:
+    """Whether a loop makes a step in each turn: it has a backward pass, and no loop within it has one."""
+    inner = (each for each in ast.walk(node) if isinstance(each, ast.For) and each is not node)
+    return isinstance(node, ast.For) and _has_backward(node) and not any(map(_has_backward, inner))
+
+
+def _is_read(node: ast.AST) -> TypeGuard[ast.Call]:
+    return (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item"
+            and not node.args and not node.keywords)  # fmt: skip
+
+
+def _is_only_printed(unit: CodePart, name: str) -> bool:
+    """Whether a number begins as a constant, is added to, and else is in formatted texts: a tensor may do the same."""
+    is_local = isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    nodes = [*ast.walk(unit.node if is_local else unit.file.tree)]
+    allowed = {id(each.target) for each in nodes if isinstance(each, ast.AugAssign)}
+    for each in nodes:
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.value, ast.Constant):
+            allowed.add(id(each.targets[0]))
+        elif isinstance(each, ast.FormattedValue) and isinstance(each.value, ast.Name | ast.BinOp):
+            allowed |= {id(inner) for inner in (each.value, *ast.iter_child_nodes(each.value))}
+    return all(id(each) in allowed for each in nodes if isinstance(each, ast.Name) and each.id == name)
+
+
+def _keras_compile(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, list[TextEdit]]:
+    found = [(unit, call) for unit, call, _ in code.calls()
+             if isinstance(call.func, ast.Attribute) and call.func.attr == "compile"
+             and any(each.arg in {"optimizer", "loss"} for each in call.keywords)]  # fmt: skip
+    if len(found) != 1 or not any("keras" in whole for whole in found[0][0].file.imported.values()):
+        raise NoPlaceError(f"not one call of model.compile(optimizer=..., loss=...): {_places(found) or 'none'}")
+    unit, call = found[0]
+    return unit.file, call.lineno, _set_keywords(unit.file, call, {keyword: text.format(value=value)}, ())
+
+
+# Editing the text of a call.
+
+
+def _set_keywords(
+    file: SourceFile, call: ast.Call, wanted: dict[str, str], positional: Sequence[str]
+) -> list[TextEdit]:
+    """Set keywords of a call: in place of constants that it has, or behind its last argument."""
+    if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
+        raise NoPlaceError(f"{_place(file, call)} takes arguments by * or **")
+    edits, added = [], []
+    for name, text in wanted.items():
+        given = next((each.value for each in call.keywords if each.arg == name), None)
+        if given is None and name in positional and positional.index(name) < len(call.args):
+            given = call.args[positional.index(name)]
+        if given is None:
+            added.append(f"{name}={text}")
+        elif not isinstance(given, ast.Constant):
+            raise NoPlaceError(f"{_place(file, call)} has {name}={_said(file, given)}")
+        elif _said(file, given) != text:
+            edits.append(TextEdit(*file.span(given), text))
+    if not edits and not added:
+        raise NoPlaceError(f"{_place(file, call)} has it already")
+    return [*edits, *_append(file, call, added)]
+
+
+def _append(file: SourceFile, call: ast.Call, added: Sequence[str]) -> list[TextEdit]:
+    """Add arguments at the end of a call, each on a line of its own where the last one has its own line."""
+    if not added:
+        return []
+    close = file.span(call)[1] - 1
+    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    if not arguments:
+        return [TextEdit(close, close, ", ".join(added))]
+    last = max(arguments, key=lambda each: _end_of(file, each))
+    after = _end_of(file, last)
+    if file.text[close : close + 1] != ")" or after > close:
+        raise NoPlaceError(f"where the arguments of {_place(file, call)} end is not certain")
+    after, has_comma = _pass_comma(file, after, close)
+    begin = file.line_span(last.lineno)[0]
+    indent = file.text[begin : file.offset(last.lineno, last.col_offset)]
+    rest = file.text[after:close]
+    if indent.strip() or not LINE_END.search(rest):
+        return [TextEdit(after, after, (" " if has_comma else ", ") + ", ".join(added) + "," * has_comma)]
+    comment = rest[: LINE_END.search(rest).start()]  # type: ignore[union-attr]  # just found
+    lines = f",{file.newline}".join(f"{indent}{each}" for each in added)
+    text = f"{'' if has_comma else ','}{comment}{file.newline}{lines}{',' * has_comma}"
+    return [TextEdit(after, after + len(comment), text)]
+
+
+def _end_of(file: SourceFile, node: ast.expr | ast.keyword) -> int:
+    return file.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
+
+
+def _pass_comma(file: SourceFile, start: int, close: int) -> tuple[int, bool]:
+    """Return where the last argument ends, with its own brackets and a comma behind it; and whether there is one."""
+    after, has_comma, place = start, False, start
+    while place < close:
+        if file.text[place] == "#":
+            found = LINE_END.search(file.text, place)
+            place = found.start() if found else close
+        elif file.text[place] in "),":
+            after, has_comma = place + 1, file.text[place] == ","
+        place += 1
+    return after, has_comma
+
+
+def _said(file: SourceFile, node: ast.AST) -> str:
+    """Return the text of an expression; an empty one of what has no place."""
+    return file.text[slice(*file.span(node))] if isinstance(node, ast.expr) else ""
+
+
+def _place(file: SourceFile, node: ast.expr) -> str:
+    return f"{file.path.name}:{node.lineno}"
+
+
+def _places(found: Sequence[tuple[CodePart, ast.Call]]) -> str:
+    named = [_place(unit.file, call) for unit, call in sorted(found, key=lambda each: each[1].lineno)]
+    return ", ".join(named[:PLACES_NAMED]) + (", and others" if len(named) > PLACES_NAMED else "")
+
+
+REWRITES: dict[str, RewriteRow] = {
+    "workers": RewriteRow(_workers, takes_value=True),
+    "persistent_workers": RewriteRow(_persistent),
+    "batch_2x": RewriteRow(partial(_batch, times=2)),
+    "batch_4x": RewriteRow(partial(_batch, times=4)),
+    "batch_half": RewriteRow(partial(_batch, times=0.5)),
+    "fused": RewriteRow(_fused),
+    "compile": RewriteRow(partial(_before_optimizer, line="{model}.compile()")),
+    "channels_last": RewriteRow(partial(_before_optimizer, line="{model}.to(memory_format=torch.channels_last)")),
+    "flush_denormal": RewriteRow(partial(_once, call="torch.set_flush_denormal(True)", replaces=True)),
+    "threads": RewriteRow(partial(_once, call="torch.set_num_threads({value})", replaces=True), takes_value=True),
+    "matmul_high": RewriteRow(partial(_once, call='torch.set_float32_matmul_precision("high")', replaces=True)),
+    "matmul_medium": RewriteRow(partial(_once, call='torch.set_float32_matmul_precision("medium")', replaces=True)),
+    "keep_memory": RewriteRow(partial(_once, call="laptime.keep_memory()")),
+    "float32": RewriteRow(_single),
+    "no_item": RewriteRow(_reads),
+    "jit_compile": RewriteRow(partial(_keras_compile, keyword="jit_compile", text="True")),
+    "steps_per_execution": RewriteRow(
+        partial(_keras_compile, keyword="steps_per_execution", text="{value}"), takes_value=True
+    ),
+}

@@ -1,0 +1,31 @@
+"""Which verdict is asked: on the work of two trainings, or, with --learning, on how fast they learn."""
+
+from __future__ import annotations
+
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.machine import Machine
+from laptime.planner.plan import check_ranges
+from laptime.questions.asking import Prepared
+from laptime.questions.job import Job, RunningQuestion
+from laptime.questions.verdict.learning import LearningVerdict, PreparedLearning, prepare_learning
+from laptime.questions.verdict.options import VerdictAsk
+from laptime.questions.verdict.run import VerdictRace, prepare_verdict
+
+
+def prepare_either(ask: Ask, machine: Machine) -> Prepared:
+    """Prepare the verdict that is asked. Refuse options of the other one."""
+    asked = ask.verdict or VerdictAsk()
+    check_ranges(asked)
+    if asked.learning:
+        return prepare_learning(ask, machine)
+    for option, value in (("--seeds", asked.seeds), ("--laps", asked.laps)):
+        if value is not None:
+            says = f"{option} {value}: a verdict on the work is on the steps of one seed"
+            raise UsageError(says, "leave it out, or ask how fast they learn: --learning")
+    return prepare_verdict(ask, machine)
+
+
+def open_verdict(job: Job, prepared: Prepared) -> RunningQuestion:
+    """Return the question that runs what was prepared."""
+    return LearningVerdict(job, prepared) if isinstance(prepared, PreparedLearning) else VerdictRace(job, prepared)

@@ -1,0 +1,70 @@
+"""`laptime verdict train.py new.py`: scripts that nobody changes, and what their agents saw of their work."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from script_pair import SCRIPT, changed
+
+WORDS = ("cpu", "--json", "-q")
+
+
+@pytest.fixture
+def scripts(torch_house):
+    (torch_house.folder / "train.py").write_text(SCRIPT, encoding="utf-8")
+    return torch_house
+
+
+def judge(house, change, *words, code):
+    """Return what a verdict says to a program of a script and a change of it."""
+    (house.folder / "new.py").write_text(changed(change), encoding="utf-8")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # the `python` there runs scripts
+    return house.done("verdict", "train.py", "new.py", *WORDS, *words, code=code, env={"PATH": path})
+
+
+def test_a_script_at_another_rate_is_other_work_after_one_round(scripts):
+    fields = judge(scripts, "other rate", "--budget", "2m", code=1).json
+    assert (fields["verdict"], fields["cause"], fields["rounds"]) == ("DISCARD", "other work", 1)
+    assert "its losses differ from those of cpu/as-written of train.py by up to" in fields["reason"]
+    page = " ".join(scripts.done("show", fields["record"]).out.split())
+    assert "new.py does the same work as train.py" not in page
+    assert "new.py does other work than train.py: its losses differ" in page
+
+
+def test_a_script_that_fails_is_discarded_in_words(scripts):
+    answer = judge(scripts, "broken", "--budget", "60s", code=1)
+    assert "DISCARD: it does not train: the script failed: it ended with exit code 1" in answer.err
+    assert "RuntimeError: no data here" in answer.err
+
+
+@pytest.mark.long
+def test_a_script_that_trains_fewer_weights_is_other_work(scripts):
+    fields = judge(scripts, "frozen", "--budget", "2m", code=1).json
+    assert (fields["verdict"], fields["cause"]) == ("DISCARD", "other work")
+    assert "it trains 516 weights, and the base 8,836" in fields["reason"]
+
+
+@pytest.mark.long
+def test_a_faster_script_is_kept_by_its_patch(scripts):
+    """It copies its batch three times, and no longer twelve times."""
+    lines = (text.splitlines(keepends=True) for text in (SCRIPT, changed("faster")))
+    patch = scripts.folder / "change.patch"
+    patch.write_text("".join(difflib.unified_diff(*lines, "a/train.py", "b/train.py")), encoding="utf-8")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    fields = scripts.run("verdict", "train.py", "change.patch", *WORDS, "--budget", "5m", env={"PATH": path}).json
+    assert fields["ratio"] > 1.5
+    assert (fields["verdict"], fields["cause"]) in {("KEEP", "faster"), ("UNDECIDED", "busy"), ("UNDECIDED", "wide")}
+    assert (fields["base"], fields["candidate"]) == ("train.py", "patch:change.patch:train.py")
+
+
+def test_a_script_and_a_function_are_no_pair(scripts):
+    example = Path(__file__).parents[2] / "examples" / "two_trainings.py"
+    answer = scripts.done("verdict", "train.py", f"{example}:after", "cpu", code=2)
+    assert "train.py is a script that runs as it is" in answer.err
+    assert "give two scripts, or the function of both" in answer.err
+    answer = scripts.done("verdict", f"{example}:before", f"{example}:after", "--", "--epochs", "3", code=2)
+    assert "two_trainings.py:before is no script that runs as it is" in answer.err

@@ -1,0 +1,244 @@
+"""A change that a record names is made again from the table and the file that is here: a record can plant no code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from laptime.errors import UsageError
+from laptime.model.quantities import Missing
+from laptime.model.record import Finding
+from laptime.questions.code_changes import ChangeFinder, make_edit, write_edit
+
+OWN = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+SCRIPT = "import torch\nfrom torch.utils.data import DataLoader\n\nloader = DataLoader(data, batch_size=8)\n"
+EDITED = SCRIPT.replace("batch_size=8", "batch_size=8, num_workers=2, persistent_workers=True")
+
+
+def git(folder, *words, code=0):
+    answer = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert answer.returncode == code, answer.stderr
+    return answer.stdout
+
+
+def commit(folder, content=SCRIPT, name="train.py"):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    git(folder, "init", "-q")
+    git(folder, "config", "core.autocrlf", "false")
+    git(folder, "add", "--all")
+    git(folder, *OWN, "commit", "-qm", "first", "--allow-empty")
+    return folder / name
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with one script."""
+    top = tmp_path / "work"
+    top.mkdir()
+    commit(top)
+    monkeypatch.chdir(top)
+    return top
+
+
+def found(file, word="workers=2", function=None):
+    """Return a finding with the change that a question would keep."""
+    finding = Finding("script waits for data", "It waits.", {}, "Load in workers.", "likely")
+    return ChangeFinder(str(file), str(file), function).add_to(finding, word)
+
+
+def applied(change, *, outside=False):
+    edit = make_edit(change, outside=outside)
+    write_edit(edit)
+    return edit
+
+
+def refused(change, *, outside=False):
+    with pytest.raises(UsageError) as error:
+        applied(change, outside=outside)
+    return error.value.says
+
+
+@pytest.mark.parametrize(
+    ("content", "ends"),
+    [
+        (SCRIPT, "\n"),
+        (SCRIPT.replace("\n", "\r\n"), "\r\n"),
+        (SCRIPT.rstrip("\n"), ""),
+        ("\ufeff" + SCRIPT, "\n"),
+        (SCRIPT.replace("data, ", "(\n\tdata  # é\n\t), "), "\n"),
+        (f"# coding: latin-1\n{SCRIPT}\n\n\n\nname = 'é'\n".encode("latin-1"), "\n"),
+    ],
+    ids=["plain", "CRLF", "no newline at the end", "BOM", "tabs", "latin-1"],
+)
+def test_git_takes_the_diff_and_apply_writes_the_same(repository, content, ends):
+    file = commit(repository, content)
+    before = file.read_bytes()
+    change = found(file).change
+    assert (change.file, change.start, change.function) == ("train.py", "train.py", None)
+    assert isinstance(change.diff, str)
+    (repository / "c.diff").write_text(change.diff, encoding="utf-8", newline="")
+    git(repository, "apply", "--check", "c.diff")
+    git(repository, "apply", "c.diff")
+    by_git = file.read_bytes()
+    assert by_git != before
+    file.write_bytes(before)
+    file.chmod(0o750)
+    edit = applied(change)
+    assert file.read_bytes() == by_git
+    assert file.read_bytes().endswith(ends.encode())
+    assert file.stat().st_mode & 0o777 == 0o750
+    assert edit.is_tracked
+    git(repository, "checkout", "--", "train.py")
+    assert file.read_bytes() == before
+
+
+def test_a_diff_that_a_record_cannot_hold_has_its_reason_and_is_still_applied(repository):
+    near = f"# coding: latin-1\n{SCRIPT}name = 'é'\n".encode("latin-1")
+    change = found(commit(repository, near)).change
+    assert change.diff == Missing("the file is in iso-8859-1, and a record is in UTF-8")
+    applied(change)
+    assert (repository / "train.py").read_bytes().decode("latin-1") == f"# coding: latin-1\n{EDITED}name = 'é'\n"
+    secret = found(commit(repository, f"{SCRIPT}api_key = 'abc'\n")).change
+    assert secret.diff == Missing("a line next to it looks like a secret, and records may be passed on")
+    long = found(commit(repository, f"{SCRIPT}x = '{'y' * 30_000}'\n")).change
+    assert long.diff == Missing("the lines next to it are too long")
+    assert found(commit(repository, SCRIPT, 'a"b.py')).change.diff == Missing("a diff cannot hold the name of the file")
+    assert isinstance(found(commit(repository, SCRIPT, "a b.py")).change.diff, str)
+
+
+def test_a_folder_further_down_is_part_of_the_path(repository, monkeypatch):
+    """Both the diff and the record are from the top, and git takes the diff in any folder."""
+    file = commit(repository, SCRIPT, "src/my train.py")
+    monkeypatch.chdir(repository / "src")
+    change = found(file).change
+    assert change.file == "src/my train.py"
+    (repository / "c.diff").write_text(change.diff, encoding="utf-8")
+    git(repository / "src", "apply", "../c.diff")
+    assert file.read_text() == EDITED
+    git(repository, "checkout", "--", ".")
+    applied(change)
+    assert file.read_text() == EDITED
+
+
+def test_the_diff_of_a_record_is_never_what_is_written(repository):
+    file = repository / "train.py"
+    change = replace(
+        found(file).change, diff="--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-import torch\n+import os\n"
+    )
+    edit = applied(change)
+    assert file.read_text() == EDITED
+    assert "import os" not in edit.diff
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../train.py", "/etc/passwd", "{top}/train.py", "./train.py", "sub/../train.py", "", ".", "train.txt", "a\\b.py",
+     "train.py\x1b[2J.py", "C:train.py", "sub//train.py", "a" * 5000 + ".py", ".git/config", "train.py\n.py"],
+)  # fmt: skip
+@pytest.mark.parametrize("part", ["file", "start"])
+def test_only_a_plain_path_within_the_folder_is_followed(repository, name, part):
+    (repository / "train.txt").write_text(SCRIPT)
+    (repository.parent / "train.py").write_text(SCRIPT)
+    change = replace(found(repository / "train.py").change, **{part: name.replace("{top}", str(repository))})
+    assert refused(change, outside=True).startswith("the record names the file '")
+    assert (repository / "train.py").read_text() == (repository.parent / "train.py").read_text() == SCRIPT
+
+
+def test_no_link_is_followed(repository):
+    outside = repository.parent / "elsewhere"
+    outside.mkdir()
+    (outside / "train.py").write_text(SCRIPT)
+    change = found(repository / "train.py").change
+    (repository / "train.py").unlink()
+    (repository / "train.py").symlink_to(outside / "train.py")
+    assert refused(change) == "train.py is a link, or in a linked folder"
+    (repository / "sub").symlink_to(outside)
+    assert refused(replace(change, file="sub/train.py")) == "sub/train.py is a link, or in a linked folder"
+    assert (outside / "train.py").read_text() == SCRIPT
+    (repository / "train.py").unlink()
+    os.mkfifo(repository / "train.py")
+    assert refused(change).startswith("there is no file train.py in ")
+
+
+def test_a_file_that_changed_is_refused(repository):
+    change = found(repository / "train.py").change
+    (repository / "train.py").write_text(SCRIPT + "\n")
+    assert refused(change) == "train.py changed since the record was made"
+    (repository / "train.py").write_text(SCRIPT)
+    edit = make_edit(change, outside=False)
+    (repository / "train.py").write_text(SCRIPT + "\n")
+    with pytest.raises(UsageError, match="was changed a moment ago"):
+        write_edit(edit)
+    assert (repository / "train.py").read_text() == SCRIPT + "\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rewrite": "import os"}, "the change 'import os' cannot be made: this laptime knows no such change of code"),
+        ({"rewrite": "workers=99999"}, "the change 'workers=99999' cannot be made: this laptime knows no such"),
+        ({"rewrite": "fused"}, "the change 'fused' cannot be made: no Adam, "),
+        ({"line": 1}, "the place of this change is train.py:4 here, and train.py:1 in the record"),
+        ({"start": "other.py"}, "the place of this change is other.py:4 here, and train.py:4 in the record"),
+        ({"digest": ""}, "train.py changed since the record was made"),
+        ({"file": "none.py"}, "there is no file none.py in "),
+    ],
+)
+def test_what_a_record_says_is_checked(repository, changes, says):
+    commit(repository, SCRIPT, "other.py")
+    assert refused(replace(found(repository / "train.py").change, **changes)).startswith(says)
+    assert git(repository, "status", "--porcelain") == ""
+
+
+def test_only_what_git_can_take_back_is_edited_unless_it_is_allowed(repository, tmp_path, monkeypatch):
+    (repository / "new.py").write_text(SCRIPT)
+    change = found(repository / "new.py").change
+    assert refused(change) == "git does not track new.py, so a change cannot be undone"
+    assert not applied(change, outside=True).is_clean
+    assert (repository / "new.py").read_text() == EDITED
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "train.py").write_text(SCRIPT)
+    monkeypatch.chdir(plain)
+    change = found(plain / "train.py").change
+    assert refused(change) == "this folder is under no version control, where a change cannot be undone"
+    applied(change, outside=True)
+    assert (plain / "train.py").read_text() == EDITED
+
+
+def test_whether_git_can_take_it_back_is_known(repository):
+    file = repository / "train.py"
+    assert make_edit(found(file).change, outside=False).is_clean
+    file.write_text(SCRIPT + "# mine\n")
+    assert not make_edit(found(file).change, outside=False).is_clean
+
+
+def test_a_pattern_of_git_is_a_plain_name(repository):
+    """The file `*.py` is not tracked, and others that the pattern matches are."""
+    (repository / "*.py").write_text(SCRIPT)
+    assert refused(found(repository / "*.py").change) == "git does not track *.py, so a change cannot be undone"
+
+
+@pytest.mark.parametrize(
+    ("what", "file", "says"),
+    [
+        ("train.py", None, "no Python file of the user's own is named"),
+        ("git:HEAD:train.py:f", "train.py", "its code is a copy of a commit, or with a patch"),
+        ("none.py", "none.py", "its code was not read: "),
+        ("broken.py", "broken.py", "its code was not read: broken.py cannot be read as Python: "),
+    ],
+)
+def test_where_no_code_is_known_the_reason_is_kept(repository, what, file, says):
+    (repository / "broken.py").write_text("def (:\n")
+    finding = ChangeFinder(what, file).add_to(Finding("rule", "It waits.", {}, "Do.", "likely"), "workers=2")
+    assert finding.change is None
+    assert finding.unchanged.startswith(says)
+
+
+def test_a_remedy_that_is_no_change_of_code_says_so(repository):
+    finding = found(repository / "train.py", "")
+    assert (finding.change, finding.unchanged) == (None, "the remedy is no change of one place in the code")

@@ -1,0 +1,224 @@
+"""Changes of code: the place is found by the tree, the text around it stays, and what is not certain is refused."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+
+from laptime.questions.rewrites import REWRITES, rewrite
+from laptime.questions.user_code import NoPlaceError, read_code
+
+HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
+LOOP = "for x in loader:\n    loss = model(x)\n    loss.backward()\n"
+WITH = "num_workers=2, persistent_workers=True"
+
+
+def changed(tmp_path, text, word, function=None, **others):
+    """Return the lines that a change takes away and adds, and check that all others stay."""
+    data = text if isinstance(text, bytes) else text.encode()
+    (tmp_path / "train.py").write_bytes(data)
+    for name, content in others.items():
+        (tmp_path / f"{name}.py").write_text(content, encoding="utf-8")
+    edited = rewrite(read_code(tmp_path / "train.py", function), word)
+    before, after = edited.file.data.splitlines(keepends=True), edited.data.splitlines(keepends=True)
+    steps = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    moved = [(before[a:b], after[c:d]) for kind, a, b, c, d in steps if kind != "equal"]
+    assert len(moved) == 1, "one place of the file changes"
+    return edited, b"".join(moved[0][0]).decode("latin-1"), b"".join(moved[0][1]).decode("latin-1")
+
+
+def refused(tmp_path, text, word, function=None, **others):
+    with pytest.raises(NoPlaceError) as error:
+        changed(tmp_path, text, word, function, **others)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("loader = DataLoader(ds)\n", f"loader = DataLoader(ds, {WITH})\n"),
+        ("loader = DataLoader((ds))\n", f"loader = DataLoader((ds), {WITH})\n"),
+        ("loader = DataLoader(ds, shuffle=(True),)  # all\n",
+         f"loader = DataLoader(ds, shuffle=(True), {WITH},)  # all\n"),
+        ("loader = DataLoader(\n    ds, shuffle=True  # all\n)\n", f"    ds, shuffle=True, {WITH}  # all\n"),
+        (
+            "loader = DataLoader(\n\tds,\n\tshuffle=True,  # a, b)\n)\n",
+            "\tnum_workers=2,\n\tpersistent_workers=True,\n",
+        ),
+        (
+            "loader = DataLoader(\n    ds,\n    shuffle=True  # all\n)\n",
+            "    shuffle=True,  # all\n    num_workers=2,\n    persistent_workers=True\n",
+        ),
+        ("loader = DataLoader(ds,\n    shuffle=True)\n", f"    shuffle=True, {WITH})\n"),
+        ("loader = DataLoader(ds, num_workers=0)\n", f"loader = DataLoader(ds, {WITH})\n"),
+        ("loader = DataLoader(ds, 8, True, None, None, 0)\n",
+         "loader = DataLoader(ds, 8, True, None, None, 2, persistent_workers=True)\n"),
+        ("é = 'é'; loader = DataLoader(ds, 'é')\n", f"é = 'é'; loader = DataLoader(ds, 'é', {WITH})\n"),
+    ],
+)  # fmt: skip
+def test_a_call_gets_its_arguments_and_keeps_its_form(tmp_path, before, after):
+    _, _, added = changed(tmp_path, HEAD + before, "workers=2")
+    assert added.encode("latin-1").decode() == after
+
+
+@pytest.mark.parametrize(
+    ("imported", "called"),
+    [
+        ("from torch.utils.data import DataLoader as Loader\n", "Loader"),
+        ("import torch\n", "torch.utils.data.DataLoader"),
+        ("from torch.utils import data\n", "data.DataLoader"),
+        ("import torch.utils.data as D\n", "D.DataLoader"),
+    ],
+)
+def test_a_name_is_followed_to_its_import(tmp_path, imported, called):
+    edited, _, added = changed(tmp_path, f"{imported}loader = {called}(ds)\n", "workers=2")
+    assert (edited.line, added) == (2, f"loader = {called}(ds, {WITH})\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x = 1\n", "no call of torch's DataLoader is in the training's own code"),
+        ("def DataLoader(x): pass\nDataLoader(ds)\n", "no call of torch's DataLoader is in the training's own code"),
+        ("loader = DataLoader(ds, **options)\n", "train.py:3 takes arguments by * or **"),
+        ("loader = DataLoader(*given)\n", "train.py:3 takes arguments by * or **"),
+        ("loader = DataLoader(ds, num_workers=args.workers)\n", "train.py:3 has num_workers=args.workers"),
+        ("a = DataLoader(ds)\nb = DataLoader(other)\n",
+         "several calls of DataLoader may be meant: train.py:3, train.py:4"),
+        (f"loader = DataLoader(ds, {WITH})\n", "train.py:3 has it already"),
+        ("class Stream(torch.utils.data.IterableDataset): pass\nloader = DataLoader(Stream())\n",
+         "Stream is an IterableDataset: each worker would give all of its items"),
+    ],
+)  # fmt: skip
+def test_what_is_not_certain_is_refused_with_its_reason(tmp_path, text, why):
+    assert refused(tmp_path, HEAD + text, "workers=2") == why
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        LOOP,
+        "for e in a:\n    for n, x in enumerate(loader):\n        model(x).backward()\n    for x in test: model(x)\n",
+        "def go(model, data):\n    for x in data:\n        model(x).backward()\ngo(model, loader)\n",
+        "def go(model, data):\n    for x in data:\n        model(x).backward()\ngo(model, data=loader)\n",
+    ],
+)
+def test_of_two_loaders_the_one_that_feeds_the_training_is_meant(tmp_path, loop):
+    text = f"{HEAD}loader, test = DataLoader(ds), DataLoader(other)\n{loop}"
+    _, _, added = changed(tmp_path, text, "workers=2")
+    assert added == f"loader, test = DataLoader(ds, {WITH}), DataLoader(other)\n"
+
+
+def test_only_what_the_function_reaches_counts(tmp_path):
+    functions = {"mine": "make()", "other": "DataLoader(b)", "make": "DataLoader(a)"}
+    text = HEAD + "".join(f"def {name}():\n    return {value}\n" for name, value in functions.items())
+    edited, _, _ = changed(tmp_path, text, "workers=2", "mine")
+    assert edited.line == 8
+    assert "several calls" in refused(tmp_path, f"{text}mine(); other()\n", "workers=2")
+
+
+def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tmp_path):
+    text = "import torch\nfrom parts import make_loader\nloader = make_loader()\n"
+    parts = f"{HEAD}def make_loader():\n    return DataLoader(ds)\ndef unused():\n    return DataLoader(other)\n"
+    edited, _, _ = changed(tmp_path, text, "workers=2", parts=parts)
+    assert (edited.file.path.name, edited.line) == ("parts.py", 4)
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    assert "was installed" in refused(installed, f"{HEAD}loader = DataLoader(ds)\n", "workers=2")
+    outside = tmp_path / "mine"
+    outside.mkdir()
+    (outside / "parts.py").symlink_to(tmp_path / "parts.py")
+    assert "no call" in refused(outside, text, "workers=2")
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "line", "added"),
+    [
+        ("persistent_workers", "loader = DataLoader(ds, num_workers=n)\n", 3,
+         "loader = DataLoader(ds, num_workers=n, persistent_workers=True)\n"),
+        ("batch_2x", "loader = DataLoader(ds, 32)\n", 3, "loader = DataLoader(ds, 64)\n"),
+        ("batch_4x", "loader = DataLoader(ds, batch_size=32)\n", 3, "loader = DataLoader(ds, batch_size=128)\n"),
+        ("batch_half", "loader = DataLoader(ds, 32)\n", 3, "loader = DataLoader(ds, 16)\n"),
+        ("fused", "opt = torch.optim.AdamW(net.parameters(), lr=1e-3)\n", 3,
+         "opt = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)\n"),
+        ("compile", "if go:\n    opt = torch.optim.SGD(self.net.parameters())\n", 4, "    self.net.compile()\n"),
+        ("channels_last", "opt = torch.optim.SGD(net.parameters())\n",
+         3, "net.to(memory_format=torch.channels_last)\n"),
+        ("flush_denormal", "x = 1\n", 4, "\ntorch.set_flush_denormal(True)\n"),
+        ("threads=4", "x = 1\n", 4, "\ntorch.set_num_threads(4)\n"),
+        ("threads=4", "torch.set_num_threads(1)\n", 3, "torch.set_num_threads(4)\n"),
+        ("matmul_high", "x = 1\n", 4, '\ntorch.set_float32_matmul_precision("high")\n'),
+        ("matmul_medium", "torch.set_float32_matmul_precision('high')\n", 3,
+         'torch.set_float32_matmul_precision("medium")\n'),
+        ("keep_memory", "import laptime\nx = 1\n", 5, "\nlaptime.keep_memory()\n"),
+        ("float32", "torch.set_default_dtype(torch.float64)\n", 3, "torch.set_default_dtype(torch.float32)\n"),
+        ("no_item", "sum = 0.0\n" + LOOP + "    sum += loss.item()\nprint(f'{sum / 3:.3f}')\n", 7,
+         "    sum += loss.detach()\n"),
+        ("jit_compile", "import keras\nmodel.compile(optimizer='sgd', loss='mse')\n", 4,
+         "model.compile(optimizer='sgd', loss='mse', jit_compile=True)\n"),
+        ("steps_per_execution=8", "import keras\nmodel.compile(optimizer='sgd')\n", 4,
+         "model.compile(optimizer='sgd', steps_per_execution=8)\n"),
+        ("workers=2", "loader = DataLoader(ds)\n", 3, f"loader = DataLoader(ds, {WITH})\n"),
+    ],
+)  # fmt: skip
+def test_each_change_of_the_table(tmp_path, word, text, line, added):
+    edited, _, now = changed(tmp_path, HEAD + text, word)
+    assert (edited.line, now) == (line, added)
+
+
+def test_each_row_of_the_table_is_tried_here():
+    tried = next(mark.args[1] for mark in test_each_change_of_the_table.pytestmark if mark.name == "parametrize")
+    assert {case[0].partition("=")[0] for case in tried} == set(REWRITES)
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "why"),
+    [
+        ("persistent_workers", "loader = DataLoader(ds)\n", "train.py:3 has no num_workers"),
+        ("batch_2x", "loader = DataLoader(ds, batch)\n", "train.py:3 has no batch_size that is a number"),
+        ("batch_half", "loader = DataLoader(ds, 1)\n", "train.py:3 has batch_size=1"),
+        ("fused", "a = torch.optim.SGD(p)\nb = torch.optim.SGD(q)\n",
+         "several optimizers are made: train.py:3, train.py:4"),
+        ("fused", "a = torch.optim.SGD(p, foreach=True)\n", "train.py:3 has foreach, capturable or differentiable"),
+        ("fused", "a = torch.optim.LBFGS(p)\n",
+         "no Adam, AdamW, SGD or Adagrad of torch.optim is made in its own code"),
+        ("compile", "a = torch.optim.SGD(parts)\n", "which model train.py:3 moves is not certain"),
+        ("compile", "net.compile()\na = torch.optim.SGD(net.parameters())\n", "net.compile() is there already"),
+        ("compile", "x = 1; a = torch.optim.SGD(net.parameters())\n",
+         "train.py:3 is behind another statement in its line"),
+        ("flush_denormal", "torch.set_flush_denormal(True)\n", "train.py:3 calls it already"),
+        ("threads=4", "torch.set_num_threads(args.threads)\n", "train.py:3 calls it already"),
+        ("keep_memory", "x = 1\n", "train.py does not import laptime at its top"),
+        ("float32", "model.double()\n", "what makes the numbers float64 is not one call of torch.set_default_dtype"),
+        ("no_item", LOOP + "    losses.append(loss.item())\n",
+         "the value that each step reads is not one sum, as in `total += loss.item()`"),
+        ("no_item", "sum = 0.0\n" + LOOP + "    sum += loss.item()\nsave(sum)\n",
+         "train.py:7 is used for more than a sum that is printed"),
+        ("workers=9999", "loader = DataLoader(ds)\n", "9999 is more than 1024"),
+        ("workers", "loader = DataLoader(ds)\n", "this laptime knows no such change of code"),
+        ("workers=2; import os", "loader = DataLoader(ds)\n", "this laptime knows no such change of code"),
+        ("fused=1", "a = torch.optim.SGD(p)\n", "this laptime knows no such change of code"),
+    ],
+)  # fmt: skip
+def test_each_refusal_says_why(tmp_path, word, text, why):
+    assert refused(tmp_path, HEAD + text, word) == why
+
+
+def test_line_ends_encodings_and_a_missing_last_newline_stay(tmp_path):
+    edited, _, added = changed(tmp_path, (HEAD + "x = DataLoader(\n    ds,\n)\n").replace("\n", "\r\n"), "workers=2")
+    assert added == "    num_workers=2,\r\n    persistent_workers=True,\r\n"
+    assert b"\n" not in edited.data.replace(b"\r\n", b"")
+    latin = f"# -*- coding: latin-1 -*-\n{HEAD}x = 'é'; y = DataLoader(x)  # é".encode("latin-1")
+    edited, _, added = changed(tmp_path, latin, "workers=2")
+    assert added == f"x = 'é'; y = DataLoader(x, {WITH})  # é"
+    bom = b"\xef\xbb\xbf" + f"{HEAD}DataLoader(x)\n".encode()
+    assert changed(tmp_path, bom, "workers=2")[0].data.startswith(b"\xef\xbb\xbfimport torch\n")
+    old = (HEAD + "DataLoader(x)\n").replace("\n", "\r").encode()
+    assert changed(tmp_path, old, "threads=2")[0].data.count(b"\r") == old.count(b"\r") + 2
+
+
+def test_what_is_no_python_is_refused(tmp_path):
+    assert "cannot be read as Python" in refused(tmp_path, "def (:\n", "workers=2")
+    assert "cannot be read as Python" in refused(tmp_path, b"x = '\xff'\n", "workers=2")
+    assert "cannot be read as Python" in refused(tmp_path, "x = " + "(" * 5000 + ")" * 5000, "workers=2")
