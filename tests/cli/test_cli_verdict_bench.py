@@ -87,13 +87,13 @@ def loop(house, *words):
 
 
 def test_an_agent_keeps_nothing_of_a_training_on_half_of_the_rows(torch_house):
-    first, kept = loop(torch_house, "--edits", "1", "--budget", "60s")
+    first, kept = loop(torch_house, "--edits", "1", "--budget", "60")
     assert first.split() == ["DISCARD", "other", "work", "train", "on", "every", "other", "row"]
     assert kept == "kept: nothing"
 
 
 @pytest.mark.long
 def test_an_agent_keeps_the_gain_and_goes_on_from_it(torch_house):
-    _, gain, *_, kept = loop(torch_house, "--edits", "4", "--budget", "2m")
+    _, gain, *_, kept = loop(torch_house, "--edits", "4", "--budget", "120")
     assert gain.startswith("KEEP      faster")
     assert kept == "kept: the gradient as one product"
