@@ -6,7 +6,7 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-all test-again test-quick lint types tests docs llms schema signatures pictures attack test-matrix test-pytorch lock bench clean help
+.PHONY: race test test-all test-again test-quick lint types tests docs llms schema signatures pictures attack test-matrix test-pytorch test-mcp lock bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
@@ -22,6 +22,7 @@ help:
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
 	@echo "make test-matrix  environments with one framework alone, or the lowest or newest dependencies, and their tests"
 	@echo "make test-pytorch VERSION=2.0.1 PYTHON=python3.8   watched scripts under that release of PyTorch"
+	@echo "make test-mcp  the server of extras/laptime-mcp, with the official client, in an environment of its own"
 	@echo "make lock    write requirements.lock: laptime's own dependencies of constraints.txt, with their hashes"
 	@echo "make bench   what laptime itself costs, side by side with others (hours; writes bench/results/)"
 
@@ -126,6 +127,16 @@ test-pytorch: $(VENV)/.installed-dev
 	.venv-pytorch/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir torch==$(VERSION) 'numpy<3'
 	LAPTIME_WATCHED_PYTHON=$(CURDIR)/.venv-pytorch/bin/python $(BIN)/python -m pytest tests/attach/test_attach_torch.py
 	rm -rf .venv-pytorch
+
+# The server for the Model Context Protocol, with the package of its client: neither is needed by anything else.
+.venv-mcp/.installed: pyproject.toml extras/laptime-mcp/pyproject.toml
+	$(PYTHON) -m venv .venv-mcp
+	echo '*' > .venv-mcp/.gitignore
+	.venv-mcp/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . -e ./extras/laptime-mcp pytest
+	touch $@
+
+test-mcp: .venv-mcp/.installed
+	.venv-mcp/bin/python -m pytest -q -c extras/laptime-mcp/pyproject.toml extras/laptime-mcp
 
 # laptime's own dependencies at the lowest and at the newest versions of their ranges, with PyTorch: the tests of a lone
 # framework, and those that use these packages most.

@@ -223,6 +223,13 @@ def test_a_list_of_known_records_imports_their_rows_alone(raced):
         assert imported == {f"laptime.{each}" for each in lean}, words
 
 
+def test_a_list_of_no_records_imports_no_noun_either(tmp_path):
+    (tmp_path / "records").mkdir()
+    imported = _imported_by("list", LAPTIME_HOME=str(tmp_path))
+    assert "laptime.store.index" in imported
+    assert not {"laptime.store.files", "laptime.model.record"} & set(imported)
+
+
 def _imported_by(*words: str, **variables: str) -> list[str]:
     """Return the modules that a command imports in a process of its own."""
     looks = "import atexit, sys; atexit.register(lambda: print('MODULES', *sys.modules)); from laptime import __main__"

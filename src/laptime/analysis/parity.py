@@ -339,7 +339,7 @@ LOSSES_SEEN, LOSSES_APART, LOSSES_SURE = 6, 0.05, 10.0
 LOSS_LEAST = 0.1  # of the largest loss
 # Losses of the same steps before rounding has grown: of two heats they were alike to the last bit, of other kernels of
 # the same sums to 1e-6. Three layers in bf16 were 9e-5 off in the first steps, and 2e-4 in the fourth.
-FIRST_LOSS = {"fp32": 2e-5, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
+BEGIN_LOSS = {"fp32": 2e-5, "tf32": 1e-2, "fp16": 1e-2, "bf16": 5e-2}
 NEAR_STEPS, NEAR_LOSS = 50, {"fp32": 2e-3, "tf32": 2e-2, "fp16": 2e-2, "bf16": 0.1}
 
 # Of the items of a lap: a last batch may be left out.
@@ -463,7 +463,7 @@ def find_other_beginning(one: LaneResult, other: LaneResult) -> Missing | None:
         for lane in (one, other)
     ]
     found = [
-        (step, mine, theirs, FIRST_LOSS[precision]) for step, (mine, theirs) in enumerate(zip(*first, strict=False), 1)
+        (step, mine, theirs, BEGIN_LOSS[precision]) for step, (mine, theirs) in enumerate(zip(*first, strict=False), 1)
     ]
     mine, theirs = _losses_of(one), _losses_of(other)
     near = sorted(each for each in mine.keys() & theirs.keys() if sum(each) - 1 <= NEAR_STEPS)

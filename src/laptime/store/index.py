@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,14 @@ def folder_changed_ns() -> int:
 
 def kept_rows() -> tuple[RecordRow, ...] | None:
     """Return the rows of all records, or None where the index alone does not know them: a file has to be read."""
+    try:
+        with os.scandir(records_folder()) as found:  # reads one name of 100,000
+            if next(found, None) is None:
+                return ()
+    except FileNotFoundError:
+        return ()
+    except OSError:
+        return None
     changed_ns, kept = folder_changed_ns(), recall(home_folder())
     is_whole = changed_ns and changed_ns == kept.head.folder_ns and not kept.head.passing and not kept.head.faulty
     return kept.rows if is_whole else None
