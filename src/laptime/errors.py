@@ -30,7 +30,10 @@ class ExitCode(IntEnum):
     ANSWERED = 0, "answered; KEEP (verdict)"
     NO = 1, "the answer is no: DISCARD (verdict), slower than --fail-above allows, not valid, a row disagrees"
     USAGE = 2, "wrong usage, or something that cannot run here"
-    UNFINISHED = 3, "a lane did not finish, or the result could not be saved; UNDECIDED (verdict)"
+    UNFINISHED = (
+        3,
+        "a lane did not finish, or nothing was saved, or changed (apply); UNDECIDED (verdict)",
+    )
     NOT_RELIABLE = 4, "not to be relied on: a lane did not do the same work, or the machine was too busy"
     NOT_WELL = 5, "an instrument that --sensors names is missing, or a device cannot be used (devices --check)"
     BUG = 70, "a bug of laptime: nothing is known of what was asked"

@@ -10,8 +10,10 @@ import subprocess
 import sys
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from house import House
+from laptime.cli.answers import SCHEMAS
 from laptime.disk import write_atomically
 from laptime.questions.rewrites import rewrite
 from laptime.questions.user_code import read_code
@@ -121,6 +123,7 @@ def test_apply_shows_the_change_and_makes_it_after_a_yes_only(copied):
     assert file.read_text(encoding="utf-8") == SCRIPT
     as_json = copied.done("apply", "latest", "--json", code=3).json
     assert (as_json["applied"], as_json["change"]) == (False, change_of(copied))
+    Draft202012Validator(json.loads((SCHEMAS / "apply.json").read_text(encoding="utf-8"))).validate(as_json)
     done = copied.done("apply", "latest", "--yes")
     assert f"train.py:{LINE} is changed.\nUndo: git checkout -- train.py\n" in done.out
     assert "Measure it: laptime watch python train.py" in done.out

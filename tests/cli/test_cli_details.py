@@ -10,7 +10,7 @@ import pytest
 from laptime.cli.main import COMMANDS, find_command
 
 # They print no page but a line: what was written, or removed. `help` and `completion` print the same for everybody.
-A_LINE = {"report", "export", "remove", "board", "help", "completion"}
+A_LINE = {"apply", "report", "export", "remove", "board", "help", "completion"}
 PAGES = {
     "plan": ("plan", "cifar-cnn", "fake/cpu"),
     "what would run": ("race", "cifar-cnn", "fake/cpu", "--dry-run"),

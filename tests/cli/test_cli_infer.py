@@ -174,7 +174,7 @@ def test_ctrl_c_keeps_finished_heats(house):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--laps", "3"), "No such option '--laps'; laptime tune and laptime train have it"),
+        (("--laps", "3"), "No such option '--laps'; laptime tune, laptime verdict and laptime train have it"),
         (("fake/cpu/input=only",), "only loads, and answers nothing"),
         (("fake/cpu/lr=0.1",), "names a learning rate, and nothing is trained"),
         (("fake/cpu/batch=8",), "names a batch, and every lane is asked in batches of 1, 8, 64, 256"),

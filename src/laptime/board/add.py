@@ -13,6 +13,7 @@ from laptime.board.evidence import (
     canonical,
     compress,
     decompress,
+    read_evidence,
     refuse_without_whole,
     strip,
 )
@@ -371,7 +372,7 @@ def remake(board: Path) -> Remade:
     unchanged, changed, removed = 0, [], []
     for packed in sorted((board / RECORDS).glob("*.json.gz")):
         record = _read_record(packed)
-        data = canonical(record) if WHOLE in record.tool else decompress(packed.read_bytes(), packed.name)
+        data = _kept_or_made(packed, record)
         there = {each.name: each for each in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
         rows = [row for row in board_rows(record, digest_of(data)) if row.place.name in there]
         files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
@@ -392,6 +393,17 @@ def remake(board: Path) -> Remade:
         else:
             unchanged += 1
     return Remade(unchanged, tuple(changed), tuple(removed))
+
+
+def _kept_or_made(packed: Path, record: Record) -> bytes:
+    """Return what a stripped record's file says, while it is what is made of it; a new field leaves it as it is."""
+    found = read_regular(packed, RECORD_MOST_BYTES)
+    if WHOLE not in record.tool:
+        return decompress(found, packed.name)
+    try:
+        return read_evidence(found, packed.name)[1]
+    except RecordError:
+        return canonical(record)
 
 
 def _read_record(packed: Path) -> Record:

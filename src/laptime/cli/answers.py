@@ -59,6 +59,7 @@ ANSWERS = (
     AnswerRow("list", ("list",), ("laptime.model.rows:RecordRow",), is_list=True),
     AnswerRow("compare", ("compare",), ("laptime.questions.compare.nouns:Compared",)),
     AnswerRow("history", ("history",), ("laptime.questions.compare.nouns:History",)),
+    AnswerRow("apply", ("apply",), ("laptime.model.record:Applied",)),
     AnswerRow("report", ("report",), ("laptime.model.record:WrittenReport",)),
     AnswerRow("remove", ("remove",), ("builtins:str",), is_list=True),
     AnswerRow("export", ("export",), ("laptime.model.record:Exported",)),

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from laptime import api
+from laptime import api, showing
 from laptime.cli.listing import complete_record
 from laptime.cli.main import Command
 from laptime.cli.output import is_terminal
 from laptime.cli.printing import MESSAGES, emit, emit_json, say
-from laptime.errors import UsageError
+from laptime.errors import ExitCode, UsageError
+from laptime.model.record import Applied
 
 APPLY_HELP = """Change your code as a remedy of a record says. The change is shown, and made after a yes.
 
@@ -28,7 +28,6 @@ The record only names the change: laptime makes it again from its own table and 
 be the one that ran. A file that git does not track is refused, and so are links and paths outside of the folder.
 Without a terminal that can be asked, the change is shown and not made (exit code 3), unless --yes is there.
 """
-NOT_APPLIED = 3
 
 
 @click.command(
@@ -67,20 +66,22 @@ def apply(*, identity: str, number: int | None, yes: bool, outside: bool, as_jso
     if is_made:
         api.write_edit(edit)
     here = os.path.relpath(edit.path)
-    then = {
-        "undo": _undo(here, is_clean=edit.is_clean),
-        "measure": _measure(os.path.relpath(edit.start), edit.change.function, is_clean=edit.is_clean),
-    }
+    made = Applied(
+        is_made,
+        offer.says,
+        replace(edit.change, diff=edit.diff),
+        undo=_undo(here, is_clean=edit.is_clean),
+        measure=_measure(os.path.relpath(edit.start), edit.change.function, is_clean=edit.is_clean),
+    )
     if as_json:
-        change = {**asdict(edit.change), "diff": edit.diff}
-        emit_json(json.dumps({"applied": is_made, "says": offer.says, "change": change, **then}, indent=2))
+        emit_json(showing.to_json(made))
     elif is_made:
-        emit(f"{here}:{edit.change.line} is changed.\nUndo: {then['undo']}\nMeasure it: {then['measure']}")
+        emit(f"{here}:{edit.change.line} is changed.\nUndo: {made.undo}\nMeasure it: {made.measure}")
     elif is_asked:
         say("Nothing was changed.")
     else:
         say("Nothing was changed: there is no terminal to ask on. --yes makes the change.")
-    return 0 if is_made or is_asked else NOT_APPLIED
+    return ExitCode.ANSWERED if is_made or is_asked else ExitCode.UNFINISHED
 
 
 def _choice(offers: Sequence[Any]) -> str:

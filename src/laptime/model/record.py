@@ -356,6 +356,17 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """A change of the user's code, whether it was made, and what to type to take it back and to measure it."""
+
+    applied: bool
+    says: str
+    change: CodeChange
+    undo: str
+    measure: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exported:
     """Where a record was written for another program: a file, a folder or a URL."""
 

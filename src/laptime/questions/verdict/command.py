@@ -26,12 +26,10 @@ from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
 
 VERDICT_HELP = """Is CANDIDATE faster than BASE, and is it still the same training?
 
-Each is a training of your own: file.py:function, git:REV:file.py:function,
-or, as CANDIDATE, a patch: change.patch. Where one of them is a commit alone
-(git:HEAD), it has the file of the other. Scripts need no function: train.py,
-with their arguments behind --. Both race on LANE, in turns. The first word of
-the answer is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1 or 3. With
---learning their work may differ, and how fast they learn is judged.
+Each is a training of your own: file.py:function, git:REV:file.py:function, a
+script with its arguments behind --, or, as CANDIDATE, a patch. A commit alone
+(git:HEAD) has the file of the other. Both race on LANE, in turns. The first
+word is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1 or 3.
 """
 VERDICT_MORE = """\
 KEEP: the whole interval is above 1, it is nearer to --gain than to no gain, and the work is proven to be the same.
@@ -53,7 +51,6 @@ else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.
     examples=(
         "laptime verdict old.py:training new.py:training cpu",
         "laptime verdict git:main:train.py:training git:HEAD --gate",
-        "laptime verdict train.py:training change.patch --json",
         "laptime verdict git:main:train.py:training git:HEAD --learning --budget 10m",
         "laptime verdict train.py change.patch --json -- --epochs 9",
     ),
