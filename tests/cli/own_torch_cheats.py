@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from own_cheats import CLOCKS, halve
 from torch import Tensor, nn
 
 import laptime
@@ -73,20 +74,11 @@ def same() -> laptime.Training:
 
 # Clocks and fences.
 
-CLOCKS = ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns")
-
-
-def _halve(name: str) -> None:
-    """Let a clock run at half its speed from now on, for all who ask the module."""
-    real = getattr(time, name)
-    began = real()
-    setattr(time, name, lambda: began + type(began)((real() - began) / 2))
-
 
 def half_clock() -> laptime.Training:
     """Every clock of the module `time` runs at half its speed, so that a step seems to take half as long."""
     for name in CLOCKS:
-        _halve(name)
+        halve(name)
     return make_training()
 
 
@@ -96,7 +88,7 @@ def half_clock_everywhere() -> laptime.Training:
 
     for name in CLOCKS:
         real = getattr(time, name)
-        _halve(name)
+        halve(name)
         for holder in gc.get_referrers(real):
             if isinstance(holder, dict):
                 for key, value in list(holder.items()):

@@ -32,7 +32,7 @@ CHEATS = (
     Cheat("hidden time", "by laptime's own clock"),
     Cheat("changed base", "the files of the base changed"),
     Cheat("other batch size", "batches have"),
-    Cheat("fewer items", "batches of"),
+    Cheat("fewer items", "trained on batches of"),
     Cheat("fewer items", "a lap of"),
     Cheat("repeated batches", "different ones"),
     Cheat("other data", "its batches are other ones"),
