@@ -28,7 +28,7 @@ KNOWN = {
     "smaller_batch_later": {"fewer items"},
     "repeated_batch_later": {"repeated batches"},
     "frozen_later": {"skipped updates", "knows the judge"},
-    "on_a_thread": {"frozen weights", "other computation"},
+    "on_a_thread": {"frozen weights", "other computation", "skipped updates"},
     "judge_on_stack": {"knows the judge"},
     "low_precision_unless_judged": {"knows the judge"},
 }
