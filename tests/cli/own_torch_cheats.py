@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -205,7 +206,7 @@ def other_seed() -> laptime.Training:
 def loaded_weights() -> laptime.Training:
     """Weights that were trained before are loaded from a file."""
     network = make_network()
-    kept = Path(__file__).with_name("trained.pt")
+    kept = Path(os.environ.get("LAPTIME_HOME", tempfile.gettempdir()), "trained.pt")
     if not kept.exists():
         optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
         for rows, labels in make_batches():
