@@ -21,7 +21,7 @@ from torch import Tensor, nn
 import laptime
 
 BATCHES, BATCH, WIDE, CLASSES = 24, 128, 256, 10
-LATER = 16  # steps or calls: the proof and the first losses have ended by then, and the timed steps have not
+LATER = 12  # steps or calls: the proof and the first losses have ended by then, and the timed steps have not
 
 Batch = tuple[Tensor, Tensor]
 
