@@ -29,7 +29,6 @@ KNOWN = {
     "smaller_batch_later": {"fewer items"},
     "repeated_batch_later": {"repeated batches"},
     "frozen_later": {"skipped updates", "knows the judge"},
-    "on_a_thread": {"frozen weights", "other computation", "skipped updates"},
     "judge_on_stack": {"knows the judge"},
     "low_precision_unless_judged": {"knows the judge"},
 }
@@ -52,6 +51,15 @@ def test_a_cheat_is_discarded_by_its_name(torch_house, candidate):
     fields = judged(torch_house, candidate)
     assert fields["verdict"] == "DISCARD", fields["reason"]
     assert fields["cheat"] in KNOWN[candidate], fields["reason"]
+
+
+@pytest.mark.long
+def test_work_on_a_thread_is_not_kept(torch_house):
+    """It may or may not be done before the next step needs it: then nothing can be repeated, and nothing is proven."""
+    fields = judged(torch_house, "on_a_thread")
+    known = {"frozen weights", "other computation", "skipped updates", "knows the judge", "other update"}
+    assert fields["verdict"] == "DISCARD" or fields["cause"] == "unproven", fields["reason"]
+    assert fields["cheat"] in {None, *known}, fields["reason"]
 
 
 @pytest.mark.long

@@ -33,6 +33,7 @@ CHEATS = (
     Cheat("changed base", "the files of the base changed"),
     Cheat("other batch size", "batches have"),
     Cheat("fewer items", "trained on batches of"),
+    Cheat("fewer items", "and those of the proof"),
     Cheat("fewer items", "a lap of"),
     Cheat("repeated batches", "different ones"),
     Cheat("other data", "its batches are other ones"),
