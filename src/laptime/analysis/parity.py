@@ -30,6 +30,7 @@ SHRINK_FLOOR = 1e-9
 # Two roundings: of 1 - rate x decay, and of a weight multiplied by it. The same in all weights, so no averaging out.
 WIDE_ROUNDING = 2.0**-23
 LOSS_DIFFERS = "its loss differs"
+AND_OF_THE_PROOF = "and those of the proof"  # so ends a lane's reason that a batch after the proof has other items
 STILL_LEAST = 1e-3  # of the largest movement: an array that moves by less is not called still
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from laptime.analysis.parity import AND_OF_THE_PROOF, LOSS_DIFFERS
 from laptime.model.quantities import number
 from laptime.model.record import LaneResult
 from laptime.model.sample import Heat
@@ -33,7 +34,7 @@ CHEATS = (
     Cheat("changed base", "the files of the base changed"),
     Cheat("other batch size", "batches have"),
     Cheat("fewer items", "trained on batches of"),
-    Cheat("fewer items", "and those of the proof"),
+    Cheat("fewer items", AND_OF_THE_PROOF),
     Cheat("fewer items", "a lap of"),
     Cheat("repeated batches", "different ones"),
     Cheat("other data", "its batches are other ones"),
@@ -50,7 +51,7 @@ CHEATS = (
     Cheat("other update", "epsilon"),
     Cheat("other network", "arrays of weights"),
     Cheat("other network", "their "),
-    Cheat("other computation", "its loss differs"),
+    Cheat("other computation", LOSS_DIFFERS),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from laptime.analysis.parity import find_other_beginning, find_other_timed
+from laptime.analysis.parity import AND_OF_THE_PROOF, find_other_beginning, find_other_timed
 from laptime.analysis.script_pair import compare_scripts
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
@@ -27,7 +27,6 @@ from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
 
 TWIN = "base again"
-OTHER_BATCHES = "and those of the proof"  # the end of a lane's reason that its timed batches have other items
 PATCHES = (".patch", ".diff")
 ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
 
@@ -187,7 +186,7 @@ class VerdictRace(Race):
             timed = None if reference.rates else find_other_beginning(candidate, base)
         if timed is not None:
             return timed.missing
-        if base.parity.status == "same" and OTHER_BATCHES in (candidate.parity.reason or ""):
+        if base.parity.status == "same" and AND_OF_THE_PROOF in (candidate.parity.reason or ""):
             return str(candidate.parity.reason)  # batches that vary would vary in the base, too
         unproven = [each.parity for each in (base, candidate) if each.parity.status != "same"]
         reasons = dict.fromkeys(each.reason or "no proof was taken" for each in unproven)
