@@ -2,6 +2,7 @@
 
     python bench/startup.py                20 starts of each, in turns (some 10 seconds)
     python bench/startup.py --starts 4     a short try
+    python bench/startup.py --against COMMIT   also next to the laptime of that commit, in turns
 
 `laptime list`, on an empty folder, is measured as well.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from laptime.stats import median, paired_ratio
 MOST_MS = 150.0
 ALPHA = 0.05
 LAPTIME = str(Path(sys.executable).parent / "laptime")
+ROOT = Path(__file__).resolve().parent.parent
 NOTHING = (sys.executable, "-c", "pass")
 
 
@@ -50,14 +53,36 @@ def compare(words: tuple[str, ...], starts: int, most: float | None) -> tuple[li
     return figures, {f"{name} ms": took, f"python -c pass ms, next to {name}": bare_took}
 
 
+def compare_commits(commit: str, words: tuple[str, ...], starts: int) -> tuple[list[Figure], dict[str, list[float]]]:
+    """Start the laptime of a commit and this one in turns, both from their files, and give the ratio of their times."""
+    name = " ".join(("laptime", *words))
+    with tempfile.TemporaryDirectory() as folder:
+        packed = subprocess.run(["git", "archive", commit, "src"], check=True, capture_output=True, cwd=ROOT).stdout
+        subprocess.run(["tar", "-x", "-C", folder], check=True, input=packed)
+        now, then = (
+            starter("env", f"PYTHONPATH={place}/src", sys.executable, "-m", "laptime", *words)
+            for place in (ROOT, folder)
+        )
+        now()  # what is compiled to bytecode once is in neither
+        then()
+        took, took_then = side_by_side(starts, now, then)
+    ratio = figure_of(f"{name}, against that of {commit}", paired_ratio(took_then, took, ALPHA))
+    return [ratio], {f"{name} ms, from its files": took, f"{name} ms, of {commit}": took_then}
+
+
 def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--starts", type=int, default=20, metavar="N")
+    parser.add_argument("--against", metavar="COMMIT")
     given = parser.parse_args()
     with fresh_home():
         figures, details = compare(("--help",), given.starts, MOST_MS)
         more, more_details = compare(("list",), given.starts, None)
-    return finish("startup", figures + more, given.out, details=details | more_details)
+        figures, details = figures + more, details | more_details
+        for words in (("--help",), ("list",)) if given.against else ():
+            more, more_details = compare_commits(given.against, words, given.starts)
+            figures, details = figures + more, details | more_details
+    return finish("startup", figures, given.out, details=details)
 
 
 if __name__ == "__main__":

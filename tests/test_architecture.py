@@ -105,10 +105,7 @@ SAME_BEHIND_A_WALL = """
     find_devices find_redrawn is_ours items_of judge_answers list_activities list_cards make_run open_room part path_of
     place_batches read_hello sensors_of serve SET_PARENT_DEATH_SIGNAL stand_by switch take_census take_late_step warm_up
 """  # the same of other things, in processes or rooms that may not import each other
-OTHER_THINGS = """
-    between choose count_kept count_words cut environment_of final_score labels_of later_laps lay_out name_of place_of
-    plain_name rates_of read_batches share_of step_words text times_words whole words_of
-"""
+OTHER_THINGS = "share_of"
 DOORS = {
     "api",
     "showing",

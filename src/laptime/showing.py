@@ -40,7 +40,7 @@ from laptime.questions.doctor.page import card_behind, hardware_rows, peak_lines
 from laptime.questions.doctor.run import DeviceLimits
 from laptime.questions.train import page as full_page
 from laptime.questions.train import page as laps
-from laptime.questions.train.page import moment_words, step_words
+from laptime.questions.train.page import lap_step_words, moment_words
 from laptime.store import schema
 from laptime.store.plain_json import indented, to_json
 from laptime.workloads import CATALOGUE, find_workload
@@ -48,7 +48,7 @@ from laptime.workloads.catalogue import list_layers
 
 answer_schema, text_of_schema = schema.answer_schema, schema.text_of_schema
 
-__all__ = ["REPORT_FORMATS", "Made", "View", "format_of", "moment_words", "progress_line", "step_words", "to_json"]
+__all__ = ["REPORT_FORMATS", "Made", "View", "format_of", "lap_step_words", "moment_words", "progress_line", "to_json"]
 
 Parameters = ParamSpec("Parameters")
 Rendered = TypeVar("Rendered")

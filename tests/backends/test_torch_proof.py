@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import proof as planted
-from laptime.backends.torch.proof import prove, rates_of, refer
+from laptime.backends.torch.proof import module_rates, prove, refer
 from laptime.backends.torch.recipe import BuiltInRecipe
 from laptime.backends.torch.stepping import switch_off_dropout
 from laptime.machine.look import look_at_processor
@@ -153,7 +153,7 @@ def test_the_rates_of_a_networks_modules_are_known():
     network = torch.nn.Sequential(
         torch.nn.Dropout(0.3), torch.nn.BatchNorm1d(4, momentum=0.2), torch.nn.Dropout(0.0), torch.nn.Dropout(0.5)
     )
-    assert dict(rates_of(network)) == {
+    assert dict(module_rates(network)) == {
         "dropout rate 1": 0.3,
         "momentum of running statistics 1": 0.2,
         "dropout rate 2": 0.5,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laptime.pages.layout import Cell, Column, clean, flow, lay_out, wrap
+from laptime.pages.layout import Cell, Column, clean, flow, lay_out_table, wrap
 from laptime.visible import cells_wide
 
 texts = st.text(max_size=60)
@@ -54,7 +54,7 @@ def test_the_places_that_a_text_takes_on_a_terminal(expected, text):
 def test_a_narrow_column_is_broken_where_it_may_be():
     """Only a column that says how narrow it may be is made narrower."""
     columns = [Column("lane", itemgetter(0), least=8), Column("step", itemgetter(1), right=True)]
-    assert lay_out(columns, [("torch/cpu/threads=2", "9 ms")], 18) == [
+    assert lay_out_table(columns, [("torch/cpu/threads=2", "9 ms")], 18) == [
         "lane          step",
         "torch/cpu/    9 ms",
         "threads=2",
@@ -63,7 +63,10 @@ def test_a_narrow_column_is_broken_where_it_may_be():
 
 def test_a_table_that_cannot_be_so_narrow_is_refused():
     """The caller then leaves a column out."""
-    assert lay_out([Column("lane", itemgetter(0)), Column("step", itemgetter(1))], [("a" * 20, "b" * 20)], 40) is None
+    assert (
+        lay_out_table([Column("lane", itemgetter(0)), Column("step", itemgetter(1))], [("a" * 20, "b" * 20)], 40)
+        is None
+    )
 
 
 def test_a_row_may_reach_over_the_other_columns():
@@ -74,7 +77,7 @@ def test_a_row_may_reach_over_the_other_columns():
         Column("rate", itemgetter(2)),
     ]
     items = [("a", "9 ms", "7"), ("b", Cell("did not finish at all", spans=True))]
-    assert lay_out(columns, items, 26) == [
+    assert lay_out_table(columns, items, 26) == [
         "lane    step    rate",
         "a       9 ms    7",
         "b       did not finish at",

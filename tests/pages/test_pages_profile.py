@@ -13,7 +13,7 @@ from laptime.model.hardware import StepWork
 from laptime.model.quantities import Missing
 from laptime.model.symptoms import Operator, Profile
 from laptime.questions.profile import page as profile
-from laptime.questions.profile.page import cut_middle, plain_name, profiles
+from laptime.questions.profile.page import cut_middle, kernel_name, profiles
 from laptime.questions.race import page as race
 
 KERNEL = "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass_80_simt_sgemm::Params)"
@@ -141,7 +141,7 @@ COPY = (
     ],
 )
 def test_a_kernel_is_named_by_what_it_computes(name, expected):
-    assert plain_name(name) == expected
+    assert kernel_name(name) == expected
 
 
 def test_a_report_begins_with_the_slowest_operator():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from laptime.errors import UsageError
-from laptime.questions.sources import KEPT_TREES, TREES, name_source, place_of
+from laptime.questions.sources import KEPT_TREES, TREES, name_source, place_named_by
 from laptime.questions.subject import find_subjects
 
 BEFORE = "def training(): return make(1)\n"
@@ -49,7 +49,7 @@ def test_a_commit_is_copied_and_nothing_is_changed_here(repository):
     """Neither the files nor git's index, which a checkout would touch."""
     before = git(repository, "status", "--porcelain")  # it may itself refresh the index
     index = (repository / ".git" / "index").read_bytes()
-    assert content_of(place_of("git:HEAD:src/train.py:training")) == BEFORE
+    assert content_of(place_named_by("git:HEAD:src/train.py:training")) == BEFORE
     assert (repository / ".git" / "index").read_bytes() == index
     assert git(repository, "status", "--porcelain") == before == " M src/train.py\n"
     assert content_of("src/train.py:training") == AFTER
@@ -57,11 +57,11 @@ def test_a_commit_is_copied_and_nothing_is_changed_here(repository):
 
 def test_a_path_is_from_this_folder(repository, monkeypatch):
     monkeypatch.chdir(repository / "src")
-    assert content_of(place_of("git:HEAD:train.py:training")) == BEFORE
+    assert content_of(place_named_by("git:HEAD:train.py:training")) == BEFORE
 
 
 def test_what_git_ignores_is_not_in_a_copy(repository):
-    copy = place_of("git:HEAD:src/train.py:training").rpartition("/src/")[0]
+    copy = place_named_by("git:HEAD:src/train.py:training").rpartition("/src/")[0]
     assert (repository / "data" / "set.bin").exists()
     assert sorted(subprocess.run(["ls", "-A", copy], capture_output=True, text=True, check=True).stdout.split()) == [
         ".gitignore",
@@ -75,17 +75,17 @@ def test_a_patch_is_applied_to_a_copy_of_what_is_here(repository):
         "--- a/src/train.py\n+++ b/src/train.py\n@@ -1 +1 @@\n-def training(): return make(2)\n"
         "+def training(): return make(3)\n"
     )
-    assert content_of(place_of("patch:more.patch:src/train.py:training")) == AFTER.replace("2", "3")
+    assert content_of(place_named_by("patch:more.patch:src/train.py:training")) == AFTER.replace("2", "3")
     assert content_of("src/train.py:training") == AFTER
 
 
 def test_a_copy_is_made_once_and_old_ones_go(repository, tmp_path):
-    first = place_of("git:HEAD:src/train.py:training")
-    assert place_of("git:HEAD:src/train.py:training") == first
+    first = place_named_by("git:HEAD:src/train.py:training")
+    assert place_named_by("git:HEAD:src/train.py:training") == first
     for number in range(KEPT_TREES + 2):
         (repository / "src" / "train.py").write_text(f"def training(): return make({number + 10})\n")
         git(repository, *OWN, "commit", "-qam", f"number {number}")
-        assert f"make({number + 10})" in content_of(place_of("git:HEAD:src/train.py:training"))
+        assert f"make({number + 10})" in content_of(place_named_by("git:HEAD:src/train.py:training"))
     assert len(list((tmp_path / "cache" / "laptime" / TREES).iterdir())) == KEPT_TREES
 
 
@@ -105,7 +105,7 @@ def test_a_copy_is_made_once_and_old_ones_go(repository, tmp_path):
 )
 def test_what_cannot_be_copied_is_refused_in_words(repository, word, says):
     with pytest.raises(UsageError) as refused:
-        place_of(word)
+        place_named_by(word)
     assert says in str(refused.value)
     assert refused.value.hint
     assert git(repository, "status", "--porcelain") == " M src/train.py\n"
@@ -115,7 +115,7 @@ def test_outside_of_a_repository_a_commit_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(UsageError, match="this folder is in no git repository"):
-        place_of("git:HEAD:train.py:training")
+        place_named_by("git:HEAD:train.py:training")
 
 
 def test_a_page_calls_a_training_as_it_was_typed(repository):

@@ -91,7 +91,7 @@ def shown_by(timeline: Timeline) -> tuple[Channel, ...]:
     return tuple(series.channel for track in timeline.tracks for series in track.series)
 
 
-def name_of(timeline: Timeline, device: str, means: Meaning) -> str:
+def channel_name(timeline: Timeline, device: str, means: Meaning) -> str:
     """Return the name of the channel that shows this, or that would show it; empty if no sensor knows it."""
     absent = (channel for track in timeline.tracks for channel, _ in track.absent if channel.device == device)
     channel = channel_of((timeline,), device, means) or next(
@@ -102,7 +102,7 @@ def name_of(timeline: Timeline, device: str, means: Meaning) -> str:
 
 def shown_within(timeline: Timeline, device: str, means: Meaning, span: Span) -> tuple[TimedValue, ...] | Missing:
     """Return the readings in a span of the channel that shows this of a device, or why there are none."""
-    return within(timeline, device, name_of(timeline, device, means), span)
+    return within(timeline, device, channel_name(timeline, device, means), span)
 
 
 def mean_of(points: tuple[TimedValue, ...] | Missing) -> float | Missing:
@@ -121,7 +121,7 @@ def growth_per_s(timeline: Timeline, device: str, name: str, span: Span) -> floa
 
 def shown_growth_per_s(timeline: Timeline, device: str, means: Meaning, span: Span) -> float | Missing:
     """Return how fast the counter that shows this of a device grew in a span."""
-    return growth_per_s(timeline, device, name_of(timeline, device, means), span)
+    return growth_per_s(timeline, device, channel_name(timeline, device, means), span)
 
 
 def split_at_pauses(timeline: Timeline, points: tuple[TimedValue, ...]) -> list[tuple[TimedValue, ...]]:
@@ -238,7 +238,7 @@ def _one(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
 def _counted(pairs: Sequence[TimelineSpan], device: str) -> Power | Missing:
     meter = channel_of((timeline for timeline, _ in pairs), device, "energy")
     if meter is None:
-        return pairs[0][0].why_not(device, name_of(pairs[0][0], device, "energy"))
+        return pairs[0][0].why_not(device, channel_name(pairs[0][0], device, "energy"))
     stretches = _stretches(pairs, device, meter.name)
     refused = stretches if isinstance(stretches, Missing) else why_no_energy(stretches, COUNTER_READINGS)
     if refused is not None:
@@ -455,7 +455,7 @@ def _power(pairs: Sequence[TimelineSpan], device: Device, cards: list[str]) -> P
 def _metered(timeline: Timeline, device: Device, cards: list[str]) -> list[str] | Missing:
     """Return what has a lane's meters; a processor's meters do not measure a card that was not watched."""
     if not cards and device.kind != "cpu":
-        return timeline.why_not(device.name, name_of(timeline, device.name, "energy"))
+        return timeline.why_not(device.name, channel_name(timeline, device.name, "energy"))
     return cards or _packages(timeline)
 
 
@@ -511,7 +511,7 @@ def _of_card(
     if device.kind == "cpu":
         return lambda _line, _span: NO_CARD
     if card is None:
-        return lambda line, _span: line.why_not(device.name, name_of(line, device.name, means))
+        return lambda line, _span: line.why_not(device.name, channel_name(line, device.name, means))
     return lambda line, span: over(shown_within(line, card, means, span))
 
 
@@ -519,10 +519,10 @@ def _most_power(timeline: Timeline, device: Device, card: str | None, span: Span
     if device.kind == "cpu":
         return Missing("a processor's meter counts energy, and reports no power of a moment")
     if card is None:
-        return timeline.why_not(device.name, name_of(timeline, device.name, "energy"))
+        return timeline.why_not(device.name, channel_name(timeline, device.name, "energy"))
     shown = channel_of((timeline,), card, "power")
     if shown is None:
-        return timeline.why_not(card, name_of(timeline, card, "energy"))
+        return timeline.why_not(card, channel_name(timeline, card, "energy"))
     told = most_of(within(timeline, card, shown.name, span))
     return told if isinstance(told, Missing) else WATTS[shown.unit] * told
 

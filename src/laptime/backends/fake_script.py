@@ -256,7 +256,7 @@ def with_ranks(stages: Stages, script: Script, order: HeatOrder) -> Stages:
     return replace(stages, compute=stages.compute * max([1.0, *factors.values()]) + exposed)
 
 
-def words_of(order: HeatOrder) -> set[str]:
+def setting_words(order: HeatOrder) -> set[str]:
     """Return all words that could describe a lane's settings, including those that its preset sets."""
     told = order.lane.settings
     named = set(order.lane.name.split("/")[-1].split("+"))
@@ -266,7 +266,7 @@ def words_of(order: HeatOrder) -> set[str]:
 
 
 def _gained(stages: Stages, script: Script, order: HeatOrder) -> Stages:
-    words = words_of(order)
+    words = setting_words(order)
     for word, gain in script.gains.items():
         if word in words:
             stages = _divided(stages, gain, word)

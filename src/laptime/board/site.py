@@ -27,7 +27,7 @@ from laptime.board.folder import SiteFolder
 from laptime.board.lines import KIND_CLASS, line_files, where_words
 from laptime.board.reported import also_published, describe_training, read_predictions, reported_rows
 from laptime.board.row import RECORDS, BoardRow, record_name, record_place
-from laptime.drawing.svg import text
+from laptime.drawing.svg import safe
 from laptime.errors import StoreError, UsageError
 from laptime.model import quantities
 from laptime.model.process import AS_WRITTEN
@@ -146,8 +146,8 @@ def _write_training(
     entries.sort(key=lambda each: each.lap_s)
     lap = f"One epoch of {workload.title}: {workload.steps_per_lap:,} steps of {workload.batch} {workload.items}."
     top = (
-        f"{_trainings_list(workload.name)}<h1>How long does one lap of {text(workload.name)} take?</h1>"
-        f'<p class="soft">{text(lap)}</p>{_claims(workload, rows)}'
+        f"{_trainings_list(workload.name)}<h1>How long does one lap of {safe(workload.name)} take?</h1>"
+        f'<p class="soft">{safe(lap)}</p>{_claims(workload, rows)}'
     )
     return _write_tables(site, _TablePage(workload.name, workload.name, top, entries, _published(workload)))
 
@@ -165,8 +165,8 @@ def _claims(workload: Workload, rows: Sequence[BoardRow]) -> str:
     measured = _measured_factors(rows)
     told = "Nobody sent a row with a factor yet." if measured is None else measured
     return (
-        f'<dl class="claims"><div><dt>published</dt><dd>{text(workload.published.claim)}</dd>'
-        f'<dd class="soft">{text(workload.published.source)}</dd></div>'
+        f'<dl class="claims"><div><dt>published</dt><dd>{safe(workload.published.claim)}</dd>'
+        f'<dd class="soft">{safe(workload.published.source)}</dd></div>'
         f"<div><dt>measured by laptime</dt><dd>{told}</dd></div></dl>"
     )
 
@@ -186,7 +186,7 @@ def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
     best = max(same, key=lambda row: row.factor.ratio if row.factor else 0)
     told = [_factor_words(row) for row in ([first] if first == best else [first, best])]
     note = "" if of_cards else ". No record has a card and a processor yet"
-    return f'{"<br>".join(told)}<br><span class="soft">Record {text(first.record)}{note}.</span>'
+    return f'{"<br>".join(told)}<br><span class="soft">Record {safe(first.record)}{note}.</span>'
 
 
 def _factor_words(row: BoardRow) -> str:
@@ -197,28 +197,28 @@ def _factor_words(row: BoardRow) -> str:
     other = row.device.kind != "cpu" and "/cpu/" in found.reference
     where = f" on {_in_words(row.machine.processor)}, {row.machine.cores} cores" if other else ""
     return (
-        f"On {text(hardware_of(row))}, {_in_words(row.lane)} is {quantities.times(found.ratio)} as fast as "
+        f"On {safe(hardware_of(row))}, {_in_words(row.lane)} is {quantities.times(found.ratio)} as fast as "
         f"{_in_words(found.reference)}{where} ({ends})."
     )
 
 
 def _in_words(name: str) -> str:
     """Return a lane or a processor as a sentence names it: torch/cpu as written."""
-    return text(name.replace(f"/{AS_WRITTEN}", " as written"))
+    return safe(name.replace(f"/{AS_WRITTEN}", " as written"))
 
 
 def _published(workload: Workload) -> str:
     """Return every published figure of an experiment, and what its authors could not see."""
     items = [
-        f"<li><b>{text(each.hardware)}</b>: {text('; '.join(each.figures))}"
-        f"{f'. {text(note)}' if (note := _note(workload, each.hardware)) else ''}</li>"
+        f"<li><b>{safe(each.hardware)}</b>: {safe('; '.join(each.figures))}"
+        f"{f'. {safe(note)}' if (note := _note(workload, each.hardware)) else ''}</li>"
         for each in reported_rows(workload)
     ]
-    items += [f"<li>{text(each)}</li>" for each in also_published(workload.name)]
+    items += [f"<li>{safe(each)}</li>" for each in also_published(workload.name)]
     return (
-        f"<section><h2>What was published</h2><p>{text(workload.published.source)}. Claim: "
-        f"{text(workload.published.claim)}. {workload.parameters:,} parameters.</p><ul>{''.join(items)}</ul>"
-        f"<p><b>What its authors could not see.</b> {text(describe_training(workload.name))}</p></section>"
+        f"<section><h2>What was published</h2><p>{safe(workload.published.source)}. Claim: "
+        f"{safe(workload.published.claim)}. {workload.parameters:,} parameters.</p><ul>{''.join(items)}</ul>"
+        f"<p><b>What its authors could not see.</b> {safe(describe_training(workload.name))}</p></section>"
     )
 
 
@@ -239,7 +239,7 @@ def _write_device(site: SiteFolder, device: str, lines: Sequence[Entry]) -> int:
     told = count if measured else "Nobody sent a measured row of it yet."
     top = (
         '<nav class="trainings" aria-label="The board"><a href="../index.html">the board</a></nav>'
-        f"<h1>{text(first.hardware)}</h1>"
+        f"<h1>{safe(first.hardware)}</h1>"
         f'<p class="soft">{told}</p>'
     )
     return _write_tables(site, _TablePage(f"device/{device}", first.hardware, top, entries))
@@ -272,16 +272,16 @@ def _write_tables(site: SiteFolder, made: _TablePage) -> int:
     reference = _reference(entries)
     stem, against = name.rpartition("/")[2], ""
     if reference is not None and not root:
-        against = text(f"; factors are against {reference.hardware}, {reference.settings}")
+        against = safe(f"; factors are against {reference.hardware}, {reference.settings}")
     for number in range(count):
         shown = entries[number * LINES_A_PAGE : (number + 1) * LINES_A_PAGE]
         pages = _page_links(stem, number, count)
         body = "".join(_line(each, axis, reference, root) for each in shown)
         page = "".join(
             [
-                HEAD.format(policy=POLICY, title=f"{text(made.title)} on the board - laptime", root=root),
+                HEAD.format(policy=POLICY, title=f"{safe(made.title)} on the board - laptime", root=root),
                 made.top,
-                f'<form id="filters" data-file="{text(stem)}.data.js" hidden></form>',
+                f'<form id="filters" data-file="{safe(stem)}.data.js" hidden></form>',
                 f'<p id="count" role="status">{len(shown):,} of {len(entries):,} lines {ON_AXIS}{against}</p>',
                 _table(axis, body, with_factor=not root),
                 pages,
@@ -364,12 +364,12 @@ def _ticks(axis: _Axis) -> list[tuple[float, str]]:
 
 
 def _line(entry: Entry, axis: _Axis, reference: Entry | None, root: str) -> str:
-    name = f"<b>{text(entry.hardware)}</b>"
+    name = f"<b>{safe(entry.hardware)}</b>"
     if entry.device and not root:
         name = f'<a href="device/{entry.device}.html">{name}</a>'
-    training = f"{text(entry.training)} · " if root else ""
+    training = f"{safe(entry.training)} · " if root else ""
     cells = [
-        f'<td>{name}<br><span class="soft">{training}{text(lane_words(entry))}</span></td>',
+        f'<td>{name}<br><span class="soft">{training}{safe(lane_words(entry))}</span></td>',
         f'<td class="number">{value_words(entry)}</td>',
         f'<td class="plot">{_plot(entry, axis)}</td>',
     ]
@@ -429,10 +429,10 @@ def _where(entry: Entry, root: str) -> str:
     link = ""
     if entry.record is not None:
         link = f' <a href="{root}{RECORDS}/{record_name(entry.record)}">record</a>'
-    more = "".join(f"<p>{text(each)}</p>" for each in entry.more)
+    more = "".join(f"<p>{safe(each)}</p>" for each in entry.more)
     kind = f'<em class="{KIND_CLASS[entry.kind]}">{entry.kind}</em>'
     return (
-        f'{kind} <span class="soft">{text(where_words(entry))}{tier}</span>{link}'
+        f'{kind} <span class="soft">{safe(where_words(entry))}{tier}</span>{link}'
         f"<details><summary>more</summary>{more}</details>"
     )
 
@@ -486,7 +486,7 @@ def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devic
 
 
 def _device_item(device: str, name: str, rows: int) -> str:
-    return f'<li><a href="device/{device}.html">{text(name)}</a> <span class="soft">{rows or "no row yet"}</span></li>'
+    return f'<li><a href="device/{device}.html">{safe(name)}</a> <span class="soft">{rows or "no row yet"}</span></li>'
 
 
 def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
@@ -496,7 +496,7 @@ def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
         fastest = f"{lap_words(best.lap_s.middle)} on {hardware_of(best)}, {best.lane}"
     return (
         f'<tr><td><a href="{workload.name}.html"><b>{workload.name}</b></a><br>'
-        f'<span class="soft">{text(workload.title)}</span></td>'
-        f'<td data-head="published">{text(workload.published.claim)}</td>'
-        f'<td data-head="fastest">{text(fastest)}</td><td class="number" data-head="rows">{len(rows):,}</td></tr>'
+        f'<span class="soft">{safe(workload.title)}</span></td>'
+        f'<td data-head="published">{safe(workload.published.claim)}</td>'
+        f'<td data-head="fastest">{safe(fastest)}</td><td class="number" data-head="rows">{len(rows):,}</td></tr>'
     )

@@ -134,7 +134,7 @@ class Display:
 
     def _tell_line(self, moment: Moment) -> None:
         """Print a moment that is news, and any other as a sign of life after a silence."""
-        now_s, said = time.monotonic(), showing.step_words(moment)
+        now_s, said = time.monotonic(), showing.lap_step_words(moment)
         if said == self._last:
             return
         if not moment.is_news:

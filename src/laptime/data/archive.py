@@ -87,11 +87,13 @@ def check_archive(place: Path, md5: Mapping[str, str] = MD5, packed_md5: str = P
     """Compare digests. If a packed file's own digest differs, the files in it are compared."""
     if place.is_file() and _md5_of(place) == packed_md5:
         return
-    for _ in read_batches(place, (*TRAIN_FILES, *TEST_FILES), md5):
+    for _ in read_packed_batches(place, (*TRAIN_FILES, *TEST_FILES), md5):
         pass
 
 
-def read_batches(place: Path, names: tuple[str, ...], md5: Mapping[str, str] | None) -> Iterator[tuple[str, bytes]]:
+def read_packed_batches(
+    place: Path, names: tuple[str, ...], md5: Mapping[str, str] | None
+) -> Iterator[tuple[str, bytes]]:
     """Yield each batch's name and bytes once its digest is checked."""
     missing = set(names)
     for name, data in _packed(place, names) if place.is_file() else _unpacked(place, names):

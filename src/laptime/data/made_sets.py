@@ -16,11 +16,11 @@ from laptime.data.making import (
     Announce,
     check_ours,
     choose_counts,
-    count_words,
     discard,
     is_being_made,
     is_ours,
     is_part,
+    items_words,
     list_data_files,
     make_set,
     name_part,
@@ -142,7 +142,7 @@ def make_source(workload: Workload, items: int | None, tell: Announce, notify: A
     """
     notify = notify or tell
     _check_items(workload, items)
-    folder = place_of(workload, items)
+    folder = made_folder_of(workload, items)
     with _turn:
         remove_stale_parts(folder.parent)
         there = _find_whole(workload, folder)
@@ -156,10 +156,10 @@ def make_source(workload: Workload, items: int | None, tell: Announce, notify: A
 def describe_made(workload: Workload, items: int | None) -> str:
     """Return a sentence on the data that is there or would be made, without making it."""
     _check_items(workload, items)
-    folder = place_of(workload, items)
+    folder = made_folder_of(workload, items)
     found = _find_whole(workload, folder)
     if found is not None:
-        there = count_words(workload, found.train_items, found.test_items)
+        there = items_words(workload, found.train_items, found.test_items)
         return f"made data: {there}, {size_words(found.bytes)}, in {folder}"
     if os.path.lexists(folder):
         check_ours(folder)
@@ -168,11 +168,11 @@ def describe_made(workload: Workload, items: int | None) -> str:
     else:
         counts = choose_counts(workload, items, 0.0)
         size = (counts.train + counts.test) * BYTES_PER_ITEM[workload.data_layout]
-        what = f"{count_words(workload, counts.train, counts.test)}, about {size_words(size)}"
+        what = f"{items_words(workload, counts.train, counts.test)}, about {size_words(size)}"
     return f"made data: {what}, will be written to {folder}"
 
 
-def place_of(workload: Workload, items: int | None) -> Path:
+def made_folder_of(workload: Workload, items: int | None) -> Path:
     ending = "" if items is None else "-all" if items == NO_LIMIT else f"-{items}"
     return data_folder() / f"{workload.name}{ending}"
 

@@ -82,7 +82,7 @@ def size_words(count_bytes: float) -> str:
     return f"{count_bytes:,.0f} bytes"
 
 
-def count_words(workload: Workload, train: int, test: int) -> str:
+def items_words(workload: Workload, train: int, test: int) -> str:
     return f"{train:,} train and {test:,} test {workload.items}"
 
 
@@ -139,7 +139,7 @@ def announce(workload: Workload, counts: ItemCounts, rate: MakingRate, place: Pa
     """Announce a large size before much is written, and refuse a set that does not fit on the disk."""
     size = (counts.train + counts.test) * rate.bytes_per_item
     if size > SHOWN_FROM_BYTES:
-        what = count_words(workload, counts.train, counts.test)
+        what = items_words(workload, counts.train, counts.test)
         notify(f"made data for {workload.name}: {what}, about {size_words(size)}, will be written to {place}")
     free = shutil.disk_usage(place.parent).free
     if size > free:

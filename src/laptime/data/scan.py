@@ -26,7 +26,7 @@ from laptime.data.archive import (
     ImageFiles,
     find_images,
     list_folder,
-    read_batches,
+    read_packed_batches,
 )
 from laptime.errors import UsageError
 from laptime.workloads.catalogue import CIFAR_CLASSES, PLATE_CHARACTERS
@@ -299,7 +299,7 @@ def _tuple(*parts: bytes) -> bytes:
 
 def read_part(place: Path, names: tuple[str, ...], md5: Mapping[str, str] | None) -> ArchiveArrays:
     """Read some batches into one array. Without `md5` no digest is checked."""
-    parts = {name: _arrays_of(place, name, data) for name, data in read_batches(place, names, md5)}
+    parts = {name: _arrays_of(place, name, data) for name, data in read_packed_batches(place, names, md5)}
     rows = np.concatenate([parts[name][0] for name in names])
     images = np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
     return ArchiveArrays(images, np.concatenate([parts[name][1] for name in names]))

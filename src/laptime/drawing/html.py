@@ -15,7 +15,7 @@ from typing import Literal
 
 from laptime.drawing.pictures import NARROW_CHART, WIDE_CHART, Theme, badge, card, numbers_by_lane, standalone
 from laptime.drawing.rows import draw
-from laptime.drawing.svg import SERIES_COLOURS, labels_of, numbers_of, plane_svg, text
+from laptime.drawing.svg import SERIES_COLOURS, curve_labels, numbers_of, plane_svg, safe
 from laptime.drawing.words import as_csv, as_markdown, rows_of
 from laptime.errors import UsageError
 from laptime.figures import thinned_words
@@ -44,7 +44,7 @@ def as_html(reports: Sequence[Report]) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = REPORT_POLICY.format(script=f"sha256-{digest}")
-    before = REPORT_HEAD.format(policy=policy, title=text(title), style=_asset("report.css")) + "".join(
+    before = REPORT_HEAD.format(policy=policy, title=safe(title), style=_asset("report.css")) + "".join(
         _overview(reports)
     )
     after = f"</main><script>{script}</script></body></html>\n"
@@ -116,7 +116,7 @@ def _downloads(report: Report, room: int) -> tuple[str, list[str]]:
             links.append(link)
             room -= len(link)
         else:
-            command = text(each.command.format(plain_name(report.id)))
+            command = safe(each.command.format(plain_name(report.id)))
             others.append(f'<p class="soft">Too large for this page: {each.says}. <code>{command}</code></p>')
     return f'<span class="files">{"".join(links)}</span>' if links else "", others
 
@@ -141,15 +141,15 @@ def _body(report: Report, number: int) -> str:
     ]
     return "".join(
         [
-            *(f'<p class="chip">{text(each)}</p>' for each in report.distrust),
+            *(f'<p class="chip">{safe(each)}</p>' for each in report.distrust),
             *_answer(report, number),
             *shown,
-            *(f'<p class="soft">{text(each)}</p>' for each in (*report.notes, report.done) if each),
+            *(f'<p class="soft">{safe(each)}</p>' for each in (*report.notes, report.done) if each),
             "<h2>To repeat it</h2>",
-            f'<code class="command">{text(report.command)}</code>',
+            f'<code class="command">{safe(report.command)}</code>',
             *([f"<details><summary>More figures and tables</summary>{''.join(more)}</details>"] if more else []),
-            f"<details><summary>All that the record says, as text</summary><pre>{text(report.text)}</pre></details>",
-            f'<p class="soft">{text(f"Record {report.id}, {report.started}. {thinned_words(report.figures)}")}</p>',
+            f"<details><summary>All that the record says, as text</summary><pre>{safe(report.text)}</pre></details>",
+            f'<p class="soft">{safe(f"Record {report.id}, {report.started}. {thinned_words(report.figures)}")}</p>',
         ]
     )
 
@@ -157,24 +157,24 @@ def _body(report: Report, number: int) -> str:
 def as_notebook(report: Report, page: str) -> str:
     """Return the answer and its first chart without scripts or frames; what strips pictures leaves the words."""
     glance = report.glance
-    said = [f"<p><b>{text(each)}</b></p>" for each in report.distrust]
+    said = [f"<p><b>{safe(each)}</b></p>" for each in report.distrust]
     if glance is None:
-        said += [f"<p><b>{text(each)}</b></p>" for each in report.answer]
+        said += [f"<p><b>{safe(each)}</b></p>" for each in report.answer]
     else:
-        big = f'<span style="font-size:2.4em;font-weight:700">{text(glance.number)}</span> {text(glance.ends)}'
-        said.append(f"<p>{big}<br>{text(glance.sentence)}</p>")
+        big = f'<span style="font-size:2.4em;font-weight:700">{safe(glance.number)}</span> {safe(glance.ends)}'
+        said.append(f"<p>{big}<br>{safe(glance.sentence)}</p>")
     first = next((figure for figure in report.figures if not figure.more and not isinstance(figure.chart, Table)), None)
     picture = None if first is None else standalone(first.chart, first.title, numbers_by_lane(report))
     if picture is not None and first is not None:
         data = base64.b64encode(picture.encode()).decode()
-        said.append(f'<img alt="{text(first.title)}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">')
-    return f"{''.join(said)}<details><summary>The page</summary><pre>{text(page)}</pre></details>"
+        said.append(f'<img alt="{safe(first.title)}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">')
+    return f"{''.join(said)}<details><summary>The page</summary><pre>{safe(page)}</pre></details>"
 
 
 def _strip(report: Report, downloads: str) -> str:
     """Return what was asked of which training, where and when, and the files that the page holds."""
-    what = text(f"{report.question} · {report.title}")
-    where = text(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(downloads)}")
+    what = safe(f"{report.question} · {report.title}")
+    where = safe(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(downloads)}")
     return f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where} {downloads}</span></p>'
 
 
@@ -183,17 +183,17 @@ def _answer(report: Report, number: int) -> list[str]:
     first, *others = report.answer or (report.title,)
     glance = report.glance
     if glance is None:
-        return [f'<h1 id="answer-{number}">{text(first)}</h1>', *(f"<p>{text(other)}</p>" for other in others)]
+        return [f'<h1 id="answer-{number}">{safe(first)}</h1>', *(f"<p>{safe(other)}</p>" for other in others)]
     facts = "".join(
-        f"<li><b>{text(fact.title)}</b><{tag}>{text(fact.says)}</{tag}></li>"
+        f"<li><b>{safe(fact.title)}</b><{tag}>{safe(fact.says)}</{tag}></li>"
         for fact in glance.facts
         for tag in ("code" if fact.is_command else "span",)
     )
-    big = f'<p class="big">{text(glance.number)}<small>{text(glance.ends)}</small></p>'
+    big = f'<p class="big">{safe(glance.number)}<small>{safe(glance.ends)}</small></p>'
     return [
-        f'<div class="glance">{big}<h1 id="answer-{number}">{text(glance.sentence)}</h1></div>',
+        f'<div class="glance">{big}<h1 id="answer-{number}">{safe(glance.sentence)}</h1></div>',
         f'<ul class="facts">{facts}</ul>' if facts else "",
-        *(f"<p>{text(other)}</p>" for other in others if other != glance.sentence),
+        *(f"<p>{safe(other)}</p>" for other in others if other != glance.sentence),
     ]
 
 
@@ -206,16 +206,16 @@ def figure_html(figure: Figure, key: str, lanes: Mapping[str, int]) -> str:
             kind, inside = "of-table", _table(figure.chart)
         case _:
             kind, inside = f"of-{type(figure.chart).__name__.lower()}", _rows(figure.chart, figure, lanes)
-    said = f"<figcaption>{text(figure.says)}</figcaption>" if figure.says else ""
+    said = f"<figcaption>{safe(figure.says)}</figcaption>" if figure.says else ""
     return (
-        f'<h2 id="figure-{key}">{text(figure.title)}</h2><figure class="{kind}" aria-labelledby="figure-{key}">'
+        f'<h2 id="figure-{key}">{safe(figure.title)}</h2><figure class="{kind}" aria-labelledby="figure-{key}">'
         f"{said}{inside}</figure>\n"
     )
 
 
 def _rows(chart: RowsChart, figure: Figure, lanes: Mapping[str, int]) -> str:
     """Return a chart of rows, drawn for a wide and for a narrow screen; one of them is shown."""
-    label = text(f"{figure.title}. {figure.says}")
+    label = safe(f"{figure.title}. {figure.says}")
     drawn = [(kind, draw(chart, width, lanes)) for kind, width in (("wide", WIDE_CHART), ("narrow", NARROW_CHART))]
     return "".join(
         f'<svg class="rows {kind}" viewBox="0 0 {each.width} {each.height}" role="img" aria-label="{label}">'
@@ -228,11 +228,11 @@ def _plane(plane: Plane, figure: Figure, lanes: Mapping[str, int]) -> str:
     numbers = numbers_of(plane, lanes)
     svg = plane_svg(plane, figure.title, figure.says, numbers)
     logs = "".join(name for name, axis in (("x", plane.across), ("y", plane.up)) if axis.is_log)
-    data = f'data-across="{text(plane.across.label)}" data-up="{text(plane.up.label)}" data-logs="{logs}"'
-    labels = labels_of(plane)
+    data = f'data-across="{safe(plane.across.label)}" data-up="{safe(plane.up.label)}" data-logs="{logs}"'
+    labels = curve_labels(plane)
     keys = "".join(
         f'<li><button type="button" aria-pressed="true" data-key="{numbers[label]}" '
-        f'class="k{numbers[label] % SERIES_COLOURS}" disabled><span class="swatch"></span>{text(label)}</button></li>'
+        f'class="k{numbers[label] % SERIES_COLOURS}" disabled><span class="swatch"></span>{safe(label)}</button></li>'
         for label in labels
     )
     return f'{svg.replace("<svg ", f"<svg {data} ", 1)}<ul class="keys">{keys}</ul>{_in_numbers(plane)}'
@@ -240,18 +240,18 @@ def _plane(plane: Plane, figure: Figure, lanes: Mapping[str, int]) -> str:
 
 def _in_numbers(plane: Plane) -> str:
     """Return each curve in a few numbers, for those who cannot see it."""
-    return f"<details><summary>In numbers ({text(plane.up.label)})</summary>{_table(rows_of(plane))}</details>"
+    return f"<details><summary>In numbers ({safe(plane.up.label)})</summary>{_table(rows_of(plane))}</details>"
 
 
 def _table(table: Table) -> str:
     kinds = [COLUMN_KINDS.get(head[:1], "") for head in table.heads]
     heads = [head.removeprefix("=").removeprefix("`") for head in table.heads]
     kind = ' class="wide"' if len(heads) >= WIDE_TABLE else ""
-    top = "".join(f"<th{each}>{text(head)}</th>" for head, each in zip(heads, kinds, strict=True))
+    top = "".join(f"<th{each}>{safe(head)}</th>" for head, each in zip(heads, kinds, strict=True))
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td{each} data-head="{text(head)}">{text(cell)}</td>'
+            f'<td{each} data-head="{safe(head)}">{safe(cell)}</td>'
             for cell, head, each in zip(row, heads, kinds, strict=True)
         )
         + "</tr>"

@@ -11,11 +11,11 @@ from laptime.drawing.svg import (
     CHART_WIDTH,
     LEFT,
     SERIES_COLOURS,
+    curve_labels,
     in_pixels,
-    labels_of,
     numbers_of,
     plane_inside,
-    text,
+    safe,
 )
 from laptime.errors import UsageError
 from laptime.model.figure import Bars, Chart, Factors, Plane, Report, Stack, Table
@@ -86,7 +86,7 @@ def standalone(chart: Chart, title: str, lanes: Mapping[str, int], theme: Theme 
     said = wrap(clean(title), int(width / 8.5))
     top = 12 + 20 * len(said)
     titles = "".join(
-        f'<text class="v" x="0" y="{18 + 20 * number}">{text(each)}</text>' for number, each in enumerate(said)
+        f'<text class="v" x="0" y="{18 + 20 * number}">{safe(each)}</text>' for number, each in enumerate(said)
     )
     return _svg(width + 24, top + height + 12, title, f'<g transform="translate(12 4)">{titles}'
                 f'<g transform="translate(0 {top})">{inside}</g></g>', theme)  # fmt: skip
@@ -95,7 +95,7 @@ def standalone(chart: Chart, title: str, lanes: Mapping[str, int], theme: Theme 
 def _svg(width: float, height: float, title: str, inside: str, theme: Theme) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img"><title>{text(title)}</title><style>{style_of(theme)}</style>'
+        f'role="img"><title>{safe(title)}</title><style>{style_of(theme)}</style>'
         f'<rect width="{width}" height="{height}" fill="{theme.page}"/>{inside}</svg>\n'
     )
 
@@ -105,10 +105,14 @@ def _plane_with_keys(plane: Plane, lanes: Mapping[str, int]) -> tuple[str, int, 
     keys = "".join(
         f'<rect class="f{numbers[label] % SERIES_COLOURS}" x="{LEFT}" y="{CHART_HEIGHT + 20 * place}" '
         'width="12" height="12"/>'
-        f'<text x="{LEFT + 18}" y="{CHART_HEIGHT + 11 + 20 * place}">{text(label)}</text>'
-        for place, label in enumerate(labels_of(plane))
+        f'<text x="{LEFT + 18}" y="{CHART_HEIGHT + 11 + 20 * place}">{safe(label)}</text>'
+        for place, label in enumerate(curve_labels(plane))
     )
-    return plane_inside(plane, in_pixels(plane), numbers) + keys, CHART_WIDTH, CHART_HEIGHT + 20 * len(labels_of(plane))
+    return (
+        plane_inside(plane, in_pixels(plane), numbers) + keys,
+        CHART_WIDTH,
+        CHART_HEIGHT + 20 * len(curve_labels(plane)),
+    )
 
 
 # A card: the answer as a picture of the size that social pages and chats show, opaque and titled.
@@ -125,7 +129,7 @@ def card(report: Report, theme: Theme = LIGHT_THEME) -> str:
     inside = [
         f'<text x="{SIDE}" y="88" style="font-size:30px;font-weight:700">laptime</text>',
         _said(SIDE + 148, 88, what, 28, soft=True),
-        f'<text x="{SIDE}" y="268" style="{BIG}">{text(glance.number)}</text>',
+        f'<text x="{SIDE}" y="268" style="{BIG}">{safe(glance.number)}</text>',
         _said(SIDE + 4, 318, glance.ends, 30, soft=True),
     ]
     left = SIDE + max(sum(BIG_WIDE.get(each, 100) for each in glance.number), 17 * len(glance.ends)) + 40
@@ -166,7 +170,7 @@ def _few_rows(report: Report) -> Iterator[Factors | Bars | Stack]:
 def _said(x: float, y: float, said: str, size: int, *, soft: bool = False, bad: str = "") -> str:
     kind = ' class="t"' if soft else ""
     ink = f";fill:{bad}" if bad else ""
-    return f'<text{kind} x="{x}" y="{y}" style="font-size:{size}px{ink}">{text(said)}</text>'
+    return f'<text{kind} x="{x}" y="{y}" style="font-size:{size}px{ink}">{safe(said)}</text>'
 
 
 def _fit(said: str, width: float, cell: float) -> str:
@@ -198,8 +202,8 @@ def badge(report: Report) -> str:
     title = f"{left}: {right}. {report.glance.sentence}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{sum(wide)}" height="{BADGE_HIGH}" role="img">'
-        f"<title>{text(title)}</title><style>text{{font:11px Verdana,{FONT};fill:#fff}}</style>"
+        f"<title>{safe(title)}</title><style>text{{font:11px Verdana,{FONT};fill:#fff}}</style>"
         f'<rect width="{wide[0]}" height="{BADGE_HIGH}" fill="#3a3a44"/>'
         f'<rect x="{wide[0]}" width="{wide[1]}" height="{BADGE_HIGH}" fill="{BAD if report.distrust else GOOD}"/>'
-        f'<text x="7" y="14">{text(left)}</text><text x="{wide[0] + 7}" y="14">{text(right)}</text></svg>\n'
+        f'<text x="7" y="14">{safe(left)}</text><text x="{wide[0] + 7}" y="14">{safe(right)}</text></svg>\n'
     )

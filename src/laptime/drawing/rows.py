@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from laptime.drawing.svg import SERIES_COLOURS, Scale, linear_ticks, text
+from laptime.drawing.svg import SERIES_COLOURS, Scale, linear_ticks, safe
 from laptime.model.figure import (
     Bar,
     Bars,
@@ -159,7 +159,7 @@ def _bar(bar: Bar, left: float, y: float, length: Callable[[float], float], kind
         data += f' data-low="{bar.low!r}" data-high="{bar.high!r}"'
         end = max(end, high)
     place = f'x="{left:g}" y="{y}" width="{length(bar.value):.2f}" height="{BAR_HEIGHT}"'
-    told = text(f"{bar.label}: {bar.words}")
+    told = safe(f"{bar.label}: {bar.words}")
     return end, f'<rect class="bar {kind} {bar.kind}" {data} {place}><title>{told}</title></rect>{whisker}'
 
 
@@ -199,7 +199,7 @@ def _draw_reported(bars: Bars, width: int, colours: Colours, top: int) -> Pictur
         inside.append(f'<path class="grid" d="M{x:.1f} {y + 3}V{line}"/>')
         inside.append(
             f'<circle class="reported" data-value="{value!r}" cx="{x:.1f}" cy="{line}" r="4">'
-            f"<title>{text(label)}</title></circle>"
+            f"<title>{safe(label)}</title></circle>"
         )
     for value, label in mine:
         x = EDGE_PIXELS + (width - 2 * EDGE_PIXELS) * scale.share(value)
@@ -320,7 +320,7 @@ def _turn(turn: ShownTurn, place: tuple[float, float, float, float], number: int
     told = f"{turn.label}: {turn.ms:.4g} ms" + (f", {turn.flag}" if turn.flag else "")
     kind = f'class="{"disturbed-turn" if turn.flag else "turn"} f{number}" data-value="{turn.ms!r}"'
     size = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"'
-    return f"<rect {kind} {size}><title>{text(told)}</title></rect>"
+    return f"<rect {kind} {size}><title>{safe(told)}</title></rect>"
 
 
 def _keys(labels: Sequence[str], width: int, colours: Colours) -> tuple[list[str], int]:
@@ -368,7 +368,7 @@ def _factors_below(
     inside += [
         f'<circle class="f{colour_of(label, colours)}" data-value="{ratio!r}" cx="{x:.1f}" '
         f'cy="{place(ratio):.1f}" r="3.5">'
-        f"<title>{text(label)}, round {each.number}: {ratio:.3g}x</title></circle>"
+        f"<title>{safe(label)}, round {each.number}: {ratio:.3g}x</title></circle>"
         for each, x in zip(turns.rounds, middles, strict=True)
         for label, ratio in each.factors
         if ratio > 0
@@ -393,7 +393,7 @@ def _draw_stack(stack: Stack, width: int) -> Picture:
             inside.append(
                 f'<rect class="f{place % SERIES_COLOURS}" data-value="{part.share!r}" x="{at * width:.1f}" y="{y}" '
                 f'width="{part.share * width:.1f}" height="26">'
-                f"<title>{text(f'{part.label} {part.words}')}</title></rect>"
+                f"<title>{safe(f'{part.label} {part.words}')}</title></rect>"
             )
             at += part.share
         keys, below = _part_keys([f"{part.label} {part.words}" for part in parts], width, y + 44)
@@ -431,7 +431,7 @@ def _draw_gantt(chart: Gantt, width: int) -> Picture:
             y += LINE_HEIGHT * len(said) + 1
         for span in row.spans:
             x, wide = left + space * span.start / chart.length, space * (span.end - span.start) / chart.length
-            told = text(f"{row.label}: {span.start:.4g} to {span.end:.4g} {chart.unit}")
+            told = safe(f"{row.label}: {span.start:.4g} to {span.end:.4g} {chart.unit}")
             inside.append(
                 f'<rect class="span f{row.part % SERIES_COLOURS}" data-low="{span.start!r}" data-high="{span.end!r}" '
                 f'x="{x:.1f}" y="{y}" width="{max(wide, 1):.1f}" height="{BAR_HEIGHT}"><title>{told}</title></rect>'
@@ -447,7 +447,7 @@ def _draw_gantt(chart: Gantt, width: int) -> Picture:
 
 def _text(x: float, y: float, said: str, kind: str, anchor: str = "") -> str:
     side = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}"{side}>{text(said)}</text>'
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}"{side}>{safe(said)}</text>'
 
 
 def _lines(said: str, width: int, cell: float) -> list[str]:

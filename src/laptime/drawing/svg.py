@@ -22,7 +22,7 @@ ACROSS_LETTERS, UP_LETTERS = 52, 23  # of the label of an axis, on a narrow scre
 def plane_svg(plane: Plane, title: str, says: str, numbers: Mapping[str, int]) -> str:
     """Return a plane as an SVG element of a page; `numbers` has the number of each curve's colour."""
     return (
-        f'<svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" aria-label="{text(f"{title}. {says}")}" '
+        f'<svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" aria-label="{safe(f"{title}. {says}")}" '
         f'class="plane" tabindex="0">{plane_inside(plane, in_values(plane), numbers)}</svg>'
     )
 
@@ -31,7 +31,7 @@ def numbers_of(plane: Plane, lanes: Mapping[str, int]) -> dict[str, int]:
     """Return the number of each label's colour: a lane has its own everywhere, and what is no lane follows."""
     numbers: dict[str, int] = {}
     following = itertools.count(max(lanes.values(), default=-1) + 1)
-    for label in labels_of(plane):
+    for label in curve_labels(plane):
         numbers[label] = lanes[label] if label in lanes else next(following)
     return numbers
 
@@ -92,10 +92,10 @@ def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
 
 
 def _label(place: str, label: str) -> str:
-    return f'<text {place} text-anchor="middle">{text(label)}</text>'
+    return f'<text {place} text-anchor="middle">{safe(label)}</text>'
 
 
-def labels_of(plane: Plane) -> list[str]:
+def curve_labels(plane: Plane) -> list[str]:
     """Return the names of a plane's curves, each once."""
     return list(dict.fromkeys(curve.label for curve in plane.curves))
 
@@ -123,7 +123,7 @@ def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
         _ends(curve, number, plane, frame)
         + (
             f'<path class="curve {kind} c{number % SERIES_COLOURS}" data-key="{number}" '
-            f'vector-effect="non-scaling-stroke" d="{path}"><title>{text(curve.label)}</title></path>'
+            f'vector-effect="non-scaling-stroke" d="{path}"><title>{safe(curve.label)}</title></path>'
         )
         + marks
     )
@@ -153,7 +153,7 @@ def _band(band: Band, across: Scale) -> str:
     start, end = (LEFT + INNER_WIDTH * min(max(across.share(each), 0.0), 1.0) for each in (band.start, band.end))
     return (
         f'<rect class="band {band.kind}" x="{start:.2f}" y="{TOP}" width="{max(end - start, 0.5):.2f}" '
-        f'height="{INNER_HEIGHT}"><title>{text(band.label or band.kind)}</title></rect>'
+        f'height="{INNER_HEIGHT}"><title>{safe(band.label or band.kind)}</title></rect>'
     )
 
 
@@ -162,7 +162,7 @@ def _band_words(band: Band, across: Scale) -> str:
     start, end = (LEFT + INNER_WIDTH * min(max(across.share(each), 0.0), 1.0) for each in (band.start, band.end))
     is_left = start - LEFT > LEFT + INNER_WIDTH - end
     place = f'x="{start - 6:.1f}" text-anchor="end"' if is_left else f'x="{end + 6:.1f}"'
-    return f'<text class="of-band" {place} y="{TOP + 14}">{text(band.label)}</text>'
+    return f'<text class="of-band" {place} y="{TOP + 14}">{safe(band.label)}</text>'
 
 
 def _compared(plane: Plane, up: Scale) -> list[str]:
@@ -191,7 +191,7 @@ def _up_ticks(scale: Scale) -> list[str]:
     return found
 
 
-def text(told: str) -> str:
+def safe(told: str) -> str:
     """Return words that no reader takes for markup, nor a terminal for a command."""
     return escape(visible(told), quote=True)
 

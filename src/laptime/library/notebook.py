@@ -121,7 +121,7 @@ class ProgressLine:
 
     def tell(self, moment: Moment) -> None:
         """Show a moment of a whole training."""
-        self.write(showing.step_words(moment))
+        self.write(showing.lap_step_words(moment))
 
 
 class NotebookTable(ProgressLine):

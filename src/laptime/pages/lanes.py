@@ -23,7 +23,7 @@ from laptime.model.record import (
 from laptime.model.rows import OF_TRAINING
 from laptime.model.sample import AnswerUsage, CardUsage, Energy, Usage
 from laptime.model.workload import PublishedResult
-from laptime.pages.layout import SEPARATOR, Cell, Column, flow, lay_out, table_or_sentences, wrap, wrap_all
+from laptime.pages.layout import SEPARATOR, Cell, Column, flow, lay_out_table, table_or_sentences, wrap, wrap_all
 from laptime.pages.page import RecordColumn, fit_table
 from laptime.pages.words import (
     against_first,
@@ -257,7 +257,7 @@ def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
     if not known:
         return []
     shown = [Column(each.title, each.cell) for each in known]
-    table = lay_out([Column("while timed", lambda row: row.name, least=14), *shown], rows, width, color=color)
+    table = lay_out_table([Column("while timed", lambda row: row.name, least=14), *shown], rows, width, color=color)
     told = [*(table or _as_sentences(known, rows, width)), *wrap_all(_reasons(columns, rows), width)]
     return [*told, *_card_lines(rows, width, color=color)]
 

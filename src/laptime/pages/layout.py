@@ -44,7 +44,7 @@ class Column(Generic[Item]):
     is_drawn: bool = False
 
 
-def lay_out(
+def lay_out_table(
     columns: Sequence[Column[Item]],
     items: Iterable[Item],
     width: int,
@@ -76,7 +76,7 @@ def table_or_sentences(
     """Return a table, or a sentence for each item if no table fits; it names each figure by the title of its column."""
     figures = [each for each in columns if not each.is_drawn]
     for shown in (columns, figures):
-        table = lay_out(shown, items, width, color=color, failed=failed)
+        table = lay_out_table(shown, items, width, color=color, failed=failed)
         if table is not None:
             return table
     lines: list[str] = []

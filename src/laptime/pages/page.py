@@ -19,7 +19,7 @@ from laptime.pages.layout import (
     Style,
     clean,
     flow,
-    lay_out,
+    lay_out_table,
     paint,
     painted,
     table_or_sentences,
@@ -169,7 +169,7 @@ def fit_table(
     for count in range(len(leaving) + 1):
         gone = leaving[:count]
         kept = [candidate.of(record, breaks=gone == leaving) for candidate in candidates if candidate not in gone]
-        lines = lay_out(kept, items, width, color=color, failed=failed)
+        lines = lay_out_table(kept, items, width, color=color, failed=failed)
         if lines is not None:
             for column in candidates:
                 if column in gone and not column.own_words:
@@ -246,7 +246,7 @@ def bar_rows(rows: Sequence[Row], view: View) -> list[str]:
     room = min(view.width - taken - COLUMN_GAP, MOST_BAR)
     bars: list[Column[Row]] = [Column("", lambda row: bar(row.length, longest, room, blocks=view.blocks))]
     columns = [names, *(bars if room >= LEAST_BAR and len(rows) > 1 else []), *figures]
-    lines = lay_out(columns, rows, view.width, color=view.color, failed=lambda row: row.failed)
+    lines = lay_out_table(columns, rows, view.width, color=view.color, failed=lambda row: row.failed)
     if lines is not None:
         return lines[1:]  # no column has a title
     sentences = [replace(row, figures=tuple(map(Cell, row.told)) or row.figures) for row in rows]

@@ -29,7 +29,7 @@ from laptime.planner.lanes import default_framework, frameworks_asked, names_a_l
 from laptime.planner.plan import check_ask, find_devices, plan_script
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.settings import with_settings
-from laptime.questions.sources import place_of
+from laptime.questions.sources import place_named_by
 from laptime.questions.subject import (
     describe_supply,
     family_in,
@@ -293,7 +293,7 @@ def are_scripts(ask: Ask) -> bool:
 
 
 def _is_script(word: str) -> bool:
-    place = place_of(word)
+    place = place_named_by(word)
     if not place.endswith(".py"):
         return False
     file = expand_home(place, "the script")
@@ -303,7 +303,9 @@ def _is_script(word: str) -> bool:
 def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
     """Prepare a race of several scripts on one lane; with the name of a `twin`, the first one races itself, too."""
     whats = (ask.what, *ask.others)
-    subjects = name_apart(whats, [describe_script(replace(ask, what=place_of(what), others=())) for what in whats])
+    subjects = name_apart(
+        whats, [describe_script(replace(ask, what=place_named_by(what), others=())) for what in whats]
+    )
     seen = see_devices(ask, subjects[0], machine)
     processor, *cards = find_devices(seen)
     ask = ask if ask.lanes else replace(ask, lanes=((cards or [processor])[0].name,))

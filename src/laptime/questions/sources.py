@@ -25,7 +25,7 @@ COPIED_MOST_BYTES = 256 << 20
 GIT_S = 120.0
 
 
-def place_of(word: str) -> str:
+def place_named_by(word: str) -> str:
     """Return the file, with its function, that a word names: for a commit or a patch, in a copy that is made now."""
     if word.startswith(GIT):
         revision, path = split_revision(word)

@@ -35,7 +35,7 @@ from laptime.planner.lanes import default_framework, parse_lane
 from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
 from laptime.planner.settings import cuts_batches
-from laptime.questions.sources import name_source, place_of
+from laptime.questions.sources import name_source, place_named_by
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training
@@ -118,7 +118,7 @@ def _describe(workload: Workload) -> Subject:
 
 
 def _own_subject(word: str) -> Subject:
-    what = place_of(word)
+    what = place_named_by(word)
     place, _, function = (what, "", "") if what.endswith(".py") else what.rpartition(":")
     if not (place and function.isidentifier()) and place != what:
         raise UsageError(

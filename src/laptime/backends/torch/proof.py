@@ -18,7 +18,7 @@ from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.devices import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
 from laptime.backends.torch.random_numbers import SameRandomNumbers, draws_left_to_kernels, restored_generators
-from laptime.backends.torch.ranks import computes_over_batch, whole
+from laptime.backends.torch.ranks import computes_over_batch, gather_whole
 from laptime.backends.torch.recipe import BuiltInRecipe, OwnRecipe, StepBatch, TorchRecipe
 from laptime.backends.torch.runners import CapturedStep
 from laptime.backends.torch.stepping import Stepper, optimizer_options, switch_off_dropout
@@ -68,7 +68,7 @@ def restore_weights(network: torch.nn.Module, start: list[Tensor]) -> None:
 
 
 def _as_array(weights: Tensor) -> FloatArray:
-    array: FloatArray = whole(weights.detach()).to("cpu", torch.float64, copy=True).numpy()
+    array: FloatArray = gather_whole(weights.detach()).to("cpu", torch.float64, copy=True).numpy()
     return array
 
 
@@ -130,13 +130,13 @@ def _prove(
     began = time.perf_counter()
     set_precision(settings.precision)
     stepper = Stepper(recipe, settings, device, recipe.proof.learning_rate_scale, dropout=False)
-    before = [whole(parameter.detach()).cpu().clone() for parameter in stepper.network.parameters()]
+    before = [gather_whole(parameter.detach()).cpu().clone() for parameter in stepper.network.parameters()]
     drawn, digest = _draw(recipe)
     batches = [_placed(recipe.group.share(batch), settings, device) for batch in drawn[:steps]]
     take = _take_as_graph if settings.is_captured else partial(_take, draws=draws)
     singles = SingleSteps(recipe, stepper, settings)
     losses = recipe.group.mean(take(recipe, stepper, batches))
-    after = [whole(parameter.detach()).cpu() for parameter in stepper.network.parameters()]
+    after = [gather_whole(parameter.detach()).cpu() for parameter in stepper.network.parameters()]
     run = make_run(settings.precision, losses, before, after, 0.0)
     if steps is None:
         run = singles.add_to(run, lambda gradients: take(recipe, stepper, batches[:1], gradients=gradients))
@@ -198,10 +198,10 @@ def _reference(recipe: TorchRecipe, exact: ProofRun, twin: ProofRun, problem: st
     network = recipe.network()
     weights = [parameter.numel() for parameter in network.parameters()]
     over_batch = computes_over_batch(network)
-    return Reference("", exact, twin, len(weights), sum(weights), problem, over_batch, rates=rates_of(network))
+    return Reference("", exact, twin, len(weights), sum(weights), problem, over_batch, rates=module_rates(network))
 
 
-def rates_of(network: torch.nn.Module) -> tuple[tuple[str, float], ...]:
+def module_rates(network: torch.nn.Module) -> tuple[tuple[str, float], ...]:
     """Return the dropout rates and the momenta of a network's modules, each by its kind and its number among these.
 
     A rate of 0 drops nothing, as no module at all does.

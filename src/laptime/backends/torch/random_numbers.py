@@ -81,7 +81,7 @@ class SameRandomNumbers(TorchDispatchMode):
         given = bind(func, args, kwargs)
         if draw is not beyond:
             return draw(self.numbers, given)
-        self._note_beyond(name_of(func), given)
+        self._note_beyond(operator_name(func), given)
         return func(*args, **kwargs)
 
     def _note_beyond(self, name: str, given: Given) -> None:
@@ -196,7 +196,7 @@ def find_draw(func: Any) -> DrawNumbers | None:
     """Return the function that draws an operator's numbers here; None where it draws none."""
     if getattr(func, "namespace", None) != "aten":
         return None
-    name = name_of(func)
+    name = operator_name(func)
     values = DRAWN_VALUES.get(name.removesuffix("_").removesuffix("_like").removesuffix("_functional"))
     if name in WHOLE_OPERATORS:
         return WHOLE_OPERATORS[name]
@@ -209,7 +209,7 @@ def beyond(_draws: RandomNumbers, _given: Given) -> None:
     """Marks an operator that draws inside its own kernel."""
 
 
-def name_of(func: Any) -> str:
+def operator_name(func: Any) -> str:
     return str(_schema(func).name).removeprefix("aten::")
 
 

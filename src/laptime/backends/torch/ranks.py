@@ -75,7 +75,7 @@ class CutCalls(nn.Module):
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         parts = [
-            self._network(*cut(inputs, number, self._shares), **cut(named, number, self._shares))
+            self._network(*cut_for_rank(inputs, number, self._shares), **cut_for_rank(named, number, self._shares))
             for number in range(self._shares)
         ]
         columns = zip(*map(leaves, parts), strict=True)
@@ -145,7 +145,7 @@ class Ranks(OneProcess):
         return wrapped
 
     def share(self, batch: Any) -> Any:
-        return cut(batch, self.rank, self.of)
+        return cut_for_rank(batch, self.rank, self.of)
 
     def own(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Return this rank's part of the batches of a training of the user's own."""
@@ -177,13 +177,13 @@ def open_group(order: HeatOrder) -> OneProcess:
     return OneProcess()
 
 
-def whole(weights: Tensor) -> Tensor:
+def gather_whole(weights: Tensor) -> Tensor:
     """Return weights that are spread over the ranks as one tensor; any other as it is."""
     gather: Callable[[], Tensor] | None = getattr(weights, "full_tensor", None)
     return weights if gather is None else gather()
 
 
-def cut(batch: Any, part: int, of: int) -> Any:
+def cut_for_rank(batch: Any, part: int, of: int) -> Any:
     """Return one of `of` equal parts of a batch: of all tensors that it holds."""
 
     def take(value: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from laptime.model.frameworks import find_framework, install_command
 from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
 from laptime.model.quantities import Missing, number, size
-from laptime.pages.layout import Cell, Column, clean, lay_out, painted, table_or_sentences, wrap, wrap_all
+from laptime.pages.layout import Cell, Column, clean, lay_out_table, painted, table_or_sentences, wrap, wrap_all
 from laptime.pages.listing import Fact, fact_lines
 from laptime.pages.words import (
     BYTES_UNIT,
@@ -280,7 +280,7 @@ def peak_lines(limits: ShownLimits, width: int) -> list[str]:
         Column("middle", lambda row: row[3], right=True),
         Column("by", lambda row: row[4], least=16),
     ]
-    lines = (lay_out(columns, rows, width) or list(_sentences(rows, width))) if rows else []
+    lines = (lay_out_table(columns, rows, width) or list(_sentences(rows, width))) if rows else []
     lines += wrap_all(_reasons(limits), width)
     if any(each == NOT_MEASURED for _, each in limits):
         lines += wrap(MEASURE_HINT, width, "  ")

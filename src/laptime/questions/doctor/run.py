@@ -37,7 +37,7 @@ def _try(
     framework: str, device: Device, known: DevicePeaks | Missing, machine: Machine, patience_s: float
 ) -> DeviceTest:
     order = PeakOrder(framework, device, (PRECISION,), TRIED_ROWS, COPIED_BYTES)
-    product = ask_peaks(order, environment_of(order, machine), patience_s)[PRECISION]
+    product = ask_peaks(order, environment_of_peak(order, machine), patience_s)[PRECISION]
     if isinstance(product, Missing):
         return DeviceTest(framework, device.name, device.label, None, product, product.missing)
     peak = known if isinstance(known, Missing) else known.peaks.get(PRECISION, Missing(f"no peak in {PRECISION}"))
@@ -117,7 +117,9 @@ def _measure(
         what = f"{order.framework}/{order.device.name} ({', '.join(order.limits)})"
         end = f"; about {left / done * (time.monotonic() - began_s):.0f} s to go" if done else ""
         tell(f"{number + 1} of {len(turns)}: {what}{end}")
-        told.setdefault(turn.key, {})[order.framework] = ask_peaks(order, environment_of(order, machine), patience_s)
+        told.setdefault(turn.key, {})[order.framework] = ask_peaks(
+            order, environment_of_peak(order, machine), patience_s
+        )
         yield turn.key, told[turn.key]
 
 
@@ -154,7 +156,7 @@ def _order(framework: str, device: Device, precisions: tuple[str, ...]) -> PeakO
     return PeakOrder(framework, device, precisions, CARD_ROWS, CARD_COPY_BYTES)
 
 
-def environment_of(order: PeakOrder, machine: Machine) -> dict[str, str]:
+def environment_of_peak(order: PeakOrder, machine: Machine) -> dict[str, str]:
     """Return the child's variables. On a processor it uses the threads and the allocator of a lane at its best."""
     if order.device.kind != "cpu":
         return environment_for(find_framework(order.framework), Settings(), order.device)

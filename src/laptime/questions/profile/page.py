@@ -76,11 +76,11 @@ def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width:
         for column in figures
     )
     least = max(width - taken, LEAST_NAME)
-    names: Column[Operator] = Column("operator", lambda each: cut_middle(plain_name(clean(each.name)), least))
+    names: Column[Operator] = Column("operator", lambda each: cut_middle(kernel_name(clean(each.name)), least))
     return table_or_sentences([names, *figures], shown, width, color=color)
 
 
-def plain_name(name: str) -> str:
+def kernel_name(name: str) -> str:
     """Return what a card's kernel is and computes, without the types and arguments of C++ around it."""
     outer, is_template, inner = SCOPES.sub("", name.removeprefix("void ")).partition("<")
     if not name.startswith("void ") or not is_template:
@@ -190,7 +190,7 @@ def glance_of(record: Record) -> Glance | None:
     if not slowest:
         return None
     shares = [percent(over(most.own_ms, profile.profiled_ms)) for _, profile, most in slowest]
-    names = [cut_middle(plain_name(clean(most.name)), LONGEST_OPERATOR) for *_, most in slowest]
+    names = [cut_middle(kernel_name(clean(most.name)), LONGEST_OPERATOR) for *_, most in slowest]
     (lane, profile, _), *others = slowest
     facts = [
         GlanceFact(f"{step(profile.plain_ms)} a step", "without the profiler"),
@@ -211,7 +211,7 @@ def _answer(record: Record) -> str:
     if not told:
         return "no lane has a profile."
     said = [
-        f"{cut_middle(plain_name(clean(most.name)), LONGEST_OPERATOR)} takes"
+        f"{cut_middle(kernel_name(clean(most.name)), LONGEST_OPERATOR)} takes"
         f" {percent(over(most.own_ms, profile.profiled_ms))}"
         f" of a step on {short_name(lane.name)} ({step(profile.plain_ms)})"
         for lane, profile, most in told
@@ -303,7 +303,7 @@ def _of(lane: LaneResult, profile: Profile) -> list[Figure]:
     shown = profile.operators[:OPERATORS_MOST]
     bars = tuple(
         Bar(
-            plain_name(each.name),
+            kernel_name(each.name),
             each.own_ms,
             words=f"{number(each.own_ms)} ms, {number(each.calls)} calls, {each.where}",
         )

@@ -204,7 +204,7 @@ def say_curve(curve: ScaleCurve, kind: str) -> str:
     if most is None or most.speedup is None:
         return f"no count of {_several(kind)} has a result."
     of = "" if curve.mode == "weak" else " of one batch"
-    brings = f"{count_words(most.devices, kind)} give {times_words(most.speedup)} the rate of one{of}"
+    brings = f"{count_words(most.devices, kind)} give {gain_words(most.speedup)} the rate of one{of}"
     if curve.lost is None:
         return f"{brings}{_profiled_words(curve)}."
     return f"{brings}: {say_loss(curve.lost, most, kind)}."
@@ -258,7 +258,7 @@ def count_words(devices: int, kind: str) -> str:
     return f"{number} {noun if devices == 1 else _several(kind)}"
 
 
-def times_words(found: Bounded) -> str:
+def gain_words(found: Bounded) -> str:
     """Return `1.62x (1.55-1.70)`."""
     if found.ends is None:
         return f"{times(found.value)} (one round)"

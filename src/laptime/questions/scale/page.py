@@ -26,9 +26,9 @@ from laptime.questions.scale.nouns import (
     ScalePoint,
     Scaling,
     count_words,
+    gain_words,
     name_loss,
     say_curve,
-    times_words,
 )
 
 SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
@@ -121,7 +121,7 @@ def _count_words(point: ScalePoint, curve: ScaleCurve, record: Record) -> str:
 def _speedup_cell(point: ScalePoint) -> Cell:
     if point.speedup is None:
         return Cell(point.reason or "no result", "bad")
-    return Cell("1" if point.devices == 1 and point.speedup.value == 1 else times_words(point.speedup))
+    return Cell("1" if point.devices == 1 and point.speedup.value == 1 else gain_words(point.speedup))
 
 
 def _efficiency(point: ScalePoint) -> str:
@@ -171,7 +171,7 @@ def _beyond_words(curve: ScaleCurve, record: Record) -> str:
     shown = [each for each in curve.beyond if each.devices // most in SHOWN_BEYOND]
     if not shown:
         return ""
-    told = ", ".join(f"{each.devices:,}: {times_words(each.speedup)}" for each in shown)
+    told = ", ".join(f"{each.devices:,}: {gain_words(each.speedup)}" for each in shown)
     held, check = curve.held_out, ""
     if held is not None:
         check = f" It predicts the measured {held.devices} within {percent(abs(held.error))}."
@@ -277,7 +277,7 @@ def _beyond_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
         return wrap(f"Nothing is predicted for more devices: {curve.why_not('beyond')}.", width, "  ")
     columns: list[Column[Projection]] = [
         Column("devices", lambda each: f"{each.devices:,}", right=True),
-        Column("predicted speed-up", lambda each: times_words(each.speedup)),
+        Column("predicted speed-up", lambda each: gain_words(each.speedup)),
         Column("limited most by", lambda each: "nothing" if each.binds is None else name_loss(each.binds), least=12),
     ]
     return table_or_sentences(columns, curve.beyond, width, color=color)

@@ -10,7 +10,7 @@ from laptime.model.figure import Axis, Band, Curve, Figure, Glance, GlanceFact, 
 from laptime.model.quantities import Bounded, Missing, brief, number, size, step, taken
 from laptime.model.record import Record
 from laptime.pages import footnotes
-from laptime.pages.layout import Cell, Column, lay_out, table_or_sentences, wrap
+from laptime.pages.layout import Cell, Column, lay_out_table, table_or_sentences, wrap
 from laptime.pages.listing import of_race
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.words import place_words, short_name, spread
@@ -63,7 +63,7 @@ def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
     for along in _alongs(sweep):
         lines += [] if along is None else [f"{sweep.axes[1].name} {along}"]
         rows = _rows(sweep, along)
-        drawn = lay_out(_columns(sweep, record, view, has_bars=True), rows, view.width, color=view.color)
+        drawn = lay_out_table(_columns(sweep, record, view, has_bars=True), rows, view.width, color=view.color)
         plain = _columns(sweep, record, view, has_bars=False)
         lines += drawn or table_or_sentences(plain, rows, view.width, color=view.color)
     return lines

@@ -129,7 +129,7 @@ def lane_at(lane: Lane, axes: Sequence[SweepAxis], at: At, plan: PlanLane) -> Pl
         return error
 
 
-def between(fits: int, fails: int) -> int | None:
+def size_between(fits: int, fails: int) -> int | None:
     """Return the next value to try between one that fits and one that does not; None within 5 %."""
     return None if fails - fits <= max(1, 0.05 * fits) else (fits + fails) // 2
 
@@ -334,14 +334,14 @@ class SweepRace:
             return
         fits = max((int(value) for value in values if self._fits(name, (value, *rest))), default=0)
         fails = min(full)
-        value = self._likely_largest(lane, rest, fits, fails) or between(fits, fails)
+        value = self._likely_largest(lane, rest, fits, fails) or size_between(fits, fails)
         while value is not None and self._job.left_s > 0:
             self._doing, self._is_news = f"largest batch of {short(name)} that fits: {value}?", True
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
             if isinstance(planned, UsageError) or self._why_too_long(planned, self._job.left_s) is not None:
                 return
             fits, fails = (value, fails) if self._tries(planned, prestarter) else (fits, value)
-            value = between(fits, fails)
+            value = size_between(fits, fails)
         if fits and value is None:
             self._largest[name, rest[0] if rest else None] = fits
 

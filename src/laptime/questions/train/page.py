@@ -14,7 +14,7 @@ from laptime.model.quantities import Missing, step
 from laptime.model.record import LaneResult, Progress, Record, TrainingAnswer, training_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import money_words, proof_lines, proof_sentence, published_line, spoken_name, usage_lines
-from laptime.pages.layout import Cell, Column, flow, lay_out, painted, wrap, wrap_all
+from laptime.pages.layout import Cell, Column, flow, lay_out_table, painted, wrap, wrap_all
 from laptime.pages.page import (
     NARROWEST,
     PageParts,
@@ -83,7 +83,7 @@ def _answer(record: Record) -> str:
     totals = {lane.name: total(lane, record).text for lane in trained}
     took = f"{totals.get(names[0], '-')} against {totals.get(names[1], '-')}"
     how_much = f"{factor(max(ratio, over(1, ratio)))}x as fast as {slower}{_between(fastest, ratio)}"
-    a_lap = {lane.name: later_laps(lane, record) for lane in trained}
+    a_lap = {lane.name: later_lap_words(lane, record) for lane in trained}
     later = f"a later lap takes {a_lap.get(names[0], '-')} against {a_lap.get(names[1], '-')}"
     return f"{faster} trains {how_much}: {later}; {'both laps' if count == 2 else f'all {laps}'} took {took}."
 
@@ -96,7 +96,7 @@ def glance_of(record: Record) -> Glance | None:
         return None
     facts = []
     for lane in trained[:3]:
-        accuracy = final_score(lane, record, "accuracy")
+        accuracy = final_score_words(lane, record, "accuracy")
         learned = "" if accuracy == "-" else f", accuracy {accuracy}"
         facts.append(GlanceFact(short_name(lane.name), f"{total(lane, record).text}{learned}"))
     facts.append(GlanceFact("Same work", proof_sentence(record).removeprefix("Same work: ").rstrip(".")))
@@ -126,9 +126,9 @@ def _bars(record: Record, view: View) -> list[str]:
         later = [lap.train_s for run in trained for lap in run.laps if not lap.fresh]
         whole = total(lane, record) if trained else Cell("")
         against = against_first_lane(lane, record)
-        accuracy = final_score(lane, record, "accuracy") if ends_with(record) else "-"
+        accuracy = final_score_words(lane, record, "accuracy") if ends_with(record) else "-"
         figures = (
-            Cell(f"{later_laps(lane, record)} a lap" if later else ""),
+            Cell(f"{later_lap_words(lane, record)} a lap" if later else ""),
             Cell("") if against.text in {"1", "-"} else replace(against, text=against.text.replace("x faster", "x")),
             replace(whole, text=f"{whole.text} in all" if whole.text and not whole.style else whole.text),
             Cell("" if accuracy == "-" else f"{ends_with(record)} accuracy {accuracy}"),
@@ -166,7 +166,7 @@ def _ended_runs(record: Record) -> list[str]:
 
 def _closing(record: Record) -> str:
     full = training_of(record)
-    laps, elapsed = sum(map(count_kept, full.runs)), duration(record.elapsed_s)
+    laps, elapsed = sum(map(count_checkpoints, full.runs)), duration(record.elapsed_s)
     if _is_whole(record):
         return f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
     wanted = full.protocol.laps * full.protocol.seeds * len(record.lanes)
@@ -206,7 +206,7 @@ def moment_words(moment: Moment) -> str:
     return f"{who}{': ' if who else ''}{moment.doing}{where}"
 
 
-def step_words(moment: Moment) -> str:
+def lap_step_words(moment: Moment) -> str:
     """Return a moment in one line, with the step of the lap that is being trained."""
     is_step = moment.steps and moment.lap is None
     return f"{moment_words(moment)}{f', step {moment.step:,} of {moment.steps:,}' if is_step else ''}"
@@ -231,7 +231,7 @@ def _laps(run: FullRun, full: TrainingAnswer, width: int, *, color: bool) -> lis
         columns.append(Column("val. loss", lambda each: four_places(_seen_in(each, "loss")), right=True))
         columns.append(Column("val. accuracy", lambda each: four_places(_seen_in(each, "accuracy")), right=True))
         columns += [Column("whole", lambda each: four_places(_seen_in(each, "whole")), right=True)] if several else []
-    table = lay_out(columns, run.laps, width, color=color)
+    table = lay_out_table(columns, run.laps, width, color=color)
     return [*title, *(table or wrap_all([_lap_words(lap, full.protocol.laps) for lap in run.laps], width))]
 
 
@@ -253,7 +253,7 @@ def _first_lap(lane: LaneResult, record: Record) -> str:
     return _mean_time([run.laps[0].train_s for run in runs_of(record, lane.name)])
 
 
-def later_laps(lane: LaneResult, record: Record) -> str:
+def later_lap_words(lane: LaneResult, record: Record) -> str:
     """Return the time of a lap without a first step, of which the factors are quotients."""
     known = any(not lap.fresh for run in runs_of(record, lane.name) for lap in run.laps)
     return training_lap(lane.lap_s.median) if known and lane.lap_s is not None else "-"
@@ -267,9 +267,9 @@ def _mean_time(seconds: Sequence[float]) -> str:
 def total(lane: LaneResult, record: Record) -> Cell:
     """Return the time of all laps, or how many laps there are if a training is not complete."""
     runs, wanted = runs_of(record, lane.name), training_of(record).protocol.laps
-    short = next((run for run in runs if count_kept(run) < wanted), None)
+    short = next((run for run in runs if count_checkpoints(run) < wanted), None)
     if short is not None:
-        return Cell(f"{count_kept(short)} of {wanted} laps", "bad")
+        return Cell(f"{count_checkpoints(short)} of {wanted} laps", "bad")
     return Cell(_mean_time([run.train_s for run in runs]))
 
 
@@ -289,7 +289,7 @@ def against_first_lane(lane: LaneResult, record: Record) -> Cell:
     return ratio_cell(ratio, low, high, "not distinguishable" if low <= 1 <= high else "faster")
 
 
-def count_kept(run: FullRun) -> int:
+def count_checkpoints(run: FullRun) -> int:
     """Count the laps that have or had a checkpoint: a lap without a finite loss has none."""
     return sum(not isinstance(lap.score.loss, Missing) for lap in run.laps)
 
@@ -313,7 +313,7 @@ def ends_with(record: Record) -> str:
     return "test" if _is_tested(record) else "val."
 
 
-def final_score(lane: LaneResult, record: Record, figure: Literal["loss", "accuracy"]) -> str:
+def final_score_words(lane: LaneResult, record: Record, figure: Literal["loss", "accuracy"]) -> str:
     values = [score.loss if figure == "loss" else score.accuracy for score in _finals(record, lane.name)]
     return four_places(mean([value for value in values if not isinstance(value, Missing)]))
 
@@ -330,16 +330,18 @@ TOTAL_COLUMNS: list[RecordColumn[LaneResult]] = [
     RecordColumn("lane", lambda lane, _: short_name(lane.name), least=14),
     RecordColumn("total", total, right=True),
     RecordColumn("first lap", _first_lap, right=True),
-    RecordColumn("later laps", later_laps, right=True),
+    RecordColumn("later laps", later_lap_words, right=True),
     RecordColumn("against first", against_first_lane, least=12),
     RecordColumn(
         lambda record: f"{ends_with(record)} loss",
-        lambda lane, record: final_score(lane, record, "loss"),
+        lambda lane, record: final_score_words(lane, record, "loss"),
         right=True,
         leaves=1,
         shown=ends_with,
     ),
-    RecordColumn("accuracy", lambda lane, record: final_score(lane, record, "accuracy"), right=True, shown=ends_with),
+    RecordColumn(
+        "accuracy", lambda lane, record: final_score_words(lane, record, "accuracy"), right=True, shown=ends_with
+    ),
 ]
 
 
@@ -367,7 +369,7 @@ def _title(run: FullRun, full: TrainingAnswer) -> str:
     words = [short_name(run.process.lane)]
     words += [f"seed {run.seed}"] if full.protocol.seeds > 1 else []
     words += [f"taken up {run.processes - 1} time{'s' * (run.processes != 2)}"] if run.processes > 1 else []
-    done = count_kept(run)
+    done = count_checkpoints(run)
     return ", ".join([*words, *([f"{done} of {full.protocol.laps} laps"] if done < full.protocol.laps else [])])
 
 
@@ -393,7 +395,7 @@ def _failures(record: Record, width: int) -> list[str]:
     lines: list[str] = []
     for run in training_of(record).runs:
         if run.process.dnf is not None:
-            laps = f"; {count_kept(run)} lap{'s' * (count_kept(run) != 1)} kept"
+            laps = f"; {count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)} kept"
             lines += footnotes.end_lines(training_name(run, training_of(record)), run.process.dnf, width, laps)
     return lines
 
@@ -527,7 +529,7 @@ def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
     lane = short_name(run.process.lane)
     if run.process.status != "ok":
         why = run.process.dnf.reason if run.process.dnf else run.process.status
-        kept = f"{count_kept(run)} lap{'s' * (count_kept(run) != 1)}, then: {why}"
+        kept = f"{count_checkpoints(run)} lap{'s' * (count_checkpoints(run) != 1)}, then: {why}"
         return Bar(_name(run, runs), None, words=kept, kind="failed", of=lane)
     accuracy = NOT_EVALUATED if run.test is None else run.test.score.accuracy
     told = "" if isinstance(accuracy, Missing) else f", test accuracy {100 * accuracy:.2f} %"

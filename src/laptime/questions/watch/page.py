@@ -229,12 +229,12 @@ def _trainings_words(loop: TrainingLoop) -> str:
 
 def _gap_words(loop: TrainingLoop) -> str:
     gaps = [
-        f"{GAP_WORDS[gap.kind]} {lap(gap.seconds)} ({times_words(gap.times)})" for gap in loop.gaps if gap.seconds > 0
+        f"{GAP_WORDS[gap.kind]} {lap(gap.seconds)} ({often_words(gap.times)})" for gap in loop.gaps if gap.seconds > 0
     ]
     return f"Between iterations: {', '.join(gaps)}." if gaps else ""
 
 
-def times_words(count: int) -> str:
+def often_words(count: int) -> str:
     """Return how often something happened."""
     return "once" if count == 1 else f"{count:,} times"
 
@@ -456,4 +456,4 @@ def _gaps(loops: Loops) -> list[Figure]:
 
 def _gap_bar(name: str, gap: Gap) -> Bar:
     label = f"{name}: {GAP_WORDS[gap.kind]}" if name else GAP_WORDS[gap.kind]
-    return Bar(label, gap.seconds, words=f"{lap(gap.seconds)}, {times_words(gap.times)}")
+    return Bar(label, gap.seconds, words=f"{lap(gap.seconds)}, {often_words(gap.times)}")

@@ -25,7 +25,7 @@ from laptime.model.figure import (
 from laptime.model.quantities import Factor, Missing, number, percent
 from laptime.model.record import LaneResult, Record
 from laptime.pages import footnotes
-from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out, table_or_sentences, wrap
+from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
 from laptime.pages.words import WIDE_INTERVAL, duration, factor, machine_words, short_name, step_words
 from laptime.questions.forecast.page import card_sentence
@@ -304,7 +304,7 @@ def measured_words(measured: Factor) -> str:
 
 def _remedy_table(tried: Sequence[Remedy], width: int, *, color: bool) -> list[str]:
     """Return the table. If the column of code does not fit, the code follows below, unbroken, to be copied."""
-    with_code = lay_out(_columns(), tried, width, color=color)
+    with_code = lay_out_table(_columns(), tried, width, color=color)
     if with_code is not None:
         return with_code
     return [*table_or_sentences(_columns()[:-1], tried, width, color=color), *_code_lines(tried, width)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from laptime.analysis.usage import name_of, points_of
+from laptime.analysis.usage import channel_name, points_of
 from laptime.diagnosis import findings
 from laptime.diagnosis.findings import RUN_THROTTLED_SHARE, SLOW_START
 from laptime.diagnosis.lane_readings import (
@@ -517,7 +517,7 @@ def _reading_in(facts: WhyFacts, means: Meaning, is_so: Callable[[float], bool])
     """Return a test for windows: whether `is_so` holds for any reading within one; None if it has no reading."""
     readings = facts.readings()
     card, timelines = readings.card or "", [heat.timeline for heat in readings.heats]
-    known = [points_of(timeline, card, name_of(timeline, card, means)) for timeline in timelines]
+    known = [points_of(timeline, card, channel_name(timeline, card, means)) for timeline in timelines]
     points = [point for each in known if not isinstance(each, Missing) for point in each]
 
     def any_within(window: Window) -> bool | None:
@@ -538,7 +538,7 @@ def _why_not(facts: WhyFacts, means: Meaning) -> str:
     if not readings.heats:
         return NO_INSTRUMENT.missing
     timeline, card = readings.heats[0].timeline, readings.card or facts.lane.device.name
-    return timeline.why_not(card, name_of(timeline, card, means)).missing
+    return timeline.why_not(card, channel_name(timeline, card, means)).missing
 
 
 def _without_name(says: str, facts: WhyFacts) -> str:

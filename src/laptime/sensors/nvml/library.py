@@ -102,7 +102,7 @@ def find_cards(nvml: Any) -> tuple[tuple[DriverCard, ...], tuple[UnreadableCard,
     return tuple(found), tuple(unseen)
 
 
-def choose(
+def find_named_cards(
     cards: tuple[DriverCard, ...], named: tuple[str, ...]
 ) -> tuple[tuple[DriverCard, ...], tuple[UnreadableCard, ...]]:
     """Return the cards named by UUID or bus, in the order of the names; an instance has no bus of its own."""
@@ -131,8 +131,8 @@ def _is_named(card: DriverCard, name: str) -> bool:
 
 
 def _look_at(nvml: Any, handle: Any) -> DriverCard:
-    bus = normal_bus(text(nvml.nvmlDeviceGetPciInfo(handle).busId))
-    return DriverCard(handle, text(nvml.nvmlDeviceGetUUID(handle)), bus, _ask_capability(nvml, handle))
+    bus = normal_bus(decoded(nvml.nvmlDeviceGetPciInfo(handle).busId))
+    return DriverCard(handle, decoded(nvml.nvmlDeviceGetUUID(handle)), bus, _ask_capability(nvml, handle))
 
 
 def _ask_capability(nvml: Any, handle: Any) -> tuple[int, int] | None:
@@ -153,12 +153,12 @@ def _instances(nvml: Any, card: DriverCard) -> Iterator[DriverCard]:
     for number in range(most):
         try:
             handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(card.handle, number)
-            yield DriverCard(handle, text(nvml.nvmlDeviceGetUUID(handle)), card.bus, card.capability, card)
+            yield DriverCard(handle, decoded(nvml.nvmlDeviceGetUUID(handle)), card.bus, card.capability, card)
         except nvml.NVMLError:
             continue
 
 
-def text(told: Any) -> str:
+def decoded(told: Any) -> str:
     """Older versions of nvidia-ml-py return bytes."""
     return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
 

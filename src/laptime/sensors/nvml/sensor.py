@@ -25,13 +25,13 @@ from laptime.sensors.nvml.library import (
     DriverCard,
     UnreadableCard,
     ask_memory,
-    choose,
     close_library,
+    decoded,
     find_cards,
+    find_named_cards,
     list_processes,
     no_card,
     open_library,
-    text,
     why_missing,
 )
 
@@ -120,7 +120,7 @@ class CardSensor:
         cards, unseen = find_cards(nvml)
         if self._named is None:
             return cards, unseen
-        chosen, not_here = choose(cards, self._named)
+        chosen, not_here = find_named_cards(cards, self._named)
         return chosen, (*not_here, *unseen) if not_here else ()
 
     def _begin(self, cards: tuple[DriverCard, ...], unseen: tuple[UnreadableCard, ...], pid: int) -> Opened:
@@ -247,8 +247,8 @@ def _describe(nvml: Any, found: DriverCard) -> Card:
     return Card(
         uuid=found.uuid,
         bus=found.bus,
-        name=ask("nvmlDeviceGetName", text),
-        driver=_ask(nvml, lambda: text(nvml.nvmlSystemGetDriverVersion())),
+        name=ask("nvmlDeviceGetName", decoded),
+        driver=_ask(nvml, lambda: decoded(nvml.nvmlSystemGetDriverVersion())),
         cuda=_ask(nvml, lambda: _cuda_words(nvml.nvmlSystemGetCudaDriverVersion())),
         capability=".".join(map(str, found.capability)) if found.capability else Missing("NVML does not tell"),
         memory_bytes=memory if isinstance(memory, Missing) else memory.total_bytes,
