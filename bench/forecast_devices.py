@@ -12,6 +12,7 @@ PyTorch are the measure. A device is then predicted from a fit that has not seen
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -279,6 +280,10 @@ def as_efficiencies(table: Table, fitted: Floats, spread: dict[str, float]) -> E
         halved=dict(zip(ON_UNITS, np.exp(part["halved"]).tolist(), strict=True)),
         doubled={REGIMES[0]: float(np.exp(part["doubled"][0]))},
         spread=spread,
+        cards={
+            name: sorted({step.device.short for step, at in zip(table.steps, table.regime, strict=True) if at == place})
+            for place, name in enumerate(REGIMES)
+        },
     )
 
 
@@ -336,6 +341,7 @@ def as_toml(known: Efficiencies) -> str:
     lines = [head, "", f"core_score = {known.core_score}"]
     for name in ("memory", "least_us", "host_us", "halved", "doubled", "spread"):
         lines += ["", f"[{name}]", *rows_of(getattr(known, name))]
+    lines += ["", "[cards]", *(f"{regime} = {json.dumps(cards)}" for regime, cards in known.cards.items())]
     for name in ("products", "architectures"):
         for key, values in getattr(known, name).items():
             lines += ["", f'[{name}."{key}"]', *rows_of(values)]

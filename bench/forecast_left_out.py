@@ -1,11 +1,13 @@
 """What else a forecast has to get right: networks that the fit has not seen, and what binds. And what was tried.
 
-    python bench/forecast_left_out.py [--out FILE.json] [--only networks] [--only binds] [--only correction]
+    python bench/forecast_left_out.py [--out FILE.json] [--only networks|binds|correction|seen]
 
 **networks**: four public networks and our own trainings are left out of the fit, one after another, and predicted on
 all devices on which they were measured. **binds**: cases whose answer is known from an experiment, such as a graph that
 makes a step twice as fast: then launches bound it. **correction**: would a step that was measured on another card make
-a prediction better? The measured part of its error is taken over, whole or in part.
+a prediction better? The measured part of its error is taken over, whole or in part. **seen**: what other trainings that
+the same source measured on a card, or on its relatives, say of one there (questions/forecast/seen.py): where the fit
+has seen neither card nor architecture, and where it has.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ import numpy as np
 
 from common import Figure, finish, parser_for
 from forecast_devices import begin, fit, leave_out, make_table, predict
+from forecast_measured import Measured
 from laptime.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.quantities import Missing
-from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD, forecast_step
+from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD, architecture_of, forecast_step
+from laptime.questions.forecast.seen import RELATIVES, SAME_CARD, seen_as
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import list_operators
 
-PARTS = ("networks", "binds", "correction")
+PARTS = ("networks", "binds", "correction", "seen")
 PUBLIC = ("resnet50", "vgg16", "densenet121", "bert_base")
 OWN = ("cifar-cnn", "scenes-cnn", "pets-densenet")
 MOST_OFF, RIGHT = 0.15, 0.9
@@ -75,6 +79,8 @@ def main() -> int:
         figures += check_binds()
     if "correction" in chosen:
         figures += check_correction()
+    if "seen" in chosen:
+        figures += check_seen()
     return finish("forecast_left_out", figures, given.out)
 
 
@@ -142,6 +148,60 @@ def check_correction() -> list[Figure]:
         )
         for portion in PORTIONS
     ]
+
+
+def check_seen() -> list[Figure]:
+    """Move each prediction by what its like are off, as laptime does, and see whether it and its range are better."""
+    table = make_table()
+    steps, every = table.steps, np.ones(len(table.steps), bool)
+    fitted = fit(table, every, begin(table))
+    without_card = np.log(leave_out(table, fitted) / table.ms)
+    without_kind = np.full(len(steps), math.nan)
+    for name in {architecture_of(step.device) for step in steps}:
+        mine = np.array([architecture_of(step.device) == name for step in steps])
+        elsewhere = {step.source for step, is_mine in zip(steps, mine, strict=True) if not is_mine}
+        judged = mine & np.array([step.source in elsewhere for step in steps])  # else its source has no factor
+        without_kind[judged] = np.log(predict(table, fit(table, ~mine, fitted)) / table.ms)[judged]
+    with_all = np.log(predict(table, fitted) / table.ms)
+
+    def group(step: Measured) -> tuple[object, ...]:
+        return step.source, seen_as(step.device, step.precision), step.execution == "eager"
+
+    def on_card(one: Measured, other: Measured) -> str | None:
+        return other.network if one.device.short == other.device.short and one.network != other.network else None
+
+    def on_relative(one: Measured, other: Measured) -> str | None:
+        alike = architecture_of(one.device) == architecture_of(other.device)
+        return other.device.short if alike and one.device.short != other.device.short else None
+
+    figures = []
+    for words, off, correlation, kind_of in (
+        ("trainings on a card that the fit has not seen", without_card, SAME_CARD, on_card),
+        ("cards of an architecture that it has not seen", without_kind, RELATIVES, on_relative),
+        ("trainings on a card that it has seen", with_all, SAME_CARD, on_card),
+    ):
+        alone, moved, narrowed = [], [], []
+        for one, step in enumerate(steps):
+            others: dict[str, list[float]] = {}
+            for other, like in enumerate(steps):
+                if group(step) == group(like) and (name := kind_of(step, like)) is not None:
+                    others.setdefault(name, []).append(float(off[other]))
+            if not others or math.isnan(off[one]):
+                continue
+            taken = correlation * len(others) / (1 + (len(others) - 1) * correlation)
+            rest = off[one] - taken * statistics.mean(map(statistics.mean, others.values()))
+            alone.append(abs(off[one]))
+            moved.append(abs(rest))
+            narrowed.append(abs(rest) / math.sqrt(1 - correlation * taken))
+        wide = float(np.quantile(alone, 0.8))
+        figures += [
+            Figure(f"off, {words}, {len(alone)} steps, by the fit alone", float(np.mean(np.expm1(alone))), ""),
+            Figure("the same, moved by the others", float(np.mean(np.expm1(moved))), ""),
+            Figure(
+                "held by the range that holds 80 %, once it is narrowed", float(np.mean(np.array(narrowed) <= wide)), ""
+            ),
+        ]
+    return figures
 
 
 if __name__ == "__main__":

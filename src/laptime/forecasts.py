@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ from laptime.model.ask import Ask
 from laptime.model.hardware import CheckedForecast, HardwareForecast, KnownDevice
 from laptime.model.quantities import Missing
 from laptime.model.record import Record
+from laptime.model.rows import RecordRow
 from laptime.pages.page import View
 from laptime.questions.forecast import page
 from laptime.questions.forecast import run as forecast_checks
 from laptime.questions.forecast import run as forecasting
 from laptime.questions.forecast.lane import find_lane, find_processor
+from laptime.questions.forecast.seen import recorded_steps
 from laptime.showing import in_words
 
+MOST_RECORDS = 50  # of saved races on cards, the newest: each is read whole
 names_a_training = forecasting.names_a_training
 verdict = page.say
 
@@ -57,14 +61,29 @@ def choose(
 
 
 def forecast(
-    record: Record, lane: str | None = None, devices: Sequence[KnownDevice] | None = None, rate: float | None = None
+    record: Record,
+    lane: str | None = None,
+    devices: Sequence[KnownDevice] | None = None,
+    rate: float | None = None,
+    others: Sequence[Record] = (),
 ) -> HardwareForecast:
     """Predict what the training of a record would take on devices that are not here, by default on common ones.
 
-    `rate` is what an hour of the measured machine costs.
+    `rate` is what an hour of the measured machine costs. Cards that were measured in saved records, or in `others`, are
+    predicted by these steps, too.
     """
     chosen = choose() if devices is None else devices
-    return forecasting.make_forecast(record, lane, chosen, known_efficiencies(), rate=rate, recall=api.peaks_of)
+    saved = [api.load(row.id) for row in islice(filter(_may_show_a_card, api.records()), MOST_RECORDS)]
+    match = partial(match_label, devices=chosen)
+    apart = {each.id: each for each in (*saved, *others) if each.id != record.id and each.distrust is None}
+    seen = [step for each in apart.values() for step in recorded_steps(each, match)]
+    return forecasting.make_forecast(
+        record, lane, chosen, known_efficiencies(), rate=rate, recall=api.peaks_of, seen=seen
+    )
+
+
+def _may_show_a_card(row: RecordRow) -> bool:
+    return row.question == "race" and row.unreadable is None and not row.is_fake and bool({*row.devices} - {"cpu"})
 
 
 def check(device_file: Path | None = None) -> tuple[CheckedForecast, ...]:

@@ -17,6 +17,7 @@ from laptime.questions.forecast.reduce import (
     times_as_long,
     with_python,
 )
+from laptime.questions.forecast.seen import Correction, MeasuredStep, learn_from
 
 CARD = KnownDevice(
     "A card", "card", "cuda", "Ada", fp32_tflops=10.0, tf32_tflops=20.0, fp16_tflops=40.0, bandwidth_gb_s=100.0
@@ -124,3 +125,72 @@ def test_what_nobody_can_count_is_told_apart():
     unknown = StepOperator("unknown", flops=0.0, bytes=1e8)
     assert step_of(MOVE, unknown).unknown_share == pytest.approx(0.5, rel=0.01)
     assert step_of(MOVE, CONV).unknown_share == 0.0
+
+
+# What measured steps say of others.
+
+NEW_CARD = replace(CARD, short="new", architecture="Unheard")  # which the fit has not seen
+
+
+def step_on(device, *, times, what="other", execution="graph", **more):
+    """Return a step that took some times as long as it is predicted there."""
+    ms = 1e3 * times * step_of(CONV, device=device, execution=execution).step_s
+    return MeasuredStep(what, (CONV,), "fp32", execution, device, ms, f"r-{what}", **more)
+
+
+def learned(*steps, device=NEW_CARD, precision="fp32", execution="graph", known=KNOWN):
+    return learn_from(steps, device, precision, execution, known)
+
+
+def test_what_another_training_on_the_card_is_off_is_taken_over_in_part():
+    """By half of one, by more of several, and the range has left what that does not explain."""
+    one = learned(step_on(NEW_CARD, times=1.44))
+    assert one.times == pytest.approx(1.2)
+    assert one.share == pytest.approx(math.sqrt(0.75))
+    three = learned(*(step_on(NEW_CARD, times=1.44, what=name) for name in "abc"))
+    assert three.times == pytest.approx(1.44**0.75)
+    assert three.share < one.share
+    assert "trainings measured there: 3 (r-a, r-b, r-c)" in three.notes[0]
+
+
+def test_many_steps_of_one_training_count_as_one():
+    often = learned(*(step_on(NEW_CARD, times=1.44) for _ in range(9)))
+    assert often == learned(step_on(NEW_CARD, times=1.44))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        step_on(NEW_CARD, times=1.44, has_loader=True),  # it may have waited for its batches
+        step_on(NEW_CARD, times=1.44, execution="eager"),  # its host may be off, and not the card
+        step_on(replace(NEW_CARD, short="other", architecture="Volta"), times=1.44),
+        replace(step_on(NEW_CARD, times=1.44), precision="bf16"),
+    ],
+)
+def test_what_is_not_alike_says_nothing(step):
+    assert learned(step) == Correction()
+
+
+def test_relatives_count_where_nothing_of_the_architecture_was_fitted():
+    relative = replace(NEW_CARD, short="relative")
+    found = learned(step_on(relative, times=1.44))
+    assert found.times == pytest.approx(1.44**0.4)
+    assert (
+        learned(step_on(CARD, times=1.44), device=replace(CARD, short="ti")) == Correction()
+    )  # Ada was fitted in float32
+
+
+def test_the_steps_on_the_card_itself_go_before_those_on_relatives():
+    found = learned(step_on(replace(NEW_CARD, short="relative"), times=1.9), step_on(NEW_CARD, times=1.44))
+    assert found.times == pytest.approx(1.2)
+
+
+def test_a_card_that_the_fit_has_seen_is_predicted_by_the_fit():
+    assert learned(step_on(NEW_CARD, times=1.44), known=replace(KNOWN, cards={"fp32": ["new"]})) == Correction()
+
+
+def test_a_step_that_is_far_off_is_left_out_and_named():
+    found = learned(step_on(NEW_CARD, times=3.0), step_on(NEW_CARD, times=1.44, what="good"))
+    assert found.times == pytest.approx(1.2)
+    assert found.notes[1] == "1 measured there was off by more than twofold, and is left out"
+    assert learned(step_on(NEW_CARD, times=3.0)).times == 1

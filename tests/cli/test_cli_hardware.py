@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -189,6 +191,53 @@ def test_a_device_of_your_own_may_have_no_room(raced, tmp_path):
     assert "no room" in answer.out
 
 
+SEEN = """
+[[device]]
+name = "Sibling"
+short = "sibling"
+kind = "cuda"
+architecture = "Unheard"
+aliases = ["H100 80GB HBM3"]
+fp32_tflops = 67.0
+tf32_tflops = 494.7
+fp16_tflops = 989.0
+bandwidth_gb_s = 3350
+"""
+BOARD = Path(__file__).parents[2] / "board"
+
+
+def test_rows_of_a_board_move_what_is_predicted_on_their_card(raced, tmp_path):
+    """The rows of a card by this name, in an architecture that nobody fitted."""
+    place = tmp_path / "sibling.toml"
+    place.write_text(SEEN)
+    words = ("forecast", "latest", "--on", "sibling,t4", "--device-file", str(place))
+    alone, moved = (
+        json.loads(raced.done(*words, "--json", *more).out)["rows"] for more in ((), ("--board", str(BOARD)))
+    )
+    by_name = [{row["device"]["short"]: row for row in rows} for rows in (alone, moved)]
+    assert by_name[0]["t4"] == by_name[1]["t4"]
+    before, after = (rows["sibling"]["step_ms"] for rows in by_name)
+    assert after["middle"] != before["middle"]
+    assert math.log(after["high"] / after["low"]) == pytest.approx(
+        math.sqrt(0.75) * math.log(before["high"] / before["low"])
+    )
+    moved_by = f"{after['middle'] / before['middle']:.2f}x"
+    says = f"taken as {moved_by} as long, range narrower by 13 %: trainings measured there: 1 (r-2026-11-27-6664)"
+    assert by_name[1]["sibling"]["notes"][-1] == says
+
+
+def test_a_board_that_is_not_good_moves_nothing(raced, tmp_path):
+    """Strangers may have sent its rows: one that was edited ends it in words."""
+    board = tmp_path / "board"
+    shutil.copytree(BOARD, board)
+    row = next(board.glob("rows/cifar-mlp/h100-sxm/*.json"))
+    row.write_text(row.read_text().replace('"batch": 32', '"batch": 16', 1))
+    answer = raced.run("forecast", "latest", "--board", str(board))
+    assert answer.code == 2
+    assert "is not a good board: rows/cifar-mlp/h100-sxm/" in words_of(answer.err)
+    assert "laptime board check" in words_of(answer.err)
+
+
 def test_a_loader_that_was_timed_alone_binds_a_fast_card(house):
     """The authors' loader takes one core there, too: 32 images in 3.2 s."""
     house.script(READS)
@@ -242,6 +291,8 @@ def test_a_loader_is_timed_alone_where_there_is_one(what, lane, lanes):
         (("--budget", "5s"), "--budget is of the race before a forecast, and a record is named"),
         (("--rate", "-1"), "--rate -1: expected 0 or more"),
         (("--check", "--on", "t4"), "--check is of all records and published results"),
+        (("--board", "/nowhere"), "/nowhere is no folder"),
+        (("--check", "--board", "/nowhere"), "--check is of all records and published results"),
         (("--device-file", "/nowhere.toml"), "--device-file /nowhere.toml cannot be read"),
     ],
 )

@@ -55,6 +55,7 @@ from laptime.board.row import (
 from laptime.disk import read_regular
 from laptime.errors import LaptimeError, RecordError, UsageError
 from laptime.model.hardware import Binds
+from laptime.model.record import Record
 from laptime.planner.lanes import name_lane, parse_lane
 from laptime.store.schema import ID, decode
 from laptime.workloads import CATALOGUE
@@ -162,6 +163,18 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
     return BoardCheck(
         len([each for each in places if each.parts[0] == ROWS]), len(evidence), tuple(in_order), tuple(notes)
     )
+
+
+def checked_records(board: Path) -> tuple[Record, ...]:
+    """Return the records behind a board's rows, once all of it was checked: strangers may have sent them."""
+    faults = check(board).faults
+    if faults:
+        more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+        raise UsageError(
+            f"{board} is not a good board: {faults[0].file}: {faults[0].says}{more}", "laptime board check"
+        )
+    packed = [path for path in sorted((board / RECORDS).iterdir()) if RECORD_NAME.fullmatch(path.name)]
+    return tuple(read_evidence(read_regular(path, RECORD_MOST_BYTES), path.name)[0] for path in packed)
 
 
 def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:

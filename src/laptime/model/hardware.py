@@ -4,7 +4,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -99,7 +99,7 @@ class Efficiencies:
     `core_score` takes to launch an operator, by execution. `architectures` are factors on products, by architecture and
     regime, and `halved` those of cards whose units add up in float32 at half of their rate: that costs less than half.
     `doubled` is the factor where the peak counts a second float32 path. `spread` is the standard deviation of the
-    logarithm of what was off on devices that the fit had not seen.
+    logarithm of what was off on devices that the fit had not seen. `cards` are the devices that it has seen, by regime.
     """
 
     products: Mapping[str, Mapping[str, float]]
@@ -111,6 +111,7 @@ class Efficiencies:
     halved: Mapping[str, float]
     doubled: Mapping[str, float]
     spread: Mapping[str, float]
+    cards: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, forecasts, showing
+from laptime.board.check import checked_records
 from laptime.cli.main import Command
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.progress import page_view
@@ -58,6 +59,7 @@ def forecast(
     budget: float | None,
     check: bool,
     device_file: str | None,
+    board: str | None,
     details: bool,
     as_json: bool,
     quiet: bool,
@@ -65,7 +67,7 @@ def forecast(
     if on and every:
         raise UsageError("--on names devices, and --all is all of them", "leave one of the two out")
     is_named = click.get_current_context().get_parameter_source("what") is not ParameterSource.DEFAULT
-    if check and (is_named or lane or on or every or budget or rate is not None or by != ORDERS[0]):
+    if check and (is_named or lane or on or every or budget or board or rate is not None or by != ORDERS[0]):
         raise UsageError("--check is of all records and published results", "leave all else out, but --device-file")
     view, place = page_view(details=details), None if device_file is None else Path(device_file)
     if check:
@@ -83,7 +85,8 @@ def forecast(
     record = api.load(what) if raced is None else raced.record
     if raced is not None:
         forecasts.measure_first(record, lane, devices, say_nothing if quiet else say, complain)
-    found = forecasts.forecast(record, lane, devices, rate)
+    others = () if board is None else checked_records(Path(board))
+    found = forecasts.forecast(record, lane, devices, rate, others)
     if as_json:
         emit_json(showing.to_json(found))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -20,7 +20,6 @@ from laptime.model.hardware import (
     KnownDevice,
     PredictedCards,
     Range,
-    StepOperator,
 )
 from laptime.model.machine import Machine
 from laptime.model.options import find_option
@@ -59,6 +58,7 @@ from laptime.questions.forecast.reduce import (
     times_as_slow,
     with_python,
 )
+from laptime.questions.forecast.seen import Match, MeasuredStep, learn_from, recorded_steps
 from laptime.questions.subject import names_a_file
 from laptime.stats import median
 from laptime.workloads import CATALOGUE, find_workload
@@ -115,11 +115,12 @@ def make_forecast(
     *,
     rate: float | None = None,
     recall: Recall = nothing_kept,
+    seen: Sequence[MeasuredStep] = (),
 ) -> HardwareForecast:
     """Return what the training of a record would take on each device, with the settings of a lane.
 
     `rate` is the price of an hour of the machine that was measured; without one, that of the race. `recall` returns
-    what a processor was measured to do at most.
+    what a processor was measured to do at most. `seen` are other steps, of which those on the same card count.
     """
     rate = record.ask.rate_per_hour if rate is None else rate
     if (refusal := find_option("forecast", "rate").refusal_of(rate)) is not None:
@@ -132,7 +133,7 @@ def make_forecast(
     rows: list[DeviceForecast] = []
     refused: dict[str, str] = {}
     for device in devices:
-        found = forecast_device(measured, device, known)
+        found = forecast_device(measured, device, known, seen)
         if isinstance(found, Missing):
             refused[device.short] = found.missing
         else:
@@ -159,11 +160,13 @@ def make_forecast(
     )
 
 
-def forecast_device(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -> DeviceForecast | Missing:
+def forecast_device(
+    measured: MeasuredLane, device: KnownDevice, known: Efficiencies, seen: Sequence[MeasuredStep] = ()
+) -> DeviceForecast | Missing:
     """Return what a device would take for the training of a lane, or why that is not known."""
     if device.kind in UNMEASURED_KINDS:
         return Missing(UNMEASURED_KINDS[device.kind])
-    found = _on_processor(measured, device) if device.kind == "cpu" else _on_card(measured, device, known)
+    found = _on_processor(measured, device) if device.kind == "cpu" else _on_card(measured, device, known, seen)
     if isinstance(found, Missing):
         return found
     step_s, spread = found.step_s, found.spread
@@ -204,23 +207,27 @@ def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | M
     return _Predicted(step_s, step_s, "processor", spread_between(there, here), tuple(notes))
 
 
-def _on_card(measured: MeasuredLane, device: KnownDevice, known: Efficiencies) -> _Predicted | Missing:
-    """Return the step as its operators add up, or the time of the loader where that is longer."""
+def _on_card(
+    measured: MeasuredLane, device: KnownDevice, known: Efficiencies, seen: Sequence[MeasuredStep]
+) -> _Predicted | Missing:
+    """Return the step as its operators add up and others on the card were off, or the loader's time if it is longer."""
     found = forecast_step(measured.operators, device, measured.precision, measured.execution, known)
     if isinstance(found, Missing):
         return found
     found = with_python(found, measured.python_s * times_as_long(measured.core_score, device.core_score))
     host_binds = found.host_s > found.device_s
     is_guess = host_binds and _is_unscaled(measured, device)
+    learned = learn_from(seen, device, measured.precision, measured.execution, known)
+    device_s, step_s = learned.times * found.device_s, learned.times * found.step_s
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
-    notes = (*notes, UNSCALED) if is_guess else notes
-    if loading_s > found.step_s:
-        return _Predicted(found.device_s, loading_s, "loader", LOADER_SPREAD, notes)
+    notes = (*notes, *((UNSCALED,) if is_guess else ()), *learned.notes)
+    if loading_s > step_s:
+        return _Predicted(device_s, loading_s, "loader", LOADER_SPREAD, notes)
     unknown = UNKNOWN_SPREAD * found.unknown_share
     scaled = MEASURED_CORE_SPREAD if host_binds and measured.python_s else 0.0
     host = UNKNOWN_HOST_SPREAD if is_guess else scaled
-    spread = math.hypot(spread_of(device, measured.precision, known), measured.doubt, unknown, host)
-    return _Predicted(found.device_s, found.step_s, found.binds, spread, notes)
+    of_card = learned.share * spread_of(device, measured.precision, known)
+    return _Predicted(device_s, step_s, found.binds, math.hypot(of_card, measured.doubt, unknown, host), notes)
 
 
 def _is_unscaled(measured: MeasuredLane, device: KnownDevice) -> bool:
@@ -268,21 +275,6 @@ def _notes(device: KnownDevice, precision: str, known: Efficiencies, found: Step
 # Predictions of devices, held against what was published of them and against saved races.
 
 LEAST_TO_COMPARE = 3  # devices of a published experiment
-Match = Callable[[str], KnownDevice | None]
-"""Returns the device that a label means, if it is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A measured step on a known device, and where it was measured."""
-
-    what: str
-    operators: tuple[StepOperator, ...]
-    precision: str
-    execution: str
-    device: KnownDevice
-    ms: float
-    source: str
 
 
 @in_words
@@ -293,7 +285,7 @@ def check_forecasts(
 
     A step on a processor is predicted from the same step on each other one, where records have two.
     """
-    recorded = [each for record in records for each in _recorded_steps(record, match)]
+    recorded = [each for record in records for each in recorded_steps(record, match)]
     found = [each for each in (_check(step, known) for step in recorded) if each is not None]
     return (*_check_published(match, known), *found, *_check_processors(records, recall))
 
@@ -314,18 +306,18 @@ def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForec
         yield from (_check_by_peak(each, share, known) for each in steps if not _is_modelled(each))
 
 
-def _check_by_peak(step: _Step, share: float, known: Efficiencies) -> CheckedForecast:
+def _check_by_peak(step: MeasuredStep, share: float, known: Efficiencies) -> CheckedForecast:
     """Return the check of a processor or a TPU, as if it reached the share of its peak that the cards did."""
     predicted = range_of(1e3 * _flops(step) / (share * _peak(step.device)), known.spread["unseen"])
     return CheckedForecast(step.what, step.device.name, step.source, step.ms, predicted, share=share)
 
 
-def _is_modelled(step: _Step) -> bool:
+def _is_modelled(step: MeasuredStep) -> bool:
     """Whether the model of operators knows such a device: it is a card."""
     return step.device.kind not in {"cpu", *UNMEASURED_KINDS}
 
 
-def _flops(step: _Step) -> float:
+def _flops(step: MeasuredStep) -> float:
     return sum(operator.calls * operator.flops for operator in step.operators)
 
 
@@ -334,21 +326,13 @@ def _peak(device: KnownDevice) -> float:
     return device.boosted_flops("fp32") or device.boosted_flops("bf16") or 0.0
 
 
-def _published_steps(workload: Workload, match: Match) -> Iterator[_Step]:
+def _published_steps(workload: Workload, match: Match) -> Iterator[MeasuredStep]:
     operators = list_operators(workload, workload.batch)
     for result in workload.published.results:
         device = match(result.device)
         if device is not None and result.lap_s and _peak(device):
             ms = 1e3 * median(list(result.lap_s)) / workload.steps_per_lap
-            yield _Step(workload.name, operators, "fp32", "graph", device, ms, "published")
-
-
-def _recorded_steps(record: Record, match: Match) -> Iterator[_Step]:
-    for lane in training_lanes(record):
-        device, found = match(lane.device.label), measure_lane(record, lane)
-        if device is not None and not isinstance(found, Missing):
-            device = replace(device, core_score=found.core_score)
-            yield _Step(found.what, found.operators, found.precision, found.execution, device, found.step_ms, record.id)
+            yield MeasuredStep(workload.name, operators, "fp32", "graph", device, ms, "published")
 
 
 def _check_processors(records: Sequence[Record], recall: Recall) -> Iterator[CheckedForecast]:
@@ -368,7 +352,7 @@ def _check_processors(records: Sequence[Record], recall: Recall) -> Iterator[Che
             yield CheckedForecast(f"{what}, {lane_name}", place, source, there[1].step_ms, predicted)
 
 
-def _check(step: _Step, known: Efficiencies) -> CheckedForecast | None:
+def _check(step: MeasuredStep, known: Efficiencies) -> CheckedForecast | None:
     if not _is_modelled(step):
         return None
     found = forecast_step(step.operators, step.device, step.precision, step.execution, known)
