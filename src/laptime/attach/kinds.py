@@ -23,6 +23,9 @@ NO_GRAD = 14  # a stretch without gradients; value: the number of its place
 KERAS_FETCH = 15  # a batch of Keras came; value: the number of what it came from
 SYNC = 16  # the script waited until a disk had what it wrote; value: the number of its place
 EVALUATED = 17  # a model, from its `eval()` to its `train()`; value: the number of its place
+LINE = 18  # what a line of the script took, in an iteration whose lines are timed; value: the number of its place
+MEMORY = 19  # bytes that the process has, in value
+CARD_MEMORY = 20  # bytes of tensors that PyTorch has on a card, in value
 KERAS_KINDS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH))
 SOME = 24  # more than there are
 
