@@ -10,7 +10,6 @@ from statistics import fmean, median
 
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_units import Unit, laid_out
-from laptime.model.quantities import Missing
 from laptime.model.script import GrowingList, MemoryTrend, SeenLine, SeenReads, SpanPart
 from laptime.stats import mean_interval
 
@@ -108,12 +107,11 @@ def join_workers(loading: Sequence[Sequence[SeenLine]]) -> tuple[SeenLine, ...]:
 
 LOOKS_MOST = 1024  # of more, every second is kept
 LOOKS_LEAST = 12  # of a trend
-WARM_UP = 1 / 3  # of the iterations: memory is taken then that is used again later
+MEMORY_WARM_UP = 1 / 3  # of the iterations: memory is taken then that is used again later
 TREND_BLOCKS = 6
 GROWN_LEAST_BYTES = 8 << 20  # in what was looked at: less is the allocator's
 GROWN_LEAST = 0.02  # of the memory at the begin of it
 RISES_LEAST = 4  # of those from block to block: what is taken at once is no trend
-NO_TREND = Missing(f"there were fewer than {LOOKS_LEAST} looks at the memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +138,19 @@ class MemoryLooks:
             self._kept = self._kept[1::2]
             self._every *= 2
 
-    def trend(self) -> MemoryTrend | Missing:
-        """Return by how much memory grows with each iteration behind the warm-up."""
+    def trend(self) -> MemoryTrend | None:
+        """Return by how much memory grows with each iteration behind the warm-up; None where there were few looks."""
         last = self._kept[-1].iterations if self._kept else 0
-        kept = [each for each in self._kept if each.iterations >= WARM_UP * last]
+        kept = [each for each in self._kept if each.iterations >= MEMORY_WARM_UP * last]
         if len(kept) < LOOKS_LEAST:
-            return NO_TREND
+            return None
         edges = [number * len(kept) // TREND_BLOCKS for number in range(TREND_BLOCKS + 1)]
         blocks = [kept[first:end] for first, end in pairwise(edges)]
         sizes = [median(each.bytes for each in block) for block in blocks]
         at = [fmean(each.iterations for each in block) for block in blocks]
         passed = (at[-1] - at[0]) / (TREND_BLOCKS - 1)
         if passed <= 0:
-            return Missing("no iteration passed between the looks at the memory")
+            return None
         rises = [(later - before) / passed for before, later in pairwise(sizes)]
         each, low, high = mean_interval(rises, ALPHA)
         grown = sizes[-1] - sizes[0]

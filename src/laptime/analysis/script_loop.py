@@ -168,6 +168,7 @@ class LoopSummary:
         self._validated: frozenset[int] = frozenset()  # the loaders of those that one has followed
         self.placed, self.between = PlacedTimes(), PlacedTimes()  # within iterations, and between them
         self.lines = LineTimes()
+        self._timed: list[tuple[int, int]] = []  # iterations whose lines were timed, since the last that was not
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
         self._in_time = KeptIterations()
@@ -188,7 +189,7 @@ class LoopSummary:
         self.between.add(unit.between)
         if unit.lines:
             self.lines.add(unit)
-            self.gap("timing lines", unit.begin, unit.end)
+            self._timed.append((unit.begin, unit.end))
         elif self._first is not None:
             self._in_time.add(self.iterations, unit)
             self._add_to_windows(unit)
@@ -196,6 +197,9 @@ class LoopSummary:
             self._first = _window_of(unit)
 
     def _add_to_windows(self, unit: Unit) -> None:
+        for begin, end in self._timed:
+            self.gap("timing lines", begin, end)
+        self._timed = []
         if self._windows and self._windows[-1].iterations < self._each:
             self._windows[-1].add(unit)
         else:

@@ -15,7 +15,7 @@ from functools import wraps
 from time import monotonic_ns as now_ns
 
 from . import kinds
-from .places import describe_place, is_foreign, line_of, number_of
+from .places import describe_place, is_foreign, own_line, place_number
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -145,13 +145,13 @@ class LineTimer:
         self._until = self._began + self._steps
         self._steps = min(2 * self._steps, STEPS_TIMED_MOST)
         self._lists = GrowingLists(self, frame)
-        self._reads = Reads(self, sys.modules["torch"].Tensor)
+        self._reads = TensorReads(self, sys.modules["torch"].Tensor)
         self._begin(frame)
 
     def _begin(self, frame: Any) -> None:
         self._left = LINES_MOST
         self._numbers = {}
-        self._place = self.number(line_of(frame))
+        self._place = self.number(own_line(frame))
         self._since = now_ns()
         self.is_on = self._is_tracing = True
         while frame is not None:
@@ -174,7 +174,7 @@ class LineTimer:
         """Take the next line of a frame, or its end: then the line that called it goes on."""
         if not self._is_tracing or event not in {"line", "return"}:
             return
-        key = (frame.f_code.co_filename, frame.f_lineno) if event == "line" else line_of(frame.f_back)
+        key = (frame.f_code.co_filename, frame.f_lineno) if event == "line" else own_line(frame.f_back)
         place = self.number(key)
         if self._lists is not None:
             self._lists.look(self._place)
@@ -195,7 +195,7 @@ class LineTimer:
         """Return the number of a line, which is described when the timing ends."""
         found: Any = self._numbers.get(key)
         if found is None:
-            found = self._numbers[key] = 0 if key is None else number_of(self._agent, key)
+            found = self._numbers[key] = 0 if key is None else place_number(self._agent, key)
         return int(found)
 
 
@@ -236,7 +236,7 @@ READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__format__", "__
 READS_OF_CARD = ("cpu", "numpy", "__array__")  # on a processor they copy nothing
 
 
-class Reads:
+class TensorReads:
     """Counts the reads that the script's own lines make, while it is there: `found` has their times and nanoseconds."""
 
     def __init__(self, timer: LineTimer, tensor: Any) -> None:
@@ -268,7 +268,7 @@ class Reads:
             value = read(tensor, *given, **named)
             try:
                 if not is_of_card or tensor.device.type != "cpu":
-                    each = self.found.setdefault(timer.number(line_of(frame)), [0, 0])
+                    each = self.found.setdefault(timer.number(own_line(frame)), [0, 0])
                     each[0] += 1
                     each[1] += now_ns() - begin
             except Exception as error:

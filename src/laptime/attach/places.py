@@ -31,8 +31,8 @@ START = _find_start()
 def place_here(agent: Agent) -> int:
     """Return the number of the line that is run now; 0 if none is the script's own. Describe it at once."""
     try:
-        key = line_of(sys._getframe(2))
-        number = 0 if key is None else number_of(agent, key)
+        key = own_line(sys._getframe(2))
+        number = 0 if key is None else place_number(agent, key)
         if number:
             agent.describe_once(number, describe_place, key)
     except Exception as error:
@@ -43,18 +43,18 @@ def place_here(agent: Agent) -> int:
 
 def text_here() -> Any:
     """Return the line that is run now as a text, such as train.py:12; None if none is the script's own."""
-    key = line_of(sys._getframe(2))
+    key = own_line(sys._getframe(2))
     return None if key is None else _text_of(key)
 
 
-def line_of(frame: Any) -> Any:
+def own_line(frame: Any) -> Any:
     """Return the file and the line of a frame, or of the first one above it that is the script's own; None without."""
     while frame is not None and is_foreign(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
-def number_of(agent: Agent, key: tuple) -> int:
+def place_number(agent: Agent, key: tuple) -> int:
     """Return the number of a line; 0 where too many are known already."""
     number: int = agent.places.get(key, 0)
     if not number and len(agent.places) < AGENT_PLACES_MOST:

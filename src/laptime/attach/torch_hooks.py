@@ -229,7 +229,8 @@ def hook_default_type(agent: Agent, module: Any) -> None:
     """Keep where the script makes float64 the type of all new weights."""
     if hasattr(module, "set_default_dtype"):
         module.set_default_dtype = _changes_type(agent, module.set_default_dtype, "default")
-    module.from_numpy = _comes_from_numpy(agent, module.from_numpy)
+    if hasattr(module, "from_numpy"):
+        module.from_numpy = _comes_from_numpy(agent, module.from_numpy)
 
 
 DOUBLES_MOST = 64  # arrays of float64 that may become weights
@@ -567,7 +568,7 @@ class Losses:
 
 MEMORY_NS = 200_000_000  # at least, from one look to the next
 MEMORY_FILE = "/proc/self/statm"
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+STATM_UNIT_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class Memory:
@@ -584,9 +585,9 @@ class Memory:
         self._due_ns = now + MEMORY_NS
         try:
             with open(MEMORY_FILE, "rb") as file:
-                self._agent.keep((kinds.MEMORY, now, now, int(file.read().split()[1]) * PAGE_BYTES))
-            cuda = sys.modules["torch"].cuda
-            if cuda.is_initialized():
+                self._agent.keep((kinds.MEMORY, now, now, int(file.read().split()[1]) * STATM_UNIT_BYTES))
+            cuda = getattr(sys.modules["torch"], "cuda", None)
+            if cuda is not None and cuda.is_initialized():
                 self._agent.keep((kinds.CARD_MEMORY, now, now, cuda.memory_allocated()))
         except Exception as error:
             self._due_ns = 1 << 62

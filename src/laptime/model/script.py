@@ -227,9 +227,6 @@ class MemoryTrend:
     grows: bool
 
 
-NO_LOOK = Missing("it was not looked at")
-
-
 @dataclass(frozen=True, slots=True)
 class ScriptProcess:
     """One Python process of the command that reported to laptime.
@@ -238,7 +235,8 @@ class ScriptProcess:
     holds the hooks that were switched off, with the reason. `census` is the latest count of denormal numbers, among a
     few of the numbers of one optimizer on a processor. `lines` are those that take most of each part of an iteration,
     `places` those of evaluation, checkpoints and waits for the disk, within iterations or (`between`) not, `double_at`
-    the one that made numbers float64. `memory` and `card_memory` say whether these grow.
+    the one that made numbers float64. `memory` and `card_memory` say whether these grow;
+    None where they were looked at too seldom.
     """
 
     pid: int
@@ -260,8 +258,8 @@ class ScriptProcess:
     places: tuple[TimedPlace, ...] = ()
     between: tuple[TimedPlace, ...] = ()
     double_at: str | None = None
-    memory: MemoryTrend | Missing = NO_LOOK
-    card_memory: MemoryTrend | Missing = NO_LOOK
+    memory: MemoryTrend | None = None
+    card_memory: MemoryTrend | None = None
 
 
 @dataclass(frozen=True, slots=True)

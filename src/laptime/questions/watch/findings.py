@@ -14,7 +14,6 @@ from laptime.model.quantities import Missing, brief, count, percent, size
 from laptime.model.record import Finding
 from laptime.model.script import (
     GapKind,
-    MemoryTrend,
     Phases,
     RankSkew,
     ScriptProcess,
@@ -324,7 +323,7 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
 def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Memory becomes more with each iteration, or a list keeps tensors together with all that they were made of."""
     on_card, here = process.card_memory, process.memory
-    trend = next((each for each in (on_card, here) if isinstance(each, MemoryTrend) and each.grows), None)
+    trend = next((each for each in (on_card, here) if each is not None and each.grows), None)
     longer = [each for each in process.lists if trend is not None or each.holds in {GRAPH, SUM}]
     if trend is None and not longer:
         return None

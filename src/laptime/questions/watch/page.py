@@ -315,7 +315,7 @@ def _line_words(process: ScriptProcess) -> list[str]:
 
 def _memory_words(process: ScriptProcess) -> str:
     memory = process.memory
-    if isinstance(memory, Missing):
+    if memory is None:
         return ""
     words = f"Memory: {size(memory.first_bytes)} behind the first third of the iterations, {size(memory.last_bytes)}"
     return f"{words} at the end."
