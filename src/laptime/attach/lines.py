@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 LINES_FIRST, LINES_FACTOR = 16, 4  # steps until the first timing, and how many times as many until the next
-STEPS_TIMED, STEPS_TIMED_MOST = 2, 8  # each time twice as many, as an iteration may have several steps
+STEPS_TIMED = 2  # so that of what is between two steps, all is timed
+NEVER = 1 << 62  # a script that is raced is timed when the parent asks for it
 FETCHES_FIRST, FETCHES_FACTOR = 2, 8  # the same of the fetches of a worker process
 LINES_OF_CALL = 256  # of one call of a function; a loop that runs longer counts as its slowest line
 LINES_OF_LOOP = 4096  # of a function that was running before
@@ -51,17 +52,22 @@ class LineTimer:
 
     def begin_afresh(self) -> None:
         """Begin to count steps again, as the agent does."""
-        self.due, self._steps = LINES_FIRST, STEPS_TIMED
+        self.due = LINES_FIRST if self._agent.hold is None else NEVER
+
+    def begin_soon(self) -> None:
+        """Begin a timing behind the next step."""
+        self.due = 0
+        self._agent.due[kinds.STEP] = 0
 
     def stepped(self) -> None:
-        """Begin or end a timing behind a step. The hook of optimizers calls this. No script that is raced is timed."""
+        """Begin or end a timing behind a step. The hook of optimizers calls this."""
         agent = self._agent
         try:
             if self.is_on:
                 self.turn(self._place)
                 if agent.steps >= self._until or not self._is_tracing:
                     self.stop()
-            elif agent.steps >= self.due and agent.hold is None and not self._is_over:
+            elif agent.steps >= self.due and not self._is_over:
                 self._start(sys._getframe(1))
             if self.is_on:
                 agent.due[kinds.STEP] = 0  # so that the hook looks at the step that ends the timing
@@ -120,17 +126,19 @@ class LineTimer:
 
     def stop(self) -> None:
         """End a timing, and send what it found."""
-        self.leave()
         agent, steps = self._agent, self._agent.steps - self._began
+        self.mute()
+        longer = [] if self._lists is None else self._lists.growing(steps)
+        self._lists = None
+        self.leave()  # last: to look at a frame's names makes a copy of them again
         for key, number in self._numbers.items():
             if number:
                 agent.describe_once(number, describe_place, key)
         if self._reads is not None and self._reads.found:
             agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
-        if self._lists is not None:
-            for each in self._lists.growing(steps):
-                agent.tell(**each)
-        self._reads = self._lists = None
+        for each in longer:
+            agent.tell(**each)
+        self._reads = None
 
     def fail(self, error: Exception) -> None:
         self._is_over = True
@@ -138,12 +146,11 @@ class LineTimer:
         self._agent.failed("lines", error)
 
     def _start(self, frame: Any) -> None:
-        self.due *= LINES_FACTOR
+        self.due = self.due * LINES_FACTOR or NEVER
         if sys.gettrace() is not None or self._agent.compiles:  # a compiler leaves out frames that are traced
             return
         self._began = self._agent.steps
-        self._until = self._began + self._steps
-        self._steps = min(2 * self._steps, STEPS_TIMED_MOST)
+        self._until = self._began + STEPS_TIMED
         self._lists = GrowingLists(self, frame)
         self._reads = TensorReads(self, sys.modules["torch"].Tensor)
         self._begin(frame)

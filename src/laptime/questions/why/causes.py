@@ -131,7 +131,7 @@ CAUSES: list[CauseRow] = [
     CauseRow(
         INPUT,
         step_causes.input_pipeline,
-        "the loader bounds this training",
+        step_causes.name_loader,
         experiments=(
             ExperimentRow("loader", "input=only", "the loader alone", "its loader alone", "", is_remedy=False, place=1),
             ExperimentRow(
