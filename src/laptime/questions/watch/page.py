@@ -242,9 +242,12 @@ def _trainings_words(loop: TrainingLoop) -> str:
     return f"fit trained {loop.trainings} times, with another model or batch; the figures are of the longest training."
 
 
-def _gap_words(loop: TrainingLoop) -> str:
+def _gap_words(loop: TrainingLoop, *, with_timed: bool = False) -> str:
+    """Say what was between iterations. That some were timed line by line is a detail: no time of the script's."""
     gaps = [
-        f"{GAP_WORDS[gap.kind]} {lap(gap.seconds)} ({often_words(gap.times)})" for gap in loop.gaps if gap.seconds > 0
+        f"{GAP_WORDS[gap.kind]} {lap(gap.seconds)} ({often_words(gap.times)})"
+        for gap in loop.gaps
+        if gap.seconds > 0 and (with_timed or gap.kind != "timing lines")
     ]
     return f"Between iterations: {', '.join(gaps)}." if gaps else ""
 
@@ -291,7 +294,7 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
         _count_words(loop),
         _steady_words(loop),
         _trainings_words(loop),
-        _gap_words(loop),
+        _gap_words(loop, with_timed=True),
         *(_optimizer_words(optimizer.name, optimizer.parameters, optimizer.dtypes) for optimizer in process.optimizers),
         *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
         _loss_words(loop),
