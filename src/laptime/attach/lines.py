@@ -10,6 +10,7 @@ processes of a data loader are timed in a few of their fetches.
 
 from __future__ import annotations
 
+import gc
 import sys
 from functools import wraps
 from time import monotonic_ns as now_ns
@@ -136,6 +137,8 @@ class LineTimer:
                 agent.describe_once(number, describe_place, key)
         if self._reads is not None and self._reads.found:
             agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
+        if steps:
+            agent.tell(tensors=count_tensors(), at_step=agent.steps)
         for each in longer:
             agent.tell(**each)
         self._reads = None
@@ -399,6 +402,14 @@ class GrowingLists:
         module = sys.modules.get(type(value).__module__)
         file = getattr(module, "__file__", None)
         return isinstance(file, str) and self._timer.is_own(file) and isinstance(getattr(value, "__dict__", None), dict)
+
+
+def count_tensors() -> int:
+    """Return how many tensors are alive. An object is asked for its type alone: it may be anything's stand-in."""
+    tensor = sys.modules["torch"].Tensor
+    types = [type(each) for each in gc.get_objects()]
+    kinds_of = {each for each in set(types) if issubclass(each, tensor)}
+    return sum([each in kinds_of for each in types])
 
 
 # A worker process of a data loader: the agent sends nothing of it but the lines of a few fetches.
