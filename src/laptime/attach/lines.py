@@ -252,7 +252,7 @@ class TensorReads:
     def __init__(self, timer: LineTimer, tensor: Any) -> None:
         self.found: dict = {}
         self._timer, self._tensor = timer, tensor
-        self._before = {name: tensor.__dict__.get(name) for name in READS + READS_OF_CARD}
+        self._before = {name: tensor.__dict__.get(name) for name in READS + READS_OF_CARD if hasattr(tensor, name)}
         for name in self._before:
             setattr(tensor, name, self._counted(getattr(tensor, name), is_of_card=name in READS_OF_CARD))
 
