@@ -10,12 +10,12 @@ processes of a data loader are timed in a few of their fetches.
 
 from __future__ import annotations
 
-import gc
 import sys
 from functools import wraps
 from time import monotonic_ns as now_ns
 
 from . import kinds
+from .memory import LivingTensors
 from .places import describe_place, is_foreign, own_line, place_number
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
@@ -48,6 +48,7 @@ class LineTimer:
         self._place = self._since = self._left = 0
         self._numbers: dict = {}  # of the lines of this timing
         self._own: dict = {}  # files: whether they are the script's own
+        self._alive = LivingTensors()
         self._reads: Any = None
         self._lists: Any = None
 
@@ -137,8 +138,9 @@ class LineTimer:
                 agent.describe_once(number, describe_place, key)
         if self._reads is not None and self._reads.found:
             agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
-        if steps:
-            agent.tell(tensors=count_tensors(), at_step=agent.steps)
+        tensors = self._alive.count() if steps else 0
+        if tensors:
+            agent.tell(tensors=tensors, at_step=agent.steps)
         for each in longer:
             agent.tell(**each)
         self._reads = None
@@ -402,14 +404,6 @@ class GrowingLists:
         module = sys.modules.get(type(value).__module__)
         file = getattr(module, "__file__", None)
         return isinstance(file, str) and self._timer.is_own(file) and isinstance(getattr(value, "__dict__", None), dict)
-
-
-def count_tensors() -> int:
-    """Return how many tensors are alive. An object is asked for its type alone: it may be anything's stand-in."""
-    tensor = sys.modules["torch"].Tensor
-    types = [type(each) for each in gc.get_objects()]
-    kinds_of = {each for each in set(types) if issubclass(each, tensor)}
-    return sum([each in kinds_of for each in types])
 
 
 # A worker process of a data loader: the agent sends nothing of it but the lines of a few fetches.
