@@ -62,6 +62,12 @@ def test_reads_and_lists_have_their_lines() -> None:
     assert [(each.where, each.name, each.per_step) for each in process.lists] == [("train.py:6", "losses", 2.0)]
 
 
+def test_tensors_that_are_alive_are_compared_first_and_last() -> None:
+    counts = [{"tensors": number, "at_step": step} for number, step in ((100, 18), (900, 66), (340, 258))]
+    found = [read(steps(4), *counts[:taken]).process().tensors_per_step for taken in (0, 1, 3)]
+    assert found == [None, None, 1.0]
+
+
 @pytest.mark.parametrize(
     "facts",
     [

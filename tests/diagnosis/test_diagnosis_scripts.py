@@ -209,5 +209,7 @@ def test_memory_that_grows_is_named_with_what_grows_and_its_line() -> None:
     for (lists, memory), says in cases.items():
         judged = found(changed(answer, lists=lists, memory=memory)).get("script memory grows")
         assert (judged and judged.says) == says
+    says = found(changed(answer, memory=GROWS, tensors_per_step=2.0))["script memory grows"].says
+    assert says.endswith("an iteration: with each step, 2 more tensors are alive.")
     on_card = found(changed(answer, memory=STAYS, card_memory=GROWS))["script memory grows"]
     assert on_card.says.startswith("The memory of the card grows by 2.00 MB")

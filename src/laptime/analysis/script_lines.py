@@ -28,6 +28,7 @@ class LineTimes:
         self._reads: dict[int, tuple[int, int]] = {}
         self._steps = 0  # in which reads were counted
         self._lists: dict[tuple[int, str], GrowingList] = {}
+        self._alive: list[tuple[int, int]] = []  # after how many steps how many tensors were alive: first and last
 
     def add(self, unit: Unit) -> None:
         """Take an iteration whose lines were timed. A line that runs through several parts has a share in each."""
@@ -59,6 +60,18 @@ class LineTimes:
         """Take a list that a line made longer. The last that is said of it holds."""
         if (place, found.name) in self._lists or len(self._lists) < LISTS_KEPT:
             self._lists[place, found.name] = found
+
+    def alive(self, tensors: int, step: int) -> None:
+        """Take how many tensors were alive behind a step."""
+        self._alive = [*self._alive[:1], (step, tensors)]
+
+    @property
+    def tensors_per_step(self) -> float | None:
+        """How many more tensors were alive with each step; None where that was counted once."""
+        if len(self._alive) < 2 or self._alive[1][0] <= self._alive[0][0]:
+            return None
+        (first, before), (last, after) = self._alive
+        return (after - before) / (last - first)
 
     def lines(self, name: Callable[[int], str | None]) -> tuple[SeenLine, ...]:
         """Return the lines that take the most of each part."""

@@ -140,6 +140,8 @@ class ProcessReader:
             self._skip(read_skipped(facts))
         elif "reads" in facts:
             self._summary.lines.read(*read_reads(facts))
+        elif "tensors" in facts:
+            self._summary.lines.alive(whole(facts["tensors"]), whole(facts.get("at_step")))
         elif "grows" in facts:
             self._summary.lines.grows(whole(facts["grows"]), read_growing(facts))
         elif "lost" in facts:
@@ -242,6 +244,7 @@ class ProcessReader:
             places=self._summary.placed.named(self._places.get),
             between=self._summary.between.named(self._places.get),
             double_at=self.double_at,
+            tensors_per_step=self._summary.lines.tensors_per_step,
             memory=self._memory.trend(),
             card_memory=self._card_memory.trend(),
         )

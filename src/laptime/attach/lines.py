@@ -15,6 +15,7 @@ from functools import wraps
 from time import monotonic_ns as now_ns
 
 from . import kinds
+from .memory import LivingTensors
 from .places import describe_place, is_foreign, own_line, place_number
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
@@ -47,6 +48,7 @@ class LineTimer:
         self._place = self._since = self._left = 0
         self._numbers: dict = {}  # of the lines of this timing
         self._own: dict = {}  # files: whether they are the script's own
+        self._alive = LivingTensors()
         self._reads: Any = None
         self._lists: Any = None
 
@@ -136,6 +138,9 @@ class LineTimer:
                 agent.describe_once(number, describe_place, key)
         if self._reads is not None and self._reads.found:
             agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
+        tensors = self._alive.count() if steps else 0
+        if tensors:
+            agent.tell(tensors=tensors, at_step=agent.steps)
         for each in longer:
             agent.tell(**each)
         self._reads = None
@@ -249,7 +254,7 @@ class TensorReads:
     def __init__(self, timer: LineTimer, tensor: Any) -> None:
         self.found: dict = {}
         self._timer, self._tensor = timer, tensor
-        self._before = {name: tensor.__dict__.get(name) for name in READS + READS_OF_CARD}
+        self._before = {name: tensor.__dict__.get(name) for name in READS + READS_OF_CARD if hasattr(tensor, name)}
         for name in self._before:
             setattr(tensor, name, self._counted(getattr(tensor, name), is_of_card=name in READS_OF_CARD))
 

@@ -18,6 +18,7 @@ from . import kinds
 from .agent import Agent
 from .fetches import items_of
 from .lines import LineTimer
+from .memory import Memory
 from .places import place_here, text_here
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
@@ -562,37 +563,6 @@ class Losses:
     def _fail(self, error: Exception) -> None:
         self._kept, self._has_failed = [], True
         self._agent.failed("loss", error)
-
-
-# The memory of this process, and of a card, each time that events are sent.
-
-MEMORY_NS = 200_000_000  # at least, from one look to the next
-MEMORY_FILE = "/proc/self/statm"
-STATM_UNIT_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-
-
-class Memory:
-    """Notes how many bytes this process has, once it trains."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent, self._due_ns = agent, 0
-
-    def look(self) -> None:
-        """Note it, unless it was noted just before."""
-        now = now_ns()
-        if now < self._due_ns or not self._agent.trains:
-            return
-        self._due_ns = now + MEMORY_NS
-        try:
-            with open(MEMORY_FILE, "rb") as file:
-                self._agent.keep((kinds.MEMORY, now, now, int(file.read().split()[1]) * STATM_UNIT_BYTES))
-            cuda = getattr(sys.modules["torch"], "cuda", None)
-            if cuda is not None and cuda.is_initialized():
-                self._agent.keep((kinds.CARD_MEMORY, now, now, cuda.memory_allocated()))
-        except Exception as error:
-            self._due_ns = 1 << 62
-            if not isinstance(error, OSError):  # only Linux has that file
-                self._agent.failed("memory", error)
 
 
 # Denormal numbers in the gradients and the moments of a script's optimizer: a few of them, a few times.

@@ -235,7 +235,8 @@ class ScriptProcess:
     holds the hooks that were switched off, with the reason. `census` is the latest count of denormal numbers, among a
     few of the numbers of one optimizer on a processor. `lines` are those that take most of each part of an iteration,
     `places` those of evaluation, checkpoints and waits for the disk, within iterations or (`between`) not, `double_at`
-    the one that made numbers float64. `memory` and `card_memory` say whether these grow;
+    the one that made numbers float64. `tensors_per_step` is how many more are alive with each step;
+    `memory` and `card_memory` say whether these grow;
     None where they were looked at too seldom.
     """
 
@@ -258,6 +259,7 @@ class ScriptProcess:
     places: tuple[TimedPlace, ...] = ()
     between: tuple[TimedPlace, ...] = ()
     double_at: str | None = None
+    tensors_per_step: float | None = None
     memory: MemoryTrend | None = None
     card_memory: MemoryTrend | None = None
 

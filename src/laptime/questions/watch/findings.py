@@ -33,6 +33,7 @@ SAVES_MUCH = 0.1
 BETWEEN_WORDS: dict[GapKind, str] = {"validation": "validation", "checkpoint": "writing checkpoints"}
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 SKEWED = 1.2
+MORE_TENSORS = 0.5  # alive with each step: something keeps them
 LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
 KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
 LOAD_IN_WORKERS = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
@@ -333,7 +334,9 @@ def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Fi
     if longer:
         kept, advice = KEPT_WORDS.get(longer[0].holds, OTHER_KEPT)
         says += f": in each step, {longer[0].where} adds {kept} to `{longer[0].name}`"
-    evidence: dict[str, object] = {"share": 0.0}  # it costs no time yet
+    evidence: dict[str, object] = {"share": 0.0, "tensors_per_step": process.tensors_per_step}  # it costs no time yet
+    if not longer and process.tensors_per_step is not None and process.tensors_per_step >= MORE_TENSORS:
+        says += f": with each step, {count(process.tensors_per_step)} more tensors are alive"
     if trend is not None:
         evidence |= {"bytes_each": trend.bytes_each, "low": trend.low, "high": trend.high}
     if longer:
