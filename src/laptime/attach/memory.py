@@ -57,7 +57,7 @@ class LivingTensors:
         self._before = 0
 
     def count(self, steps: int) -> int:
-        """Return how many there are after so many steps; 0 where they were not counted."""
+        """Return how many there are after this many steps; 0 where they were not counted."""
         try:
             now = resident_bytes()
         except OSError:
