@@ -29,6 +29,7 @@ from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, l
 TWIN = "base again"
 PATCHES = (".patch", ".diff")
 ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
+ROUNDS_OVER = 2  # times the rounds that are expected to fit: some are faster, and what is left of the budget is used
 
 
 def pair_of(base: str, candidate: str) -> tuple[str, str]:
@@ -64,6 +65,7 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     # As many short rounds as fit: rounds differ by more than turns do.
     forks = all(lane.may_fork for lane in plan.lanes)
     pace = choose_pace(plan.ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
+    pace = replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST))
     return replace(prepared, plan=replace(plan, pace=pace))
 
 
