@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,6 +60,24 @@ def test_a_faster_script_is_kept_by_its_patch(scripts):
     assert fields["ratio"] > 1.5
     assert (fields["verdict"], fields["cause"]) in {("KEEP", "faster"), ("UNDECIDED", "busy"), ("UNDECIDED", "wide")}
     assert (fields["base"], fields["candidate"]) == ("train.py", "patch:change.patch:train.py")
+
+
+@pytest.mark.long
+def test_a_faster_script_of_a_folder_is_kept(torch_house):
+    """`examples/row_loop.patch` takes the same rows at once: the losses are the same, and a step takes half as long."""
+    examples = Path(__file__).parents[2] / "examples"
+    folder = torch_house.folder / "examples"
+    folder.mkdir()
+    for name in ("row_loop.py", "row_loop.patch"):
+        (folder / name).write_text((examples / name).read_text(encoding="utf-8"), encoding="utf-8")
+    subprocess.run(["git", "init", "-q", "."], cwd=torch_house.folder, check=True)  # the patch's places are from here
+    torch_house.longest_s = 900
+    words = ("verdict", "examples", "examples/row_loop.patch", *WORDS, "--budget", "10m", "--", "--epochs", "99999")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    fields = torch_house.done(*words, code=0, env={"PATH": path}).json
+    assert (fields["verdict"], fields["cause"]) == ("KEEP", "faster")
+    assert fields["low"] > 1.1
+    assert (fields["base"], fields["candidate"]) == ("row_loop.py", "row_loop.patch:row_loop.py")
 
 
 def test_a_script_and_a_function_are_no_pair(scripts):
