@@ -107,7 +107,7 @@ def decide(case: Case, random: np.random.Generator) -> tuple[str, int]:
 
 
 def limits_of(case: Case, shares: dict[str, float], verdicts: int) -> Iterator[Figure]:
-    """Return what has to hold, less what is chance in so many verdicts: two standard errors of a share."""
+    """Return what has to hold, less what is chance in this many verdicts: two standard errors of a share."""
     wrong, found = (100 * 2 * math.sqrt(share * (1 - share) / verdicts) for share in (KEPT_ERROR, 0.95))
     if case.ratio == 1:
         name, word = ("called slower", "DISCARD") if case.gate else ("kept", "KEEP")

@@ -12,7 +12,7 @@ from laptime.analysis.script_pair import compare_scripts
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.plan import Subject
+from laptime.model.plan import Pace, Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Reference
@@ -69,11 +69,14 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     plan = prepared.plan
     if plan.alone is not None:
         return prepared
-    # As many short rounds as fit: rounds differ by more than turns do.
-    forks = all(lane.may_fork for lane in plan.lanes)
-    pace = choose_pace(plan.ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
-    pace = replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST))
+    pace = verdict_pace(plan.ask, len(plan.lanes), forks=all(lane.may_fork for lane in plan.lanes))
     return replace(prepared, plan=replace(plan, pace=pace))
+
+
+def verdict_pace(ask: Ask, lanes: int, *, forks: bool) -> Pace:
+    """Return as many short rounds as fit, as rounds differ by more than turns do; more, where these are faster."""
+    pace = choose_pace(ask, lanes, takes_turns=True, forks=forks, most=ROUNDS_MOST)
+    return replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST))
 
 
 def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
