@@ -10,10 +10,10 @@ from laptime.questions.sources import files_of, top_of
 from laptime.questions.subject import find_trainings, read_tree
 
 PATCHED = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
-LISTED_MOST = 8
+TRAININGS_LISTED = 8
 
 
-def training_of(folder: Path, patch: str) -> str:
+def find_training_of(folder: Path, patch: str) -> str:
     """Return `file.py:function` of the one training in a folder, or else of the one in files that the patch changes.
 
     Where no file makes a Training, it is the one script that the patch changes. Refuse what is not clear, with a list.
@@ -30,7 +30,8 @@ def training_of(folder: Path, patch: str) -> str:
     if not found:
         says = f"{folder} has no function that returns a laptime.Training, and {patch} changes no script in it"
         raise UsageError(says, f"name its file: laptime verdict {folder / 'train.py'} {patch}")
-    listed = ", ".join(found[:LISTED_MOST]) + (f" and {len(found) - LISTED_MOST} more" if found[LISTED_MOST:] else "")
+    more = len(found) - TRAININGS_LISTED
+    listed = ", ".join(found[:TRAININGS_LISTED]) + (f" and {more} more" if more > 0 else "")
     says = f"{folder} has {len(found)} {'trainings' if words else 'scripts that the patch changes'}: {listed}"
     raise UsageError(says, f"name one: laptime verdict {found[0]} {patch}")
 

@@ -23,7 +23,7 @@ from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
-from laptime.questions.verdict.folder import training_of
+from laptime.questions.verdict.folder import find_training_of
 from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
@@ -41,7 +41,7 @@ def pair_of(base: str, candidate: str) -> tuple[str, str]:
     A folder with a patch is the one training in it.
     """
     if candidate.endswith(PATCHES):
-        base = training_of(Path(base), candidate) if Path(base).is_dir() else base
+        base = find_training_of(Path(base), candidate) if Path(base).is_dir() else base
         candidate = f"{PATCH}{candidate}:{base}"
     ends = {word: split_revision(word)[1] if word.startswith(GIT) else word for word in (base, candidate)}
     if not any(ends.values()):
