@@ -8,6 +8,7 @@ import pytest
 from planner_machines import AMPERE, CPU, PASCAL, machine_with
 
 from laptime.errors import UsageError
+from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.tune.lanes import check_tune, find_tunable, rate_of_batch
@@ -37,7 +38,9 @@ def test_the_published_batch_has_the_published_rate():
 
 def tunable(lane, workload, allow=("batch", "learning"), device=CPU):
     machine, facts = machine_with(device), SubjectFacts(workload, name="my.py:training")
-    return find_tunable(lane, machine, facts, partial(plan_lane, machine=machine, subject=facts), TuneAsk(allow))
+    return find_tunable(
+        parse_lane(lane), machine, facts, partial(plan_lane, machine=machine, subject=facts), TuneAsk(allow)
+    )
 
 
 def test_another_batch_has_its_learning_rate_in_a_word_of_the_lane():

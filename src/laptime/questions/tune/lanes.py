@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from laptime.errors import UsageError
+from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Lane
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import CANNOT_HAVE, StepSymptoms
 from laptime.model.workload import Adam, Sgd, Workload
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane
@@ -21,6 +24,8 @@ SettingWords = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH_SETTING, RATE = "batch", "lr"
+AS_MANY = "the script has as many already"
+NEEDS, NONE = {"prefetch": "workers"}, "0"  # what a script may have only with another setting, or without this value
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
 OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
 
@@ -31,7 +36,7 @@ class Tunable:
 
     `known` are the sets of settings that presets have. `refused` are values that the lane as asked cannot have, with
     the reason; those in `in_company` it can have together with what a preset sets. `rates` has, by value of the batch,
-    the learning rate that goes with it.
+    the learning rate that goes with it. `needs` has, by setting, another one without which a script cannot have it.
     """
 
     lane: Lane
@@ -42,6 +47,7 @@ class Tunable:
     refused: Mapping[str, str]
     rates: Mapping[str, str] = field(default_factory=dict)
     in_company: frozenset[tuple[str, str]] = frozenset()
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     def singles(self) -> list[SettingWords]:
         """Return each single setting, those of the presets first."""
@@ -52,7 +58,32 @@ class Tunable:
 
     def with_words(self, words: SettingWords) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be."""
+        named = dict(words)
+        for name, other in self.needs.items():
+            if name in named and named.get(other, NONE) == NONE:
+                return f"{name} needs {other}, and the script has none"
         return _planned_with(self.lane, self._in_full(words), self.plan)
+
+    def without(self, reasons: Mapping[str, str]) -> Tunable:
+        """Return what is left to try on a script that cannot have some settings, by the setting or its word; or has
+        them already.
+        """
+        pairs = [(name, value) for name, values in self.values.items() for value in values]
+        why = {pair: reasons.get(pair[0], reasons.get(SETTINGS[pair[0]].written(pair[1]))) for pair in pairs}
+        may_have = {name for name, other in NEEDS.items()
+                    if name in reasons and any(not why[pair] and pair != (other, NONE) for pair in pairs
+                                               if pair[0] == other)}  # fmt: skip
+        kept = [pair for pair in pairs if not why[pair] or pair[0] in may_have]
+        refused = {written((pair,))[0]: reason for pair, reason in why.items() if reason}
+        known = (tuple(pair for pair in words if not why.get(pair)) for words in self.known)
+        return replace(
+            self,
+            values=_by_name(kept),
+            known=tuple(words for words in dict.fromkeys(known) if words),
+            refused={**self.refused, **refused},
+            in_company=self.in_company | {pair for pair in kept if pair[0] in may_have},
+            needs={name: NEEDS[name] for name in may_have},
+        )
 
     def written(self, words: SettingWords) -> tuple[str, ...]:
         """Return the words of a lane that has these settings."""
@@ -88,9 +119,8 @@ def lanes_of_frameworks(ask: TuneAsk, lanes: Sequence[str], able: Sequence[str])
     return tuple(f"{name}/{device}" for device in devices for name in names)
 
 
-def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanLane, ask: TuneAsk) -> Tunable:
+def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: PlanLane, ask: TuneAsk) -> Tunable:
     """Return what may be tried on a lane."""
-    lane = parse_lane(text)
     base = plan(lane)
     lane = replace(lane, device=base.device.name)
     facts = LaneFacts(lane.row, base.device, machine, subject)
@@ -100,6 +130,7 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
         for row in SETTINGS.values()
         if row.name not in own and _is_allowed(row, ask)
         for value in row.tunes(facts)
+        if lane.framework != SCRIPT or row.can_be_outside(value)
     ]
     alone = {pair: _planned_with(lane, (pair,), plan) for pair in tries}
     refused = {written((pair,))[0]: each for pair, each in alone.items() if isinstance(each, str)}
@@ -119,6 +150,14 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
         else:
             rates = _rates(lane, subject, plan, values[BATCH_SETTING])
     return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
+
+
+def settings_it_cannot_have(signs: StepSymptoms) -> dict[str, str]:
+    """Return what the first heat of a script showed of settings, by setting or its word: why it cannot have each."""
+    notes = {key.removeprefix(CANNOT_HAVE): why for key, why in signs.notes.items() if key.startswith(CANNOT_HAVE)}
+    if not isinstance(signs.threads, Missing):
+        notes[f"threads={signs.threads}"] = AS_MANY
+    return notes
 
 
 def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLane | str:
