@@ -115,6 +115,7 @@ def find_rewrite(word: str) -> tuple[RewriteRow, int]:
 # The arguments of Hugging Face's Trainer.
 
 TRAINER_ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+UNFUSED_OPTIMIZER = "adamw_torch"
 TRAINER_BATCH, USUAL_TRAINER_BATCH = "per_device_train_batch_size", 8
 
 
@@ -126,6 +127,9 @@ def _trainer_arguments(
     if found is None:
         return None
     unit, call = found
+    chosen = next((each.value for each in call.keywords if each.arg == "optim" and "optim" in wanted), None)
+    if chosen is not None and _said(unit.file, chosen).strip("\"'") != UNFUSED_OPTIMIZER:
+        raise NoPlaceError(f"{_place(unit.file, call)} has optim={_said(unit.file, chosen)}")
     texts = {name: text.format(value=value, is_some=value > 0) for name, text in wanted.items()}
     return unit.file, call.lineno, _set_keywords(unit.file, call, texts, ())
 
@@ -213,17 +217,11 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
     Lightning has the loop in its own code: there it is what `train_dataloader` returns, or what `fit` is called with.
     """
     names = set(_names_given(unit.node, call))
-    for node in ast.walk(unit.node):
-        if isinstance(node, ast.FunctionDef) and node.name == "train_dataloader":
-            if any(each is call for each in ast.walk(node)):
-                return True
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
-            loaders = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "train_dataloaders")]
-            if any(_means(given, names, call) for given in loaders):
-                return True
+    if any(_is_train_dataloader(node) and any(each is call for each in ast.walk(node)) for node in ast.walk(unit.node)):
+        return True
     is_global = not isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     nodes = [each.node for each in code.units if each is unit or (is_global and each.file is unit.file)]
-    if any(_trains_over(node, names, call) for node in nodes):
+    if any(_trains_over(node, names, call) or _is_fitted(node, names, call) for node in nodes):
         return True
     functions = {each.node.name: each.node for each in code.units if isinstance(each.node, ast.FunctionDef)}
     for node in nodes:
@@ -232,6 +230,20 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
                 function = functions[handed.func.id]
                 if _trains_over(function, set(_parameters_of(function, handed, names, call)), call):
                     return True
+    return False
+
+
+def _is_train_dataloader(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "train_dataloader"
+
+
+def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:
+    """Whether the training loader in a call of `fit` is the one that is meant."""
+    for fit in ast.walk(node):
+        if isinstance(fit, ast.Call) and isinstance(fit.func, ast.Attribute) and fit.func.attr == "fit":
+            given = [*fit.args[1:2], *(each.value for each in fit.keywords if each.arg == "train_dataloaders")]
+            if any(_means(each, names, call) for each in given):
+                return True
     return False
 
 
@@ -284,9 +296,7 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     unit, call = _optimizer(code)
     model = _model_of(unit, call)
     if model == "self" and MAY_BE_IN_PARTS not in line:
-        raise NoPlaceError(
-            f"{_place(unit.file, call)} moves a module that others train, by the parts of it that they call"
-        )
+        raise NoPlaceError(f"{_place(unit.file, call)} moves a module whose parts are called one by one")
     if "torch." in line and unit.file.imported.get("torch") != "torch":
         raise NoPlaceError(f"{unit.file.path.name} does not import torch")
     added = line.format(model=model)

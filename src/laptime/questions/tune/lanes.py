@@ -24,6 +24,7 @@ SettingWords = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH_SETTING, RATE = "batch", "lr"
+WAITS_SHARE = 0.2  # of its steps, in which a script waits for its data
 AS_MANY = "the script has as many already"
 NEEDS, NONE = {"prefetch": "workers"}, "0"  # what a script may have only with another setting, or without this value
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
@@ -64,23 +65,27 @@ class Tunable:
                 return f"{name} needs {other}, and the script has none"
         return _planned_with(self.lane, self._in_full(words), self.plan)
 
-    def without(self, reasons: Mapping[str, str]) -> Tunable:
-        """Return what is left to try on a script that cannot have some settings, by the setting or its word; or has
-        them already.
+    def after_look(self, look: ScriptLook) -> Tunable:
+        """Return what is left to try on a script, once its first heat showed what it cannot have, or has already.
+
+        Where it waits for its data, more workers are the first guess.
         """
         pairs = [(name, value) for name, values in self.values.items() for value in values]
-        why = {pair: reasons.get(pair[0], reasons.get(SETTINGS[pair[0]].written(pair[1]))) for pair in pairs}
+        why = {pair: look.why_not(*pair) for pair in pairs}
         may_have = {name for name, other in NEEDS.items()
-                    if name in reasons and any(not why[pair] and pair != (other, NONE) for pair in pairs
-                                               if pair[0] == other)}  # fmt: skip
+                    if name in look.cannot and any(pair[0] == other and pair[1] != NONE and not why[pair]
+                                                   for pair in pairs)}  # fmt: skip
         kept = [pair for pair in pairs if not why[pair] or pair[0] in may_have]
-        refused = {written((pair,))[0]: reason for pair, reason in why.items() if reason}
-        known = (tuple(pair for pair in words if not why.get(pair)) for words in self.known)
+        known = [tuple(pair for pair in words if not why.get(pair)) for words in self.known]
+        loads = [value for name, value in kept if name == "workers" and value != NONE]
+        if look.waits and loads:
+            guess = str(sorted(map(int, loads))[len(loads) // 2])
+            known = [changed(words, "workers", guess) for words in (*known, ())]
         return replace(
             self,
             values=_by_name(kept),
             known=tuple(words for words in dict.fromkeys(known) if words),
-            refused={**self.refused, **refused},
+            refused={**self.refused, **{written((pair,))[0]: reason for pair, reason in why.items() if reason}},
             in_company=self.in_company | {pair for pair in kept if pair[0] in may_have},
             needs={name: NEEDS[name] for name in may_have},
         )
@@ -152,12 +157,28 @@ def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: Plan
     return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
 
 
-def settings_it_cannot_have(signs: StepSymptoms) -> dict[str, str]:
-    """Return what the first heat of a script showed of settings, by setting or its word: why it cannot have each."""
+@dataclass(frozen=True, slots=True)
+class ScriptLook:
+    """What the first heat of a script showed: settings that it cannot have, by name or word, each with the reason;
+    and whether it waits for its data.
+    """
+
+    cannot: Mapping[str, str]
+    waits: bool
+
+    def why_not(self, name: str, value: str) -> str | None:
+        return self.cannot.get(name) or self.cannot.get(SETTINGS[name].written(value))
+
+
+def read_look(signs: StepSymptoms) -> ScriptLook:
+    """Return what the first heat of a script showed."""
     notes = {key.removeprefix(CANNOT_HAVE): why for key, why in signs.notes.items() if key.startswith(CANNOT_HAVE)}
     if not isinstance(signs.threads, Missing):
         notes[f"threads={signs.threads}"] = AS_MANY
-    return notes
+    wait_ns, wall_ns = signs.wait_ns, signs.wall_ns
+    if isinstance(wait_ns, Missing) or isinstance(wall_ns, Missing):
+        return ScriptLook(notes, waits=False)
+    return ScriptLook(notes, waits=wait_ns > WAITS_SHARE * wall_ns)
 
 
 def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLane | str:

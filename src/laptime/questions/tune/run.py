@@ -56,7 +56,7 @@ from laptime.questions.tune.lanes import (
     check_tune,
     find_tunable,
     lanes_of_frameworks,
-    settings_it_cannot_have,
+    read_look,
 )
 from laptime.questions.tune.nouns import Learned, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import TuneAsk
@@ -249,7 +249,7 @@ class Tune:
         self._learn_costs([base], self._rounds.took_s.get(base.name, 0.0))
         signs = [heat.signs for heat in self._rounds.heats[base.name] if heat.signs is not None]
         if signs:
-            search.tunable = search.tunable.without(settings_it_cannot_have(signs[0]))
+            search.tunable = search.tunable.after_look(read_look(signs[0]))
 
     def _climb(self, search: Search, keep_s: float, prestarter: Prestarter) -> bool:
         """Race changes of the best set against it, and what cannot be told from it. Return whether more may help."""
