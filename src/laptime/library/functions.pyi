@@ -164,6 +164,7 @@ def tune(
     price: float | None = None,
     rate: float | None = None,
     prices: Mapping[str, float] | None = None,
+    arguments: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> TuneResult:
     """Search for the best settings of each lane, and race the winner again on fresh heats.

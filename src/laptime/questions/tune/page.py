@@ -189,6 +189,7 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
             wrap(f"{short_name(lane.asked)}: {_standing_words(lane, record.ask.aim)}", width, "  "),
             table_or_sentences(_columns(known, lane, record, view), known, width, color=color) if known else [],
             learned_table(lane, view),
+            _change_lines(lane, record, width),
             *(wrap(note, width, "    ") for note in _notes(lane, record)),
             *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in lane.settings if one.reason is not None),
         ]
