@@ -78,7 +78,9 @@ def tune(*, as_json: bool, quiet: bool, details: bool, dry_run: bool, apply: boo
     answer = with_progress(partial(api.answer, "tune", ask), quiet=quiet)
     tell(answer, as_json=as_json, details=details)
     code = conclude(answer)
-    return code or (_apply(answer, yes=yes) if apply else code)
+    if apply and code:
+        say(f"Nothing was changed, for the answer is not whole. If you want it: laptime apply {answer.record.id}")
+    return _apply(answer, yes=yes) if apply and not code else code
 
 
 def _apply(answer: FinishedRecord, *, yes: bool) -> int:
