@@ -185,3 +185,79 @@ def test_a_loader_that_the_training_does_not_use_is_not_enough():
 )
 def test_why_a_loader_cannot_have_a_setting(loader, name, why):
     assert why in list_impossible({"execution", "layout", "optimizer"}, {}, loader)[f"cannot have {name}"]
+
+
+DATA = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __len__(self): return 4096
+    def __getitem__(self, index): return {"x": torch.full((8,), index / 4096), "labels": index % 2}
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(8, 2)
+    def forward(self, x, labels):
+        out = self.line(x)
+        return {"loss": nn.functional.cross_entropy(out, labels), "logits": out}
+
+def show(loader, model, optimizer):
+    is_compiled = model._compiled_call_impl is not None
+    print("seen", loader.num_workers, is_compiled, optimizer.param_groups[0]["fused"], flush=True)
+"""
+TRAINER = """
+from transformers import Trainer, TrainerCallback, TrainingArguments
+class Show(TrainerCallback):
+    def on_step_end(self, args, state, control, train_dataloader=None, model=None, optimizer=None, **more):
+        if state.global_step == 12:
+            show(train_dataloader, model, getattr(optimizer, "optimizer", optimizer))
+args = TrainingArguments("OUT", optim="adamw_torch", report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True,
+                         num_train_epochs=99, per_device_train_batch_size=8)
+Trainer(Net(), args, train_dataset=Rows(), callbacks=[Show()]).train()
+"""
+LIGHTNING = """
+import lightning
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+    def training_step(self, batch, number):
+        if self.global_step == 12:
+            show(self.trainer.train_dataloader, self.net, self.optimizers().optimizer)
+        return self.net(**batch)["loss"]
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters())
+    def train_dataloader(self):
+        return DataLoader(Rows(), batch_size=8)
+trainer = lightning.Trainer(max_epochs=99, accelerator="cpu", logger=False, barebones=True)
+trainer.fit(Module())
+"""
+ACCELERATE = """
+from accelerate import Accelerator
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters())
+accelerator = Accelerator(cpu=True)
+model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(Rows(), batch_size=8))
+done = 0
+for epoch in range(99):
+    for batch in loader:
+        optimizer.zero_grad()
+        accelerator.backward(model(**batch)["loss"])
+        optimizer.step()
+        done += 1
+        if done == 12:
+            show(loader, model, optimizer.optimizer)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("trains", [TRAINER, LIGHTNING, ACCELERATE], ids=["Trainer", "Lightning", "Accelerate"])
+def test_what_others_loops_make_is_set_too(heat, tmp_path, trains):
+    """Their loaders, optimizers and models are PyTorch's own."""
+    source = DATA + trains.replace("OUT", str(tmp_path / "out"))
+    said, printed = heat(source, workers=2, optimizer="fused", execution="compile")
+    assert "seen 2 True True" in printed
+    assert next(each for each in said if isinstance(each, wire.Built)).items_per_step == 8
