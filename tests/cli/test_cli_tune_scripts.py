@@ -83,7 +83,8 @@ def test_what_is_planted_in_a_script_is_found_and_written(planted):
     made = PLANTED.splitlines()[20]
     line = f"{made[:-1]}, num_workers={found[2]}, persistent_workers=True)"
     assert f"+{line}" in answer.out
-    assert "train.py:21 is changed.\nUndo: git checkout -- train.py\n" in answer.out
+    written = answer if "is changed" in answer.out else written_after_all(planted, answer)
+    assert "train.py:21 is changed.\nUndo: git checkout -- train.py\n" in written.out
     assert (folder / "train.py").read_text() == PLANTED.replace(made, line)
     ran = subprocess.run([sys.executable, "train.py", "--epochs", "1"], cwd=folder, capture_output=True, text=True,
                          check=True, env=path)  # fmt: skip
@@ -130,18 +131,23 @@ def test_the_example_is_tuned_and_then_learns_the_same(house):
     commit(house.folder)
     before = run_example(house.folder)
     one = {"OMP_NUM_THREADS": "1"}
-    answer = house.run("tune", "train.py", "cpu", "--budget", "3m", "--apply", "--yes", "-q", "--", "--epochs", "99",
+    answer = house.run("tune", "train.py", "cpu", "--budget", "100s", "--apply", "--yes", "-q", "--", "--epochs", "99",
                        env=one)  # fmt: skip
     assert answer.code in {0, 4}, answer.err
     record = json.loads(house.run("show", "latest", "--json").out)
     (tuned,) = record["answer"]["tuning"]["lanes"]
-    assert tuned["standing"] == "confirmed", answer.out
     assert any(word.startswith("workers=") for word in tuned["words"]), answer.out
-    if answer.code == 4:  # not to be relied on: nothing was changed without being asked for it
-        assert git(house.folder, "status", "--porcelain", "train.py") == ""
-        assert house.run("apply", "latest", "--yes").code == 0
+    if "is changed" not in answer.out:
+        written_after_all(house, answer)
     assert re.search(r"^\+.*num_workers=\d+, persistent_workers=True", git(house.folder, "diff"), re.MULTILINE)
     assert run_example(house.folder) == pytest.approx(before, rel=1e-3)
+
+
+def written_after_all(house, answer):
+    """Make a change that was only shown, because others computed meanwhile: the answer is then not to be relied on."""
+    assert "Nothing was changed, for the answer is not whole" in answer.err or "not confirmed" in answer.err
+    assert git(house.folder, "status", "--porcelain", "train.py") == ""
+    return house.done("apply", "latest", "--remedy", "1", "--yes")
 
 
 def run_example(folder):
