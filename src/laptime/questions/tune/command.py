@@ -34,7 +34,7 @@ TUNE_HELP = f"""Find the best settings of each LANE for WHAT, and prove what the
 
 {WHAT_HELP}
 {ONE_LANE_HELP}
-A script is tuned unchanged, its arguments behind --.
+A script's words are behind --.
 """
 TUNE_MORE = """\
 The lane races in short heats against each single setting, and against what the presets set: threads, memory, compile,
@@ -52,7 +52,7 @@ A script is started once a heat, and what can be set in it without a changed lin
 memory, compile, the fused optimizer, channels last. Its first losses prove the same work. The page has the winner as a
 diff of the script; --apply writes it after a yes, or --yes, into files that git tracks, as `laptime apply` does.
 """
-NOTHING_CONFIRMED = "Nothing was changed: no other settings were confirmed to be faster."
+NOTHING_CONFIRMED = "no other settings were confirmed to be faster"
 
 
 @click.command(
@@ -87,7 +87,7 @@ def _apply(answer: FinishedRecord, *, yes: bool) -> int:
     """Offer each change of the user's code that was confirmed, one file after another."""
     offers = [offer for offer in api.code_offers(answer.record) if offer.is_recommended]
     if not offers:
-        say(api.why_no_offer(answer.record) or NOTHING_CONFIRMED)
+        say(f"Nothing was changed: {api.why_no_offer(answer.record) or NOTHING_CONFIRMED}")
         return ExitCode.UNFINISHED
     try:
         return max(apply_offer(offer, yes=yes, outside=False) for offer in offers)

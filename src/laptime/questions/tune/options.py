@@ -132,6 +132,6 @@ TUNE_OPTIONS = [
     Option("frameworks", WORDS, TUNE, "tune.frameworks", "Tune on each of these, or on all.  [default: the lane's]"),
     Option("laps", COUNT, TUNE, "tune.laps", "After the budget, train the lane and its winner N laps.",
            range=LAPS_RANGE),
-    Option("apply", FLAG, TUNE, help="Then change your code as the winner says, after showing it.", only="command"),
+    Option("apply", FLAG, TUNE, help="Then change your code, after showing the change.", only="command"),
     Option("yes", FLAG, TUNE, help="With --apply: make the change without asking.", only="command", is_rare=True),
 ]  # fmt: skip
