@@ -80,11 +80,11 @@ def test_what_is_planted_in_a_script_is_found_and_written(planted):
     assert reasons["fused"] == "its optimizer has no fused form here"
     assert reasons["channels_last"] == "no model of PyTorch was called to train"
     assert reasons["workers=0"] == "the script has as many already"
-    made = PLANTED.splitlines()[20]
+    made = PLANTED.splitlines()[19]
     line = f"{made[:-1]}, num_workers={found[2]}, persistent_workers=True)"
     assert f"+{line}" in answer.out
     written = answer if "is changed" in answer.out else written_after_all(planted, answer)
-    assert "train.py:21 is changed.\nUndo: git checkout -- train.py\n" in written.out
+    assert "train.py:20 is changed.\nUndo: git checkout -- train.py\n" in written.out
     assert (folder / "train.py").read_text() == PLANTED.replace(made, line)
     ran = subprocess.run([sys.executable, "train.py", "--epochs", "1"], cwd=folder, capture_output=True, text=True,
                          check=True, env=path)  # fmt: skip
@@ -140,7 +140,7 @@ def test_the_example_is_tuned_and_then_learns_the_same(house):
     if "is changed" not in answer.out:
         written_after_all(house, answer)
     assert re.search(r"^\+.*num_workers=\d+, persistent_workers=True", git(house.folder, "diff"), re.MULTILINE)
-    assert run_example(house.folder) == pytest.approx(before, rel=1e-3)
+    assert run_example(house.folder) == pytest.approx(before, rel=1e-2)
 
 
 def written_after_all(house, answer):

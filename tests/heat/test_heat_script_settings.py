@@ -102,6 +102,13 @@ def test_a_first_heat_shows_what_the_script_cannot_have(heat):
 
 
 @pytest.mark.long
+def test_a_model_computes_in_bfloat16_and_its_weights_do_not(heat):
+    kinds = "(model(x).dtype, next(model.parameters()).dtype, torch.is_autocast_enabled('cpu'))"
+    _, printed = heat(TRAIN.replace("CHECK", kinds), precision="bf16")
+    assert "seen (torch.bfloat16, torch.float32, False)" in printed
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changed", "settings", "says"),
     [
@@ -113,6 +120,7 @@ def test_a_first_heat_shows_what_the_script_cannot_have(heat):
         (("AdamW", "RMSprop"), {"optimizer": "fused"}, "optimizer was not set: its optimizer has no fused form here"),
         (("nn.Conv2d(3, 4, 3)", "nn.Flatten(), nn.Linear(192, 144)"), {"layout": "channels_last"}, "no convolution"),
         (("optimizer =", "model.compile(); optimizer ="), {"execution": "compile"}, "the script compiles its model"),
+        (("optimizer =", "model.compile = None; optimizer ="), {"execution": "compile"}, "does not take it"),
     ],
 )
 def test_what_cannot_be_set_is_no_lane(heat, changed, settings, says):

@@ -23,7 +23,7 @@ LOOK_ONLY = "look"  # in place of a setting: report what this script cannot have
 
 # Why a setting cannot be had: the words of `not_set`. The parent has the sentences.
 NO_CONVOLUTION, ITSELF_COMPILED, NO_FUSED = "no convolution", "compiled", "no fused form"
-FUSED, OTHER_FORM = "fused", "other form"
+FUSED, OTHER_FORM, HAS_FAILED = "fused", "other form", "failed"
 
 
 def wanted() -> dict:
@@ -221,6 +221,8 @@ def set_models(agent: Agent, module: Any) -> None:
                 _change(agent, self, told)
         except Exception as error:
             agent.failed("model settings", error)
+            for name in told:
+                _report(agent, name, HAS_FAILED)
         try:
             return call(self, *given, **named)
         finally:

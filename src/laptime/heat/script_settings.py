@@ -22,6 +22,7 @@ AGENT_SAYS = {
     setting.ITSELF_COMPILED: "the script compiles its model itself",
     setting.NO_FUSED: "its optimizer has no fused form here",
     setting.FUSED: "its optimizer is fused already",
+    setting.HAS_FAILED: "this PyTorch or the model itself does not take it",
     setting.OTHER_FORM: "the script chose another form of its optimizer: foreach, capturable or differentiable",
 }
 
