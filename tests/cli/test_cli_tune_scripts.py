@@ -140,7 +140,9 @@ def test_the_example_is_tuned_and_then_learns_the_same(house):
     if "is changed" not in answer.out:
         written_after_all(house, answer)
     assert re.search(r"^\+.*num_workers=\d+, persistent_workers=True", git(house.folder, "diff"), re.MULTILINE)
-    assert run_example(house.folder) == pytest.approx(before, rel=1e-2)
+    first, second = run_example(house.folder)
+    assert first == pytest.approx(before[0], rel=1e-3)
+    assert second == pytest.approx(before[1], rel=0.1)  # workers that stay shuffle the second lap otherwise
 
 
 def written_after_all(house, answer):

@@ -79,10 +79,8 @@ def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(f"{value}: a step of your own has the {field} that its code gives it", "set it there")
     if value not in device.features:
         why = device.details.get(f"no {value}", WHY_NOT.get(value, "the framework does not offer it there"))
-        raise UsageError(
-            f"{value} cannot be had on {lane.framework}/{device.name}: {why}",
-            f"it can do: {', '.join(device.features)}",
-        )
+        where = device.name if lane.framework == SCRIPT else f"{lane.framework}/{device.name}"
+        raise UsageError(f"{value} cannot be had on {where}: {why}", f"it can do: {', '.join(device.features)}")
 
 
 def refuse_switch(name: str, value: str, settings: Settings, lane: LaneFacts) -> None:
