@@ -138,6 +138,7 @@ def test_after_its_first_heat_a_script_is_not_tried_with_what_it_cannot_have():
     assert "layout" not in found.values
     assert found.refused["channels_last"] == "no convolution"
     assert (("workers", "6"),) in found.known, "it waits for its data: more workers are the first guess"
+    assert [words[0][0] for words in found.singles()[:3]] == ["workers"] * 3
     assert all(("layout", "channels_last") not in words for words in found.known)
     assert not any(dict(words).get("workers") for words in of_script().after_look(replace(look, waits=False)).known)
 

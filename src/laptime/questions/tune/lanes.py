@@ -37,7 +37,8 @@ class Tunable:
 
     `known` are the sets of settings that presets have. `refused` are values that the lane as asked cannot have, with
     the reason; those in `in_company` it can have together with what a preset sets. `rates` has, by value of the batch,
-    the learning rate that goes with it. `needs` has, by setting, another one without which a script cannot have it.
+    the learning rate that goes with it. `needs` has, by setting, another one without which a script cannot have it. The
+    setting `first` is tried before all others.
     """
 
     lane: Lane
@@ -49,13 +50,14 @@ class Tunable:
     rates: Mapping[str, str] = field(default_factory=dict)
     in_company: frozenset[tuple[str, str]] = frozenset()
     needs: Mapping[str, str] = field(default_factory=dict)
+    first: str = ""
 
     def singles(self) -> list[SettingWords]:
-        """Return each single setting, those of the presets first."""
+        """Return each single setting: first what a script waits for, then those of the presets."""
         every = [((name, value),) for name, values in self.values.items() for value in values]
         every = [words for words in every if words[0] not in self.in_company]
         likely = {pair for words in self.known for pair in words}
-        return sorted(every, key=lambda words: words[0] not in likely)
+        return sorted(every, key=lambda words: (words[0][0] != self.first, words[0] not in likely))
 
     def with_words(self, words: SettingWords) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be."""
@@ -88,6 +90,7 @@ class Tunable:
             refused={**self.refused, **{written((pair,))[0]: reason for pair, reason in why.items() if reason}},
             in_company=self.in_company | {pair for pair in kept if pair[0] in may_have},
             needs={name: NEEDS[name] for name in may_have},
+            first="workers" if look.waits else "",
         )
 
     def written(self, words: SettingWords) -> tuple[str, ...]:
