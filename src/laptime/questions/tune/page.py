@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures
-from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
+from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, Table, folded
 from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import Parity, Record
 from laptime.pages import footnotes
@@ -333,10 +333,23 @@ def figures(record: Record) -> list[Figure]:
     """Return all figures of a tuning."""
     tuning = tuning_of(record)
     return [
+        *(figure for lane in tuning.lanes for figure in _changed_lines(lane)),
         *(figure for lane in tuning.lanes for figure in (*_search_path(lane, record), *_worths(lane, record))),
         *lane_bars(_of_winners(record, tuning)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
+
+
+def _changed_lines(tuned: TunedLane) -> list[Figure]:
+    """Return the lines that make the winner in each file of the user's own code."""
+    found = []
+    for change in tuned.changes if tuned.standing == "confirmed" else ():
+        lines = () if isinstance(change.diff, Missing) else change.diff.splitlines()
+        changed = tuple((line,) for line in lines if line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"})
+        if changed:
+            says = f"They do in {change.file} what {'+'.join(tuned.words)} does on {short_name(tuned.asked)}."
+            found.append(Figure(f"The lines of {change.file}", Table((f"`from line {change.line} on",), changed), says))
+    return found
 
 
 def _worths(tuned: TunedLane, record: Record) -> list[Figure]:
