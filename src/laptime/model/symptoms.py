@@ -16,6 +16,7 @@ from laptime.model.quantities import Missing
 NOT_LOOKED = Missing("this heat's steps were not taken apart")
 NO_INPUT = "no input"  # the note that says why a script's batches can be neither replayed nor fetched alone
 MADE_DOUBLE = "float64"  # the note that says which line of a script made its weights float64
+CANNOT_HAVE = "cannot have "  # begins the notes that say which settings a script cannot have, and why
 
 WEIGHTS, GRADIENTS, SUMS = "weights", "gradients of its weights", "sums of its optimizer"
 STATISTICS, OUTPUTS, FLOW = "running statistics", "outputs of its layers", "gradients between its layers"
