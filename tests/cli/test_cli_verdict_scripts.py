@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,25 @@ def test_a_faster_script_is_kept_by_its_patch(scripts):
     assert fields["ratio"] > 1.5
     assert (fields["verdict"], fields["cause"]) in {("KEEP", "faster"), ("UNDECIDED", "busy"), ("UNDECIDED", "wide")}
     assert (fields["base"], fields["candidate"]) == ("train.py", "patch:change.patch:train.py")
+
+
+def test_the_patch_of_the_example_leaves_its_losses_as_they_are(tmp_path, monkeypatch, capsys):
+    """Letter by letter: the same rows, in one call."""
+    examples = Path(__file__).parents[2] / "examples"
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "row_loop.py").write_text((examples / "row_loop.py").read_text(encoding="utf-8"))
+    monkeypatch.setattr("sys.argv", ["row_loop.py", "--epochs", "1"])
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    before = printed_by(tmp_path / "examples" / "row_loop.py", capsys)
+    subprocess.run(["git", "apply", str(examples / "row_loop.patch")], cwd=tmp_path, check=True)
+    assert "rows[drawn]" in (tmp_path / "examples" / "row_loop.py").read_text(encoding="utf-8")
+    assert before.startswith("epoch 1: loss 1.")
+    assert printed_by(tmp_path / "examples" / "row_loop.py", capsys) == before
+
+
+def printed_by(script, capsys):
+    runpy.run_path(str(script), run_name="__main__")
+    return capsys.readouterr().out
 
 
 @pytest.mark.long

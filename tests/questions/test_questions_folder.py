@@ -54,6 +54,13 @@ def test_where_nothing_makes_a_training_it_is_the_script_that_the_patch_changes(
         pair_of("src", "change.patch")
 
 
+def test_among_trainings_a_script_that_the_patch_changes_has_a_guard(work):
+    (work / "src" / "other.py").write_text(TRAINING.format(name="another"))
+    (work / "src" / "loop.py").write_text('if __name__ == "__main__":\n    print()\n')
+    (work / "change.patch").write_text(PATCH.format(file="loop.py"))
+    assert pair_of("src", "change.patch") == ("src/loop.py", "patch:change.patch:src/loop.py")
+
+
 def test_in_a_repository_files_that_git_ignores_are_no_candidates(work):
     subprocess.run(["git", "init", "-q", "."], cwd=work, check=True)
     (work / "src" / "old").mkdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 from laptime.errors import UsageError
 from laptime.questions.sources import files_of, top_of
 from laptime.questions.subject import find_trainings, read_tree
+from laptime.questions.user_code import is_main_guard
 
 PATCHED = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 TRAININGS_LISTED = 8
@@ -16,14 +17,18 @@ TRAININGS_LISTED = 8
 def find_training_of(folder: Path, patch: str) -> str:
     """Return `file.py:function` of the one training in a folder, or else of the one in files that the patch changes.
 
-    Where no file makes a Training, it is the one script that the patch changes. Refuse what is not clear, with a list.
+    Where these make none, it is the one script that the patch changes. Refuse what is not clear, with a list.
     """
     files, changed = _python_files(folder), _changed_files(folder, patch)
     trainings = [(file, function) for file in files for function in _trainings(file)]
+    scripts: list[str] = []
     if len(trainings) != 1:
-        trainings = [each for each in trainings if each[0].resolve() in changed] or trainings
+        in_patch = [file for file in files if file.resolve() in changed]
+        changed_trainings = [each for each in trainings if each[0] in in_patch]
+        if not changed_trainings:  # among trainings, a script shows itself by its guard: others may be parts of them
+            scripts = [str(file) for file in in_patch if not trainings or _has_guard(file)]
+        trainings = changed_trainings or ([] if scripts else trainings)
     words = [f"{file}:{function}" for file, function in trainings]
-    scripts = [] if trainings else [str(file) for file in files if file.resolve() in changed]
     found = words or scripts
     if len(found) == 1:
         return found[0]
@@ -61,3 +66,10 @@ def _trainings(file: Path) -> list[str]:
         return find_trainings(read_tree(file))
     except UsageError:  # a file that is not read as Python is no training
         return []
+
+
+def _has_guard(file: Path) -> bool:
+    try:
+        return any(map(is_main_guard, read_tree(file).body))
+    except UsageError:
+        return False
