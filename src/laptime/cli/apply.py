@@ -1,4 +1,4 @@
-"""`laptime apply`: change the user's code as a remedy of `why` or `watch`, or a tuning, says, after showing the change."""
+"""`laptime apply`: change the user's code as a record of `why`, `watch` or `tune` says, after showing the change."""
 
 from __future__ import annotations
 
