@@ -1,4 +1,4 @@
-"""`laptime apply`: change the user's code as a remedy of `why` or `watch` says, after showing the change."""
+"""`laptime apply`: change the user's code as a record of `why`, `watch` or `tune` says, after showing the change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from laptime.model.record import Applied
 
 APPLY_HELP = """Change your code as a remedy of a record says. The change is shown, and made after a yes.
 
-ID is a record of `laptime why` or `laptime watch`, the beginning of an id, a file, or `latest`.
+ID is a record of `laptime why`, `watch` or `tune`, the beginning of an id, a file, or `latest`.
 """
 APPLY_MORE = """\
 The record only names the change: laptime makes it again from its own table and from the file that is here, which must

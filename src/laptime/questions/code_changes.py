@@ -34,6 +34,7 @@ UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 LONGEST_PATH = 1024
 LONGEST_DIFF = 20_000  # characters: a line of a file may be of any length
 
+ASK_AGAIN = "Ask again: laptime why, watch or tune."
 NO_ONE_PLACE = "the remedy is no change of one place in the code"
 
 MayChange = TypeVar("MayChange", Finding, Experiment)
@@ -230,13 +231,13 @@ def make_edit(change: CodeChange, *, outside: bool) -> FileEdit:
     except OSError as error:
         raise UsageError(f"{change.file} cannot be read: {error.strerror or error}", "see its permissions") from None
     if hashlib.sha256(before).hexdigest() != change.digest:
-        raise UsageError(f"{change.file} changed since the record was made", "Ask again: laptime why or watch.")
+        raise UsageError(f"{change.file} changed since the record was made", ASK_AGAIN)
     edited = _rewrite_again(change, start)
     if (edited.file.path, edited.line, edited.file.data) != (path, change.line, before):
         says = (
             f"the place of this change is {edited.file.path.name}:{edited.line} here, and {change.file}:{change.line} "
         )
-        raise UsageError(f"{says}in the record", "Ask again: laptime why or watch.")
+        raise UsageError(f"{says}in the record", ASK_AGAIN)
     is_clean = is_tracked and _ask(root, "status", "--porcelain", "--", change.file) == ""
     return FileEdit(path, start, change, before, edited.data, make_diff(change.file, edited), is_tracked, is_clean)
 
@@ -245,8 +246,7 @@ def _rewrite_again(change: CodeChange, start: Path) -> Edited:
     try:
         return rewrite(read_code(start, change.function), change.rewrite)
     except NoPlaceError as error:
-        raise UsageError(f"the change '{change.rewrite}' cannot be made: {error}", "Ask again: laptime why or watch.") \
-            from None  # fmt: skip
+        raise UsageError(f"the change '{change.rewrite}' cannot be made: {error}", ASK_AGAIN) from None
 
 
 def _ask(root: Path, *words: str) -> str:
