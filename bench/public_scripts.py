@@ -6,13 +6,13 @@ No script is kept here: you bring them. LIST.json is a list of objects:
 
     {"name": "mnist", "repository": "pytorch/examples", "commit": "77f55b9", "folder": "/where/it/is/mnist",
      "command": ["main.py", "--epochs", "1"], "changes": "none", "counts": "steps", "per": 1, "batch": 64,
-     "planted": "", "says": ""}
+     "planted": "", "says": "", "line": ""}
 
 `counts` names what one iteration of the script is: "steps" of optimizers, "backwards", "batches" of a DataLoader or
 "keras" batches, and `per` how many of these (2 for a generator and a discriminator). Each script runs twice, with one
 thread: bare, and under `laptime watch`. In both a counter of our own, set by PyTorch's hooks and not by laptime's,
 counts into a shared file. A script in which a cause is `planted` runs watched only; the first sentence on its page has
-to contain `says`.
+to contain `says`, and a `line` (file:line) has to be the one that a finding names.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class Published:
     batch: float | None = None
     planted: str = ""
     says: str = ""
+    line: str = ""
 
 
 def main() -> int:
@@ -152,6 +153,7 @@ def watch_twice(script: Published, python: str, pages: Path | None) -> dict[str,
         "loader_batches": loader_batches(record),
         "seen_batch": loops[0]["items_per_iteration"] if loops else None,
         "first": first[0] if first else "",
+        "lines": [each["where"] for each in record.get("findings", []) if each["where"]],
     }
 
 
@@ -208,6 +210,7 @@ def figures_of(found: list[dict[str, Any]]) -> list[Figure]:
     planted = [each for each in found if each["planted"]]
     named = sum(each["says"] in each["first"] for each in planted)
     right = sum(_is_batch(batch) for batch in batches)
+    with_line = [each for each in found if each["line"]]
     return [
         Figure("scripts", len(found)),
         Figure("counted exactly", sum(each["exact"] for each in found), least=len(found)),
@@ -216,6 +219,7 @@ def figures_of(found: list[dict[str, Any]]) -> list[Figure]:
         Figure("parts that sum to it", sum(abs(each - 1) <= SUM_LIMIT for each in shown), least=len(shown)),
         Figure("batches seen rightly", right, least=len(batches)),
         Figure("planted causes named first", named, least=0.9 * len(planted)),
+        Figure("lines named", sum(each["line"] in each["lines"] for each in with_line), least=len(with_line)),
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from cases import case_of, lane_of, signs_of, trial
 from measured import with_heat
 
-from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, DenormalCensus, TimedPlace
+from laptime.model.symptoms import DATA_LINE, MADE_DOUBLE, NO_INPUT, DenormalCensus, TimedPlace
 from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import judge_causes, order_experiments
 from laptime.questions.why.facts import part_share
@@ -79,3 +79,15 @@ def test_an_experiment_is_named_once():
     """Two rows have this name: one for cards, one for processors."""
     case = case_of(lane_of(10.0, signs=signs_of(steps=100, compute_ns=900 * MS)), trial("matmul", reason="later"))
     assert order_experiments(case).count("matmul") == 1
+
+
+def test_the_line_that_takes_most_of_the_loaders_time_is_named():
+    """Only where the loader takes much of a step."""
+    for wait_ms, says in ((800, "the loader bounds this training, most of all train.py:9"), (20, None)):
+        told = signs_of(steps=100, wait_ns=wait_ms * MS, compute_ns=150 * MS, notes={DATA_LINE: "train.py:9"})
+        case = case_of(lane_of(10.0, signs=told))
+        verdict = verdicts_of(case)["input pipeline"]
+        assert verdict.evidence.get("where") == (says and "train.py:9")
+        assert ("most of it in train.py:9" in verdict.says) == (says is not None)
+        if says is not None:
+            assert says in explain(case).says

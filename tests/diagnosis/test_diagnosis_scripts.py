@@ -10,17 +10,21 @@ from laptime.model.quantities import Missing
 from laptime.model.record import Estimate, Finding
 from laptime.model.script import (
     Gap,
+    GrowingList,
     LoopWindow,
+    MemoryTrend,
     Multiplicity,
     Phases,
     RankSkew,
     ScriptProcess,
+    SeenLine,
     SeenLoader,
     SeenOptimizer,
+    SeenReads,
     TrainingLoop,
     WatchAnswer,
 )
-from laptime.model.symptoms import DenormalCensus
+from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.questions.watch.findings import script_findings
 
 UNSEEN = Missing("it was not seen")
@@ -131,3 +135,81 @@ def window(number: int, length_ms: int) -> LoopWindow:
     nothing = (0,) * 7
     at, length = number * 100_000_000, length_ms * 1_000_000
     return LoopWindow(at, at + length, length, 1, *nothing, length, length)
+
+
+# The lines of the script in the sentences.
+
+GROWS, STAYS = MemoryTrend(2e6, 1e6, 3e6, 100, 900, grows=True), MemoryTrend(1e3, -1e3, 3e3, 100, 101, grows=False)
+
+
+def changed(answer: WatchAnswer, **changes: object) -> WatchAnswer:
+    return replace(answer, processes=(replace(answer.processes[0], **changes),))
+
+
+def test_a_line_that_takes_much_of_a_part_is_named_with_its_share() -> None:
+    """That of the part alone; one that takes less than a third is not."""
+    answer = watched(0, TEN, data_wait_s=0.008)
+    lines = (SeenLine("train.py:9", "data", 0.9), SeenLine("train.py:30", "outside", 0.95))
+    waits = found(changed(answer, lines=lines))["script waits for data"]
+    assert (waits.says, waits.where) == (
+        "80 % of an iteration is waiting for data, 90 % of it in train.py:9.", "train.py:9"
+    )  # fmt: skip
+    spread = found(changed(answer, lines=(SeenLine("train.py:9", "data", 0.2),)))["script waits for data"]
+    assert (spread.says, spread.where) == ("80 % of an iteration is waiting for data.", None)
+
+
+def test_outside_of_the_step_a_line_that_reads_tensors_is_told_from_one_that_waits() -> None:
+    answer = changed(watched(0, TEN, outside_s=0.007), lines=(SeenLine("train.py:30", "outside", 0.95),))
+    says = found(answer)["script outside the step"].says
+    assert "95 % of it in train.py:30: logging, metrics, or reading the loss" in says
+    reads = found(changed(answer, reads=(SeenReads("train.py:30", 200, 0.1),)))["script outside the step"]
+    assert "95 % of it in train.py:30: it reads 200 values of tensors" in reads.says
+    assert reads.evidence["reads"] == 200
+
+
+def test_a_read_that_waits_for_a_card_is_named_and_on_a_processor_it_waits_for_nothing() -> None:
+    answer = changed(watched(0, TEN), reads=(SeenReads("train.py:12", 1, 4.0), SeenReads("train.py:3", 9, 0.1)))
+    for device, rules in (("cuda:0", ["script reads in each step"]), ("cpu", [])):
+        here = changed(answer, optimizers=(SeenOptimizer("SGD", {device: 10}, ("float32",)),))
+        judged = {name: each for name, each in found(here).items() if name != "script on processor"}
+        assert list(judged) == rules
+        for each in judged.values():
+            assert each.says == (
+                "40 % of an iteration is waiting for the card in train.py:12, which reads 1 value of tensors in a step."
+            )
+
+
+def test_evaluation_checkpoints_and_float64_have_their_lines() -> None:
+    within = (TimedPlace(None, "checkpoints", 1, 9), TimedPlace("train.py:7", "evaluation", 3, 5))
+    between = (TimedPlace("train.py:8", "evaluation", 3, 5),)
+    answer = changed(watched(0, TEN, no_grad_s=0.003, checkpoint_s=0.003), places=within, between=between)
+    judged = found(answer)
+    assert judged["script without gradients"].where == "train.py:7"
+    assert judged["script without gradients"].says.endswith("evaluation, or metrics (train.py:7).")
+    assert judged["script saves in its steps"].where is None
+    loop = replace(answer.processes[0].loop, gaps=(Gap("validation", 1, 0.02),))
+    assert found(changed(answer, loop=loop))["script between iterations"].where == "train.py:8"
+    double = (SeenOptimizer("SGD", {"cpu": 10}, ("float64",)),)
+    says = found(changed(answer, optimizers=double, double_at="net.py:3"))["script in float64"].says
+    assert says.startswith("It computes in float64 since net.py:3, in 0 % of an iteration")
+
+
+def test_memory_that_grows_is_named_with_what_grows_and_its_line() -> None:
+    """A list of numbers that grows is no reason where memory does not; a kept graph always is."""
+    answer = watched(0, TEN, forward_backward_s=0.01)
+    graph = GrowingList("train.py:5", "losses", 1.0, "graph", 4)
+    numbers = GrowingList("train.py:6", "history", 1.0, "float", 0)
+    cases = {
+        ((), None): None, ((), STAYS): None, ((numbers,), STAYS): None,
+        ((), GROWS): "Memory grows by 2.00 MB (1.00 MB to 3.00 MB) an iteration.",
+        ((numbers,), GROWS): "Memory grows by 2.00 MB (1.00 MB to 3.00 MB) an iteration: in each step, train.py:6 adds "
+        "an item to `history`.",
+        ((graph, numbers), STAYS): "Memory grows: in each step, train.py:5 adds a tensor with its graph to `losses`.",
+    }  # fmt: skip
+    for (lists, memory), says in cases.items():
+        judged = found(changed(answer, lists=lists, memory=memory)).get("script memory grows")
+        assert (judged and judged.says) == says
+    says = found(changed(answer, memory=GROWS, tensors_per_step=2.0))["script memory grows"].says
+    assert says.endswith("an iteration: with each step, 2 more tensors are alive.")
+    on_card = found(changed(answer, memory=STAYS, card_memory=GROWS))["script memory grows"]
+    assert on_card.says.startswith("The memory of the card grows by 2.00 MB")

@@ -21,7 +21,7 @@ from laptime.heat.script import run_script
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
-from laptime.model.symptoms import NO_INPUT, NOT_LOOKED, StepSymptoms
+from laptime.model.symptoms import DATA_LINE, NO_INPUT, NOT_LOOKED, StepSymptoms
 from laptime.model.workload import ProofPlan
 from long_cases import cases
 
@@ -216,6 +216,15 @@ def test_the_loader_and_the_training_are_timed_apart(heat, monkeypatch):
     assert STEP_MS + LOADING_MS <= whole < 1.6 * (STEP_MS + LOADING_MS)
     assert STEP_MS <= compute < 2 * STEP_MS
     assert LOADING_MS <= loader < 1.7 * LOADING_MS
+
+
+def test_the_line_of_the_loaders_time_is_known_after_the_windows(heat, monkeypatch):
+    """Iterations whose lines are timed are no part of what is said of the script's steps."""
+    monkeypatch.setenv("SLOW", "1")
+    line = heat()
+    signs = line.only(wire.Signed).signs
+    assert signs.notes[DATA_LINE] == f"train.py:{1 + TRAIN[: TRAIN.index('time.sleep')].count(chr(10))}"
+    assert len(line.windows) >= TURNS.windows_min
 
 
 DRAWN = """class Slow(list):

@@ -14,7 +14,7 @@ from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import Record
-from laptime.model.script import ScriptProcess, WatchAnswer
+from laptime.model.script import GrowingList, MemoryTrend, ScriptProcess, SeenLine, SeenReads, WatchAnswer
 from laptime.questions.watch.findings import script_findings
 
 MS = 1_000_000
@@ -115,4 +115,21 @@ def keras() -> Record:
     return watched(WatchAnswer(COMMAND, 0, 3.0, (fit,)))
 
 
-SHOWN = {"waits": waits, "ranks": ranks, "unseen": unseen, "keras": keras}
+def lines() -> Record:
+    """A loop whose transform is slow, that prints its loss and keeps it."""
+    graph = GrowingList("train.py:41", "losses", 1.0, "graph", 4)
+    seen = replace(
+        process(epochs(8.0), LOADER, OPTIMIZER),
+        lines=(
+            SeenLine("data.py:12", "data", 0.91, in_worker=True),
+            SeenLine("train.py:36", "forward", 0.97),
+            SeenLine("train.py:42", "outside", 0.88),
+        ),
+        reads=(SeenReads("train.py:42", 2.0, 0.03),),
+        lists=(graph,),
+        memory=MemoryTrend(61_000, 52_000, 70_000, 410_000_000, 520_000_000, grows=True),
+    )
+    return watched(WatchAnswer(COMMAND, 0, 12.5, (seen,)))
+
+
+SHOWN = {"lines": lines, "waits": waits, "ranks": ranks, "unseen": unseen, "keras": keras}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import NamedTuple
 
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.parity import relative
-from laptime.analysis.script_units import SPANS_MOST, KeptIterations, Unit
+from laptime.analysis.script_lines import LineTimes
+from laptime.analysis.script_units import SPANS_MOST, KeptIterations, Placed, Unit
 from laptime.attach import kinds
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Settings
@@ -18,6 +19,7 @@ from laptime.model.quantities import Missing, brief
 from laptime.model.record import Estimate, Parity
 from laptime.model.sample import FirstLosses, ProofRun
 from laptime.model.script import CountedBy, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
+from laptime.model.symptoms import TimedPlace
 from laptime.stats import find_steady, log_mean_interval
 
 # Which figure of the windows a part of the time is. The backward pass is within another part.
@@ -127,6 +129,29 @@ class LoopProgress:
     later: int
 
 
+class PlacedTimes:
+    """Adds up what took time apart from the training, by its kind and its place."""
+
+    def __init__(self) -> None:
+        self.ns: Counter[tuple[int, int]] = Counter()
+        self.times: Counter[tuple[int, int]] = Counter()
+
+    def add(self, placed: Iterable[Placed]) -> None:
+        """Add what was in one iteration."""
+        for each in placed:
+            key = (each.kind, each.place if len(self.ns) < KNOWN_PLACES_MOST else 0)
+            self.ns[key] += each.end - each.begin
+            self.times[key] += 1
+
+    def named(self, name: Callable[[int], str | None]) -> tuple[TimedPlace, ...]:
+        """Return each with its line, the longest first."""
+        found = [
+            TimedPlace(name(place), kinds.PLACED[kind], self.times[kind, place], ns)
+            for (kind, place), ns in self.ns.items()
+        ]
+        return tuple(sorted(found, key=lambda each: -each.ns))
+
+
 class LoopSummary:
     """Adds up iterations in bounded memory: when there are too many windows, each two neighbours become one."""
 
@@ -141,8 +166,9 @@ class LoopSummary:
             maxlen=EVALUATIONS_MOST
         )  # that no iteration has followed yet
         self._validated: frozenset[int] = frozenset()  # the loaders of those that one has followed
-        self.placed: Counter[tuple[int, int]] = Counter()  # nanoseconds, by kind and place
-        self.placed_times: Counter[tuple[int, int]] = Counter()
+        self.placed, self.between = PlacedTimes(), PlacedTimes()  # within iterations, and between them
+        self.lines = LineTimes()
+        self._timed: list[tuple[int, int]] = []  # iterations whose lines were timed, since the last that was not
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
         self._in_time = KeptIterations()
@@ -159,15 +185,22 @@ class LoopSummary:
         self._backwards += unit.backwards
         self._steps += unit.steps
         self._skips += unit.skips
-        for each in unit.placed:
-            key = (each.kind, each.place if len(self.placed) < KNOWN_PLACES_MOST else 0)
-            self.placed[key] += each.end - each.begin
-            self.placed_times[key] += 1
-        if self._first is not None:
+        self.placed.add(unit.placed)
+        self.between.add(unit.between)
+        if unit.lines:
+            self.lines.add(unit)
+            self._timed.append((unit.begin, unit.end))
+        elif self._first is not None:
             self._in_time.add(self.iterations, unit)
-        if self._first is None:
+            self._add_to_windows(unit)
+        else:
             self._first = _window_of(unit)
-        elif self._windows and self._windows[-1].iterations < self._each:
+
+    def _add_to_windows(self, unit: Unit) -> None:
+        for begin, end in self._timed:
+            self.gap("timing lines", begin, end)
+        self._timed = []
+        if self._windows and self._windows[-1].iterations < self._each:
             self._windows[-1].add(unit)
         else:
             self._windows.append(_window_of(unit))

@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from laptime.analysis.heats import ALPHA
+from laptime.analysis.script_lines import MemoryLooks
 from laptime.analysis.script_loop import (
     AGE_BLOCKS,
     FEWEST_STEADY,
@@ -22,7 +23,7 @@ from laptime.analysis.script_loop import (
 from laptime.analysis.script_units import Unit, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.quantities import Missing
-from laptime.model.script import RankSkew, ScriptProcess, SeenLoader, SeenOptimizer, TrainingLoop
+from laptime.model.script import GrowingList, RankSkew, ScriptProcess, SeenLine, SeenLoader, SeenOptimizer, TrainingLoop
 from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.stats import log_mean_interval
 from laptime.visible import encodable, visible
@@ -65,6 +66,7 @@ class ProcessReader:
         self._places: dict[int, str] = {}
         self.double_at: str | None = None
         self._failed: dict[str, str] = {}
+        self._memory, self._card_memory = MemoryLooks(), MemoryLooks()
         self._lost = 0
         self._sees_copies = False
         self.census: DenormalCensus | None = None
@@ -99,11 +101,7 @@ class ProcessReader:
         """What took time within the iterations apart from the training, and where; the longest first."""
         if self._keras.is_used or self._is_by_fetch:
             return SEEN_AS_ONE_CALL
-        found = [
-            TimedPlace(self._places.get(place), kinds.PLACED[kind], self._summary.placed_times[kind, place], ns)
-            for (kind, place), ns in self._summary.placed.items()
-        ]
-        return tuple(sorted(found, key=lambda each: -each.ns))
+        return self._summary.placed.named(self._places.get)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -140,6 +138,12 @@ class ProcessReader:
                 self._failed[text(facts["is_failed"])] = text(facts.get("error"))
         elif "skipped" in facts:
             self._skip(read_skipped(facts))
+        elif "reads" in facts:
+            self._summary.lines.read(*read_reads(facts))
+        elif "tensors" in facts:
+            self._summary.lines.alive(whole(facts["tensors"]), whole(facts.get("at_step")))
+        elif "grows" in facts:
+            self._summary.lines.grows(whole(facts["grows"]), read_growing(facts))
         elif "lost" in facts:
             self._has_left = True
             self._lost += whole(facts["lost"])
@@ -182,6 +186,13 @@ class ProcessReader:
                 raise ValueError("an event that no agent notes")
             if plain == kinds.LOSS:
                 self._trained.loss(begin, struct.unpack("<d", struct.pack("<q", value))[0])
+                continue
+            if plain in {kinds.MEMORY, kinds.CARD_MEMORY}:
+                looks = self._memory if plain == kinds.MEMORY else self._card_memory
+                looks.add(self._summary.iterations, value)
+                continue
+            if plain == kinds.LINE:
+                (self._summary.lines.add_fetch if self.hello.loads else self._units.line)(value, begin, end)
                 continue
             if plain == kinds.COMPILE:
                 self._trained.compiled(begin, end)
@@ -227,7 +238,21 @@ class ProcessReader:
             lost=self._lost,
             failed=self._failed,
             census=self.census,
+            lines=self.timed_lines,
+            reads=self._summary.lines.reads(self._places.get),
+            lists=self._summary.lines.lists(self._places.get),
+            places=self._summary.placed.named(self._places.get),
+            between=self._summary.between.named(self._places.get),
+            double_at=self.double_at,
+            tensors_per_step=self._summary.lines.tensors_per_step,
+            memory=self._memory.trend(),
+            card_memory=self._card_memory.trend(),
         )
+
+    @property
+    def timed_lines(self) -> tuple[SeenLine, ...]:
+        """The lines that take most of each part; of a worker process of a data loader, of its fetches."""
+        return self._summary.lines.lines(self._places.get)
 
     def _loop(self) -> TrainingLoop | None:
         if self._keras.is_used:
@@ -286,6 +311,7 @@ class Greeting:
     versions: dict[str, str]
     rank: int | None
     world: int | None
+    loads: bool = False  # as a worker process of a data loader
 
 
 def read_hello(facts: Mapping[str, Any]) -> Greeting:
@@ -299,6 +325,7 @@ def read_hello(facts: Mapping[str, Any]) -> Greeting:
         versions=_table(facts.get("versions"), text),
         rank=_number(facts.get("rank")),
         world=_number(facts.get("world")),
+        loads=facts.get("loads") is True,
     )
 
 
@@ -329,6 +356,19 @@ def read_census(facts: Mapping[str, Any]) -> DenormalCensus:
     if not shares or not all(0 <= share <= 1 for share in shares.values()):
         raise _unexpected(shares, "shares")
     return DenormalCensus(shares, flushed=facts.get("is_flushed") is True, step=whole(facts.get("at_step")))
+
+
+def read_reads(facts: Mapping[str, Any]) -> tuple[dict[int, tuple[int, int]], int]:
+    """Return how often each line read a value of a tensor, and for how many nanoseconds; and in how many steps."""
+    rows = facts.get("reads")
+    if not isinstance(rows, list) or len(rows) > SOME_MOST or not all(isinstance(row, list) for row in rows):
+        raise _unexpected(rows, "a list of lists")
+    return {whole(place): (whole(times), whole(ns)) for place, times, ns in rows}, whole(facts.get("timed_steps"))
+
+
+def read_growing(facts: Mapping[str, Any]) -> GrowingList:
+    name, holds = text(facts.get("name")), text(facts.get("holds"))
+    return GrowingList("", name, real(facts.get("by")), holds, whole(facts.get("bytes_each")))
 
 
 def read_skipped(facts: Mapping[str, Any]) -> dict[int, int]:

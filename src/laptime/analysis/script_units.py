@@ -20,6 +20,7 @@ WAITING_UNITS_MOST = 4096  # that wait for the end of an iteration
 SAVES_MOST = 64  # behind the last work of an iteration
 PASSES_MOST = 1024  # without gradients, of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
+LINES_WAIT_MOST = 1 << 14  # for the end of their iteration
 SPANS_MOST = 256  # of one iteration; one that has more is not kept in time
 FETCHES = {kinds.FETCH, kinds.LOADER_END, kinds.LOADER_OPEN}
 
@@ -66,6 +67,8 @@ class Unit:
     optimizers: set[int] = field(default_factory=set)
     placed: list[Placed] = field(default_factory=list)
     loaders: dict[int, int] = field(default_factory=dict)  # when each was first fetched from
+    between: list[Placed] = field(default_factory=list)  # since the unit before
+    lines: list[tuple[int, int, int]] = field(default_factory=list)  # a place, from when until when it ran
     spans: list[SeenSpan] | None = None  # all that was seen of it in time; None where that was too much
     follows_fetch: bool = False
     # While it is open: since when a forward pass may run, and when its last work ended.
@@ -93,6 +96,8 @@ class Unit:
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self.optimizers |= later.optimizers
         self.placed += later.placed
+        self.between += later.between
+        self.lines += later.lines
         whole = (self.spans or []) + (later.spans or [])
         self.spans = whole if self.spans and later.spans and len(whole) <= SPANS_MOST else None
 
@@ -141,6 +146,7 @@ class UnitBuilder:
         self._passes = Passes()
         self._evaluated = Passes()  # of these, from `eval()` to `train()`
         self._placed: list[Placed] = []
+        self._lines: list[tuple[int, int, int]] = []  # whose iteration has not ended
         self._spans: list[SeenSpan] = []  # what was seen in time, since the last unit ended
         self._last_backward = 0  # its end
         self.epochs = 0  # how often a loader that was trained on was started
@@ -180,6 +186,11 @@ class UnitBuilder:
             self._end(begin, end)
         elif kind == kinds.LOADER_OPEN:
             self._start_loader(begin, end, value)
+
+    def line(self, place: int, begin: int, end: int) -> None:
+        """Keep what a line of the script took until its iteration ends."""
+        if len(self._lines) < LINES_WAIT_MOST:
+            self._lines.append((place, begin, end))
 
     def _note(self, part: SpanPart, begin: int, end: int) -> None:
         """Keep what a stretch of the open unit, or of the next one, was spent on."""
@@ -403,7 +414,11 @@ class UnitBuilder:
             unit.outside += rest - without
             self._forget(unit.end)
         unit.placed = [each for each in self._placed if unit.begin <= each.begin and each.end <= unit.end]
+        unit.between = [each for each in self._placed if each.end <= unit.begin]
         self._placed = [each for each in self._placed if each.begin >= unit.end]
+        if self._lines:
+            unit.lines = [each for each in self._lines if each[1] < unit.end and each[2] > unit.begin]
+            self._lines = [each for each in self._lines if each[2] > unit.end]
         unit.spans = self._spans if len(self._spans) <= SPANS_MOST else None
         later = self._spans and self._spans[-1][2] > unit.end  # events come in the order of their ends
         self._spans = [span for span in self._spans if span[2] > unit.end] if later else []
@@ -490,13 +505,13 @@ class KeptIterations:
         if not kept:
             return None
         middle = kept[len(kept) // 2]
-        return TypicalIteration(middle.number, len(kept), middle.end - middle.begin, _laid_out(middle))
+        spans = laid_out(middle.begin, middle.end, middle.spans)
+        return TypicalIteration(middle.number, len(kept), middle.end - middle.begin, spans)
 
 
-def _laid_out(iteration: KeptIteration) -> tuple[IterationSpan, ...]:
+def laid_out(begin: int, end: int, spans: Iterable[SeenSpan]) -> tuple[IterationSpan, ...]:
     """Return what each stretch was spent on; behind the last work of an iteration is what is outside of its step."""
-    begin, end = iteration.begin, iteration.end
-    seen = [span for span in iteration.spans if span[1] < end and span[2] > begin]
+    seen = [span for span in spans if span[1] < end and span[2] > begin]
     edges = sorted({begin, end, *(min(max(at, begin), end) for each in seen for at in each[1:])})
     worked = max((until for part, _, until in seen if part in LAST_WORK), default=end)
     found: list[IterationSpan] = []

@@ -40,7 +40,12 @@ class Agent:
         self.sees_copies = False  # to a card
         self.looks_itself = False  # at tensors: what runs without gradients then is none of the script's
         self.double_at: Any = None  # the line of the script that made its weights float64
+        self.doubles: dict = {}  # where arrays of float64 came in, by the addresses of their data
         self.places: dict = {}  # lines of the script, by file and line: their numbers
+        self.lines: Any = None  # what times these, once an optimizer stepped
+        self.compiles = False  # a compiler has run
+        self.loaders_started = 0
+        self.loads = False  # it is a worker of a data loader, in which lines are timed
         self.batches_from = 0  # the number of the last that Keras made of what batches come from
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._noted: list = []  # the numbers of events, four each
@@ -186,6 +191,8 @@ class Agent:
             return
         self._is_busy = False  # a thread that was busy with it goes on no more
         try:
+            if self.lines is not None and self.lines.is_on:
+                self.lines.stop()
             self.flush(monotonic_ns())
             if self._socket is not None:
                 self._send_rest(AGENT_LEAVE_S)
@@ -245,17 +252,21 @@ class Agent:
         self.flush_at = 0
         self._lost = 0
         self.steps = 0  # of all optimizers
+        if self.lines is not None:
+            self.lines.begin_afresh()
         self.trains = False  # a backward pass was seen, with an optimizer or without
         self._threads: dict = {}
         self.first_thread = 0  # so that the first event of a process numbers its thread
         self._failed: set = set()
 
     def _after_fork(self) -> None:
-        """A worker that only loads data never trains, and sends nothing."""
+        """A worker that only loads data never trains, and sends nothing but the lines of a few fetches."""
         try:
             if self._socket is not None:
                 self._socket.close()
             was_off = self.is_off
+            if self.lines is not None:
+                self.lines.leave()
             self._begin_afresh(is_fork=True)
             self.is_off = was_off
         except Exception:
@@ -281,6 +292,7 @@ class Agent:
             "python": "%d.%d.%d" % sys.version_info[:3],
             "executable": sys.executable,
             "is_fork": self._is_fork,
+            "loads": self.loads,
             "rank": environment("RANK"),
             "world": environment("WORLD_SIZE"),
             "versions": versions_of(("torch", "keras", "tensorflow", "jax", "lightning", "transformers", "accelerate")),

@@ -21,6 +21,7 @@ HOOKS = {
     "torch.autograd.grad_mode": ("torch_hooks", "hook_grad_modes"),
     "torch.nn.modules.module": ("torch_hooks", "hook_modules"),
     "torch.utils.data.dataloader": ("torch_hooks", "hook_loaders"),
+    "torch.utils.data._utils.worker": ("lines", "hook_workers"),
     "torch.amp.grad_scaler": ("torch_hooks", "hook_scaler"),
     "torch.serialization": ("torch_hooks", "hook_saving"),
     "torch._dynamo.callback": ("torch_hooks", "hook_compiler"),

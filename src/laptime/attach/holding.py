@@ -126,6 +126,8 @@ class Hold:
             self.replay.run_alone = True
         elif what == kinds.FETCH_AGAIN:
             self.replay.fetch_again()
+        elif what == kinds.TIME_LINES and self._agent.lines is not None:
+            self._agent.lines.begin_soon()
         self._since_ns = now_ns()
 
 

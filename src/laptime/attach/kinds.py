@@ -23,6 +23,9 @@ NO_GRAD = 14  # a stretch without gradients; value: the number of its place
 KERAS_FETCH = 15  # a batch of Keras came; value: the number of what it came from
 SYNC = 16  # the script waited until a disk had what it wrote; value: the number of its place
 EVALUATED = 17  # a model, from its `eval()` to its `train()`; value: the number of its place
+LINE = 18  # what a line of the script took, in an iteration whose lines are timed; value: the number of its place
+MEMORY = 19  # bytes that the process has, in value
+CARD_MEMORY = 20  # bytes of tensors that PyTorch has on a card, in value
 KERAS_KINDS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH))
 SOME = 24  # more than there are
 
@@ -52,6 +55,7 @@ GO_ON = 1
 FREE = 2  # never ask again
 REPLAY = 3  # from now on, fetch the same few batches again and again; then as GO_ON
 LOADER_ALONE = 4  # from now on, fetch batches and train no more; each fetch counts
+TIME_LINES = 6  # time the lines of the next iterations, which the parent leaves out of all times; then as GO_ON
 FETCH_AGAIN = 5  # fetch items of the data set a second time, off the clock, and compare them; then as GO_ON
 
 

@@ -1,5 +1,5 @@
-"""Hooks of PyTorch: fetches, backward passes, optimizer steps, evaluation, checkpoints, compilations; losses and
-denormal numbers, which are read later; waits for a disk; and where in the script it was.
+"""Hooks of PyTorch: fetches, backward passes, optimizer steps, evaluation, checkpoints, compilations; losses, memory
+and denormal numbers, which are read later; and waits for a disk.
 
 Each hook replaces a function by one that calls it and notes when. All that a hook does before and after the call is
 within a `try`: an error of ours switches the hook off, and never reaches the script. What hooks note is read back by
@@ -17,6 +17,9 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 from .fetches import items_of
+from .lines import LineTimer
+from .memory import Memory
+from .places import place_here, text_here
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -97,6 +100,7 @@ def _hook_starts(agent: Agent, loader: Any, iterator: Any) -> None:
         if agent.is_off:
             return start(self)
         begin = now_ns()
+        agent.loaders_started += 1
         found = start(self)
         end = now_ns()
         try:
@@ -133,7 +137,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
     keep, due, kind = agent.keep, agent.due, BACKWARD_KIND
     is_running = False  # and stays so once this hook has failed
     losses = Losses(agent)
-    agent.before_flush.append(losses.read)
+    agent.before_flush += [losses.read, Memory(agent).look]
 
     @wraps(backward)
     def watched(tensors, *given, **named):
@@ -227,6 +231,28 @@ def hook_default_type(agent: Agent, module: Any) -> None:
     """Keep where the script makes float64 the type of all new weights."""
     if hasattr(module, "set_default_dtype"):
         module.set_default_dtype = _changes_type(agent, module.set_default_dtype, "default")
+    if hasattr(module, "from_numpy"):
+        module.from_numpy = _comes_from_numpy(agent, module.from_numpy)
+
+
+DOUBLES_MOST = 64  # arrays of float64 that may become weights
+
+
+def _comes_from_numpy(agent: Agent, convert: Any) -> Any:
+    """Keep where arrays of float64 came in before the first step: some of them may be weights."""
+
+    @wraps(convert)
+    def watched(array):
+        tensor = convert(array)
+        if not agent.steps and len(agent.doubles) < DOUBLES_MOST:
+            try:
+                if tensor.dtype is sys.modules["torch"].float64:
+                    agent.doubles[tensor.data_ptr()] = text_here()
+            except Exception as failure:
+                agent.failed("types", failure)
+        return tensor
+
+    return watched
 
 
 def _changes_type(agent: Agent, change: Any, name: str) -> Any:
@@ -295,6 +321,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     mark = TORCH_MARKS + "_optimizer"
     is_inside = False  # and stays so once this hook has failed
     census = Census(agent)
+    agent.lines = LineTimer(agent)
 
     def timed(step: Any) -> Any:
         compiling = compiling_check()  # an optimizer is made: PyTorch is there
@@ -328,6 +355,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     def look(optimizer: Any, begin: int, end: int) -> None:
         """Note a step, and describe the optimizer if that was not done."""
         if agent.is_off:
+            agent.lines.leave()
             return
         number = optimizer.__dict__.get(mark)
         if number is None:
@@ -339,6 +367,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
         agent.looked(STEP_KIND, end)
         if agent.steps >= census.due:
             census.look(optimizer)
+        agent.lines.stepped()
 
     hook_syncs(agent)
     wrap_steps(agent, module.Optimizer, timed)
@@ -375,6 +404,7 @@ def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
             name = str(each.device)
             devices[name] = devices.get(name, 0) + each.numel()
             kinds_of.add(str(each.dtype).replace("torch.", ""))
+            agent.double_at = agent.double_at or (agent.doubles and agent.doubles.get(each.data_ptr())) or None
     name = type(optimizer).__name__
     facts = {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
     return {**facts, "double_at": agent.double_at}
@@ -446,6 +476,7 @@ def hook_compiler(agent: Agent, module: Any) -> None:
     began = []
 
     def on_begin(*_given: Any) -> None:
+        agent.compiles = True
         began.append(now_ns())
 
     def on_end(*_given: Any) -> None:
@@ -621,54 +652,3 @@ def _timed_sync(agent: Agent, sync: Any) -> Any:
             agent.note(kinds.SYNC, begin, now_ns(), place_here(agent))
 
     return watched
-
-
-# Where in the script something happened: the innermost line that is neither of a library nor of Python itself.
-
-OWN_FOLDER = os.path.dirname(__file__) + os.sep
-PYTHON = os.path.dirname(os.__file__) + os.sep
-LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-AGENT_PLACES_MOST = 1024
-
-
-def place_here(agent: Agent) -> int:
-    """Return the number of the line that is run now; 0 if none is the script's own."""
-    try:
-        key = _line_here()
-        if key is None:
-            return 0
-        number = agent.places.get(key)
-        if number is None:
-            if len(agent.places) >= AGENT_PLACES_MOST:
-                return 0
-            number = agent.places[key] = agent.new_number()
-        agent.describe_once(number, _describe, key)
-    except Exception as error:
-        agent.failed("places", error)
-        return 0
-    return number
-
-
-def text_here() -> Any:
-    """Return the line that is run now as a text, such as train.py:12; None if none is the script's own."""
-    key = _line_here()
-    return None if key is None else _text_of(key)
-
-
-def _line_here() -> Any:
-    frame: Any = sys._getframe(3)
-    while frame is not None and _is_foreign(frame.f_code.co_filename):
-        frame = frame.f_back
-    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-
-
-def _is_foreign(file: str) -> bool:
-    return file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARY_FOLDERS)
-
-
-def _text_of(key: tuple) -> str:
-    return "%s:%d" % (os.path.basename(key[0]), key[1])
-
-
-def _describe(key: tuple, number: int) -> dict:
-    return {"place": number, "where": _text_of(key)}

@@ -40,11 +40,13 @@ from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.quantities import Missing
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
-from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
+from laptime.model.symptoms import DATA_LINE, MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
 
 WRONG_ARGUMENTS = 2  # the exit code of argparse, click and most others
 LEARNT = 3  # whole iterations that show what one consists of
 PROOF_STEPS = 10
+LINES_ITERATIONS = 4  # in which the lines of a script are timed: from behind a step to behind the next but one
+LINE_MOST = 0.5  # of the wait for data: a line that takes less is not named
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
 REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
 PREFETCHED = 2  # batches of each worker, where a loader does not say
@@ -134,6 +136,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
             if order.breakdown and _is_replayable(script.leader.reader):
+                runner.last = script.go_on(max(1, round(LINES_ITERATIONS * runner.ends)), kinds.TIME_LINES)
                 script.leader.is_counted = False  # what this takes is no part of the script's iterations
                 runner.last = script.go_on(1, kinds.FETCH_AGAIN)
         except ScriptEnded as ended:
@@ -290,6 +293,8 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
     notes = {} if _is_replayable(reader) else {NO_INPUT: NO_DATALOADER}
     notes |= {MADE_DOUBLE: reader.double_at} if reader.double_at and "float64" in reader.types else {}
     notes |= script_settings.list_impossible(visitor.set, visitor.not_set, reader.trained_loader)
+    line = _data_line(reader)
+    notes |= {DATA_LINE: line} if line is not None else {}
     return StepSymptoms(
         progress.later,
         wait_ns=progress.data_ns if has_loader else NOT_LOOKED,
@@ -301,6 +306,15 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
         redrawn=NOT_LOOKED if held is None or held.redrawn is None else held.redrawn,
         notes=notes,
     )
+
+
+def _data_line(reader: ProcessReader) -> str | None:
+    """Return the line that takes most of the wait for data; None where worker processes load it, or none does."""
+    loader = reader.trained_loader
+    if loader is None or loader.workers:
+        return None
+    most = max((each for each in reader.timed_lines if each.part == "data"), key=lambda each: each.share, default=None)
+    return most.where if most is not None and most.share >= LINE_MOST else None
 
 
 def _is_replayable(reader: ProcessReader) -> bool:

@@ -243,7 +243,10 @@ class CodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is conspicuous, and what to do. `change` is the advice as a change of code; `unchanged` says why none is."""
+    """What is conspicuous, and what to do. `change` is the advice as a change of code; `unchanged` says why none is.
+
+    `where` is the line of the user's own code that brings it about, as file:line, where that is known.
+    """
 
     rule: str
     says: str
@@ -252,6 +255,7 @@ class Finding:
     sure: Literal["proven", "likely"]
     change: CodeChange | None = None
     unchanged: str | None = None
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from laptime.model.process import Timeline
 from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.record import Answer, Estimate, Record
 from laptime.model.sample import Usage
-from laptime.model.symptoms import DenormalCensus
+from laptime.model.symptoms import DenormalCensus, TimedPlace
 
 CountedBy = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
-GapKind = Literal["validation", "checkpoint", "loader start", "between epochs"]
+GapKind = Literal["validation", "checkpoint", "loader start", "between epochs", "timing lines"]
 SpanPart = Literal[
     "data",
     "copy",
@@ -177,12 +177,69 @@ class TrainingLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenLine:
+    """A line of the script, and its share of the time of a part, in the few iterations whose lines were timed.
+
+    What a library does counts as the script's line that called it. With `in_worker`, worker processes of the data
+    loader ran it.
+    """
+
+    where: str
+    part: SpanPart
+    share: float
+    in_worker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenReads:
+    """A line that reads values of tensors: how often in a step, and how long a step waits for them."""
+
+    where: str
+    per_step: float
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingList:
+    """A list, dict or set that a line makes longer in each step, by `per_step` items.
+
+    `holds` says what the last of them was: "graph" a tensor that keeps all that it was computed from. `bytes_each` are
+    those of its tensors alone.
+    """
+
+    where: str
+    name: str
+    per_step: float
+    holds: str
+    bytes_each: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTrend:
+    """By how many bytes memory became more with each iteration, behind the first third of them.
+
+    `grows` says that this was sure and much; `first_bytes` and `last_bytes` are those of the first and the last sixth.
+    """
+
+    bytes_each: float
+    low: float
+    high: float
+    first_bytes: int
+    last_bytes: int
+    grows: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptProcess:
     """One Python process of the command that reported to laptime.
 
     `loop` is None where it trained nothing that was seen. `lost` counts events that could not be sent, and `failed`
     holds the hooks that were switched off, with the reason. `census` is the latest count of denormal numbers, among a
-    few of the numbers of one optimizer on a processor.
+    few of the numbers of one optimizer on a processor. `lines` are those that take most of each part of an iteration,
+    `places` those of evaluation, checkpoints and waits for the disk, within iterations or (`between`) not, `double_at`
+    the one that made numbers float64. `tensors_per_step` is how many more are alive with each step;
+    `memory` and `card_memory` say whether these grow;
+    None where they were looked at too seldom.
     """
 
     pid: int
@@ -198,6 +255,15 @@ class ScriptProcess:
     lost: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     census: DenormalCensus | None = None
+    lines: tuple[SeenLine, ...] = ()
+    reads: tuple[SeenReads, ...] = ()
+    lists: tuple[GrowingList, ...] = ()
+    places: tuple[TimedPlace, ...] = ()
+    between: tuple[TimedPlace, ...] = ()
+    double_at: str | None = None
+    tensors_per_step: float | None = None
+    memory: MemoryTrend | None = None
+    card_memory: MemoryTrend | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from laptime.model.quantities import Missing
 
 NOT_LOOKED = Missing("this heat's steps were not taken apart")
 NO_INPUT = "no input"  # the note that says why a script's batches can be neither replayed nor fetched alone
+EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"  # what takes time at a place
+DATA_LINE = "line of the data"  # the note that says which line of a script takes most of the wait for its data
 MADE_DOUBLE = "float64"  # the note that says which line of a script made its weights float64
 CANNOT_HAVE = "cannot have "  # begins the notes that say which settings a script cannot have, and why
 

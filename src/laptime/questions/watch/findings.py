@@ -10,9 +10,19 @@ from dataclasses import dataclass
 from laptime.analysis.step_states import find_loop_state, loss_around
 from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
 from laptime.model.machine import Machine
-from laptime.model.quantities import Missing, brief, percent
+from laptime.model.quantities import Missing, brief, count, percent, size
 from laptime.model.record import Finding
-from laptime.model.script import GapKind, Phases, RankSkew, ScriptProcess, TrainingLoop, WatchAnswer
+from laptime.model.script import (
+    GapKind,
+    Phases,
+    RankSkew,
+    ScriptProcess,
+    SeenLine,
+    SpanPart,
+    TrainingLoop,
+    WatchAnswer,
+)
+from laptime.model.symptoms import CHECKPOINTS, EVALUATION, TimedPlace
 
 CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
 WAITS_SOME = 0.05
@@ -23,11 +33,27 @@ SAVES_MUCH = 0.1
 BETWEEN_WORDS: dict[GapKind, str] = {"validation": "validation", "checkpoint": "writing checkpoints"}
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 SKEWED = 1.2
+MORE_TENSORS = 0.5  # alive with each step: something keeps them
+LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
 KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
 LOAD_IN_WORKERS = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
 FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
 LOG_LESS = "Log every few steps only, and do not call .item() in each."
+GRAPH, SUM = "graph", "sum"
+KEPT_WORDS = {  # what the last item of a list is: how it is named, and what to do
+    GRAPH: (
+        "a tensor with its graph",
+        "Keep the number only: losses.append(loss.item()), or the tensor without its graph: loss.detach().",
+    ),
+    SUM: (
+        "a loss with its graph",
+        "Add the number only: total += loss.item(), or the tensor without its graph: total += loss.detach().",
+    ),
+    "tensor": ("a tensor", "Keep fewer of them, or write them to a file."),
+}
+OTHER_KEPT = ("an item", "Keep fewer of them, or write them to a file.")
+KEPT_SOMEWHERE = "Look for what is kept from step to step: lists, caches, hooks, figures."
 IN_SINGLE = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
 # The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
 CHANGES = {
@@ -145,51 +171,106 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     elif workers and max(workers) >= cores:
         use = f"{max(workers)} workers and the training share {cores} core{'s' * (cores != 1)}"
         advice = f"{use}: more of them gain nothing. Decode faster, or keep data that were decoded before."
+    line = _line_of(process, "data")
     return Finding(
         "script waits for data",
-        f"{percent(share)} of an iteration is waiting for data.",
-        {"share": share, "workers": sorted(workers)},
+        f"{percent(share)} of an iteration is waiting for data{_share_at(line)}.",
+        {"share": share, "workers": sorted(workers), **_evidence_of(line)},
         advice,
         "likely",
+        where=None if line is None else line.where,
     )
 
 
-def _outside(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+def _line_of(process: ScriptProcess, part: SpanPart) -> SeenLine | None:
+    """Return the line that takes most of a part; None where none takes much of it."""
+    lines = [each for each in process.lines if each.part == part]
+    most = max(lines, key=lambda each: each.share, default=None)
+    return None if most is None or most.share < LINE_MUCH else most
+
+
+def _share_at(line: SeenLine | None) -> str:
+    return "" if line is None else f", {percent(line.share)} of it in {line.where}"
+
+
+def _evidence_of(line: SeenLine | None) -> dict[str, object]:
+    return {} if line is None else {"of_part": line.share}
+
+
+def _slowest(places: tuple[TimedPlace, ...], *whats: str) -> str | None:
+    """Return the line that takes longest of these; None where it is in a library."""
+    return next((each.where for each in places if each.what in whats), None)
+
+
+def _at(where: str | None) -> str:
+    return "" if where is None else f" ({where})"
+
+
+def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = share_of(loop.steady.outside_s, loop.steady)
     if share < OUTSIDE_MUCH:
         return None
+    line = _line_of(process, "outside")
+    where = None if line is None else line.where
+    reads = sum(each.per_step for each in process.reads if each.where == where)
+    what = f"it reads {count(reads)} values of tensors" if reads else "logging, metrics, or reading the loss"
     return Finding(
         "script outside the step",
-        f"{percent(share)} of an iteration is outside of the step: logging, metrics, or reading the loss.",
-        {"share": share},
+        f"{percent(share)} of an iteration is outside of the step{_share_at(line)}: {what}.",
+        {"share": share, **_evidence_of(line), **({"reads": reads} if reads else {})},
         LOG_LESS,
         "likely",
+        where=where,
     )
 
 
-def _evaluates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+def _reads(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """On a card, a line that reads a value waits until all is computed that was handed out before."""
+    on_card = {name for each in process.optimizers for name in each.parameters} - {"cpu"}
+    most = max(process.reads, key=lambda each: each.ms, default=None)
+    if most is None or not on_card or loop.step_ms is None or most.ms < WAITS_SOME * loop.step_ms.median:
+        return None
+    share = min(1.0, most.ms / loop.step_ms.median)
+    return Finding(
+        "script reads in each step",
+        f"{percent(share)} of an iteration is waiting for the card in {most.where}, which reads "
+        f"{count(most.per_step)} value{'s' * (most.per_step != 1)} of tensors in a step.",
+        {"share": share, "reads": most.per_step},
+        LOG_LESS,
+        "likely",
+        where=most.where,
+    )
+
+
+def _evaluates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = share_of(loop.steady.no_grad_s, loop.steady)
     if share < WITHOUT_MUCH:
         return None
+    where = _slowest(process.places, EVALUATION)
+    reads = any(each.where == where for each in process.reads)
+    what = "it reads or prints tensors" if reads else "evaluation, or metrics"
     return Finding(
         "script without gradients",
-        f"{percent(share)} of an iteration, on average, computes no gradients: evaluation, or metrics.",
+        f"{percent(share)} of an iteration, on average, computes no gradients: {what}{_at(where)}.",
         {"share": share},
-        "Do it less often, or on a part of the data.",
+        LOG_LESS if reads else "Do it less often, or on a part of the data.",
         "likely",
+        where=where,
     )
 
 
-def _saves(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+def _saves(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = share_of(loop.steady.checkpoint_s, loop.steady)
     if share < SAVES_MUCH:
         return None
+    where = _slowest(process.places, CHECKPOINTS)
     return Finding(
         "script saves in its steps",
-        f"{percent(share)} of an iteration, on average, is writing checkpoints.",
+        f"{percent(share)} of an iteration, on average, is writing checkpoints{_at(where)}.",
         {"share": share},
         "Write one every few hundred iterations, or once an epoch.",
         "likely",
+        where=where,
     )
 
 
@@ -199,13 +280,15 @@ def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     if "float64" not in types:
         return None
     computing = share_of(loop.steady.forward_backward_s, loop.steady) + share_of(loop.steady.optimizer_s, loop.steady)
+    since = "" if process.double_at is None else f" since {process.double_at}"
     return Finding(
         "script in float64",
-        f"It computes in float64, in {percent(computing)} of an iteration: numbers of twice the bytes, at half the "
-        "speed of a processor and less of most cards.",
+        f"It computes in float64{since}, in {percent(computing)} of an iteration: numbers of twice the bytes, at half "
+        "the speed of a processor and less of most cards.",
         {"share": OF_DOUBLE * computing, "types": types},
         IN_SINGLE,
         "likely",
+        where=process.double_at,
     )
 
 
@@ -222,17 +305,44 @@ def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
     )
 
 
-def _validates(_process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     shares = {kind: _gaps_share(loop, kind) for kind in BETWEEN_WORDS}
     kind, share = max(shares.items(), key=lambda pair: pair[1])
     if share < GAP_MUCH:
         return None
+    where = _slowest(process.between, EVALUATION if kind == "validation" else CHECKPOINTS)
     return Finding(
         "script between iterations",
-        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations.",
+        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations{_at(where)}.",
         {"share": share, "kind": kind},
         "Do it less often, or on a part of the data.",
         "likely",
+        where=where,
+    )
+
+
+def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """Memory becomes more with each iteration, or a list keeps tensors together with all that they were made of."""
+    on_card, here = process.card_memory, process.memory
+    trend = next((each for each in (on_card, here) if each is not None and each.grows), None)
+    longer = [each for each in process.lists if trend is not None or each.holds in {GRAPH, SUM}]
+    if trend is None and not longer:
+        return None
+    what = "The memory of the card" if trend is on_card and trend is not None else "Memory"
+    by = "" if trend is None else f" by {size(trend.bytes_each)} ({size(trend.low)} to {size(trend.high)})"
+    says, advice = f"{what} grows{by} an iteration" if by else f"{what} grows", KEPT_SOMEWHERE
+    if longer:
+        kept, advice = KEPT_WORDS.get(longer[0].holds, OTHER_KEPT)
+        says += f": in each step, {longer[0].where} adds {kept} to `{longer[0].name}`"
+    evidence: dict[str, object] = {"share": 0.0, "tensors_per_step": process.tensors_per_step}  # it costs no time yet
+    if not longer and process.tensors_per_step is not None and process.tensors_per_step >= MORE_TENSORS:
+        says += f": with each step, {count(process.tensors_per_step)} more tensors are alive"
+    if trend is not None:
+        evidence |= {"bytes_each": trend.bytes_each, "low": trend.low, "high": trend.high}
+    if longer:
+        evidence |= {"list": longer[0].name, "holds": longer[0].holds}
+    return Finding(
+        "script memory grows", f"{says}.", evidence, advice, "likely", where=longer[0].where if longer else None
     )
 
 
@@ -266,4 +376,6 @@ SCRIPT_RULES = (
     ScriptRule("saves in its steps", _saves),
     ScriptRule("in float64", _in_double),
     ScriptRule("between iterations", _validates, of_all=True),
+    ScriptRule("reads in each step", _reads),
+    ScriptRule("memory grows", _grows),
 )

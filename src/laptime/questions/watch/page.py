@@ -26,7 +26,7 @@ from laptime.model.figure import (
     Stack,
     folded,
 )
-from laptime.model.quantities import Missing, number, percent, size, step
+from laptime.model.quantities import Missing, count, number, percent, size, step
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Progress, Record
 from laptime.model.script import (
     Gap,
@@ -59,11 +59,26 @@ ITERATION_PARTS = (
 COUNTED_AS_ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the optimizer are not seen apart
 LEAST_SHARE = 1e-6  # of what is left: less is rounding
 OFTEN_ABSENT = {"copy_s", "no_grad_s"}
+LINES_SHOWN = 4  # of each part
+PART_WORDS: dict[SpanPart, str] = {
+    "data": "waiting for data",
+    "copy": "copying to the card",
+    "no_grad": "without gradients",
+    "forward": "forward",
+    "backward": "backward",
+    "step": "the step",
+    "optimizer": "optimizer",
+    "checkpoint": "checkpoints",
+    "disk": "waiting for the disk",
+    "outside": "outside the step",
+    "unattributed": "unattributed",
+}
 GAP_WORDS = {
     "validation": "validation",
     "checkpoint": "checkpoints",
     "loader start": "starting the loader",
     "between epochs": "other work",
+    "timing lines": "iterations whose lines were timed",
 }
 
 
@@ -227,9 +242,12 @@ def _trainings_words(loop: TrainingLoop) -> str:
     return f"fit trained {loop.trainings} times, with another model or batch; the figures are of the longest training."
 
 
-def _gap_words(loop: TrainingLoop) -> str:
+def _gap_words(loop: TrainingLoop, *, with_timed: bool = False) -> str:
+    """Say what was between iterations. That some were timed line by line is a detail: no time of the script's."""
     gaps = [
-        f"{GAP_WORDS[gap.kind]} {lap(gap.seconds)} ({often_words(gap.times)})" for gap in loop.gaps if gap.seconds > 0
+        f"{GAP_WORDS[gap.kind]} {lap(gap.seconds)} ({often_words(gap.times)})"
+        for gap in loop.gaps
+        if gap.seconds > 0 and (with_timed or gap.kind != "timing lines")
     ]
     return f"Between iterations: {', '.join(gaps)}." if gaps else ""
 
@@ -276,14 +294,34 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
         _count_words(loop),
         _steady_words(loop),
         _trainings_words(loop),
-        _gap_words(loop),
+        _gap_words(loop, with_timed=True),
         *(_optimizer_words(optimizer.name, optimizer.parameters, optimizer.dtypes) for optimizer in process.optimizers),
         *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
         _loss_words(loop),
+        *_line_words(process),
+        _memory_words(process),
     ]
     for sentence in filter(None, sentences):
         lines += wrap(clean(sentence), view.width, "  ")
     return lines
+
+
+def _line_words(process: ScriptProcess) -> list[str]:
+    """Return which lines take most of each part of an iteration, and which read values of tensors."""
+    found = []
+    for part in dict.fromkeys(each.part for each in process.lines):
+        here = [f"{each.where} {percent(each.share)}" for each in process.lines if each.part == part][:LINES_SHOWN]
+        found.append(f"Lines of '{PART_WORDS[part]}': {', '.join(here)}.")
+    reads = [f"{each.where} {count(each.per_step)} in a step" for each in process.reads][:LINES_SHOWN]
+    return [*found, f"Values of tensors are read: {', '.join(reads)}."] if reads else found
+
+
+def _memory_words(process: ScriptProcess) -> str:
+    memory = process.memory
+    if memory is None:
+        return ""
+    words = f"Memory: {size(memory.first_bytes)} behind the first third of the iterations, {size(memory.last_bytes)}"
+    return f"{words} at the end."
 
 
 def _optimizer_words(name: str, parameters: dict[str, int], dtypes: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import psutil
 
+from laptime.analysis.script_lines import join_workers
 from laptime.analysis.script_process import ProcessReader, compare_ranks, read_hello
 from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
@@ -178,7 +179,8 @@ class Watch:
         """Describe the processes; while the command runs, there is nothing to describe."""
         if status == "running" or not self._ended_s:
             return Outcome((), WatchAnswer(self._job.plan.ask.command, None, 0.0))
-        seen = [reader.process() for reader in self._visitors.readers.values()]
+        readers = [*self._visitors.readers.values()]
+        seen = [_with_workers(reader, readers) for reader in readers if not reader.hello.loads]
         trained = tuple(sorted((each for each in seen if isinstance(each.loop, TrainingLoop)), key=_order))
         answer = WatchAnswer(
             command=self._job.plan.ask.command,
@@ -262,6 +264,15 @@ def why_no_greeting(command: Sequence[str]) -> str:
             if options and not word.startswith("--"):
                 return f"Python was started with -{min(options)}, and so reads nothing of its environment"
     return "no Python process of it reported: it is no Python program, or its environment was cleared"
+
+
+def _with_workers(reader: ProcessReader, readers: Sequence[ProcessReader]) -> ScriptProcess:
+    """Return a process. Where workers load its data, their lines take the place of its own that wait for them."""
+    process = reader.process()
+    loading = [other.timed_lines for other in readers if other.hello.loads and other.hello.parent == process.pid]
+    if not loading:
+        return process
+    return replace(process, lines=(*(each for each in process.lines if each.part != "data"), *join_workers(loading)))
 
 
 def _order(process: ScriptProcess) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from math import fsum
 from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.findings import describe_state
 from laptime.model.quantities import Missing, brief, count, percent, times
-from laptime.model.symptoms import TimedPlace
+from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
 from laptime.questions.why import compute_causes, gains, step_causes
 from laptime.questions.why.experiments import ARITHMETIC, PRESET, TAKES_MEMORY, AskedTraining, ExperimentRow
 from laptime.questions.why.facts import WhyFacts, places_of
@@ -22,7 +22,6 @@ from laptime.questions.why.step_causes import TIMED_LINES, WORTH_SHARE
 # The script's own agent timed them within its steps, so each has a gain without an experiment: it is what would be
 # left.
 
-EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"
 LINES_NAMED = 3
 NAMED_SHARE = 0.2  # of the time of the line that takes longest
 
@@ -132,7 +131,7 @@ CAUSES: list[CauseRow] = [
     CauseRow(
         INPUT,
         step_causes.input_pipeline,
-        "the loader bounds this training",
+        step_causes.name_loader,
         experiments=(
             ExperimentRow("loader", "input=only", "the loader alone", "its loader alone", "", is_remedy=False, place=1),
             ExperimentRow(

@@ -21,7 +21,7 @@ from laptime.diagnosis.lane_readings import (
 )
 from laptime.model.quantities import Factor, Missing, cores, count, few, percent, taken, times
 from laptime.model.sample import HEAT_BITS, POWER_BITS, Meaning, Window
-from laptime.model.symptoms import NO_INPUT
+from laptime.model.symptoms import DATA_LINE, NO_INPUT
 from laptime.questions.why.facts import (
     NO_INSTRUMENT,
     PART_NOT_KNOWN,
@@ -164,11 +164,21 @@ def input_pipeline(facts: WhyFacts) -> Verdict:
     says = f"the loader takes {percent(part)} of a step"
     if not isinstance(alone, Missing):
         says += f", alone {_ms(facts, alone)} of {_ms(facts, 1.0)}" if part >= WORTH_SHARE else _beside(facts, alone)
-    evidence = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
+    evidence: dict[str, object] = {"share": part, "alone": None if isinstance(alone, Missing) else alone}
+    line = None if facts.symptoms is None else facts.symptoms.notes.get(DATA_LINE)
+    if line is not None and part >= WORTH_SHARE:
+        says += f", most of it in {line}"
+        evidence["where"] = line
     if part < WORTH_SHARE:
         return Verdict(INPUT, "ruled out", says, evidence)
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
     return judge(facts, INPUT, sign, _swaps(facts))
+
+
+def name_loader(verdict: Verdict) -> str:
+    """Name the loader, and the line of the user's own code that takes most of its time."""
+    where = verdict.evidence.get("where")
+    return "the loader bounds this training" + (f", most of all {where}" if where else "")
 
 
 def _swaps(facts: WhyFacts) -> list[str]:

@@ -1,0 +1,449 @@
+"""Times each line of the script, but only in a few of its iterations: behind its 16th step, its 64th, its 256th ...
+
+Python calls us for each line of the script's own code that runs then; what a library does counts as the script's line
+that called it. These iterations take longer, and so the parent leaves their times out of the figures. Between them
+nothing is set, so that no other iteration takes longer because of this file.
+
+In the same iterations, this file notes which line reads a value of a tensor, and which makes a list longer. Worker
+processes of a data loader are timed in a few of their fetches.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import wraps
+from time import monotonic_ns as now_ns
+
+from . import kinds
+from .memory import LivingTensors
+from .places import describe_place, is_foreign, own_line, place_number
+
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .agent import Agent
+
+LINES_FIRST, LINES_FACTOR = 16, 4  # steps until the first timing, and how many times as many until the next
+STEPS_TIMED = 2  # so that of what is between two steps, all is timed
+NEVER = 1 << 62  # a script that is raced is timed when the parent asks for it
+FETCHES_FIRST, FETCHES_FACTOR = 2, 8  # the same of the fetches of a worker process
+LINES_OF_CALL = 256  # of one call of a function; a loop that runs longer counts as its slowest line
+LINES_OF_LOOP = 4096  # of a function that was running before
+LINES_MOST = 8192  # of one timing, which then ends
+HAS_FAST_LOCALS = 1  # CO_OPTIMIZED: the code of a function, and not that of a module or a class
+COPIES_LOCALS = sys.version_info < (3, 13)  # a frame that was traced has a copy of its locals
+
+
+class LineTimer:
+    """Times lines from one step of an optimizer to a later one. What fails ends it, and never reaches the script."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.begin_afresh()
+        self.is_on = False  # from the begin of a timing to its end
+        self._is_tracing = False
+        self._is_over = False  # it failed
+        self._began = self._until = 0  # by steps
+        self._place = self._since = self._left = 0
+        self._numbers: dict = {}  # of the lines of this timing
+        self._own: dict = {}  # files: whether they are the script's own
+        self._alive = LivingTensors()
+        self._reads: Any = None
+        self._lists: Any = None
+
+    def begin_afresh(self) -> None:
+        """Begin to count steps again, as the agent does."""
+        self.due = LINES_FIRST if self._agent.hold is None else NEVER
+
+    def begin_soon(self) -> None:
+        """Begin a timing behind the next step."""
+        self.due = 0
+        self._agent.due[kinds.STEP] = 0
+
+    def stepped(self) -> None:
+        """Begin or end a timing behind a step. The hook of optimizers calls this."""
+        agent = self._agent
+        try:
+            if self.is_on:
+                self.turn(self._place)
+                if agent.steps >= self._until or not self._is_tracing:
+                    self.stop()
+            elif agent.steps >= self.due and not self._is_over:
+                self._start(sys._getframe(1))
+            if self.is_on:
+                agent.due[kinds.STEP] = 0  # so that the hook looks at the step that ends the timing
+        except Exception as error:
+            self.fail(error)
+
+    def fetch(self, fetch: Any, *given: Any) -> Any:
+        """Fetch a batch in a worker process, and time the lines of it."""
+        try:
+            if sys.gettrace() is None:
+                self._begin(None)
+        except Exception as error:
+            self.fail(error)
+        try:
+            return fetch(*given)
+        finally:
+            try:
+                if self.is_on:
+                    self.turn(0)
+                    self.stop()
+                    self._agent.flush(now_ns())
+            except Exception as error:
+                self.fail(error)
+
+    def turn(self, place: int) -> None:
+        """End the line that ran until now; another one begins, by its number."""
+        now = now_ns()
+        self._agent.keep((kinds.LINE, self._since, now, self._place))
+        self._since, self._place = now, place
+        self._left -= 1
+        if self._left <= 0:
+            self.mute()
+
+    def mute(self) -> None:
+        """Trace no more until the timing ends. Python may be about to give a frame its locals back: leave these."""
+        self._is_tracing = False
+        if getattr(sys.gettrace(), "__self__", None) is self:
+            sys.settrace(None)
+
+    def leave(self) -> None:
+        """End a timing, and send nothing: in a process that was forked meanwhile. Call it from no traced frame."""
+        if not self.is_on:
+            return
+        self.mute()
+        self.is_on = False
+        if self._reads is not None:
+            self._reads.leave()
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            if self.is_own(frame.f_code.co_filename):
+                frame.f_trace = None
+                frame.f_trace_lines = True
+                if COPIES_LOCALS and frame.f_code.co_flags & HAS_FAST_LOCALS:
+                    frame.f_locals.clear()  # of the copy, which else keeps tensors as long as the function runs
+            frame = frame.f_back
+
+    def stop(self) -> None:
+        """End a timing, and send what it found."""
+        agent, steps = self._agent, self._agent.steps - self._began
+        self.mute()
+        longer = [] if self._lists is None else self._lists.growing(steps)
+        self._lists = None
+        self.leave()  # last: to look at a frame's names makes a copy of them again
+        for key, number in self._numbers.items():
+            if number:
+                agent.describe_once(number, describe_place, key)
+        if self._reads is not None and self._reads.found:
+            agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
+        tensors = self._alive.count() if steps else 0
+        if tensors:
+            agent.tell(tensors=tensors, at_step=agent.steps)
+        for each in longer:
+            agent.tell(**each)
+        self._reads = None
+
+    def fail(self, error: Exception) -> None:
+        self._is_over = True
+        self.mute()
+        self._agent.failed("lines", error)
+
+    def _start(self, frame: Any) -> None:
+        self.due = self.due * LINES_FACTOR or NEVER
+        if sys.gettrace() is not None or self._agent.compiles:  # a compiler leaves out frames that are traced
+            return
+        self._began = self._agent.steps
+        self._until = self._began + STEPS_TIMED
+        self._lists = GrowingLists(self, frame)
+        self._reads = TensorReads(self, sys.modules["torch"].Tensor)
+        self._begin(frame)
+
+    def _begin(self, frame: Any) -> None:
+        self._left = LINES_MOST
+        self._numbers = {}
+        self._place = self.number(own_line(frame))
+        self._since = now_ns()
+        self.is_on = self._is_tracing = True
+        while frame is not None:
+            if self.is_own(frame.f_code.co_filename):
+                frame.f_trace = TimedFrame(self, LINES_OF_LOOP)
+            frame = frame.f_back
+        sys.settrace(self._called)
+
+    def _called(self, frame: Any, _event: str, _given: Any) -> Any:
+        """Trace a function if it is the script's own. Python calls this for each that is called."""
+        try:
+            if self._is_tracing and self.is_own(frame.f_code.co_filename):
+                self.turn(self.number((frame.f_code.co_filename, frame.f_lineno)))
+                return TimedFrame(self, LINES_OF_CALL)
+        except Exception as error:
+            self.fail(error)
+        return None
+
+    def passed(self, timed: TimedFrame, frame: Any, event: str) -> None:
+        """Take the next line of a frame, or its end: then the line that called it goes on."""
+        if not self._is_tracing or event not in {"line", "return"}:
+            return
+        key = (frame.f_code.co_filename, frame.f_lineno) if event == "line" else own_line(frame.f_back)
+        place = self.number(key)
+        if self._lists is not None:
+            self._lists.look(self._place)
+        if event == "line" and not timed.spend(self._place):
+            frame.f_trace_lines = False
+            place = timed.slowest
+        if place != self._place:
+            self.turn(place)
+
+    def is_own(self, file: str) -> bool:
+        """Whether a file is the script's own."""
+        found = self._own.get(file)
+        if found is None:
+            found = self._own[file] = not (file.startswith("<") or is_foreign(file))
+        return bool(found)
+
+    def number(self, key: Any) -> int:
+        """Return the number of a line, which is described when the timing ends."""
+        found: Any = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = 0 if key is None else place_number(self._agent, key)
+        return int(found)
+
+
+class TimedFrame:
+    """What Python calls at each line of a frame."""
+
+    __slots__ = ("_at", "_left", "_spent", "_timer")
+
+    def __init__(self, timer: LineTimer, most: int) -> None:
+        self._timer, self._left = timer, most
+        self._at = now_ns()
+        self._spent: dict = {}
+
+    def __call__(self, frame: Any, event: str, _given: Any) -> Any:
+        try:
+            self._timer.passed(self, frame, event)
+        except Exception as error:
+            self._timer.fail(error)
+        return self
+
+    def spend(self, place: int) -> bool:
+        """Add the time since the last line to that line. Return whether further lines are timed."""
+        now = now_ns()
+        self._spent[place] = self._spent.get(place, 0) + now - self._at
+        self._at = now
+        self._left -= 1
+        return self._left > 0
+
+    @property
+    def slowest(self) -> int:
+        """The line that took longest so far."""
+        return int(max(self._spent, key=self._spent.__getitem__))
+
+
+# Which lines read a value of a tensor: on a card, each waits until all is computed that was handed out before.
+
+READS = ("item", "tolist", "__float__", "__int__", "__bool__", "__format__", "__repr__")
+READS_OF_CARD = ("cpu", "numpy", "__array__")  # on a processor they copy nothing
+
+
+class TensorReads:
+    """Counts the reads that the script's own lines make, while it is there: `found` has their times and nanoseconds."""
+
+    def __init__(self, timer: LineTimer, tensor: Any) -> None:
+        self.found: dict = {}
+        self._timer, self._tensor = timer, tensor
+        self._before = {name: tensor.__dict__.get(name) for name in READS + READS_OF_CARD if hasattr(tensor, name)}
+        for name in self._before:
+            setattr(tensor, name, self._counted(getattr(tensor, name), is_of_card=name in READS_OF_CARD))
+
+    def leave(self) -> None:
+        """Set back what was there before, unless the script has set something else."""
+        for name, before in self._before.items():
+            if getattr(self._tensor.__dict__.get(name), "reads", None) is not self:
+                continue
+            if before is None:
+                delattr(self._tensor, name)
+            else:
+                setattr(self._tensor, name, before)
+
+    def _counted(self, read: Any, *, is_of_card: bool) -> Any:
+        timer = self._timer
+
+        @wraps(read)
+        def watched(tensor, *given, **named):
+            frame = sys._getframe(1)
+            if not timer.is_on or not timer.is_own(frame.f_code.co_filename):
+                return read(tensor, *given, **named)
+            begin = now_ns()
+            value = read(tensor, *given, **named)
+            try:
+                if not is_of_card or tensor.device.type != "cpu":
+                    each = self.found.setdefault(timer.number(own_line(frame)), [0, 0])
+                    each[0] += 1
+                    each[1] += now_ns() - begin
+            except Exception as error:
+                timer.fail(error)
+            return value
+
+        watched.reads = self  # type: ignore[attr-defined]
+        return watched
+
+
+# Which lines make memory grow in each step, of what the functions hold that run now: lists, and sums of losses.
+
+HELD_MOST = 32  # lists and sums
+ITEMS_LEAST = 8  # of a list that may have grown since the training began
+NAMES_MOST = 256  # of one function, or one object
+NODES_MOST = 20_000  # of one graph
+LISTS = ("list", "dict", "set", "deque", "defaultdict")
+
+
+class HeldList:
+    """A list, dict or set, by its name."""
+
+    def __init__(self, name: str, values: Any) -> None:
+        self.name, self._values = name, values
+
+    def state(self) -> Any:
+        return len(self._values)
+
+    def size(self) -> int:
+        return len(self._values)
+
+    def held(self) -> tuple:
+        """Return what the last item is, or holds, and the bytes of its tensors."""
+        values = self._values
+        if isinstance(values, dict):
+            values = [values[next(reversed(values))]]
+        elif isinstance(values, set):
+            values = [next(iter(values))]
+        last = values[-1]
+        inner = last.values() if isinstance(last, dict) else last if isinstance(last, (list, tuple)) else (last,)
+        tensors = [each for each in inner if isinstance(each, sys.modules["torch"].Tensor)]
+        size = sum([each.numel() * each.element_size() for each in tensors])
+        if any(each.grad_fn is not None for each in tensors):
+            return "graph", size
+        return ("tensor" if tensors else type(last).__name__), size
+
+
+class HeldSum:
+    """A name of a function for a number that keeps its graph, such as a sum of losses."""
+
+    def __init__(self, name: str, frame: Any) -> None:
+        self.name, self._frame = name, frame
+
+    def state(self) -> Any:
+        return id(self._frame.f_locals.get(self.name))
+
+    def size(self) -> int:
+        """Return how many steps of computing the number keeps, up to a limit."""
+        found: set = set()
+        ahead = [getattr(self._frame.f_locals.get(self.name), "grad_fn", None)]
+        while ahead and len(found) < NODES_MOST:
+            node = ahead.pop()
+            if node is not None and node not in found:
+                found.add(node)
+                ahead += [each for each, _ in node.next_functions]
+        return len(found)
+
+    def held(self) -> tuple:
+        return "sum", 0
+
+
+class GrowingLists:
+    """What running functions and their objects hold, and which line made each longer."""
+
+    def __init__(self, timer: LineTimer, frame: Any) -> None:
+        self._timer = timer
+        self._tensor = sys.modules["torch"].Tensor
+        self._held: dict = {}
+        while frame is not None and len(self._held) < HELD_MOST:
+            if timer.is_own(frame.f_code.co_filename):
+                self._search(dict(frame.f_locals), "", frame)
+            frame = frame.f_back
+        self._began = {key: each.size() for key, each in self._held.items()}
+        self._states = {key: each.state() for key, each in self._held.items()}
+        self._changed: dict = {}
+
+    def look(self, place: int) -> None:
+        """Find out which changed in the line that ran until now."""
+        states = {key: each.state() for key, each in self._held.items()}
+        if states != self._states:
+            self._changed.update({key: place for key, state in states.items() if state != self._states[key]})
+            self._states = states
+
+    def growing(self, steps: int) -> list:
+        """Return facts of those that became longer by one in each step, or by more."""
+        found = []
+        for key, place in self._changed.items():
+            each = self._held[key]
+            more = each.size() - self._began[key]
+            if place and more >= steps > 0:
+                holds, size = each.held()
+                facts = {"grows": place, "name": each.name, "by": more / steps, "holds": holds, "bytes_each": size}
+                found.append(facts)
+        return found
+
+    def _search(self, names: dict, before: str, frame: Any) -> None:
+        """Keep what these names hold: those of a function (with its frame), or of one of its objects."""
+        for name, value in list(names.items())[:NAMES_MOST]:
+            if len(self._held) >= HELD_MOST or name.startswith("__"):
+                continue
+            if type(value).__name__ in LISTS:
+                if len(value) >= ITEMS_LEAST:
+                    self._held.setdefault(id(value), HeldList(before + name, value))
+            elif isinstance(value, self._tensor):
+                if frame is not None and value.numel() == 1 and value.grad_fn is not None:
+                    self._held.setdefault((id(frame), name), HeldSum(name, frame))
+            elif frame is not None and self._is_of_script(value):
+                self._search(dict(value.__dict__), "%s%s." % (before, name), None)
+
+    def _is_of_script(self, value: Any) -> bool:
+        module = sys.modules.get(type(value).__module__)
+        file = getattr(module, "__file__", None)
+        return isinstance(file, str) and self._timer.is_own(file) and isinstance(getattr(value, "__dict__", None), dict)
+
+
+# A worker process of a data loader: the agent sends nothing of it but the lines of a few fetches.
+
+
+def hook_workers(agent: Agent, module: Any) -> None:
+    """Time some fetches of the first worker of a loader, in the first of its epochs, its second, fourth, eighth ..."""
+    run = module._worker_loop
+
+    @wraps(run)
+    def _worker_loop(dataset_kind, dataset, *given, **named):
+        try:
+            started = agent.loaders_started
+            if agent.hold is None and not agent.is_off and started & (started - 1) == 0:
+                _hook_fetchers(agent, sys.modules["torch.utils.data._utils.fetch"], module)
+        except Exception as error:
+            agent.failed("workers", error)
+        return run(dataset_kind, dataset, *given, **named)
+
+    module._worker_loop = _worker_loop
+
+
+def _hook_fetchers(agent: Agent, fetchers: Any, workers: Any) -> None:
+    timer = LineTimer(agent)
+    due, fetched = FETCHES_FIRST, 0
+
+    def timed(fetch: Any) -> Any:
+        @wraps(fetch)
+        def watched(*given):
+            nonlocal due, fetched
+            fetched += 1
+            if fetched < due or agent.is_off:
+                return fetch(*given)
+            due *= FETCHES_FACTOR
+            agent.loads = True
+            info = workers.get_worker_info()
+            return fetch(*given) if info is None or info.id else timer.fetch(fetch, *given)
+
+        return watched
+
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        fetcher = getattr(fetchers, name)
+        fetcher.fetch = timed(fetcher.fetch)

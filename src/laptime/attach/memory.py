@@ -1,0 +1,73 @@
+"""The memory of this process and of a card, each time that events are sent; and how many tensors are alive."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from time import monotonic_ns as now_ns
+
+from . import kinds
+
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from .agent import Agent
+
+MEMORY_NS = 200_000_000  # at least, from one look to the next
+STATM_FILE = "/proc/self/statm"  # of Linux only
+STATM_UNIT_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+GROWN_BYTES = 1 << 20  # since the look before: else tensors are not counted, which takes some 0.1 s
+NEVER_DUE_NS = 1 << 62
+
+
+def resident_bytes() -> int:
+    """Return how many bytes this process has. Raise OSError where the system does not say it."""
+    with open(STATM_FILE, "rb") as file:
+        return int(file.read().split()[1]) * STATM_UNIT_BYTES
+
+
+class Memory:
+    """Notes how many bytes this process has, once it trains."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent, self._due_ns = agent, 0
+
+    def look(self) -> None:
+        """Note it, unless it was noted just before."""
+        now = now_ns()
+        if now < self._due_ns or not self._agent.trains:
+            return
+        self._due_ns = now + MEMORY_NS
+        try:
+            self._agent.keep((kinds.MEMORY, now, now, resident_bytes()))
+            cuda = getattr(sys.modules["torch"], "cuda", None)
+            if cuda is not None and cuda.is_initialized():
+                self._agent.keep((kinds.CARD_MEMORY, now, now, cuda.memory_allocated()))
+        except Exception as error:
+            self._due_ns = NEVER_DUE_NS
+            if not isinstance(error, OSError):
+                self._agent.failed("memory", error)
+
+
+class LivingTensors:
+    """Counts the tensors that are alive, where the memory of this process has grown since it was asked before."""
+
+    def __init__(self) -> None:
+        self._before = 0
+
+    def count(self) -> int:
+        """Return how many there are; 0 where they were not counted."""
+        try:
+            now = resident_bytes()
+        except OSError:
+            return 0
+        grown, self._before = now - self._before if self._before else 0, now
+        return _count_tensors() if grown >= GROWN_BYTES else 0
+
+
+def _count_tensors() -> int:
+    """Count by type alone: an object may stand in for another one, and say that it is a tensor."""
+    tensor = sys.modules["torch"].Tensor
+    types = [type(each) for each in gc.get_objects()]
+    of_tensors = {each for each in set(types) if issubclass(each, tensor)}
+    return sum([each in of_tensors for each in types])

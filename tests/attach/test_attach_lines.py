@@ -1,0 +1,157 @@
+"""The line of the script that each part of an iteration is spent on, which reads tensors, and which makes memory grow.
+
+What times the lines leaves nothing behind in the script: neither a trace function, nor a tensor, nor a changed class.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from corpus_script import HEAD
+from watcher import Watcher
+
+pytestmark = pytest.mark.framework
+DATA = """
+import hashlib, weakref
+class Slow(torch.utils.data.Dataset):
+    def __len__(self): return 96
+    def __getitem__(self, i):
+        x = X[i]
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2000)  # DATA
+        return x, Y[i]
+"""
+LOOP = (
+    HEAD
+    + DATA
+    + """
+def train(epochs, **more):
+    model = net(); opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses, total, kept = [], 0.0, []
+    for epoch in range(epochs):
+        for x, y in DataLoader(Slow(), batch_size=8, **more):
+            loss = loss_of(model, x, y)
+            total = total + loss  # SUM
+            losses.append(loss)  # LIST
+            loss.backward(); opt.step(); opt.zero_grad()
+            torch.tensor([loss.item() for _ in range(500)])  # OUTSIDE
+            kept.append(weakref.ref(x))
+    del x, loss
+    alive = sum(each() is not None for each in kept)
+    return model, (alive, sys.gettrace(), "item" in torch.Tensor.__dict__, len(losses))
+"""
+)
+
+
+def watch(tmp_path, source: str, **more: Any) -> dict[str, Any]:
+    script = tmp_path / "train.py"
+    script.write_text(source)
+    ended, answer = Watcher(tmp_path).watch(sys.executable, str(script), **more)
+    assert ended.code == 0, ended.err
+    (process,) = answer["processes"]
+    assert process["failed"] == {}
+    return {**process, "out": ended.out, "others": answer["others"]}
+
+
+def place_of(source: str, mark: str) -> str:
+    return f"train.py:{1 + source[: source.index(f'# {mark}')].count(chr(10))}"
+
+
+def first_of(process: dict[str, Any], part: str) -> dict[str, Any]:
+    return max((each for each in process["lines"] if each["part"] == part), key=lambda each: each["share"])
+
+
+def test_the_line_is_named_that_each_part_is_spent_on(tmp_path):
+    """Of 36 iterations, three are timed; all are counted, and the times of the others are the figures."""
+    source = f"{LOOP}\nmodel, left = train(3)\nprint(left)\ndigest(model)"
+    process = watch(tmp_path, source)
+    loop = process["loop"]
+    timed = [each for each in loop["gaps"] if each["kind"] == "timing lines"]
+    assert (loop["iterations"], timed[0]["times"]) == (36, 3)
+    assert sum(window["iterations"] for window in loop["windows"]) == 36 - 3
+    assert first_of(process, "data")["where"] == place_of(source, "DATA")
+    assert first_of(process, "outside")["where"] == place_of(source, "OUTSIDE")
+    assert process["reads"][0]["where"] == place_of(source, "OUTSIDE")
+    assert process["reads"][0]["per_step"] == 500
+    found = {each["name"]: (each["where"], each["holds"], each["per_step"] >= 1) for each in process["lists"]}
+    assert found["losses"] == (place_of(source, "LIST"), "graph", True)
+    assert found["total"] == (place_of(source, "SUM"), "sum", True)
+    assert process["out"].startswith("(0, None, False, 36)\ndigest")
+
+
+HARMLESS = """
+import threading
+changed = []
+def tracer(frame, event, given): return None
+def train_on():
+    model = net(); opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = 0
+    def add():
+        nonlocal state
+        state += 1
+    for i in range(40):
+        x, y = X[:8], Y[:8]
+        if i == 17:  # in the midst of a timing
+            child = os.fork()
+            if not child:
+                os._exit(0 if sys.gettrace() is None and "item" not in torch.Tensor.__dict__ else 1)
+            changed.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            try:
+                raise KeyError("x")
+            except KeyError as error:
+                changed.append(str(error))
+        add()
+        loss_of(model, x, y).backward(); opt.step(); opt.zero_grad()
+        float(model[0].weight.detach()[0, 0]); f"{model[0].bias[0]:.3f}"
+    return model, state
+model, state = train_on()
+print(changed, state, sys.gettrace())
+sys.settrace(tracer)
+model, state = train_on()
+print(sys.gettrace() is tracer)
+sys.settrace(None)
+digest(model)
+"""
+
+
+def test_what_times_lines_changes_nothing(tmp_path):
+    """A fork and an error in the midst of a timing, names that two functions share, and a debugger of the script's."""
+    source = HEAD + HARMLESS
+    process = watch(tmp_path, source)
+    assert process["out"].splitlines()[:2] == ["[0, \"'x'\"] 40 None", "True"]
+    assert process["loop"]["iterations"] == 79  # without a loader, the last of the first model joins the next one
+    bare = subprocess.run([sys.executable, str(tmp_path / "train.py")], capture_output=True, text=True, check=True)
+    assert process["out"] == bare.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", ["fork", "spawn"])
+def test_the_line_of_a_transform_in_worker_processes_is_named(tmp_path, workers):
+    """The workers report no training, and are none of the further processes."""
+    more = f"num_workers=2, multiprocessing_context={workers!r}"
+    source = f"{LOOP}\nif __name__ == '__main__':\n    model, left = train(3, {more})\n    print(left)"
+    process = watch(tmp_path, source)
+    line = first_of(process, "data")
+    assert (line["where"], line["in_worker"]) == (place_of(source, "DATA"), True)
+    assert process["others"] <= (1 if workers == "spawn" else 0) * 6
+    assert process["out"].startswith("(")
+
+
+@pytest.mark.long
+def test_memory_that_grows_is_found_and_memory_that_does_not_is_not(tmp_path):
+    """A loop of six seconds that keeps 64 KiB in each iteration, or nothing."""
+    for keeps, grows in (("kept.append", True), ("torch.sum", False)):
+        source = f"""{HEAD}
+model = net(); opt = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+for i in range(800):
+    loss_of(model, X[:8], Y[:8]).backward(); opt.step(); opt.zero_grad()
+    {keeps}(torch.ones(256, 64))
+    time.sleep(0.008)
+"""
+        memory = watch(tmp_path, source)["memory"]
+        assert memory["grows"] == grows
+        if grows:
+            assert memory["low"] <= 256 * 64 * 4 <= memory["high"] * 1.2
