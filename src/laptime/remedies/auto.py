@@ -282,6 +282,12 @@ class Source:
         """Take no further batch. What was begun will be delivered."""
         self._feed.is_open = False
 
+    def end(self) -> None:
+        """End the workers now. Python's collector of cycles, which would end them, waits five seconds for each."""
+        end = getattr(self._batches, "_shutdown_workers", None)
+        if end is not None:
+            end()
+
     def next(self) -> Any:
         return self._batches._next_data()  # noqa: SLF001
 
@@ -300,7 +306,7 @@ class Tuning:
     """What an `AutoLoader` keeps from lap to lap: its sources, and the search while it goes on."""
 
     def __init__(self, loader: Any, seed: int) -> None:
-        self._loader = weakref.proxy(loader)
+        self._given = copy.copy(loader)  # an iterator may outlive its loader
         self._random = sys.modules["torch"].Generator().manual_seed(seed)
         given = Setting(loader.num_workers, (loader.prefetch_factor or AHEAD_DEFAULT) if loader.num_workers else 0)
         cores = max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
@@ -312,12 +318,15 @@ class Tuning:
         self._lap: weakref.ref[Lap] | None = None
         self._patience_s = loader._laptime_patience_s  # noqa: SLF001
         self._seen = _attributes_of(loader.dataset)
+        self._batches: float = inf  # of a lap
+        with contextlib.suppress(TypeError):
+            self._batches = len(loader)
         self._searched_s, self._searched = 0.0, 0
         self._cost_s = 0.0
 
     def begin_lap(self, indices: Iterator[Any]) -> Lap:
-        if not self._loader.persistent_workers:
-            seen = _attributes_of(self._loader.dataset)
+        if not self._given.persistent_workers:
+            seen = _attributes_of(self._given.dataset)
             if not _are_same(seen, self._seen):  # workers that stay would not see it
                 self._end_sources()
             self._seen = seen
@@ -329,7 +338,8 @@ class Tuning:
 
     def next_batch(self, lap: Lap) -> Any:
         if self._lap is None or self._lap() is not lap:  # another lap was begun before this one had ended
-            lap.alone = lap.alone or self._load_alone(lap.rest())
+            if lap.alone is None:
+                lap.alone = self._load_alone(lap.rest())
             return next(lap.alone)
         begin_s = perf_counter()
         try:
@@ -390,7 +400,7 @@ class Tuning:
         A dataset that holds a card, or a file that one process alone may read, works without workers only.
         """
         batch = next(self._load_alone(iter([index])))
-        del self._sources[setting]  # one whose worker has ended would deliver others than those of its tickets
+        self._sources.pop(setting).end()  # one whose worker was killed would deliver others than those of its tickets
         if setting == self._search.current:
             self._source = None
             self._search.fail()
@@ -399,7 +409,7 @@ class Tuning:
 
     def _load_alone(self, indices: Iterator[Any]) -> Any:
         """Return an iterator that loads these batches in this process."""
-        return iter(_plain_loader(self._loader, indices, generator=self._random))
+        return iter(_plain_loader(self._given, indices, generator=self._random))
 
     def _judge(self, lap: Lap, begin_s: float, batch: Any) -> None:
         """Measure an iteration, and change to the next setting after a turn."""
@@ -424,20 +434,23 @@ class Tuning:
     def _change(self, lap: Lap) -> None:
         """Load from now on with the setting that the search wants."""
         setting = self._search.current
-        left_out = 0
+        left_out = (0, 0)
         if self._source is None or self._source.setting != setting:
             if self._source is not None:
                 self._source.close()
             self._source = self._opened(lap, setting)
-            left_out = 1 + len(lap.tickets)
+            begun = 1 + len(lap.tickets)
+            left_out = int(min(begun, self._batches / 2)), int(min(3 * begun, self._batches / 2))
         if self._search.is_over:
             self._cost_s = self._count_cost()
+        elif self._meter is not None and not self._meter.is_full and self._meter.setting == setting:
+            self._meter.leave_out(*left_out)  # another lap has begun within a turn
         else:
-            self._meter = Meter(self._source.setting, left_out, self._turn_s())
+            self._meter = Meter(self._source.setting, left_out, self._turn_s(), self._search.hopeless_s())
 
     def _opened(self, lap: Lap, setting: Setting) -> Source:
         try:
-            source = self._sources.get(setting) or Source(self._loader, setting, self._random)
+            source = self._sources.get(setting) or Source(self._given, setting, self._random)
             source.open(lap)
         except (OSError, RuntimeError, TypeError, AttributeError, ValueError):
             if setting == self._search.given or lap.is_broken:
@@ -451,13 +464,14 @@ class Tuning:
         if not self._search.is_over and self._patience_s is None:
             self._search.end()
             self._cost_s = self._count_cost()
+        self._source = None
         if self._search.is_over:
             self._end_sources(but=self._sources.get(self._search.current))
 
     def _end_sources(self, but: Source | None = None) -> None:
         for setting, source in tuple(self._sources.items()):
             if source is not but:
-                del self._sources[setting]
+                self._sources.pop(setting).end()
 
     def _count_cost(self) -> float:
         """Return how much longer the search took than as many batches with the chosen setting."""
@@ -468,11 +482,9 @@ class Tuning:
     def _turn_s(self) -> float:
         """Return how long a turn is measured: longer where laps are long."""
         known = [self._search.batch_s(each) for each in self._search.turns]
-        try:
-            batches = len(self._loader)
-        except TypeError:
-            batches = 0
-        return min(TURN_MOST_S, max(TURN_S, TURN_SHARE * batches * min(known, default=0.0)))
+        if not known or self._batches == inf:
+            return TURN_S
+        return min(TURN_MOST_S, max(TURN_S, TURN_SHARE * self._batches * min(known)))
 
 
 class Memory:
@@ -501,16 +513,21 @@ class Memory:
 class Meter:
     """Measures one turn: it leaves out the first batches, and then takes stretches of time."""
 
-    def __init__(self, setting: Setting, left_out: int, turn_s: float) -> None:
-        """`left_out` are the batches of the setting before, and those that were loaded while they were used."""
-        self._setting = setting
-        self._left_out = left_out
-        self._left_out_most = left_out and left_out + 2 * setting.workers * setting.prefetch
+    def __init__(self, setting: Setting, left_out: tuple[int, int], turn_s: float, hopeless_s: float) -> None:
+        self.setting = setting
         self._stretch_s = turn_s / STRETCHES
+        self._hopeless_s = hopeless_s
         self._stretches: list[float] = []
-        self._seconds = self._waited_s = self._total_waited_s = self._total_s = 0.0
+        self._seconds = self._waited_s = self._total_s = 0.0
         self._batches = 0
         self.now_s = 0.0  # when the last batch was delivered, to count the next one from
+
+        self.is_full = False
+        self.leave_out(*left_out)
+
+    def leave_out(self, least: int, most: int) -> None:
+        """Leave out the next batches: those of the setting before, and those that were loaded while they were used."""
+        self._left_out, self._left_out_most = least, most
 
     def add(self, last_s: float, begin_s: float, end_s: float) -> Turn | None:
         """Add an iteration, from the last batch to this one, of which the part from `begin_s` was waiting."""
@@ -518,8 +535,8 @@ class Meter:
         if self._left_out_most:
             self._left_out -= 1
             self._left_out_most -= 1
-            # A turn begins where the training waits for its workers, or never does: batches that were loaded before are
-            # used up.
+            # A turn begins where the training waits for its workers: no batch is left that was loaded before. Or where
+            # it never does.
             if self._left_out <= 0 and end_s - begin_s > WAITS * (end_s - last_s):
                 self._left_out_most = 0
             if not self._left_out_most:
@@ -527,10 +544,10 @@ class Meter:
                 self.now_s = perf_counter()
             return None
         self._seconds += end_s - last_s
-        self._total_waited_s += end_s - begin_s
+        self._waited_s += end_s - begin_s
         self._batches += 1
         # Workers deliver in bursts, so a stretch has as many batches of each.
-        if self._batches % max(1, self._setting.workers) or self._seconds < self._stretch_s:
+        if self._batches % max(1, self.setting.workers) or self._seconds < self._stretch_s:
             return None
         if len(self._stretches) == STRETCHES - 1:
             _wait_for_device()
@@ -539,9 +556,10 @@ class Meter:
         self._stretches.append(self._seconds / self._batches)
         self._total_s += self._seconds
         self._seconds, self._batches = 0.0, 0
-        if len(self._stretches) < STRETCHES:
+        if len(self._stretches) < STRETCHES and fsum(self._stretches) < self._hopeless_s * len(self._stretches):
             return None
-        return Turn(self._setting, tuple(self._stretches), min(1.0, self._total_waited_s / self._total_s))
+        self.is_full = True
+        return Turn(self.setting, tuple(self._stretches), min(1.0, self._waited_s / self._total_s))
 
 
 def _wait_for_device() -> None:

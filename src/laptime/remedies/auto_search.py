@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, fsum
+from math import ceil, fsum, inf
 
 from laptime.stats import Interval, median, paired_ratio, unpaired_ratio
 
@@ -17,6 +17,7 @@ LADDER = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 AHEAD_DEFAULT, AHEAD_MOST = 2, 8  # batches that a worker prepares ahead: PyTorch's default, and the most to be tried
 NO_WAITING = 0.01  # a training that waits less has nothing to gain from more workers
 TIE = 0.02  # a setting with fewer workers is taken where it is slower by less
+HOPELESS = 2.0  # how much slower than the best one a setting is when its turn ends at once
 NEAR = 1.10  # how much slower than the best one a setting may seem and still be measured again
 SCREENED_MOST, FINALISTS_MOST = 8, 3
 ROUNDS_LEAST, ROUNDS_MOST = 2, 4
@@ -95,6 +96,10 @@ class Search:
             )
         return unpaired_ratio(_stretches(theirs), _stretches(ours), ALPHA)
 
+    def hopeless_s(self) -> float:
+        """Seconds a batch from which on a turn of another setting need not go on."""
+        return HOPELESS * min(map(self.batch_s, self.turns), default=inf)
+
     def batch_s(self, setting: Setting) -> float:
         return median([turn.batch_s for turn in self.turns[setting]])
 
@@ -122,9 +127,10 @@ class Search:
                 return more
         cheapest = self._cheapest(list(self.turns))
         fewer = self._at_workers(max((rung for rung in LADDER if rung < cheapest.workers), default=-1))
-        if fewer is not None:
-            return fewer
-        return self._further_ahead(cheapest)
+        if fewer is None and self.waiting(best) > NO_WAITING:
+            # What waits for the way from a worker rather than for the loading is fastest without any.
+            fewer = self._at_workers(0)
+        return fewer or self._further_ahead(cheapest)
 
     def _more_workers(self, best: Setting) -> Setting | None:
         """Return a setting with as many workers as the wait asks for, at first; then the next one above the best."""
