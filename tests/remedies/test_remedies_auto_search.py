@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from laptime.remedies.auto_search import ROUNDS_MOST, Search, Setting, Turn
+from long_cases import cases
 
 WITHIN = 1.05  # of the best of the grid
 RUNS = 60
@@ -67,7 +68,7 @@ def slower_than_best(machine, setting):
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("given", [Setting(0, 0), Setting(1, 2), Setting(4, 2)], ids=str)
+@pytest.mark.parametrize("given", cases(Setting(0, 0), long=[Setting(1, 2), Setting(4, 2)]), ids=str)
 def test_it_comes_near_the_best_of_the_grid(name, given):
     """In nine of ten searches, with turns that are off by a few percent, and in few turns."""
     found = [search_on(MACHINES[name], given, noise=0.03, seed=seed) for seed in range(RUNS)]
