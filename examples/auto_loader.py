@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import laptime
 
-ITEMS, BATCH, LAPS = 6_000, 16, 3
+ITEMS, BATCH, LAPS = 4_000, 16, 3
 ITEM_S = 0.001  # that a storage takes for an item
 
 
