@@ -1,6 +1,6 @@
 """Ten trainings for `bench/auto.py`: what makes their items slow, and what they do with a batch, differs.
 
-What waits stands for storage and for a card; all else is work for the processor, as it is in trainings.
+A wait is that for storage or for a card; all else is work for the processor, as it is in trainings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from PIL import Image
 from torch import nn
 from torch.utils.data import Dataset, default_collate
 
-WORDS = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "many", "others", "watch", "it")
+WORDS = ("the", "small", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "many", "others", "watch", "it")
 
 
 class Items(Dataset):  # type: ignore[type-arg]

@@ -15,7 +15,7 @@ import laptime
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.remedies.auto import Memory
-from laptime.remedies.auto_search import Setting
+from laptime.remedies.auto_search import LoaderSetting
 from long_cases import cases
 
 pytestmark = pytest.mark.framework
@@ -287,8 +287,8 @@ def test_what_it_cannot_use_is_refused_in_words(loader, patience, says):
 def test_settings_that_do_not_fit_into_memory_are_left_out():
     """By the batches that workers prepare, and by what the workers take."""
     memory = Memory()
-    assert memory.holds(Setting(1, 2))
-    assert not memory.holds(Setting(100_000, 2))
+    assert memory.holds(LoaderSetting(1, 2))
+    assert not memory.holds(LoaderSetting(100_000, 2))
     memory.batch_bytes = 1 << 50
-    assert not memory.holds(Setting(1, 2))
-    assert memory.holds(Setting(0, 0))
+    assert not memory.holds(LoaderSetting(1, 2))
+    assert memory.holds(LoaderSetting(0, 0))

@@ -10,10 +10,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from watcher import Watcher
 
 import laptime
 from laptime.errors import UsageError
-from watcher import Watcher
 
 pytestmark = pytest.mark.long
 
@@ -47,9 +47,11 @@ def run_script(folder, body):
 
 
 def test_the_example_finds_workers():
-    """It says so in its last line, and ends by itself."""
+    """They are in its last line, and no process is left that it would wait for."""
     single = {**os.environ, "OMP_NUM_THREADS": "1"}  # several threads wait for each other on busy cores
-    ended = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=300, env=single)
+    ended = subprocess.run(
+        [sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=300, env=single
+    )
     *laps, said = ended.stdout.splitlines()
     assert [line.split(":")[0] for line in laps] == ["lap 1", "lap 2", "lap 3"]
     assert said.startswith("num_workers=")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from laptime.remedies.auto_search import ROUNDS_MOST, Search, Setting, Turn
+from laptime.remedies.auto_search import CONFIRM_ROUNDS_MOST, LoaderSearch, LoaderSetting, LoaderTurn
 from long_cases import cases
 
 WITHIN = 1.05  # of the best of the grid
@@ -25,7 +25,7 @@ class Machine:
     handover_s: float = 0.0  # what a batch takes on its way from a worker
     bursts: bool = False
 
-    def batch_s(self, setting: Setting) -> float:
+    def batch_s(self, setting: LoaderSetting) -> float:
         if not setting.workers:
             return self.load_s + self.compute_s
         workers = setting.workers if self.is_waiting else min(setting.workers, self.cores)
@@ -33,9 +33,9 @@ class Machine:
         busy = 0 if self.is_waiting else 0.05 * setting.workers
         return max(self.compute_s * (1 + busy), loads_s) + self.handover_s
 
-    def grid(self) -> list[Setting]:
+    def grid(self) -> list[LoaderSetting]:
         counts = range(1, 2 * self.cores + 1)
-        return [Setting(0, 0), *(Setting(count, ahead) for count in counts for ahead in (2, 4, 8))]
+        return [LoaderSetting(0, 0), *(LoaderSetting(count, ahead) for count in counts for ahead in (2, 4, 8))]
 
 
 MACHINES = {
@@ -50,15 +50,15 @@ MACHINES = {
 }
 
 
-def search_on(machine, given=Setting(0, 0), noise=0.01, seed=0, can_take=lambda _: True):  # noqa: B008  frozen
-    """Search to the end; return the search and how many turns it took."""
+def search_on(machine, given=LoaderSetting(0, 0), noise=0.01, seed=0, can_take=lambda _: True):  # noqa: B008  frozen
+    """LoaderSearch to the end; return the search and how many turns it took."""
     rng = random.Random(seed)
-    search, turns = Search(given, machine.cores, can_take), 0
+    search, turns = LoaderSearch(given, machine.cores, can_take), 0
     while not search.is_over:
         batch_s = machine.batch_s(search.current)
         own_s = machine.compute_s + machine.handover_s * (search.current.workers == 0)
         stretches = tuple(batch_s * rng.lognormvariate(0, noise) for _ in range(4))
-        search.take(Turn(search.current, stretches, max(0.0, 1 - own_s / batch_s)))
+        search.take(LoaderTurn(search.current, stretches, max(0.0, 1 - own_s / batch_s)))
         turns += 1
     return search, turns
 
@@ -68,32 +68,32 @@ def slower_than_best(machine, setting):
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("given", cases(Setting(0, 0), long=[Setting(1, 2), Setting(4, 2)]), ids=str)
+@pytest.mark.parametrize("given", cases(LoaderSetting(0, 0), long=[LoaderSetting(1, 2), LoaderSetting(4, 2)]), ids=str)
 def test_it_comes_near_the_best_of_the_grid(name, given):
     """In nine of ten searches, with turns that are off by a few percent, and in few turns."""
     found = [search_on(MACHINES[name], given, noise=0.03, seed=seed) for seed in range(RUNS)]
     near = [slower_than_best(MACHINES[name], search.current) <= WITHIN for search, _ in found]
     assert sum(near) >= 0.9 * RUNS
-    assert max(turns for _, turns in found) <= 8 + 3 * ROUNDS_MOST
+    assert max(turns for _, turns in found) <= 8 + 3 * CONFIRM_ROUNDS_MOST
 
 
 def test_a_training_that_does_not_wait_is_left_as_it_is():
     """One turn shows it."""
     search, turns = search_on(MACHINES["training takes the time"])
-    assert (search.current, turns, search.gain()) == (Setting(0, 0), 1, None)
+    assert (search.current, turns, search.gain()) == (LoaderSetting(0, 0), 1, None)
 
 
 def test_of_equally_fast_settings_the_one_with_the_fewest_workers_is_taken():
     """Two workers hide all loading; the given eight do so, too."""
     machine = Machine(0.02, 0.015, cores=8, is_waiting=True)
-    assert search_on(machine, Setting(8, 4))[0].current == Setting(2, 4)
+    assert search_on(machine, LoaderSetting(8, 4))[0].current == LoaderSetting(2, 4)
 
 
 def test_the_gain_is_that_of_the_machine():
     """Its interval holds the factor that was calculated."""
     machine = MACHINES["storage"]
     search, _ = search_on(machine)
-    expected = machine.batch_s(Setting(0, 0)) / machine.batch_s(search.current)
+    expected = machine.batch_s(LoaderSetting(0, 0)) / machine.batch_s(search.current)
     gain = search.gain()
     assert gain.low < expected < gain.high < 1.1 * gain.low
 
@@ -103,22 +103,22 @@ def test_a_setting_without_memory_is_not_tried():
     machine = MACHINES["storage"]
     search, _ = search_on(machine, can_take=lambda setting: setting.workers <= 2)
     assert max(search.turns).workers == search.current.workers == 2
-    search = Search(Setting(0, 0), 2, lambda _: True)
-    search.take(Turn(Setting(0, 0), (0.04,) * 4, 0.75))
-    assert search.current == Setting(2, 2)
+    search = LoaderSearch(LoaderSetting(0, 0), 2, lambda _: True)
+    search.take(LoaderTurn(LoaderSetting(0, 0), (0.04,) * 4, 0.75))
+    assert search.current == LoaderSetting(2, 2)
     search.fail()
     while not search.is_over:
         search.fail()
-    assert (search.current, list(search.turns)) == (Setting(0, 0), [Setting(0, 0)])
+    assert (search.current, list(search.turns)) == (LoaderSetting(0, 0), [LoaderSetting(0, 0)])
 
 
 def test_a_search_that_is_ended_early_chooses_from_what_it_knows():
     """Before the first turn that is the given setting."""
-    search = Search(Setting(1, 2), 2, lambda _: True)
+    search = LoaderSearch(LoaderSetting(1, 2), 2, lambda _: True)
     search.end()
-    assert search.current == Setting(1, 2)
-    search = Search(Setting(0, 0), 2, lambda _: True)
-    search.take(Turn(Setting(0, 0), (0.04,) * 4, 0.75))
-    search.take(Turn(Setting(2, 2), (0.02,) * 4, 0.5))
+    assert search.current == LoaderSetting(1, 2)
+    search = LoaderSearch(LoaderSetting(0, 0), 2, lambda _: True)
+    search.take(LoaderTurn(LoaderSetting(0, 0), (0.04,) * 4, 0.75))
+    search.take(LoaderTurn(LoaderSetting(2, 2), (0.02,) * 4, 0.5))
     search.end()
-    assert search.current == Setting(2, 2)
+    assert search.current == LoaderSetting(2, 2)

@@ -32,7 +32,7 @@ import psutil
 
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing, brief, number, parse_duration
-from laptime.remedies.auto_search import AHEAD_DEFAULT, Search, Setting, Turn
+from laptime.remedies.auto_search import AHEAD_DEFAULT, LoaderSearch, LoaderSetting, LoaderTurn
 from laptime.remedies.cached import free_memory
 from laptime.sensors.cgroup import usable_cores
 from laptime.stats import Interval
@@ -41,12 +41,12 @@ FIRST_LAP = "first lap"
 PATIENCE_HOW = 'leave it out for "first lap", or write a length of time, such as "90s"'
 PARTS = ("_BaseDataLoaderIter._next_data", "_BaseDataLoaderIter._reset", "DataLoader._get_iterator")
 STRETCHES = 4  # of a turn
-TURN_S, TURN_MOST_S, TURN_SHARE = 0.25, 2.0, 0.01  # how long a turn is measured; and as a share of a lap
+TURN_LEAST_S, TURN_MOST_S, TURN_SHARE = 0.25, 2.0, 0.01  # how long a turn is measured; and as a share of a lap
 MEMORY_SHARE = 0.5  # how much of the free memory may be taken
 WORKER_BYTES = 100_000_000  # what a worker takes for itself, until one was measured
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  where PyTorch's workers put their batches
-WAITS = 0.2  # the share of an iteration from which on it waits for its workers
-DEPTH_MOST = 4  # how deep a batch, or a dataset in a dataset, is looked into
+WORKERS_MEMORY = Path("/dev/shm")  # noqa: S108  where PyTorch's workers put their batches
+WAITS_FROM = 0.2  # the share of an iteration from which on it waits for its workers
+NESTED_MOST = 4  # how deep a batch, or a dataset in a dataset, is looked into
 # What each loader has from the given one, and what only one with workers takes.
 LOADER_WORDS = ("collate_fn", "pin_memory", "pin_memory_device")
 WORKER_WORDS = ("timeout", "worker_init_fn", "multiprocessing_context", "in_order")
@@ -140,9 +140,7 @@ def _wrong_loader(loader: Any) -> UsageError:
     if "keras.PyDataset" in kinds:
         hint = "a PyDataset has its workers from its constructor: super().__init__(workers=4, use_multiprocessing=True)"
     elif type(loader).__module__.startswith("tensorflow."):
-        hint = (
-            "tf.data finds this by itself: .map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)"
-        )
+        hint = "tf.data finds this itself: .map(..., num_parallel_calls=tf.data.AUTOTUNE), .prefetch(tf.data.AUTOTUNE)"
     return UsageError(f"laptime.auto cannot set the workers of this: {type(loader).__name__}", hint)
 
 
@@ -156,7 +154,7 @@ class AutoLoader:
 
     # A framework may make another of this class, from the loader's arguments: it has these.
     _laptime_patience_s: float | None = None
-    _laptime_tuning: Tuning | None = None
+    _laptime_tuning: LoaderTuning | None = None
 
     @property
     def chosen(self) -> Chosen | Missing:
@@ -184,7 +182,7 @@ class AutoIterator:
         if loader.num_workers:  # with workers PyTorch begins its sampler twice
             super()._reset(loader, first_iter=True)  # type: ignore[misc]
         if loader._laptime_tuning is None:  # noqa: SLF001
-            loader._laptime_tuning = Tuning(loader, self._base_seed)  # noqa: SLF001
+            loader._laptime_tuning = LoaderTuning(loader, self._base_seed)  # noqa: SLF001
         self._tuning = loader._laptime_tuning  # noqa: SLF001
         self._lap = self._tuning.begin_lap(self._sampler_iter)
 
@@ -221,7 +219,7 @@ class Lap:
 
     def __init__(self, indices: Iterator[Any]) -> None:
         self.indices = indices
-        self.tickets: deque[tuple[Setting, Any]] = deque()
+        self.tickets: deque[tuple[LoaderSetting, Any]] = deque()
         self.is_broken = False  # the sampler failed
         self.alone: Any = None  # what loads the rest, once another lap has begun
         self.last_s: float | None = None  # when the last batch was delivered
@@ -232,10 +230,10 @@ class Lap:
         yield from self.indices
 
 
-class Feed:
+class TicketFeed:
     """The sampler of a source: while it is open, it takes the next batches of a lap, and a ticket for each."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: LoaderSetting) -> None:
         self._setting = setting
         self.lap: Lap | None = None
         self.is_open = False
@@ -257,9 +255,9 @@ class Feed:
 class Source:
     """A DataLoader with a setting of its own. No reference leads back to it, so its workers end when it is dropped."""
 
-    def __init__(self, given: Any, setting: Setting, generator: Any) -> None:
+    def __init__(self, given: Any, setting: LoaderSetting, generator: Any) -> None:
         self.setting = setting
-        self._feed = Feed(setting)
+        self._feed = TicketFeed(setting)
         self._batches: Any = None
         words: dict[str, Any] = {}
         if setting.workers:
@@ -302,17 +300,19 @@ def _plain_loader(given: Any, sampler: Any, **words: Any) -> Any:
         return sys.modules["torch"].utils.data.DataLoader(given.dataset, **sampled, **words)
 
 
-class Tuning:
+class LoaderTuning:
     """What an `AutoLoader` keeps from lap to lap: its sources, and the search while it goes on."""
 
     def __init__(self, loader: Any, seed: int) -> None:
         self._given = copy.copy(loader)  # an iterator may outlive its loader
         self._random = sys.modules["torch"].Generator().manual_seed(seed)
-        given = Setting(loader.num_workers, (loader.prefetch_factor or AHEAD_DEFAULT) if loader.num_workers else 0)
+        given = LoaderSetting(
+            loader.num_workers, (loader.prefetch_factor or AHEAD_DEFAULT) if loader.num_workers else 0
+        )
         cores = max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
         self._memory = Memory()
-        self._search = Search(given, cores, self._memory.holds)
-        self._sources: dict[Setting, Source] = {}
+        self._search = LoaderSearch(given, cores, self._memory.holds)
+        self._sources: dict[LoaderSetting, Source] = {}
         self._source: Source | None = None
         self._meter: Meter | None = None
         self._lap: weakref.ref[Lap] | None = None
@@ -394,7 +394,7 @@ class Tuning:
         lap.tickets.popleft()
         return batch
 
-    def _leave_out(self, lap: Lap, setting: Setting, index: Any) -> Any:
+    def _leave_out(self, lap: Lap, setting: LoaderSetting, index: Any) -> Any:
         """Return a batch that a setting could not load, and leave the setting out, unless it cannot be loaded at all.
 
         A dataset that holds a card, or a file that one process alone may read, works without workers only.
@@ -448,7 +448,7 @@ class Tuning:
         else:
             self._meter = Meter(self._source.setting, left_out, self._turn_s(), self._search.hopeless_s())
 
-    def _opened(self, lap: Lap, setting: Setting) -> Source:
+    def _opened(self, lap: Lap, setting: LoaderSetting) -> Source:
         try:
             source = self._sources.get(setting) or Source(self._given, setting, self._random)
             source.open(lap)
@@ -483,8 +483,8 @@ class Tuning:
         """Return how long a turn is measured: longer where laps are long."""
         known = [self._search.batch_s(each) for each in self._search.turns]
         if not known or self._batches == inf:
-            return TURN_S
-        return min(TURN_MOST_S, max(TURN_S, TURN_SHARE * self._batches * min(known)))
+            return TURN_LEAST_S
+        return min(TURN_MOST_S, max(TURN_LEAST_S, TURN_SHARE * self._batches * min(known)))
 
 
 class Memory:
@@ -502,10 +502,10 @@ class Memory:
             with contextlib.suppress(psutil.Error):
                 self._worker_bytes = max(self._worker_bytes, psutil.Process(process.pid).memory_full_info().uss)
 
-    def holds(self, setting: Setting) -> bool:
+    def holds(self, setting: LoaderSetting) -> bool:
         """Whether half of the free memory holds the workers of a setting and the batches that they prepare."""
         batches = setting.workers * setting.prefetch * self.batch_bytes
-        shared = shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else inf
+        shared = shutil.disk_usage(WORKERS_MEMORY).free if WORKERS_MEMORY.is_dir() else inf
         wanted = setting.workers * (self._worker_bytes or WORKER_BYTES) + batches
         return wanted <= MEMORY_SHARE * free_memory()[0] and batches <= MEMORY_SHARE * shared
 
@@ -513,7 +513,7 @@ class Memory:
 class Meter:
     """Measures one turn: it leaves out the first batches, and then takes stretches of time."""
 
-    def __init__(self, setting: Setting, left_out: tuple[int, int], turn_s: float, hopeless_s: float) -> None:
+    def __init__(self, setting: LoaderSetting, left_out: tuple[int, int], turn_s: float, hopeless_s: float) -> None:
         self.setting = setting
         self._stretch_s = turn_s / STRETCHES
         self._hopeless_s = hopeless_s
@@ -529,7 +529,7 @@ class Meter:
         """Leave out the next batches: those of the setting before, and those that were loaded while they were used."""
         self._left_out, self._left_out_most = least, most
 
-    def add(self, last_s: float, begin_s: float, end_s: float) -> Turn | None:
+    def add(self, last_s: float, begin_s: float, end_s: float) -> LoaderTurn | None:
         """Add an iteration, from the last batch to this one, of which the part from `begin_s` was waiting."""
         self.now_s = end_s
         if self._left_out_most:
@@ -537,7 +537,7 @@ class Meter:
             self._left_out_most -= 1
             # A turn begins where the training waits for its workers: no batch is left that was loaded before. Or where
             # it never does.
-            if self._left_out <= 0 and end_s - begin_s > WAITS * (end_s - last_s):
+            if self._left_out <= 0 and end_s - begin_s > WAITS_FROM * (end_s - last_s):
                 self._left_out_most = 0
             if not self._left_out_most:
                 _wait_for_device()
@@ -559,7 +559,7 @@ class Meter:
         if len(self._stretches) < STRETCHES and fsum(self._stretches) < self._hopeless_s * len(self._stretches):
             return None
         self.is_full = True
-        return Turn(self.setting, tuple(self._stretches), min(1.0, self._waited_s / self._total_s))
+        return LoaderTurn(self.setting, tuple(self._stretches), min(1.0, self._waited_s / self._total_s))
 
 
 def _wait_for_device() -> None:
@@ -574,7 +574,7 @@ def _bytes_of(batch: Any, depth: int = 0) -> int:
     size = getattr(batch, "nbytes", None)
     if isinstance(size, int):
         return size
-    if depth == DEPTH_MOST or not isinstance(batch, dict | list | tuple):
+    if depth == NESTED_MOST or not isinstance(batch, dict | list | tuple):
         return 0
     parts = batch.values() if isinstance(batch, dict) else batch
     return int(fsum(_bytes_of(part, depth + 1) for part in parts))
@@ -583,7 +583,7 @@ def _bytes_of(batch: Any, depth: int = 0) -> int:
 def _attributes_of(dataset: Any) -> list[dict[str, Any]]:
     """Return the attributes of a dataset, and of those that it wraps."""
     found: list[dict[str, Any]] = []
-    while dataset is not None and len(found) < DEPTH_MOST:
+    while dataset is not None and len(found) < NESTED_MOST:
         held = getattr(dataset, "__dict__", {})
         found.append(dict(held))
         dataset = held.get("dataset")
