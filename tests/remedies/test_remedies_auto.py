@@ -122,6 +122,9 @@ def test_it_can_be_used_in_place_of_the_loader():
     assert isinstance(loader, Shown)
     assert (len(loader), loader.batch_size, loader.dataset, loader.sampler) == (4, 3, given.dataset, given.sampler)
     assert [word for word, _ in loader] == ["shown"] * 4
+    remade = type(loader)(Slow(10, 0), batch_size=5)  # as Lightning does it, with a sampler of its own
+    assert [word for word, _ in remade] == ["shown"] * 2
+    assert "too short" in remade.chosen.gain.missing
     again = laptime.auto(loader, patience="2m")
     assert isinstance(again, Shown)
     assert [word for word, _ in again] == ["shown"] * 4

@@ -105,6 +105,50 @@ def test_lightning_fits_with_it(tmp_path):
     assert said[1] >= 2
 
 
+def test_two_ranks_each_load_their_part(tmp_path):
+    """In step with each other, though each searches on its own."""
+    said = run_script(
+        tmp_path,
+        """
+        import os, torch.distributed as distributed
+        from torch.utils.data import DistributedSampler
+
+        def train(rank, queue):
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "LOCAL_WORLD_SIZE": "2"}
+            torch.set_num_threads(1)
+            store = distributed.FileStore("store", 2)
+            distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+            sampler = DistributedSampler(Stored(), shuffle=True)
+            loader = laptime.auto(DataLoader(Stored(), batch_size=4, sampler=sampler))
+            model = nn.parallel.DistributedDataParallel(nn.Linear(8, 5))
+            seen = []
+            for lap in range(2):
+                sampler.set_epoch(lap)
+                for inputs, targets in loader:
+                    nn.functional.cross_entropy(model(inputs), targets).backward()
+                    seen += inputs[:, 0].tolist()
+            queue.put([seen, len(loader.chosen.tried)])
+            distributed.destroy_process_group()
+
+        if __name__ == "__main__":
+            queue = multiprocessing.get_context("fork").Queue()
+            ranks = [multiprocessing.get_context("fork").Process(target=train, args=(rank, queue)) for rank in range(2)]
+            for each in ranks:
+                each.start()
+            found = [queue.get(timeout=200) for _ in ranks]
+            for each in ranks:
+                each.join(30)
+            print(json.dumps([found, [each.exitcode for each in ranks]]))
+        """,
+    )
+    ranks, codes = said
+    assert codes == [0, 0]
+    assert [len(seen) for seen, _ in ranks] == [2 * 401] * 2
+    for lap in (slice(0, 401), slice(401, None)):
+        assert {index for seen, _ in ranks for index in seen[lap]} == set(map(float, range(801)))
+    assert all(tried >= 1 for _, tried in ranks)
+
+
 def test_a_watched_script_shows_one_loader(tmp_path):
     """Each batch is one fetch of the one loader, whichever setting has loaded it."""
     script = tmp_path / "script.py"

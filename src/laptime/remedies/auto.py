@@ -208,7 +208,8 @@ def _why_as_given(loader: Any) -> str | None:
         return f"PyTorch {sys.modules['torch'].__version__} loads in a way that laptime does not know"
     if multiprocessing.current_process().daemon:
         return "this process may not start others"
-    starts = multiprocessing.get_start_method()
+    # The plain question would settle the method, which a script may not do twice.
+    starts = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     if starts != "fork" and not loader.num_workers:
         return f"workers start by {starts} here, which runs a script again: give num_workers=1 where yours allows it"
     return None
@@ -309,7 +310,8 @@ class LoaderTuning:
         given = LoaderSetting(
             loader.num_workers, (loader.prefetch_factor or AHEAD_DEFAULT) if loader.num_workers else 0
         )
-        cores = max(1, usable_cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
+        ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+        cores = max(1, usable_cores() // (int(ranks) if ranks.isdecimal() and int(ranks) else 1))
         self._memory = Memory()
         self._search = LoaderSearch(given, cores, self._memory.holds)
         self._sources: dict[LoaderSetting, Source] = {}
