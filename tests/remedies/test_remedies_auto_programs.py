@@ -105,6 +105,50 @@ def test_lightning_fits_with_it(tmp_path):
     assert said[1] >= 2
 
 
+def test_a_trainer_trains_on_the_same_items(tmp_path):
+    """In the order that it has without it, in both laps."""
+    said = run_script(
+        tmp_path,
+        """
+        from transformers import Trainer, TrainingArguments
+
+        class Named(Stored):
+            def __getitem__(self, index):
+                inputs, label = super().__getitem__(index)
+                return {"inputs": inputs, "labels": label}
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.seen = nn.Linear(8, 5), []
+
+            def forward(self, inputs, labels):
+                self.seen += inputs[:, 0].tolist()
+                return {"loss": nn.functional.cross_entropy(self.layer(inputs), labels)}
+
+        class AutoTrainer(Trainer):
+            def get_train_dataloader(self):
+                self.loader = laptime.auto(super().get_train_dataloader())
+                return self.loader
+
+        def train(kind):
+            words = {"per_device_train_batch_size": 4, "num_train_epochs": 2, "save_strategy": "no", "use_cpu": True}
+            arguments = TrainingArguments("out", seed=7, report_to=[], disable_tqdm=True, **words)
+            trainer = kind(Model(), arguments, train_dataset=Named())
+            trainer.train()
+            return trainer
+
+        plain, auto = train(Trainer), train(AutoTrainer)
+        print()
+        print(json.dumps([plain.model.seen, auto.model.seen, len(auto.loader.chosen.tried)]))
+        """,
+    )
+    plain, ours, tried = said
+    assert len(plain) == 2 * 801
+    assert ours == plain
+    assert tried >= 2
+
+
 def test_two_ranks_each_load_their_part(tmp_path):
     """In step with each other, though each searches on its own."""
     said = run_script(
