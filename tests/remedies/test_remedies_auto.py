@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampl
 import laptime
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing
-from laptime.remedies.auto import Memory
+from laptime.remedies.auto import MemoryRoom
 from laptime.remedies.auto_search import LoaderSetting
 from long_cases import cases
 
@@ -289,7 +289,7 @@ def test_what_it_cannot_use_is_refused_in_words(loader, patience, says):
 
 def test_settings_that_do_not_fit_into_memory_are_left_out():
     """By the batches that workers prepare, and by what the workers take."""
-    memory = Memory()
+    memory = MemoryRoom()
     assert memory.holds(LoaderSetting(1, 2))
     assert not memory.holds(LoaderSetting(100_000, 2))
     memory.batch_bytes = 1 << 50

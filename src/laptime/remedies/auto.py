@@ -312,7 +312,7 @@ class LoaderTuning:
         )
         ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
         cores = max(1, usable_cores() // (int(ranks) if ranks.isdecimal() and int(ranks) else 1))
-        self._memory = Memory()
+        self._memory = MemoryRoom()
         self._search = LoaderSearch(given, cores, self._memory.holds)
         self._sources: dict[LoaderSetting, Source] = {}
         self._source: Source | None = None
@@ -489,7 +489,7 @@ class LoaderTuning:
         return min(TURN_MOST_S, max(TURN_LEAST_S, TURN_SHARE * self._batches * min(known)))
 
 
-class Memory:
+class MemoryRoom:
     """What workers and their batches take."""
 
     def __init__(self) -> None:
