@@ -39,6 +39,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "stats": ("stats.py",),
     "sensor_cost": ("sensor_cost.py",),
     "sensors": ("sensors.py",),
+    "auto": ("auto.py",),
     "cached": ("cached.py",),
     "overhead": ("overhead.py",),
     "overhead_keras": ("overhead_keras.py",),

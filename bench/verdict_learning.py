@@ -18,7 +18,7 @@ import numpy as np
 from common import Figure
 from laptime.model.process import ProcessRun
 from laptime.questions.verdict.curves import judge_learning, pair_runs
-from laptime.questions.verdict.learning import LEGS
+from laptime.questions.verdict.learning import LEGS, SEEDS_LOOK_SHARE
 from laptime.questions.verdict.learning import SEEDS_PLANNED as SEEDS
 from laptime.questions.verdict.nouns import Learning, LearningPoint, LearningRun, SeedPair
 from laptime.questions.verdict.reduce import alpha_at, looks
@@ -92,7 +92,7 @@ def decide(drawn: Sequence[SeedPair]) -> tuple[str, int]:
     """Return the word of one verdict, and after how many seeds it was known."""
     word = "UNDECIDED"
     for seeds in (*looks(SEEDS), SEEDS):
-        alpha = alpha_at(seeds, SEEDS, final=seeds == SEEDS)
+        alpha = alpha_at(seeds, SEEDS, final=seeds == SEEDS, share=SEEDS_LOOK_SHARE)
         word = judge_learning(Learning(SEEDS, pairs=tuple(drawn[:seeds])), GAIN, alpha).word
         if word != "UNDECIDED":
             return word, seeds

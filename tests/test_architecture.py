@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"stats", "attach"},
     "diagnosis": {"analysis", "stats"},
     "questions": FACTS | {"planner", "run", "analysis", "diagnosis", "stats", "data", "disk"},
-    "remedies": {"sensors", "disk"},
+    "remedies": {"sensors", "disk", "stats"},
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
     "forecasts": {"api", "showing", "questions", "hardware", "pages", "figures"},
     "showing": {"api", "questions", "store", "pages", "figures", "drawing", "data", "workloads"},

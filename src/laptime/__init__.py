@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from laptime.model.quantities import Missing
     from laptime.model.workload import Training
     from laptime.remedies.allocator import keep_memory
+    from laptime.remedies.auto import auto
     from laptime.remedies.cached import cached
     from laptime.remedies.deferred import Deferred
     from laptime.remedies.shapes import same_shapes
@@ -59,6 +60,7 @@ PUBLIC_PLACES = {
     "LaptimeError": "errors",
     "Missing": "model.quantities",
     "Training": "model.workload",
+    "auto": "remedies.auto",
     "cached": "remedies.cached",
     "keep_memory": "remedies.allocator",
     "same_shapes": "remedies.shapes",
@@ -82,6 +84,7 @@ __all__ = [
     "Training",
     "WatchedBatches",
     "Watching",
+    "auto",
     "cached",
     "compare",
     "devices",

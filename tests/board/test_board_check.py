@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,6 +213,20 @@ def test_a_record_of_an_older_schema_is_held_against_its_whole_one(tmp_path):
     found = check(board, wholes=whole_folder(tmp_path))
     assert [each.says for each in found.faults] == []
     assert [each.says for each in found.notes if "whole" in each.says] == []
+
+
+def test_a_new_record_cannot_claim_an_age_at_which_none_named_its_whole_one(tmp_path):
+    """The way around the digest: schema 2, whose honest records are on the board already, and stay."""
+    before, sent = tmp_path / "before", tmp_path / "sent"
+    write(files_of(strip(kept("scenes-cnn-h100"))), before)
+    shutil.copytree(before, sent)
+    for file in (ROOT / "board").rglob(f"{kept().id}*"):
+        write({str(file.relative_to(ROOT / "board")): file.read_bytes()}, sent)
+    assert check(sent).faults == ()
+    (fault,) = check(sent, before=before).faults
+    assert (fault.file, fault.check) == (f"records/{kept().id}.json.gz", "record")
+    assert fault.says == "it is new, and does not name the digest of its whole record"
+    assert check(sent, before=sent).faults == ()
 
 
 def whole_folder(folder):

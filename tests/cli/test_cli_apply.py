@@ -192,3 +192,53 @@ def test_what_changes_no_learning_runs_and_learns_the_same(tmp_path):
     assert [word for word in ("fused=True", "num_workers=2", "model.compile()", ".detach()") if word not in text] == []
     after = run_script(tmp_path)
     assert float(after.removeprefix("loss ")) == pytest.approx(float(before.removeprefix("loss ")), rel=1e-3)
+
+
+FUNCTION = """\
+import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import laptime
+
+
+class Slow(Dataset):
+    def __len__(self):
+        return 320
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.full((1, 8, 8), index / 320), index % 2
+
+
+def training():
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 2))
+    loader = DataLoader(Slow(), batch_size=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return laptime.Training(model=model, loss=torch.nn.functional.cross_entropy, optimizer=optimizer, data=loader)
+"""
+
+
+@pytest.mark.framework
+@pytest.mark.long
+def test_why_says_its_remedies_as_diffs_of_the_training_that_was_timed(torch_house):
+    """A real training, timed and taken apart: git takes each diff, and the one of the loader builds as it says."""
+    house, file = torch_house, torch_house.folder / "train.py"
+    file.write_text(FUNCTION, encoding="utf-8")
+    git(house.folder, "init", "-q")
+    git(house.folder, "add", "train.py")
+    git(house.folder, *OWN, "commit", "-qm", "first")
+    answer = house.run("why", "train.py:training", "torch/cpu", "--budget", "60s", "--json", "-q")
+    assert answer.code in {0, 4}, answer.err  # 4: a busy machine, whose figures are not reliable
+    remedies = [each for each in answer.json["answer"]["why"]["remedies"] if each["change"]]
+    line = FUNCTION.splitlines().index("    loader = DataLoader(Slow(), batch_size=8)") + 1
+    workers = next(each["change"] for each in remedies if each["change"]["rewrite"] == "workers=2")
+    assert (workers["file"], workers["line"]) == ("train.py", line)
+    for change in (*(each["change"] for each in remedies), workers):
+        git(house.folder, "checkout", "--", "train.py")
+        (house.folder / "c.diff").write_text(change["diff"], encoding="utf-8")
+        git(house.folder, "apply", "c.diff")
+        assert file.read_text(encoding="utf-8") != FUNCTION
+    builds = "import train; assert train.training().data.num_workers == 2"
+    subprocess.run([sys.executable, "-c", builds], cwd=house.folder, env=house.environment(), check=True)

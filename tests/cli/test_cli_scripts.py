@@ -163,7 +163,11 @@ def test_why_starts_no_lane_of_the_loader_where_there_is_none(house):
             "name a device",
             marks=pytest.mark.long,
         ),
-        (("train.py", "cpu/bf16"), "bf16 cannot be set from outside of a script", "what can: threads=N, malloc=keep"),
+        (
+            ("train.py", "cpu/fp16"),
+            "fp16 cannot be set from outside of a script",
+            "what can: fp32, bf16, eager, compile",
+        ),
         (("train.py", "cpu/input=fast"), "input=fast cannot be set from outside", "what can: "),
         (("train.py", "cpu", "--set", "thread=1"), "'thread=1' is not a setting; did you mean threads=N?", "settings"),
         (("train.py", "cpu", "--set", "threads=999"), "threads=999: this machine has", "1 to "),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,6 +61,43 @@ def test_a_faster_script_is_kept_by_its_patch(scripts):
     assert fields["ratio"] > 1.5
     assert (fields["verdict"], fields["cause"]) in {("KEEP", "faster"), ("UNDECIDED", "busy"), ("UNDECIDED", "wide")}
     assert (fields["base"], fields["candidate"]) == ("train.py", "patch:change.patch:train.py")
+
+
+def test_the_patch_of_the_example_leaves_its_losses_as_they_are(tmp_path, monkeypatch, capsys):
+    """Letter by letter: the same rows, in one call."""
+    examples = Path(__file__).parents[2] / "examples"
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "row_loop.py").write_text((examples / "row_loop.py").read_text(encoding="utf-8"))
+    monkeypatch.setattr("sys.argv", ["row_loop.py", "--epochs", "1"])
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    before = printed_by(tmp_path / "examples" / "row_loop.py", capsys)
+    subprocess.run(["git", "apply", str(examples / "row_loop.patch")], cwd=tmp_path, check=True)
+    assert "rows[drawn]" in (tmp_path / "examples" / "row_loop.py").read_text(encoding="utf-8")
+    assert before.startswith("epoch 1: loss 1.")
+    assert printed_by(tmp_path / "examples" / "row_loop.py", capsys) == before
+
+
+def printed_by(script, capsys):
+    runpy.run_path(str(script), run_name="__main__")
+    return capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_a_faster_script_of_a_folder_is_kept(torch_house):
+    """`examples/row_loop.patch` takes the same rows at once: the losses are the same, and a step takes half as long."""
+    examples = Path(__file__).parents[2] / "examples"
+    folder = torch_house.folder / "examples"
+    folder.mkdir()
+    for name in ("row_loop.py", "row_loop.patch"):
+        (folder / name).write_text((examples / name).read_text(encoding="utf-8"), encoding="utf-8")
+    subprocess.run(["git", "init", "-q", "."], cwd=torch_house.folder, check=True)  # the patch's places are from here
+    torch_house.longest_s = 900
+    words = ("verdict", "examples", "examples/row_loop.patch", *WORDS, "--budget", "10m", "--", "--epochs", "99999")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    fields = torch_house.done(*words, code=0, env={"PATH": path}).json
+    assert (fields["verdict"], fields["cause"]) == ("KEEP", "faster")
+    assert fields["low"] > 1.1
+    assert (fields["base"], fields["candidate"]) == ("row_loop.py", "row_loop.patch:row_loop.py")
 
 
 def test_a_script_and_a_function_are_no_pair(scripts):

@@ -203,6 +203,14 @@ def test_the_path_of_a_search_is_drawn_in_its_order_and_ends_with_what_was_confi
     assert [bar.label for bar in bars] == ["torch/cpu", "torch/cpu/bf16+malloc=keep"]
 
 
+def test_the_report_of_a_tuned_script_has_the_lines_of_its_diff():
+    figure = next(each for each in report_of(tune_records.script()).figures if each.title == "The lines of train.py")
+    assert figure.chart.heads == ("`from line 25 on",)
+    assert [row[0].strip()[:1] for row in figure.chart.rows] == ["-", "+"]
+    assert figure.chart.rows[1][0].endswith("num_workers=4, persistent_workers=True)")
+    assert figure.says == "They do in train.py what malloc=keep+workers=4 does on cpu."
+
+
 def test_a_long_search_draws_what_was_kept_and_says_how_many_it_leaves_out():
     path = tuple(replace(tune_records.PATH[number % 2], words=(f"threads={number}",)) for number in range(60))
     record = tune_records.tuned("says", replace(tune_records.WINNER, path=path))

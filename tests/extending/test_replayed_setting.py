@@ -59,7 +59,7 @@ def lane(device):
 print(json.dumps({
     "has it": [name for name in ("torch", "keras-tf", "keras-torch", "jax", "fake")
                if "onednn" in with_settings(Framework(name, "1", {}, (bare,))).devices[0].features],
-    "tune tries": find_tunable("torch/cpu", machine, facts, plan, TuneAsk()).values.get("onednn"),
+    "tune tries": find_tunable(parse_lane("torch/cpu"), machine, facts, plan, TuneAsk()).values.get("onednn"),
     "why": said(experiment),
     "lane": said(lambda: lane(CPU)),
     "refused": said(lambda: lane(bare)),

@@ -78,3 +78,11 @@ def test_several_trainings_have_a_column():
     assert page.startswith("b.py:f on torch/cpu is 1.20x slower than a.py:f (1.1")
     assert "c.py:f" in next(line for line in page.splitlines() if line.startswith("  torch/cuda:0/best"))
     assert "in turns within one race" in page
+    assert "--gate" not in page
+
+
+def test_a_threshold_within_one_race_names_the_gate_that_has_a_twin():
+    side = Side("r-2026-11-20-aaaa", "", None, "finished", "a.py:f")
+    found = Compared("race", side, replace(side, training="b.py:f"), True, two().lanes, fail_above=0.05)
+    page = " ".join(render_compared(found, View()).split())
+    assert "races the first training against itself, too, on one lane: laptime verdict A B LANE --gate." in page

@@ -1,4 +1,4 @@
-"""Records of verdicts as literals: a change that is kept, one that does other work, and a gate that decides nothing."""
+"""Records of verdicts as literals: kept, other work, a gate that decides nothing, and how fast two sides learn."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import records
 
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
+from laptime.model.process import ProcessRun
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, OtherTraining, Record
 from laptime.model.rows import OF_TRAINING
-from laptime.questions.verdict.nouns import VerdictAnswer
+from laptime.questions.verdict.curves import judge_learning, pair_runs
+from laptime.questions.verdict.learning import LEGS
+from laptime.questions.verdict.nouns import Learning, LearningPoint, LearningRun, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.reduce import judge_change, refuse_change
+from laptime.questions.verdict.reduce import alpha_at, judge_change, refuse_change
 
 PLACE = "torch/cpu/as-written"
 BASE, CANDIDATE, TWIN = "main:train.py:training", "train.py:training", "base again"
@@ -78,4 +81,41 @@ def unproven() -> Record:
     return replace(made, answer=replace(made.answer, verdict=verdict))
 
 
-SHOWN = {"kept": kept, "other-work": other_work, "undecided-gate": undecided_gate, "unproven": unproven}
+def learning(speed: float, *, seeds: int = 5, is_held_out: bool = True) -> Record:
+    """Return a verdict on how fast the loss falls: the candidate's by `speed`, from each seed a little otherwise."""
+    made = record(1.0, 0.02)
+    base, candidate = made.lanes
+    runs = [
+        LearningRun(
+            ProcessRun(lane.name, "ok"),
+            seed,
+            2 * seed + side,
+            _points(speed * (1 + seed / 50) if side else 1 + seed / 200),
+        )
+        for seed in range(seeds)
+        for side, lane in enumerate((base, candidate))
+    ]
+    pairs = [pair_runs(one, other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
+    learned = Learning(8, 512, is_held_out, tuple(runs), tuple(pair for pair in pairs if pair is not None))
+    verdict = judge_learning(learned, 0.02, alpha_at(seeds, 8, final=True))
+    ask = replace(made.ask, verdict=VerdictAsk(learning=True))
+    return replace(made, ask=ask, answer=VerdictAnswer(verdict, learning=learned))
+
+
+def _points(speed: float) -> tuple[LearningPoint, ...]:
+    """Return a loss that falls from 1.5 towards 0.5 within twelve seconds."""
+    return tuple(LearningPoint(10 * leg, leg / 2, 0.5 + 1 / (1 + speed * leg / 2)) for leg in range(LEGS + 1))
+
+
+def learns_faster() -> Record:
+    return learning(1.4)
+
+
+def learns_slower_on_its_data() -> Record:
+    return learning(0.7, is_held_out=False)
+
+
+SHOWN = {
+    "kept": kept, "other-work": other_work, "undecided-gate": undecided_gate, "unproven": unproven,
+    "learns-faster": learns_faster, "learns-slower": learns_slower_on_its_data,
+}  # fmt: skip

@@ -71,3 +71,27 @@ def test_it_ends_after_as_many_steps_as_are_asked():
     plan = plan_script(Ask("train.py", ("cpu",), steps=40), HOST, SUBJECT)
     assert plan.pace.steps_most == 40
     assert [lane.device for lane in spread_variants(plan.ask, find_devices(HOST))] == ["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("lane", "says"),
+    [
+        ("cpu/graph", "graph cannot be set from outside of a script"),
+        ("cpu/fp16", "fp16 cannot be set from outside of a script"),
+        ("cpu/batch=0.5x", "batch=0.5x cannot be set from outside of a script"),
+        ("cpu/pinned=on", "pinned memory is for copies to a card"),
+        ("cpu/persistent=on+workers=0", "there is no worker"),
+    ],
+)
+def test_what_a_script_cannot_have_is_refused(lane, says):
+    with pytest.raises(UsageError, match=says):
+        lanes_of(HOST, lane)
+
+
+def test_the_agent_is_told_what_a_lane_sets():
+    lane = lanes_of(HOST, "cpu/compile+channels_last+fused+batch=4x+persistent=on+prefetch=8")
+    (settings,) = [each.settings for each in lane.values()]
+    assert (settings.execution, settings.layout, settings.optimizer, settings.joined) == (
+        "compile", "channels_last", "fused", 4,
+    )  # fmt: skip
+    assert settings.extra == {"persistent": "on", "prefetch": "8"}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from planner_machines import AMPERE, CPU, PASCAL, machine_with
 
 from laptime.errors import UsageError
-from laptime.planner.plan import plan_lane
+from laptime.model.frameworks import SCRIPT
+from laptime.model.symptoms import StepSymptoms
+from laptime.planner.lanes import parse_lane
+from laptime.planner.plan import find_devices, plan_lane, plan_script_lane
 from laptime.planner.refusals import SubjectFacts
-from laptime.questions.tune.lanes import check_tune, find_tunable, rate_of_batch
+from laptime.questions.tune.lanes import ScriptLook, check_tune, find_tunable, rate_of_batch, read_look
 from laptime.questions.tune.options import TuneAsk
 from laptime.workloads import CATALOGUE
 
@@ -37,7 +41,9 @@ def test_the_published_batch_has_the_published_rate():
 
 def tunable(lane, workload, allow=("batch", "learning"), device=CPU):
     machine, facts = machine_with(device), SubjectFacts(workload, name="my.py:training")
-    return find_tunable(lane, machine, facts, partial(plan_lane, machine=machine, subject=facts), TuneAsk(allow))
+    return find_tunable(
+        parse_lane(lane), machine, facts, partial(plan_lane, machine=machine, subject=facts), TuneAsk(allow)
+    )
 
 
 def test_another_batch_has_its_learning_rate_in_a_word_of_the_lane():
@@ -87,3 +93,62 @@ def test_a_learning_rate_without_a_batch_is_refused():
     with pytest.raises(UsageError, match="it goes with another batch"):
         check_tune(TuneAsk(("precision", "learning")))
     check_tune(TuneAsk(("batch", "learning")))
+
+
+def of_script(lane="cpu", allow=(), device=CPU):
+    """Return what may be tried on a script's lane, before its first heat."""
+    machine = machine_with(CPU, device) if device is not CPU else machine_with(CPU)
+    plan = partial(plan_script_lane, devices=find_devices(machine), machine=machine)
+    asked = replace(parse_lane(lane), framework=SCRIPT)
+    return find_tunable(asked, machine, SubjectFacts(None), plan, TuneAsk(allow))
+
+
+def test_what_is_tried_on_a_script_keeps_what_it_learns():
+    found = of_script()
+    assert found.base.name == "cpu/as-written"
+    assert found.values == {
+        "execution": ("compile",), "layout": ("channels_last",), "optimizer": ("fused",),
+        "threads": ("1", "3", "6"), "pinning": ("cores",), "malloc": ("keep",), "workers": ("0", "3", "6", "12"),
+        "prefetch": ("4", "8"), "persistent": ("on",),
+    }  # fmt: skip
+    assert found.with_words((("layout", "channels_last"), ("workers", "4"))).name == "cpu/channels_last+workers=4"
+    assert found.with_words((("prefetch", "4"), ("workers", "0"))) == "prefetch=4 with workers=0: there is no worker"
+
+
+def test_what_changes_a_script_besides_the_time_has_to_be_allowed():
+    more = of_script("cuda", ("precision", "batch"), AMPERE).values
+    assert {name: more[name] for name in ("precision", "matmul", "pinned", "batch")} == {
+        "precision": ("bf16",), "matmul": ("high",), "pinned": ("on",), "batch": ("2x", "4x", "8x"),
+    }  # fmt: skip
+    assert not {"precision", "matmul", "batch", "denormals"} & of_script("cuda", (), AMPERE).values.keys()
+    assert of_script(allow=("batch",)).with_words((("batch", "2x"),)).settings.joined == 2
+
+
+def test_after_its_first_heat_a_script_is_not_tried_with_what_it_cannot_have():
+    signs = StepSymptoms(
+        10, wait_ns=900, wall_ns=1000, threads=6,
+        notes={"cannot have layout": "no convolution", "cannot have workers=0": "as many", "no input": "other"},
+    )  # fmt: skip
+    look = read_look(signs)
+    assert look == ScriptLook(
+        {"layout": "no convolution", "workers=0": "as many", "threads=6": "the script has as many already"}, waits=True
+    )
+    found = of_script().after_look(look)
+    assert (found.values["workers"], found.values["threads"]) == (("3", "6", "12"), ("1", "3"))
+    assert "layout" not in found.values
+    assert found.refused["channels_last"] == "no convolution"
+    assert (("workers", "6"),) in found.known, "it waits for its data: more workers are the first guess"
+    assert [words[0][0] for words in found.singles()[:3]] == ["workers"] * 3
+    assert all(("layout", "channels_last") not in words for words in found.known)
+    assert not any(dict(words).get("workers") for words in of_script().after_look(replace(look, waits=False)).known)
+
+
+def test_what_needs_workers_is_tried_with_some():
+    found = of_script().after_look(ScriptLook({"prefetch": "no workers", "persistent": "no workers"}, waits=False))
+    assert "persistent" not in found.values
+    assert found.values["prefetch"] == ("4", "8")
+    assert (("prefetch", "4"),) not in found.singles()
+    assert found.with_words((("prefetch", "4"),)) == "prefetch needs workers, and the script has none"
+    assert found.with_words((("workers", "4"), ("prefetch", "4"))).name == "cpu/workers=4+prefetch=4"
+    iterated = ScriptLook({"prefetch": "no workers", "workers": "it is iterated"}, waits=True)
+    assert not {"prefetch", "workers"} & of_script().after_look(iterated).values.keys()

@@ -7,11 +7,12 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+import tune_records
 
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding
-from laptime.questions.code_changes import ChangeFinder, make_edit, write_edit
+from laptime.questions.code_changes import ChangeFinder, list_offers, make_edit, why_no_offer, write_edit
 
 OWN = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
 SCRIPT = "import torch\nfrom torch.utils.data import DataLoader\n\nloader = DataLoader(data, batch_size=8)\n"
@@ -242,3 +243,51 @@ def test_where_no_code_is_known_the_reason_is_kept(repository, what, file, says)
 def test_a_remedy_that_is_no_change_of_code_says_so(repository):
     finding = found(repository / "train.py", "")
     assert (finding.change, finding.unchanged) == (None, "the remedy is no change of one place in the code")
+
+
+def test_the_settings_of_a_winner_are_one_change_for_each_file(repository):
+    """In the order of the words; what has no certain place has its reason, and stops no other."""
+    parts = "import torch\n\n\ndef make(net):\n    return torch.optim.SGD(net.parameters(), 0.1)\n"
+    commit(repository, parts, "parts.py")
+    file = commit(repository, f"{SCRIPT}from parts import make\nopt = make(net)\n")
+    finder = ChangeFinder("train.py", str(file))
+    words = ["compile", "fused", "threads=2", "workers=2", "prefetch=4", "keep_memory", ""]
+    changes, why_none = finder.find_all(words)
+    assert [(each.file, each.rewrite, each.line) for each in changes] == [
+        ("parts.py", "compile+fused", 5),
+        ("train.py", "threads=2+workers=2+prefetch=4", 4),
+    ]
+    assert why_none == {
+        "keep_memory": "train.py does not import laptime at its top",
+        "": "the remedy is no change of one place in the code",
+    }
+    for change in changes:
+        (repository / "c.diff").write_text(change.diff, encoding="utf-8")
+        git(repository, "apply", "--check", "c.diff")
+        applied(change)
+    assert (
+        "    net.compile()\n    return torch.optim.SGD(net.parameters(), 0.1, fused=True)\n"
+        in (repository / "parts.py").read_text()
+    )
+    assert "num_workers=2, persistent_workers=True, prefetch_factor=4)" in file.read_text()
+    assert "changed since the record was made" in refused(changes[1])
+
+
+def test_code_that_is_not_there_has_one_reason_for_all_words(tmp_path):
+    none = ((), {"fused": "no Python file of the user's own is named"})
+    assert ChangeFinder("", None).find_all(["fused"]) == none
+
+
+def test_a_stranger_joins_no_words_of_their_own(repository):
+    (change,), _ = ChangeFinder("train.py", str(repository / "train.py")).find_all(["workers=2", "prefetch=4"])
+    for word in ("workers=2+exec", "workers=2+", "+".join(["workers=2"] * 40)):
+        assert refused(replace(change, rewrite=word)).startswith(f"the change '{word}' cannot be made")
+
+
+def test_a_tuning_offers_what_it_confirmed():
+    record = tune_records.script()
+    (offer,) = list_offers(record)
+    assert (offer.change, offer.gain, offer.is_recommended) == (tune_records.CHANGE, "measured 1.95x", True)
+    assert offer.says == "the settings of cpu/malloc=keep+workers=4: malloc=keep+workers=4"
+    assert why_no_offer(record) == "malloc=keep: train.py does not import laptime at its top"
+    assert list_offers(tune_records.unconfirmed()) == []

@@ -12,6 +12,7 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.quantities import Missing
 from laptime.planner import make_plan
+from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.questions.asking import Prepared, facts_of
 from laptime.questions.heat_rounds import Fitting, HeatRounds
@@ -87,7 +88,9 @@ def test_a_tuning_does_not_try_a_batch_that_does_not_fit_nor_anything_with_it(pr
     """Four times 64 images would need 34 GB; twice may fit."""
     facts = facts_of(prepared, WORKLOAD)
     lane = prepared.plan.ask.lanes[0]
-    tunable = find_tunable(lane, MACHINE, facts, lambda each: plan_lane(each, MACHINE, facts), TuneAsk(("batch",)))
+    tunable = find_tunable(
+        parse_lane(lane), MACHINE, facts, lambda each: plan_lane(each, MACHINE, facts), TuneAsk(("batch",))
+    )
     search = Search(tunable, rounds, Objective(prepared.plan.ask))
     assert search.add((("batch", "2x"),))
     assert not search.add((("batch", "4x"),))

@@ -140,6 +140,15 @@ def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tm
         ("batch_2x", "loader = DataLoader(ds, 32)\n", 3, "loader = DataLoader(ds, 64)\n"),
         ("batch_4x", "loader = DataLoader(ds, batch_size=32)\n", 3, "loader = DataLoader(ds, batch_size=128)\n"),
         ("batch_half", "loader = DataLoader(ds, 32)\n", 3, "loader = DataLoader(ds, 16)\n"),
+        ("batch_8x", "loader = DataLoader(ds, 32)\n", 3, "loader = DataLoader(ds, 256)\n"),
+        ("workers=0", "loader = DataLoader(ds, num_workers=4)\n", 3, "loader = DataLoader(ds, num_workers=0)\n"),
+        ("prefetch=8", "loader = DataLoader(ds, num_workers=4)\n", 3,
+         "loader = DataLoader(ds, num_workers=4, prefetch_factor=8)\n"),
+        ("pinned", "loader = DataLoader(ds, pin_memory=False)\n", 3, "loader = DataLoader(ds, pin_memory=True)\n"),
+        ("bf16_cpu", "opt = torch.optim.SGD(net.parameters())\n", 3,
+         'net.forward = torch.autocast("cpu", dtype=torch.bfloat16)(net.forward)\n'),
+        ("bf16_cuda", "opt = torch.optim.SGD(net.parameters())\n", 3,
+         'net.forward = torch.autocast("cuda", dtype=torch.bfloat16)(net.forward)\n'),
         ("fused", "opt = torch.optim.AdamW(net.parameters(), lr=1e-3)\n", 3,
          "opt = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)\n"),
         ("compile", "if go:\n    opt = torch.optim.SGD(self.net.parameters())\n", 4, "    self.net.compile()\n"),
@@ -199,10 +208,114 @@ def test_each_row_of_the_table_is_tried_here():
         ("workers", "loader = DataLoader(ds)\n", "this laptime knows no such change of code"),
         ("workers=2; import os", "loader = DataLoader(ds)\n", "this laptime knows no such change of code"),
         ("fused=1", "a = torch.optim.SGD(p)\n", "this laptime knows no such change of code"),
+        ("threads=0", "x = 1\n", "0 is less than 1"),
+        ("workers=0", "loader = DataLoader(ds, num_workers=2, prefetch_factor=4)\n",
+         "train.py:3 has prefetch_factor, which need workers"),
+        ("prefetch=8", "loader = DataLoader(ds)\n", "train.py:3 has no num_workers"),
+        ("compile", "class M:\n    def optimizers(self):\n        return torch.optim.SGD(self.parameters())\nM()\n",
+         "train.py:5 moves a module whose parts are called one by one"),
     ],
 )  # fmt: skip
 def test_each_refusal_says_why(tmp_path, word, text, why):
     assert refused(tmp_path, HEAD + text, word) == why
+
+
+SCRIPT = """import torch
+from torch.utils.data import DataLoader
+
+def main():
+    opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    loader = DataLoader(ds, 8)
+    for x in loader:
+        net(x).backward()
+
+main()
+"""
+
+
+def test_several_changes_are_made_one_after_another(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    words = "compile+channels_last+fused+threads=2+workers=2+prefetch=4+batch_2x"
+    edited = rewrite(read_code(tmp_path / "train.py", None), words)
+    assert edited.file.data.decode() == SCRIPT
+    assert edited.line == 4
+    assert (
+        edited.data.decode()
+        == """import torch
+from torch.utils.data import DataLoader
+
+torch.set_num_threads(2)
+
+def main():
+    net.compile()
+    net.to(memory_format=torch.channels_last)
+    opt = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)
+    loader = DataLoader(ds, 16, num_workers=2, persistent_workers=True, prefetch_factor=4)
+    for x in loader:
+        net(x).backward()
+
+main()
+"""
+    )
+    with pytest.raises(NoPlaceError, match="more than 16 changes in one"):
+        rewrite(read_code(tmp_path / "train.py", None), "+".join(["fused"] * 17))
+
+
+def test_changes_in_two_files_are_no_single_one(tmp_path):
+    (tmp_path / "parts.py").write_text(f"{HEAD}def loader():\n    return DataLoader(ds)\n")
+    (tmp_path / "train.py").write_text("import torch\nfrom parts import loader\na = loader()\n")
+    with pytest.raises(NoPlaceError, match=r"the changes are in parts\.py and train\.py"):
+        rewrite(read_code(tmp_path / "train.py", None), "workers=2+threads=1")
+
+
+TRAINER = "from transformers import TrainingArguments\nargs = TrainingArguments('out', GIVEN)\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "given", "becomes"),
+    [
+        ("workers=2", "seed=1", "seed=1, dataloader_num_workers=2, dataloader_persistent_workers=True"),
+        ("workers=0", "dataloader_num_workers=4", "dataloader_num_workers=0, dataloader_persistent_workers=False"),
+        ("prefetch=4", "seed=1", "seed=1, dataloader_prefetch_factor=4"),
+        ("pinned", "dataloader_pin_memory=False", "dataloader_pin_memory=True"),
+        ("fused", "optim='adamw_torch'", 'optim="adamw_torch_fused"'),
+        ("compile", "seed=1", "seed=1, torch_compile=True"),
+        ("bf16_cuda", "seed=1", "seed=1, bf16=True"),
+        ("batch_2x", "seed=1", "seed=1, per_device_train_batch_size=16"),
+        ("batch_2x", "per_device_train_batch_size=32", "per_device_train_batch_size=64"),
+    ],
+)
+def test_a_trainer_has_arguments_of_its_own(tmp_path, word, given, becomes):
+    edited, _, added = changed(tmp_path, TRAINER.replace("GIVEN", given), word)
+    assert (edited.line, added) == (2, f"args = TrainingArguments('out', {becomes})\n")
+
+
+LIGHTNING = """class M:
+    def train_dataloader(self):
+        return DataLoader(ds)
+    def val_dataloader(self):
+        return DataLoader(test)
+M()
+"""
+
+
+def test_another_optimizer_of_a_trainer_stays(tmp_path):
+    assert refused(tmp_path, TRAINER.replace("GIVEN", "optim='adafactor'"), "fused") == (
+        "train.py:2 has optim='adafactor'"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LIGHTNING,
+        "mine, test = DataLoader(ds), DataLoader(test)\ntrainer.fit(model, mine, test)\n",
+        "mine, test = DataLoader(ds), DataLoader(test)\ntrainer.fit(model, train_dataloaders=mine)\n",
+    ],
+)
+def test_the_loader_of_a_lightning_training_is_found(tmp_path, text):
+    _, _, added = changed(tmp_path, HEAD + text, "workers=2")
+    assert f"DataLoader(ds, {WITH})" in added
 
 
 def test_line_ends_encodings_and_a_missing_last_newline_stay(tmp_path):

@@ -7,13 +7,15 @@ import math
 import pytest
 
 from laptime.errors import UsageError
+from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison
 from laptime.questions.subject import name_apart
 from laptime.questions.verdict.nouns import ERRORS
 from laptime.questions.verdict.reduce import alpha_at, judge_change, looks, refuse_change
-from laptime.questions.verdict.run import pair_of
+from laptime.questions.verdict.run import pair_of, verdict_pace
+from laptime.stats import log_mean_interval
 
 FINE = (("old.py:f", None), ("new.py:f", None))
 
@@ -111,6 +113,30 @@ def test_all_looks_together_spend_the_errors(planned):
     for end in range(1, planned + 1):
         before = sum(alpha for each, alpha in zip(early, spent, strict=True) if each < end)
         assert before + alpha_at(end, planned, final=True) == pytest.approx(ERRORS)
+
+
+def test_an_early_look_spends_little_however_long_the_verdict_may_take():
+    """A budget may have room for more rounds than were expected, and the last look has most of the errors."""
+    assert {alpha_at(4, planned, final=False) for planned in (5, 20, 200)} == {0.02 * ERRORS}
+    assert alpha_at(20, 40, final=True) == pytest.approx(0.9 * ERRORS)
+    forked, gate = (verdict_pace(Ask("train.py:f", budget_s=budget_s), lanes, forks=True).heats_max
+                    for budget_s, lanes in ((90.0, 2), (600.0, 3)))  # fmt: skip
+    assert (forked, gate) == (42, 200)
+
+
+def test_four_rounds_that_agree_by_chance_are_not_kept():
+    """An edit that changes nothing, on NumPy with two threads: 1.027x, whose rounds differed by 0.8 %."""
+    rounds = [1.027 * each for each in (0.9912, 1.0065, 0.9957, 1.0066)]
+
+    def judged(alpha):
+        found = log_mean_interval(rounds, alpha)
+        return judge_change(
+            Comparison("new", "base", found.estimate, found.low, found.high, "faster", settled=False, pairs=4,
+                       same_work=True, alpha=alpha), None, 0.02, gate=False,
+        ).word  # fmt: skip
+
+    assert judged(0.5 * ERRORS) == "KEEP"
+    assert judged(alpha_at(4, 10, final=False)) == "UNDECIDED"
 
 
 @pytest.mark.parametrize(

@@ -643,6 +643,8 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
     if worst <= allowed:
         return Parity("same", steps, worst, allowed)
     says = f"its losses differ from those of {reference.lane} by up to {brief(100 * worst)} %"
+    if lane.settings.batch is not None or lane.settings.joined is not None:
+        return Parity("unproven", steps, worst, allowed, reason=f"{says}, as where a batch has other items")
     draws = _who_draws(lane, reference)
     if draws is None and allowed == TIME_TOLERANCE:
         return Parity("differs", steps, worst, allowed, reason=says)
@@ -655,12 +657,14 @@ def _who_draws(lane: PlannedLane, reference: FirstLosses) -> str | None:
         return ", as where each device draws its own random numbers"
     if lane.settings.workers is not None:
         return ", as where worker processes draw random numbers"
+    if lane.settings.is_compiled:
+        return ", as where compiled code draws its own random numbers"
     return None
 
 
 def changes_arithmetic(settings: Settings) -> bool:
     """Whether a lane's settings change what a script's numbers are computed in."""
-    return settings.value_of("matmul") is not None or settings.denormals == "flush"
+    return settings.value_of("matmul") is not None or settings.denormals == "flush" or settings.precision != "fp32"
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:

@@ -347,6 +347,7 @@ def read_loader(facts: Mapping[str, Any]) -> SeenLoader:
         pins_memory=_flag(facts.get("pin_memory")),
         keeps_workers=_flag(facts.get("persistent_workers")),
         prefetched=count_or_none(facts.get("prefetch_factor")),
+        is_iterable=_flag(facts.get("is_iterable")),
     )
 
 

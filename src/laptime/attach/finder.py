@@ -33,10 +33,12 @@ HOOKS = {
 }
 # The same of a script that is raced; these are set after those above, and so around them.
 HOLDS = {
-    "torch": ("holding", "set_torch"),
-    "numpy.random": ("holding", "set_numpy"),
-    "tensorflow": ("holding", "set_tensorflow"),
-    "torch.utils.data": ("holding", "set_loaders"),
+    "torch": ("setting", "set_torch"),
+    "numpy.random": ("setting", "set_numpy"),
+    "tensorflow": ("setting", "set_tensorflow"),
+    "torch.utils.data": ("setting", "set_loaders"),
+    "torch.optim": ("setting", "set_optimizers"),
+    "torch.nn.modules.module": ("setting", "set_models"),
     "torch.optim.optimizer": ("holding", "hold_optimizers"),
     "torch.autograd": ("holding", "hold_backward"),
     "torch.utils.data.dataloader": ("holding", "hold_loaders"),
@@ -115,7 +117,8 @@ def arm(agent: Agent) -> None:
 
 def _hold(agent: Agent) -> None:
     """Hold the script at the ends of iterations: it is raced."""
-    from .holding import Hold, set_python
+    from .holding import Hold
+    from .setting import set_python
 
     agent.hold = Hold(agent)
     agent.tables.append(HOLDS)

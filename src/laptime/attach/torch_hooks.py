@@ -127,7 +127,8 @@ def _describe_loader(loader: Any, number: int) -> dict:
         length = None
     names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor")
     facts = {name: getattr(loader, name, None) for name in names}
-    return {"loader": number, "batches": length, **facts}
+    is_iterable = getattr(loader, "_dataset_kind", None) == 1
+    return {"loader": number, "batches": length, "is_iterable": is_iterable, **facts}
 
 
 def hook_backward(agent: Agent, module: Any) -> None:

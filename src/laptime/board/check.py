@@ -157,6 +157,8 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
                 faults += _hold_against_whole(each, by_id[each.identity])
             else:
                 notes.append(BoardNote(str(record_place(each.identity)), f"no whole record of it is in {wholes}"))
+    if before is not None:
+        faults += _find_nameless(evidence, before)
     faults += _find_orphans(evidence, places)
     faults += _find_copies(rows)
     in_order = sorted(dict.fromkeys(faults), key=lambda each: (each.file, each.check))
@@ -204,6 +206,14 @@ def _find_lost(board: Path, before: Path) -> Iterator[BoardFault]:
             yield _fault(place, "kept", "it was on the board, and is gone", HINT_KEEP)
         elif now.read_bytes() != (before / place).read_bytes():
             yield _fault(place, "kept", "it was on the board, and was changed", HINT_KEEP)
+
+
+def _find_nameless(evidence: dict[str, Evidence], before: Path) -> Iterator[BoardFault]:
+    """Yield records that are new and name no whole record: one may claim a schema from before these had to."""
+    for each in evidence.values():
+        place = record_place(each.identity)
+        if each.whole is None and not (before / place).is_file():
+            yield _fault(place, "record", "it is new, and does not name the digest of its whole record", HINT_ADD)
 
 
 def is_record_place(place: PurePosixPath) -> bool:

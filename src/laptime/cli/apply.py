@@ -1,4 +1,4 @@
-"""`laptime apply`: change the user's code as a remedy of `why` or `watch` says, after showing the change."""
+"""`laptime apply`: change the user's code as a record of `why`, `watch` or `tune` says, after showing the change."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from laptime.model.record import Applied
 
 APPLY_HELP = """Change your code as a remedy of a record says. The change is shown, and made after a yes.
 
-ID is a record of `laptime why` or `laptime watch`, the beginning of an id, a file, or `latest`.
+ID is a record of `laptime why`, `watch` or `tune`, the beginning of an id, a file, or `latest`.
 """
 APPLY_MORE = """\
 The record only names the change: laptime makes it again from its own table and from the file that is here, which must
 be the one that ran. A file that git does not track is refused, and so are links and paths outside of the folder.
 Without a terminal that can be asked, the change is shown and not made (exit code 3), unless --yes is there.
 """
+
+
+NOT_SIGNED = "This record bears no signature of yours. It only named the change, which is made of your own file."
 
 
 @click.command(
@@ -54,34 +57,48 @@ def apply(*, identity: str, number: int | None, yes: bool, outside: bool, as_jso
     if number is not None and number > len(offers):
         raise UsageError(f"--remedy {number}: {record.id} has {len(offers)}", _choice(offers))
     offer = offers[(number or 1) - 1]
+    if as_json:
+        edit = api.make_edit(offer.change, outside=outside)
+        if yes:
+            api.write_edit(edit)
+        emit_json(showing.to_json(_as_applied(offer, edit, is_made=yes)))
+        return ExitCode.ANSWERED if yes else ExitCode.UNFINISHED
+    more = [_choice(offers)] if len(offers) > 1 else []
+    if not api.is_ours(record, identity):
+        more.append(
+            "This record bears no signature of yours. It only named the change, which is made of your own file."
+        )
+    return apply_offer(offer, yes=yes, outside=outside, more=more)
+
+
+def apply_offer(offer: Any, *, yes: bool, outside: bool, more: Sequence[str] = ()) -> int:
+    """Show a change with what `more` is to be said, and make it after a yes. Return the exit code."""
     edit = api.make_edit(offer.change, outside=outside)
-    if not as_json:
-        emit(f"{offer.says}\n\n{edit.diff}")
-        if len(offers) > 1:
-            say(_choice(offers))
-        if not api.is_ours(record, identity):
-            say("This record bears no signature of yours. It only named the change, which is made of your own file.")
-    is_asked = not yes and not as_json and is_terminal() and MESSAGES.isatty() and sys.stdin.isatty()
+    emit(f"{offer.says}\n\n{edit.diff}")
+    for each in more:
+        say(each)
+    is_asked = not yes and is_terminal() and MESSAGES.isatty() and sys.stdin.isatty()
     is_made = yes or (is_asked and click.confirm(f"Change {edit.change.file}?", err=True))
     if is_made:
         api.write_edit(edit)
-    here = os.path.relpath(edit.path)
-    made = Applied(
-        is_made,
-        offer.says,
-        replace(edit.change, diff=edit.diff),
-        undo=_undo(here, is_clean=edit.is_clean),
-        measure=_measure(os.path.relpath(edit.start), edit.change.function, is_clean=edit.is_clean),
-    )
-    if as_json:
-        emit_json(showing.to_json(made))
-    elif is_made:
-        emit(f"{here}:{edit.change.line} is changed.\nUndo: {made.undo}\nMeasure it: {made.measure}")
+        made = _as_applied(offer, edit, is_made=True)
+        emit(f"{os.path.relpath(edit.path)}:{edit.change.line} is changed.")
+        emit(f"Undo: {made.undo}\nMeasure it: {made.measure}")
     elif is_asked:
         say("Nothing was changed.")
     else:
         say("Nothing was changed: there is no terminal to ask on. --yes makes the change.")
     return ExitCode.ANSWERED if is_made or is_asked else ExitCode.UNFINISHED
+
+
+def _as_applied(offer: Any, edit: Any, *, is_made: bool) -> Applied:
+    return Applied(
+        is_made,
+        offer.says,
+        replace(edit.change, diff=edit.diff),
+        undo=_undo(os.path.relpath(edit.path), is_clean=edit.is_clean),
+        measure=_measure(os.path.relpath(edit.start), edit.change.function, is_clean=edit.is_clean),
+    )
 
 
 def _choice(offers: Sequence[Any]) -> str:

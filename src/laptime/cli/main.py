@@ -38,7 +38,7 @@ COMMANDS = {
     "resume": ("questions.train.command:resume", "Go on with a training that was ended.", ASK_GROUP),
     "list": ("cli.listing:list_records", "List saved records, newest first.", RECORDS_GROUP),
     "show": ("cli.records:show_record", "Show a saved record.", RECORDS_GROUP),
-    "apply": ("cli.apply:apply", "Change your code as a remedy of why or watch says, after showing it.", RECORDS_GROUP),
+    "apply": ("cli.apply:apply", "Change your code as why, watch or tune says, after showing it.", RECORDS_GROUP),
     "compare": (
         "questions.compare.command:compare", "Which lanes became faster or slower since another record?", RECORDS_GROUP
     ),

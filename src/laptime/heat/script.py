@@ -30,8 +30,10 @@ from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
 from laptime.attach.listener import ListeningSocket, Mailbox
+from laptime.attach.setting import LOOK_ONLY
 from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
+from laptime.heat import script_settings
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
 from laptime.heat.template import SET_PARENT_DEATH_SIGNAL
 from laptime.model.machine import Device
@@ -40,13 +42,6 @@ from laptime.model.quantities import Missing
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
 from laptime.model.symptoms import DATA_LINE, MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
 
-SET_INSIDE = ("denormals", "matmul", "workers")  # settings that the agent sets; all others are environment variables
-KEEPS_SETTING = (None, "keep")
-CANNOT_SET = {
-    "denormals": "the script imports no PyTorch, or this processor cannot",
-    "matmul": "the script imports no PyTorch",
-    "workers": "the script makes no DataLoader of items by number",
-}
 WRONG_ARGUMENTS = 2  # the exit code of argparse, click and most others
 LEARNT = 3  # whole iterations that show what one consists of
 PROOF_STEPS = 10
@@ -130,11 +125,10 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     """Run the script until the parent has heard enough, or to its end, and report the memory that it held."""
     lane = order.lane
     line.say(wire.Phase("build", now_ns()))
-    sets = {
-        name: lane.settings.value_of(name) for name in SET_INSIDE if lane.settings.value_of(name) not in KEEPS_SETTING
-    }
-    with RacedScript(order.subject.command, {"seed": str(order.seed), **sets}, order.seen_within_s) as script:
-        runner = _make_runner(script, order, set(sets), line)
+    sets = script_settings.list_sets(lane.settings)
+    words = {"seed": str(order.seed), **sets, **({LOOK_ONLY: "1"} if order.breakdown else {})}
+    with RacedScript(order.subject.command, words, order.seen_within_s) as script:
+        runner = _make_runner(script, order, line)
         line.say(wire.Phase("timing", now_ns()))
         taken = script.leader.reader.progress.iterations
         facts = PartFacts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes, taken)
@@ -161,12 +155,12 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     line.say(wire.Finished(_known(peak_bytes), runner.device_memory_bytes()))
 
 
-def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: ParentLine) -> ScriptRunner:
+def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> ScriptRunner:
     """Run the first iterations, and report what the script is."""
     proof = _learn(script, line)
     visitor = script.leader
     progress = visitor.reader.progress
-    _check(visitor, order.lane, sets)
+    _check(visitor, order.lane)
     ends, notes = _ends_per_iteration(progress)
     items = round(progress.items / progress.fetches * _batches_per_step(progress)) if progress.fetches else 0
     notes = (*notes, *([] if items else [ONE_EACH]))
@@ -232,11 +226,11 @@ def _code_words(ended: ScriptEnded) -> str:
     return "its training" if ended.code is None else f"with exit code {ended.code}"
 
 
-def _check(visitor: Visitor, lane: PlannedLane, sets: set[str]) -> None:
+def _check(visitor: Visitor, lane: PlannedLane) -> None:
     """Raise LaneError if the script does not do what the lane is named for."""
-    unset = sorted(sets - visitor.set)
-    if unset:
-        raise LaneError(f"{unset[0]} was not set: {CANNOT_SET[unset[0]]}")
+    why = script_settings.find_unset(lane.settings, visitor.set, visitor.not_set, visitor.reader.trained_loader)
+    if why is not None:
+        raise LaneError(why)
     kinds_used = {name.partition(":")[0] for name in visitor.reader.parameters}
     if kinds_used and lane.device.kind not in kinds_used:
         used = " and ".join(sorted(kinds_used))
@@ -298,6 +292,7 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
     has_loader = reader.trained_loader is not None
     notes = {} if _is_replayable(reader) else {NO_INPUT: NO_DATALOADER}
     notes |= {MADE_DOUBLE: reader.double_at} if reader.double_at and "float64" in reader.types else {}
+    notes |= script_settings.list_impossible(visitor.set, visitor.not_set, reader.trained_loader)
     line = _data_line(reader)
     notes |= {DATA_LINE: line} if line is not None else {}
     return StepSymptoms(
@@ -376,6 +371,7 @@ class Visitor:
     def __init__(self, hello: Mapping[str, Any]) -> None:
         self.reader = ProcessReader(hello)
         self.set: set[str] = set()
+        self.not_set: dict[str, str] = {}  # settings that it cannot have: why not, in a word of the agent
         self.held: HeldScript | None = None
         self.is_counted = True  # whether its events are still iterations
         self.has_left = False
@@ -392,6 +388,8 @@ class Visitor:
             self.held = _read_held(facts)
         elif "has_set" in facts:
             self.set.add(text(facts["has_set"]))
+        elif "not_set" in facts:
+            self.not_set[text(facts["not_set"])] = text(facts.get("why"))
         else:
             self.reader.take_facts(facts)
             self.has_left = self.has_left or "is_leaving" in facts

@@ -164,6 +164,7 @@ def tune(
     price: float | None = None,
     rate: float | None = None,
     prices: Mapping[str, float] | None = None,
+    arguments: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> TuneResult:
     """Search for the best settings of each lane, and race the winner again on fresh heats.
@@ -171,8 +172,8 @@ def tune(
     `allow` names what may change besides: "precision", "batch", "learning". `frameworks` are those to tune on, or
     "all". With `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and
     accuracy. `aim` is what to minimise: "time", "energy" or "money"; `prices` are those of an hour, by device.
-    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments
-    see `race`.
+    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth; of code of your own, a
+    script too, `.tuned[0].changes` are diffs. For the other arguments see `race`.
     """
 
 def verdict(

@@ -160,7 +160,7 @@ OPTIONS: list[Option] = [
     Option("profile", FLAG, ("race",), "profile", "Then profile each lane: operators, kernels, a trace.",
            only_for="trainings"),
     # On the command line they are behind --.
-    Option("arguments", COMMAND, ("race", "why", "verdict"), "command", only="library", only_for="scripts"),
+    Option("arguments", COMMAND, ("race", "why", "tune", "verdict"), "command", only="library", only_for="scripts"),
     Option("on", PLACES, ("race",), "on", "A cluster (ray, slurm, torchrun), or a script's devices.", metavar="WHERE",
            is_rare=True),
     Option("each", NAME, ("race",), "each", "Race on each type of Ray nodes: a label such as machine.", metavar="TYPE",

@@ -162,26 +162,8 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         figures="laptime.questions.tune.page:figures",
         result="laptime.questions.tune.call:TuneResult",
         call="laptime.questions.tune.call:tune",
-        says=f"""Find the best settings of each LANE for WHAT, and prove what they gain.
-
-{WHAT_HELP}
-{ONE_LANE_HELP}
-""",
-        more="""\
-The lane races in short heats against each single setting, and against what the presets set: threads, memory, compile,
-graph, layout, optimizer, input, workers. What seems faster is joined, and the best set is changed step by step as long
-as that helps. Settings that change the arithmetic or the batch are tried only if --allow names them. With --allow
-batch,learning another batch also gets the learning rate that belongs to it. A setting that fails, hangs, or does other
-work than the reference is out, and the page says why. The best of many seems faster than it is, so at the end the
-winner races the lane as it was on fresh heats, and the page shows that gain. With --frameworks all, each device is
-tuned on every installed framework. With --laps N, the lane and its winner are then trained N whole laps from the same
-seed, after the budget. --for energy rates settings by items per joule, which needs an instrument that reads the power;
---for money by what an item costs, which needs --rate or --prices. Ctrl-C ends the search; the best so far is then not
-confirmed.
-""",
-        examples=("laptime tune cifar-cnn torch/cpu", "laptime tune cifar-mlp cpu --frameworks all --allow precision"),
-        docs="docs/tune.md",
-        plans=True,
+        own_command="laptime.questions.tune.command:tune",
+        takes_scripts=True,
         line="Which settings are best on each lane, and what do they gain?",
         asks="tune",
         ask="laptime.questions.tune.options:TuneAsk",

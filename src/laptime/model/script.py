@@ -130,7 +130,8 @@ class SeenOptimizer:
 class SeenLoader:
     """A data loader by its settings; `batches` is its length, where it has one.
 
-    `prefetched` is how many batches each of its workers may have ready.
+    `prefetched` is how many batches each of its workers may have ready. The items of one that `is_iterable` have no
+    numbers.
     """
 
     batch: int | None
@@ -140,6 +141,7 @@ class SeenLoader:
     keeps_workers: bool | None = None
     kind: str = "DataLoader"
     prefetched: int | None = None
+    is_iterable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ NO_INPUT = "no input"  # the note that says why a script's batches can be neithe
 EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"  # what takes time at a place
 DATA_LINE = "line of the data"  # the note that says which line of a script takes most of the wait for its data
 MADE_DOUBLE = "float64"  # the note that says which line of a script made its weights float64
+CANNOT_HAVE = "cannot have "  # begins the notes that say which settings a script cannot have, and why
 
 WEIGHTS, GRADIENTS, SUMS = "weights", "gradients of its weights", "sums of its optimizer"
 STATISTICS, OUTPUTS, FLOW = "running statistics", "outputs of its layers", "gradients between its layers"

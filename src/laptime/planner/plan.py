@@ -45,7 +45,7 @@ from laptime.planner.lanes import (
     spread_lanes,
 )
 from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
-from laptime.planner.settings import SETTINGS
+from laptime.planner.settings import FAST_BF16, SETTINGS
 
 LONGEST_LABEL = 100
 PlanLane = Callable[[Lane], PlannedLane]
@@ -362,7 +362,7 @@ def check_question(plan: Plan, command: str) -> None:
 
 # Lanes of a script that nobody changes: what it sees of the devices, and what can be set from outside of it.
 
-INPUTS = ("published", "cached", "one", "only")  # what the agent can make of a DataLoader
+OF_SCRIPTS = ("compile", "channels_last", "fused")  # what the agent can make of a model and its optimizer
 DECIDES_ITSELF = "a script decides itself what it computes with; laptime shows it one device and sets its environment"
 DRIVEN = "driver's uuid"  # of a card that no framework here has tried
 HIDING_VARIABLES = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
@@ -388,13 +388,19 @@ def find_devices(machine: Machine) -> tuple[Device, ...]:
     """
     views = [framework for framework in machine.frameworks if find_framework(framework.name).runs_own_code]
     usable = [device for view in views for device in view.devices if device.usable]
-    features = ("malloc",) if machine.system.startswith("Linux") else ()
+    features = (*OF_SCRIPTS, *(("malloc", "pinning") if machine.system.startswith("Linux") else ()))
+    features += ("bf16",) if FAST_BF16 & set(machine.processor.features) else ()
     processor = Device("cpu", "cpu", "the processor", usable=True, features=features)
     cards: dict[str, Device] = {}
     for each in usable:
         if each.kind != "cpu":
             cards.setdefault(each.name, each)
-    return (processor, *(cards.values() or _list_driven(machine)))
+    return (processor, *(_as_script_sees(each) for each in cards.values() or _list_driven(machine)))
+
+
+def _as_script_sees(card: Device) -> Device:
+    """Return a card with what any script may have there: whether its own packages can do it shows once it runs."""
+    return replace(card, features=tuple(dict.fromkeys((*card.features, *OF_SCRIPTS, "bf16"))))
 
 
 def _list_driven(machine: Machine) -> list[Device]:
@@ -470,9 +476,9 @@ def _find_script_device(lane: Lane, devices: Sequence[Device]) -> Device:
 
 
 def _check_setting(name: str, text: str) -> None:
-    if not SETTINGS[name].outside or (name == "input" and text not in INPUTS):
+    if not SETTINGS[name].can_be_outside(text):
         rows = [row for row in SETTINGS.values() if row.outside and row.name != "input"]
-        able = ", ".join(row.list_values(row.listed) for row in rows)
+        able = ", ".join(row.list_values(row.outside) for row in rows)
         raise UsageError(f"{SETTINGS[name].written(text)} cannot be set from outside of a script", f"what can: {able}")
 
 

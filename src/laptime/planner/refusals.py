@@ -79,10 +79,8 @@ def refuse_feature(field: str, settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(f"{value}: a step of your own has the {field} that its code gives it", "set it there")
     if value not in device.features:
         why = device.details.get(f"no {value}", WHY_NOT.get(value, "the framework does not offer it there"))
-        raise UsageError(
-            f"{value} cannot be had on {lane.framework}/{device.name}: {why}",
-            f"it can do: {', '.join(device.features)}",
-        )
+        where = device.name if lane.framework == SCRIPT else f"{lane.framework}/{device.name}"
+        raise UsageError(f"{value} cannot be had on {where}: {why}", f"it can do: {', '.join(device.features)}")
 
 
 def refuse_switch(name: str, value: str, settings: Settings, lane: LaneFacts) -> None:
@@ -191,6 +189,9 @@ def refuse_prefetch(settings: Settings, lane: LaneFacts) -> None:
     prefetch, own = settings.value_of("prefetch"), lane.subject.own
     if prefetch is None:
         return
+    if lane.framework == SCRIPT:
+        _refuse_without_workers(f"prefetch={prefetch}", settings)
+        return
     if lane.workload is not None or not lane.row.changes_own_steps or (own is not None and not own.takes_workers):
         raise UsageError(
             f"prefetch={prefetch}: it is what each worker of a DataLoader of your own prepares, and there is none",
@@ -200,6 +201,31 @@ def refuse_prefetch(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError(f"prefetch={prefetch}: its DataLoader has no workers", "add some: workers=2")
     if settings.input in KEPT_INPUTS:
         raise UsageError(f"prefetch={prefetch} with input={settings.input}: nothing is loaded", "leave one of them out")
+
+
+def refuse_persistent(settings: Settings, lane: LaneFacts) -> None:
+    if settings.value_of("persistent") == "on":
+        _refuse_elsewhere("persistent=on", "the workers of your DataLoader stay as you made them", lane)
+        _refuse_without_workers("persistent=on", settings)
+
+
+def _refuse_without_workers(word: str, settings: Settings) -> None:
+    """Refuse what belongs to workers on a lane that names none; how many a script has itself is known once it runs."""
+    if settings.workers == 0:
+        raise UsageError(f"{word} with workers=0: there is no worker", "leave one of them out")
+
+
+def refuse_pinned(settings: Settings, lane: LaneFacts) -> None:
+    if settings.value_of("pinned") != "on":
+        return
+    _refuse_elsewhere("pinned=on", "the batches of your DataLoader are as you made them", lane)
+    if lane.on_processor:
+        raise UsageError("pinned=on: pinned memory is for copies to a card", "leave it out")
+
+
+def _refuse_elsewhere(word: str, why: str, lane: LaneFacts) -> None:
+    if lane.framework != SCRIPT:
+        raise UsageError(f"{word} is a setting of unmodified scripts; {why}", "set it there")
 
 
 def refuse_rate(settings: Settings, lane: LaneFacts) -> None:
@@ -340,7 +366,9 @@ class Setting:
 
     `applied` names, by framework, the kinds of devices on which it is applied (default: everywhere): by its
     `environment`, by code of the back end that reads its value, or by the back end's function of its name (`@switch`).
-    There a device has its name among its features. With `outside`, a script that nobody changes can have it, too.
+    There a device has its name among its features. A script that nobody changes can have the values of `outside`, too;
+    N is any number, and 2x any multiple. `rewrite` is the word of a change of code (`questions/rewrites.py`) that sets
+    it in the script; {value} is the value, {device} the kind of device.
 
     `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
     (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,
@@ -366,8 +394,9 @@ class Setting:
     refused_for: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     environment: Callable[[Settings, Device], dict[str, str]] = lambda _settings, _device: {}
     applied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    outside: bool = False
+    outside: tuple[str, ...] = ()
     code: str = ""
+    rewrite: str = ""
 
     @property
     def main_field(self) -> str:
@@ -378,6 +407,11 @@ class Setting:
         if self.accepts:
             return self.accepts(value)
         return value in self.listed if self.kind is str else is_count(value)
+
+    def can_be_outside(self, value: str) -> bool:
+        """Whether a script that nobody changes can have this value."""
+        is_number = "N" in self.outside and value.isdecimal()
+        return value in self.outside or is_number or ("2x" in self.outside and is_count(value.removesuffix("x")))
 
     def values_of(self, settings: Settings) -> tuple[Any, ...]:
         return tuple(map(settings.value_of, self.fields or (self.name,)))

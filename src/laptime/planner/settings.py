@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, get_args
 
 from laptime.errors import UsageError
+from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Device, DeviceKind, Framework
 from laptime.model.plan import OwnBatches
 from laptime.model.process import Preset, Settings
@@ -129,7 +130,25 @@ def onednn_to_try(lane: LaneFacts) -> tuple[str, ...]:
 def prefetches_to_try(lane: LaneFacts) -> tuple[str, ...]:
     """Return numbers of batches that each worker of a user's own DataLoader prepares; without one, it is 2."""
     own = lane.subject.own
-    return ("4", "8") if own is not None and own.has_workers and lane.row.changes_own_steps else ()
+    is_own = own is not None and own.has_workers and lane.row.changes_own_steps
+    return ("4", "8") if is_own or lane.framework == SCRIPT else ()
+
+
+def products_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    """Return how a script may compute its products: as coarse as the device has units for."""
+    if lane.framework != SCRIPT:
+        return ()
+    if lane.on_processor:
+        return ("medium",) if FAST_BF16 & set(lane.machine.processor.features) else ()
+    return ("high",)
+
+
+def persistent_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("on",) if lane.framework == SCRIPT else ()
+
+
+def pinned_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("on",) if lane.framework == SCRIPT and not lane.on_processor else ()
 
 
 def workers_to_try(lane: LaneFacts) -> tuple[str, ...]:
@@ -169,6 +188,8 @@ def as_batch(text: str, lane: LaneFacts) -> dict[str, Any]:
     """Return the items of a batch, or how many batches of a user's own training are joined into one step."""
     if not text.endswith("x"):
         return {"batch": int(text)}
+    if lane.framework == SCRIPT:
+        return {"joined": int(text[:-1])}
     if lane.workload is not None:
         return {"batch": resolve_batch(text, lane.workload.batch)}
     _refuse_other_lanes(text, lane)
@@ -189,7 +210,7 @@ def refuse_batch(settings: Settings, lane: LaneFacts) -> None:
     What its function returns is not known where it failed for a reason that a lane will show. Then the lane's own
     process refuses the batch, in the same words.
     """
-    if lane.workload is not None or settings.batch is None:
+    if lane.workload is not None or settings.batch is None or lane.framework == SCRIPT:
         return
     text, own = str(settings.batch), lane.subject.own
     _refuse_other_lanes(text, lane)
@@ -256,6 +277,9 @@ SETTING_ROWS = (
         tunes=precisions_to_try,
         fastest=lowest_precision,
         refuse=partial(refusals.refuse_feature, "precision"),
+        outside=("fp32", "bf16"),
+        code="with torch.autocast(device, dtype=torch.bfloat16): ...",
+        rewrite="{value}_{device}",
     ),
     Setting(
         "execution",
@@ -265,6 +289,8 @@ SETTING_ROWS = (
         tunes=executions_to_try,
         best=fastest_execution,
         refuse=partial(refusals.refuse_feature, "execution"),
+        outside=("eager", "compile"),
+        rewrite="{value}",
     ),
     Setting(
         "layout",
@@ -274,6 +300,8 @@ SETTING_ROWS = (
         tunes=layouts_to_try,
         best=best_layout,
         refuse=partial(refusals.refuse_feature, "layout"),
+        outside=("channels_last",),
+        rewrite="{value}",
     ),
     Setting(
         "optimizer",
@@ -283,6 +311,8 @@ SETTING_ROWS = (
         tunes=optimizers_to_try,
         best=first_of(optimizers_to_try),
         refuse=refusals.refuse_optimizer,
+        outside=("fused",),
+        rewrite="{value}",
     ),
     Setting(
         "threads",
@@ -294,7 +324,8 @@ SETTING_ROWS = (
         best=best_threads,
         refuse=_refuse_threads,
         environment=of_threads,
-        outside=True,
+        outside=("N",),
+        rewrite="threads={value}",
     ),
     switch(
         "pinning",
@@ -306,6 +337,7 @@ SETTING_ROWS = (
         refuse=refusals.refuse_pinning,
         environment=of_pinning,
         applied={"torch": ("cpu",), "keras-torch": ("cpu",)},
+        outside=("cores",),
     ),
     Setting(
         "malloc",
@@ -317,7 +349,8 @@ SETTING_ROWS = (
         best=first_of(allocators_to_try),
         refuse=refusals.refuse_malloc,
         environment=of_malloc,
-        outside=True,
+        outside=("keep",),
+        rewrite="keep_memory",
     ),
     switch(
         "dropout",
@@ -360,7 +393,8 @@ SETTING_ROWS = (
         accepts=lambda value: value in {"flush", "keep"},
         tunes=lambda lane: ("flush",) if lane.on_processor else (),
         refuse=refusals.refuse_denormals,
-        outside=True,
+        outside=("flush",),
+        rewrite="flush_denormal",
     ),
     Setting(
         "numbers",
@@ -376,8 +410,10 @@ SETTING_ROWS = (
         "float32 products of an unmodified script in TF32 (`high`) or bfloat16 (`medium`)",
         takes="high or medium, as torch.set_float32_matmul_precision does",
         changes="arithmetic",
+        tunes=products_to_try,
         refuse=refusals.refuse_matmul,
-        outside=True,
+        outside=("high", "medium"),
+        rewrite="matmul_{value}",
     ),
     Setting(
         "reads",
@@ -400,7 +436,7 @@ SETTING_ROWS = (
         tunes=inputs_to_try,
         best=best_input,
         refuse=refusals.refuse_input,
-        outside=True,
+        outside=("published", "cached", "one", "only"),
     ),
     Setting(
         "workers",
@@ -411,7 +447,8 @@ SETTING_ROWS = (
         accepts=lambda value: value == "0" or is_count(value),
         tunes=workers_to_try,
         refuse=refusals.refuse_workers,
-        outside=True,
+        outside=("N",),
+        rewrite="workers={value}",
     ),
     Setting(
         "prefetch",
@@ -422,6 +459,32 @@ SETTING_ROWS = (
         tunes=prefetches_to_try,
         code="DataLoader(..., prefetch_factor={value})",
         refuse=refusals.refuse_prefetch,
+        outside=("N",),
+        rewrite="prefetch={value}",
+    ),
+    switch(
+        "persistent",
+        "on",
+        "off",
+        "the workers of an unmodified script's DataLoader stay from lap to lap",
+        "they stay from lap to lap",
+        tunes=persistent_to_try,
+        refuse=refusals.refuse_persistent,
+        outside=("on",),
+        code="DataLoader(..., persistent_workers=True)",
+        rewrite="persistent_workers",
+    ),
+    switch(
+        "pinned",
+        "on",
+        "off",
+        "batches of an unmodified script's DataLoader in pinned memory, from which a card copies faster",
+        "pinned memory",
+        tunes=pinned_to_try,
+        refuse=refusals.refuse_pinned,
+        outside=("on",),
+        code="DataLoader(..., pin_memory=True)",
+        rewrite="pinned",
     ),
     Setting(
         "augment",
@@ -460,6 +523,8 @@ SETTING_ROWS = (
         refused_for={
             "infer": (f"names a batch, and every lane is asked in batches of {BATCH_WORDS}", "leave batch out")
         },
+        outside=("N", "2x"),
+        rewrite="batch_{value}",
     ),
     Setting(
         "lr",

@@ -12,6 +12,7 @@ import difflib
 import hashlib
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -23,6 +24,7 @@ from laptime.model.record import CodeChange, Finding, Record
 from laptime.questions.rewrites import Edited, rewrite
 from laptime.questions.secrets import looks_secret
 from laptime.questions.sources import GIT, PATCH, ask_git, top_of
+from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.user_code import LARGEST_BYTES, NoPlaceError, UserCode, read_code
 from laptime.questions.why.nouns import Experiment, WhyAnswer, recommended_first
 
@@ -32,6 +34,7 @@ UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 LONGEST_PATH = 1024
 LONGEST_DIFF = 20_000  # characters: a line of a file may be of any length
 
+ASK_AGAIN = "Ask again: laptime why, watch or tune."
 NO_ONE_PLACE = "the remedy is no change of one place in the code"
 
 MayChange = TypeVar("MayChange", Finding, Experiment)
@@ -68,6 +71,30 @@ class ChangeFinder:
             return replace(remedy, change=_describe(self._code, word, self._top))
         except NoPlaceError as error:
             return replace(remedy, unchanged=str(error))
+
+    def find_all(self, words: Sequence[str]) -> tuple[tuple[CodeChange, ...], dict[str, str]]:
+        """Return one change for each file that these words of the table change, and why each other word has none."""
+        by_file: dict[Path, list[str]] = {}
+        why_none: dict[str, str] = {}
+        code = self._code
+        for word in words:
+            if code is None or not word:
+                why_none[word] = self._why_none or NO_ONE_PLACE
+                continue
+            try:
+                edited = rewrite(code, word)
+                code = code.with_file(edited.file.path, edited.data)
+                by_file.setdefault(edited.file.path, []).append(word)
+            except NoPlaceError as error:
+                why_none[word] = str(error)
+        changes = []
+        for found in by_file.values():
+            assert self._code is not None
+            try:
+                changes.append(_describe(self._code, "+".join(found), self._top))
+            except NoPlaceError as error:
+                why_none |= dict.fromkeys(found, str(error))
+        return tuple(changes), why_none
 
 
 def _top_or_none(folder: Path) -> Path | None:
@@ -134,13 +161,21 @@ class Offer:
 
 
 def list_offers(record: Record) -> list[Offer]:
-    """Return the remedies that are changes of code, in the order of their numbers. Advice of watch is recommended."""
+    """Return the remedies that are changes of code, in the order of their numbers.
+
+    Advice of watch is recommended, and what a tuning confirmed.
+    """
     found = []
     if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
         for each in recommended_first(record.answer.why):
             if each.change is not None:
                 gain = "not tried" if each.measured is None else f"measured {times(each.measured.ratio)}"
                 found.append(Offer(each.says, each.change, f"{gain}, changes {each.changes}", each.recommended))
+    if isinstance(record.answer, TuneAnswer) and record.answer.tuning is not None:
+        for lane in record.answer.tuning.lanes:
+            gain = "" if lane.gain is None else f"measured {times(lane.gain.ratio)}"
+            says = f"the settings of {lane.winner}: {'+'.join(lane.words)}"
+            found += [Offer(says, change, gain, lane.standing == "confirmed") for change in lane.changes]
     of_findings = (Offer(each.advice, each.change, "", True) for each in record.findings if each.change is not None)
     return [*found, *of_findings]
 
@@ -148,6 +183,10 @@ def list_offers(record: Record) -> list[Offer]:
 def why_no_offer(record: Record) -> str | None:
     """Return why the first remedy of a record is no change of code; None where no reason is known."""
     reasons = [finding.unchanged for finding in record.findings]
+    if isinstance(record.answer, TuneAnswer) and record.answer.tuning is not None:
+        lanes = record.answer.tuning.lanes
+        reasons += [f"{each.word}: {each.reason}" for lane in lanes for each in lane.unplaced]
+        reasons += [f"nothing was confirmed to be faster on {lane.asked}" for lane in lanes if not lane.words]
     if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
         reasons += [remedy.unchanged for remedy in recommended_first(record.answer.why)]
     return next(filter(None, reasons), None)
@@ -192,13 +231,13 @@ def make_edit(change: CodeChange, *, outside: bool) -> FileEdit:
     except OSError as error:
         raise UsageError(f"{change.file} cannot be read: {error.strerror or error}", "see its permissions") from None
     if hashlib.sha256(before).hexdigest() != change.digest:
-        raise UsageError(f"{change.file} changed since the record was made", "Ask again: laptime why or watch.")
+        raise UsageError(f"{change.file} changed since the record was made", ASK_AGAIN)
     edited = _rewrite_again(change, start)
     if (edited.file.path, edited.line, edited.file.data) != (path, change.line, before):
         says = (
             f"the place of this change is {edited.file.path.name}:{edited.line} here, and {change.file}:{change.line} "
         )
-        raise UsageError(f"{says}in the record", "Ask again: laptime why or watch.")
+        raise UsageError(f"{says}in the record", ASK_AGAIN)
     is_clean = is_tracked and _ask(root, "status", "--porcelain", "--", change.file) == ""
     return FileEdit(path, start, change, before, edited.data, make_diff(change.file, edited), is_tracked, is_clean)
 
@@ -207,8 +246,7 @@ def _rewrite_again(change: CodeChange, start: Path) -> Edited:
     try:
         return rewrite(read_code(start, change.function), change.rewrite)
     except NoPlaceError as error:
-        raise UsageError(f"the change '{change.rewrite}' cannot be made: {error}", "Ask again: laptime why or watch.") \
-            from None  # fmt: skip
+        raise UsageError(f"the change '{change.rewrite}' cannot be made: {error}", ASK_AGAIN) from None
 
 
 def _ask(root: Path, *words: str) -> str:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import TypeGuard
 
 from laptime.questions.user_code import LINE_END, CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
 
 LARGEST_VALUE = 1024  # of workers or threads
-CHANGE_WORD = re.compile(r"(?P<name>[a-z0-9_]+)(?:=(?P<value>[1-9][0-9]{0,3}))?", re.ASCII)
+CHANGE_WORD = re.compile(r"(?P<name>[a-z0-9_]+)(?:=(?P<value>0|[1-9][0-9]{0,3}))?", re.ASCII)
+CHANGES_MOST = 16  # changes in one
 PLACES_NAMED = 4
 LOADERS = {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
 LOADER_PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
@@ -48,16 +50,43 @@ Find = Callable[[UserCode, int], tuple[SourceFile, int, Sequence[TextEdit]]]
 
 @dataclass(frozen=True, slots=True)
 class RewriteRow:
-    """One change of code. `find` returns the file, the line and the edits. `takes_value` is for a number behind `=`."""
+    """One change of code. `find` returns the file, the line and the edits. `takes_value` is for a number behind `=`.
+
+    Where the code makes `TrainingArguments` of Hugging Face's Trainer, these `arguments` of it are set in their place.
+    """
 
     find: Find
     takes_value: bool = False
+    least: int = 1
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
 def rewrite(code: UserCode, word: str) -> Edited:
-    """Make the change that a word of the table names. Raise NoPlaceError where its place is not certain."""
+    """Make the change that a word of the table names, or several joined by +, one after another in one file.
+
+    Raise NoPlaceError where a place is not certain.
+    """
+    first, *others = word.split("+")
+    if len(others) >= CHANGES_MOST:
+        raise NoPlaceError(f"more than {CHANGES_MOST} changes in one")
+    edited = made = _rewrite_one(code, first)
+    for each in others:
+        code = code.with_file(made.file.path, made.data)
+        made = _rewrite_one(code, each)
+        if made.file.path != edited.file.path:
+            raise NoPlaceError(f"the changes are in {edited.file.path.name} and {made.file.path.name}")
+    return edited if not others else Edited(edited.file, _first_changed(edited.file.data, made.data), made.data)
+
+
+def _first_changed(before: bytes, after: bytes) -> int:
+    """Return the number of the first line that two texts do not share."""
+    pairs = enumerate(zip_longest(before.splitlines(), after.splitlines()), 1)
+    return next(number for number, (one, other) in pairs if one != other)
+
+
+def _rewrite_one(code: UserCode, word: str) -> Edited:
     row, value = find_rewrite(word)
-    file, line, edits = row.find(code, value)
+    file, line, edits = (row.arguments and _trainer_arguments(code, value, row.arguments)) or row.find(code, value)
     text = file.text
     for each in sorted(edits, key=lambda each: -each.start):
         text = text[: each.start] + each.text + text[each.end :]
@@ -78,7 +107,38 @@ def find_rewrite(word: str) -> tuple[RewriteRow, int]:
     value = int(found["value"] or 0)
     if value > LARGEST_VALUE:
         raise NoPlaceError(f"{value} is more than {LARGEST_VALUE}")
+    if row.takes_value and value < row.least:
+        raise NoPlaceError(f"{value} is less than {row.least}")
     return row, value
+
+
+# The arguments of Hugging Face's Trainer.
+
+TRAINER_ARGUMENTS = ("transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments")
+UNFUSED_OPTIMIZER = "adamw_torch"
+TRAINER_BATCH, USUAL_TRAINER_BATCH = "per_device_train_batch_size", 8
+
+
+def _trainer_arguments(
+    code: UserCode, value: int, wanted: Mapping[str, str]
+) -> tuple[SourceFile, int, Sequence[TextEdit]] | None:
+    """Set these arguments of the Trainer; None where the code makes none."""
+    found = _trainer_call(code)
+    if found is None:
+        return None
+    unit, call = found
+    chosen = next((each.value for each in call.keywords if each.arg == "optim" and "optim" in wanted), None)
+    if chosen is not None and _said(unit.file, chosen).strip("\"'") != UNFUSED_OPTIMIZER:
+        raise NoPlaceError(f"{_place(unit.file, call)} has optim={_said(unit.file, chosen)}")
+    texts = {name: text.format(value=value, is_some=value > 0) for name, text in wanted.items()}
+    return unit.file, call.lineno, _set_keywords(unit.file, call, texts, ())
+
+
+def _trainer_call(code: UserCode) -> tuple[CodePart, ast.Call] | None:
+    found = [(unit, call) for unit, call, name in code.calls() if name in TRAINER_ARGUMENTS]
+    if len(found) > 1:
+        raise NoPlaceError(f"several calls of TrainingArguments may be meant: {_places(found)}")
+    return found[0] if found else None
 
 
 # The data loader.
@@ -86,6 +146,8 @@ def find_rewrite(word: str) -> tuple[RewriteRow, int]:
 
 def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
+    if not value:
+        return unit.file, call.lineno, _without_workers(unit.file, call)
     for each in code.units:
         if isinstance(each.node, ast.ClassDef) and any("IterableDataset" in ast.dump(base) for base in each.node.bases):
             raise NoPlaceError(f"{each.node.name} is an IterableDataset: each worker would give all of its items")
@@ -96,17 +158,38 @@ def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[Text
     return unit.file, call.lineno, edits
 
 
-def _persistent(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
+    """Load in the training's own process. Arguments that need workers would then raise."""
+    needing = [each.arg for each in call.keywords if each.arg in {"persistent_workers", "prefetch_factor", "timeout"}]
+    if needing:
+        raise NoPlaceError(f"{_place(file, call)} has {' and '.join(map(str, needing))}, which need workers")
+    return _set_keywords(file, call, {"num_workers": "0"}, LOADER_PLACES)
+
+
+def _of_workers(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
     workers = next((each.value for each in call.keywords if each.arg == "num_workers"), None)
     if workers is None or (isinstance(workers, ast.Constant) and not workers.value):
         raise NoPlaceError(f"{_place(unit.file, call)} has no num_workers")
-    return unit.file, call.lineno, _set_keywords(unit.file, call, {"persistent_workers": "True"}, LOADER_PLACES)
+    return unit.file, call.lineno, _set_keywords(unit.file, call, {keyword: text.format(value=value)}, LOADER_PLACES)
+
+
+def _pinned(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    unit, call = _training_loader(code)
+    return unit.file, call.lineno, _set_keywords(unit.file, call, {"pin_memory": "True"}, LOADER_PLACES)
 
 
 def _batch(code: UserCode, _value: int, *, times: float) -> tuple[SourceFile, int, Sequence[TextEdit]]:
-    unit, call = _training_loader(code)
-    given = [each.value for each in call.keywords if each.arg == "batch_size"] or call.args[1:2]
+    trainer = _trainer_call(code)
+    if trainer is not None:
+        unit, call = trainer
+        given = [each.value for each in call.keywords if each.arg == TRAINER_BATCH]
+        if not given:
+            usual = {TRAINER_BATCH: str(max(1, int(USUAL_TRAINER_BATCH * times)))}
+            return unit.file, call.lineno, _set_keywords(unit.file, call, usual, ())
+    else:
+        unit, call = _training_loader(code)
+        given = [each.value for each in call.keywords if each.arg == "batch_size"] or call.args[1:2]
     if not given or not (isinstance(given[0], ast.Constant) and type(given[0].value) is int):
         raise NoPlaceError(f"{_place(unit.file, call)} has no batch_size that is a number")
     other = int(given[0].value * times)
@@ -129,11 +212,16 @@ def _training_loader(code: UserCode) -> tuple[CodePart, ast.Call]:
 
 
 def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
-    """Whether a loop with a backward pass goes over a loader: here, or in a function that it is handed to."""
+    """Whether a loop with a backward pass goes over a loader: here, or in a function that it is handed to.
+
+    Lightning has the loop in its own code: there it is what `train_dataloader` returns, or what `fit` is called with.
+    """
     names = set(_names_given(unit.node, call))
+    if any(_is_train_dataloader(node) and any(each is call for each in ast.walk(node)) for node in ast.walk(unit.node)):
+        return True
     is_global = not isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     nodes = [each.node for each in code.units if each is unit or (is_global and each.file is unit.file)]
-    if any(_trains_over(node, names, call) for node in nodes):
+    if any(_trains_over(node, names, call) or _is_fitted(node, names, call) for node in nodes):
         return True
     functions = {each.node.name: each.node for each in code.units if isinstance(each.node, ast.FunctionDef)}
     for node in nodes:
@@ -142,6 +230,20 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
                 function = functions[handed.func.id]
                 if _trains_over(function, set(_parameters_of(function, handed, names, call)), call):
                     return True
+    return False
+
+
+def _is_train_dataloader(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "train_dataloader"
+
+
+def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:
+    """Whether the training loader in a call of `fit` is the one that is meant."""
+    for fit in ast.walk(node):
+        if isinstance(fit, ast.Call) and isinstance(fit.func, ast.Attribute) and fit.func.attr == "fit":
+            given = [*fit.args[1:2], *(each.value for each in fit.keywords if each.arg == "train_dataloaders")]
+            if any(_means(each, names, call) for each in given):
+                return True
     return False
 
 
@@ -186,10 +288,15 @@ def _fused(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextE
     return unit.file, call.lineno, _set_keywords(unit.file, call, {"fused": "True"}, ())
 
 
+MAY_BE_IN_PARTS = "{model}.to("  # changes a module also where its parts are called one by one
+
+
 def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     """Add a line about the model before its optimizer is made. Both forms change the model in place."""
     unit, call = _optimizer(code)
     model = _model_of(unit, call)
+    if model == "self" and MAY_BE_IN_PARTS not in line:
+        raise NoPlaceError(f"{_place(unit.file, call)} moves a module whose parts are called one by one")
     if "torch." in line and unit.file.imported.get("torch") != "torch":
         raise NoPlaceError(f"{unit.file.path.name} does not import torch")
     added = line.format(model=model)
@@ -428,15 +535,33 @@ def _places(found: Sequence[tuple[CodePart, ast.Call]]) -> str:
     return ", ".join(named[:PLACES_NAMED]) + (", and others" if len(named) > PLACES_NAMED else "")
 
 
+IN_BFLOAT16 = '{{model}}.forward = torch.autocast("{}", dtype=torch.bfloat16)({{model}}.forward)'
 REWRITES: dict[str, RewriteRow] = {
-    "workers": RewriteRow(_workers, takes_value=True),
-    "persistent_workers": RewriteRow(_persistent),
+    "workers": RewriteRow(
+        _workers,
+        takes_value=True,
+        least=0,
+        arguments={"dataloader_num_workers": "{value}", "dataloader_persistent_workers": "{is_some}"},
+    ),
+    "persistent_workers": RewriteRow(
+        partial(_of_workers, keyword="persistent_workers", text="True"),
+        arguments={"dataloader_persistent_workers": "True"},
+    ),
+    "prefetch": RewriteRow(
+        partial(_of_workers, keyword="prefetch_factor", text="{value}"),
+        takes_value=True,
+        arguments={"dataloader_prefetch_factor": "{value}"},
+    ),
+    "pinned": RewriteRow(_pinned, arguments={"dataloader_pin_memory": "True"}),
     "batch_2x": RewriteRow(partial(_batch, times=2)),
     "batch_4x": RewriteRow(partial(_batch, times=4)),
+    "batch_8x": RewriteRow(partial(_batch, times=8)),
     "batch_half": RewriteRow(partial(_batch, times=0.5)),
-    "fused": RewriteRow(_fused),
-    "compile": RewriteRow(partial(_before_optimizer, line="{model}.compile()")),
+    "fused": RewriteRow(_fused, arguments={"optim": '"adamw_torch_fused"'}),
+    "compile": RewriteRow(partial(_before_optimizer, line="{model}.compile()"), arguments={"torch_compile": "True"}),
     "channels_last": RewriteRow(partial(_before_optimizer, line="{model}.to(memory_format=torch.channels_last)")),
+    "bf16_cpu": RewriteRow(partial(_before_optimizer, line=IN_BFLOAT16.format("cpu")), arguments={"bf16": "True"}),
+    "bf16_cuda": RewriteRow(partial(_before_optimizer, line=IN_BFLOAT16.format("cuda")), arguments={"bf16": "True"}),
     "flush_denormal": RewriteRow(partial(_once, call="torch.set_flush_denormal(True)", replaces=True)),
     "threads": RewriteRow(partial(_once, call="torch.set_num_threads({value})", replaces=True), takes_value=True),
     "matmul_high": RewriteRow(partial(_once, call='torch.set_float32_matmul_precision("high")', replaces=True)),

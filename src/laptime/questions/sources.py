@@ -89,7 +89,7 @@ def _place_with_patch(patch: Path, path: str) -> str:
         if not each.is_file():
             raise UsageError(f"there is no {what} {each}", "give patch:change.patch:file.py:function")
     top = top_of(Path(file).resolve().parent)
-    files = _files_of(top) if top is not None else {}
+    files = files_of(top) if top is not None else {}
     if top is None:
         top = Path(file).resolve().parent
         files = {str(each.relative_to(top)): each for each in sorted(top.rglob("*")) if each.is_file()}
@@ -101,7 +101,7 @@ def _place_with_patch(patch: Path, path: str) -> str:
     return f"{copy / _inside(top, file)}{of}{function}"
 
 
-def _files_of(top: Path) -> dict[str, Path]:
+def files_of(top: Path) -> dict[str, Path]:
     """Return the files that git knows of or would, by their places in the repository."""
     listed = ask_git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     return {name: top / name for name in listed if name and (top / name).is_file()}

@@ -133,6 +133,12 @@ class UserCode:
                 if isinstance(node, ast.Call):
                     yield unit, node, unit.file.whole_name(node.func)
 
+    def with_file(self, path: Path, data: bytes) -> UserCode:
+        """Return the same code where one of its files has other content. Raise NoPlaceError."""
+        files: dict[Path, SourceFile | None] = {unit.file.path: unit.file for unit in self.units}
+        files |= {self.start.path: self.start, path: SourceFile(path, data)}
+        return _Reading(self.start.path, files).read(self.function)
+
 
 def read_code(start: Path, function: str | None) -> UserCode:
     """Read the file of a training, or a script, and what it reaches in its own folder. Raise NoPlaceError."""

@@ -26,6 +26,8 @@ from laptime.questions.compare.nouns import Compared, Difference, History, Histo
 
 APART = "The two were measured one after the other, so what the machine did meanwhile is in the ratio."
 TOGETHER = "Both were measured in turns within one race, so what the machine did meanwhile falls out of the ratio."
+# Each lane would need a twin of its own, and a race of many lanes half as many rounds again.
+NO_TWIN = "A gate that races the first training against itself, too, on one lane: laptime verdict A B LANE --gate."
 ANSWERED_MOST = 3  # lanes with a sentence of their own
 DIFFERENCES_MOST = 8
 FAILED, UNJUDGED, PASSED = "FAILED", "NOT JUDGED", "passed"
@@ -162,7 +164,7 @@ def difference_words(each: Difference) -> str:
 def _how(found: Compared) -> list[str]:
     """Return how the two were measured and, where that is not the best way, the commands that are."""
     if found.interleaved:
-        return [TOGETHER]
+        return [TOGETHER] if found.fail_above is None else [TOGETHER, NO_TWIN]
     again = f"laptime race --against {shlex.quote(found.before.id)}"
     if found.question != "race":
         return [APART]

@@ -44,7 +44,7 @@ def tune(
     `allow` names what may change besides: "precision", "batch", "learning". `frameworks` are those to tune on, or
     "all". With `laps` the lane and its winner are then trained whole, and `.tuned[0].learned` has their loss and
     accuracy. `aim` is what to minimise: "time", "energy" or "money"; `prices` are those of an hour, by device.
-    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth. For the other arguments
-    see `race`.
+    `.verdict` is a sentence, `.tuned` has each lane's winner and what each setting is worth; of code of your own, a
+    script too, `.tuned[0].changes` are diffs. For the other arguments see `race`.
     """
     return TuneResult(*answer("tune", make_ask(what, lanes, "tune", **given), progress=progress))

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from laptime.errors import UsageError
+from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Lane
+from laptime.model.quantities import Missing
+from laptime.model.symptoms import CANNOT_HAVE, StepSymptoms
 from laptime.model.workload import Adam, Sgd, Workload
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane
@@ -21,6 +24,9 @@ SettingWords = tuple[tuple[str, str], ...]
 """Settings that a lane has besides its own, each with its value, in the order of SETTINGS."""
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH_SETTING, RATE = "batch", "lr"
+WAITS_SHARE = 0.2  # of its steps, in which a script waits for its data
+AS_MANY = "the script has as many already"
+NEEDS, NONE = {"prefetch": "workers"}, "0"  # what a script may have only with another setting, or without this value
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
 OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
 
@@ -31,7 +37,8 @@ class Tunable:
 
     `known` are the sets of settings that presets have. `refused` are values that the lane as asked cannot have, with
     the reason; those in `in_company` it can have together with what a preset sets. `rates` has, by value of the batch,
-    the learning rate that goes with it.
+    the learning rate that goes with it. `needs` has, by setting, another one without which a script cannot have it. The
+    setting `first` is tried before all others.
     """
 
     lane: Lane
@@ -42,17 +49,49 @@ class Tunable:
     refused: Mapping[str, str]
     rates: Mapping[str, str] = field(default_factory=dict)
     in_company: frozenset[tuple[str, str]] = frozenset()
+    needs: Mapping[str, str] = field(default_factory=dict)
+    first: str = ""
 
     def singles(self) -> list[SettingWords]:
-        """Return each single setting, those of the presets first."""
+        """Return each single setting: first what a script waits for, then those of the presets."""
         every = [((name, value),) for name, values in self.values.items() for value in values]
         every = [words for words in every if words[0] not in self.in_company]
         likely = {pair for words in self.known for pair in words}
-        return sorted(every, key=lambda words: words[0] not in likely)
+        return sorted(every, key=lambda words: (words[0][0] != self.first, words[0] not in likely))
 
     def with_words(self, words: SettingWords) -> PlannedLane | str:
         """Return the lane with these settings, or why it cannot be."""
+        named = dict(words)
+        for name, other in self.needs.items():
+            if name in named and named.get(other, NONE) == NONE:
+                return f"{name} needs {other}, and the script has none"
         return _planned_with(self.lane, self._in_full(words), self.plan)
+
+    def after_look(self, look: ScriptLook) -> Tunable:
+        """Return what is left to try on a script, once its first heat showed what it cannot have, or has already.
+
+        Where it waits for its data, more workers are the first guess.
+        """
+        pairs = [(name, value) for name, values in self.values.items() for value in values]
+        why = {pair: look.why_not(*pair) for pair in pairs}
+        may_have = {name for name, other in NEEDS.items()
+                    if name in look.cannot and any(pair[0] == other and pair[1] != NONE and not why[pair]
+                                                   for pair in pairs)}  # fmt: skip
+        kept = [pair for pair in pairs if not why[pair] or pair[0] in may_have]
+        known = [tuple(pair for pair in words if not why.get(pair)) for words in self.known]
+        loads = [value for name, value in kept if name == "workers" and value != NONE]
+        if look.waits and loads:
+            guess = str(sorted(map(int, loads))[len(loads) // 2])
+            known = [changed(words, "workers", guess) for words in (*known, ())]
+        return replace(
+            self,
+            values=_by_name(kept),
+            known=tuple(words for words in dict.fromkeys(known) if words),
+            refused={**self.refused, **{written((pair,))[0]: reason for pair, reason in why.items() if reason}},
+            in_company=self.in_company | {pair for pair in kept if pair[0] in may_have},
+            needs={name: NEEDS[name] for name in may_have},
+            first="workers" if look.waits else "",
+        )
 
     def written(self, words: SettingWords) -> tuple[str, ...]:
         """Return the words of a lane that has these settings."""
@@ -88,9 +127,8 @@ def lanes_of_frameworks(ask: TuneAsk, lanes: Sequence[str], able: Sequence[str])
     return tuple(f"{name}/{device}" for device in devices for name in names)
 
 
-def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanLane, ask: TuneAsk) -> Tunable:
+def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: PlanLane, ask: TuneAsk) -> Tunable:
     """Return what may be tried on a lane."""
-    lane = parse_lane(text)
     base = plan(lane)
     lane = replace(lane, device=base.device.name)
     facts = LaneFacts(lane.row, base.device, machine, subject)
@@ -100,6 +138,7 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
         for row in SETTINGS.values()
         if row.name not in own and _is_allowed(row, ask)
         for value in row.tunes(facts)
+        if lane.framework != SCRIPT or row.can_be_outside(value)
     ]
     alone = {pair: _planned_with(lane, (pair,), plan) for pair in tries}
     refused = {written((pair,))[0]: each for pair, each in alone.items() if isinstance(each, str)}
@@ -119,6 +158,30 @@ def find_tunable(text: str, machine: Machine, subject: SubjectFacts, plan: PlanL
         else:
             rates = _rates(lane, subject, plan, values[BATCH_SETTING])
     return Tunable(lane, base, plan, values, presets, refused, rates, in_company)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptLook:
+    """What the first heat of a script showed: settings that it cannot have, by name or word, each with the reason;
+    and whether it waits for its data.
+    """
+
+    cannot: Mapping[str, str]
+    waits: bool
+
+    def why_not(self, name: str, value: str) -> str | None:
+        return self.cannot.get(name) or self.cannot.get(SETTINGS[name].written(value))
+
+
+def read_look(signs: StepSymptoms) -> ScriptLook:
+    """Return what the first heat of a script showed."""
+    notes = {key.removeprefix(CANNOT_HAVE): why for key, why in signs.notes.items() if key.startswith(CANNOT_HAVE)}
+    if not isinstance(signs.threads, Missing):
+        notes[f"threads={signs.threads}"] = AS_MANY
+    wait_ns, wall_ns = signs.wait_ns, signs.wall_ns
+    if isinstance(wait_ns, Missing) or isinstance(wall_ns, Missing):
+        return ScriptLook(notes, waits=False)
+    return ScriptLook(notes, waits=wait_ns > WAITS_SHARE * wall_ns)
 
 
 def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLane | str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from laptime.model.quantities import Factor, Missing
-from laptime.model.record import Answer, Comparison, LaneResult
+from laptime.model.record import Answer, CodeChange, Comparison, LaneResult
 
 Allowed = Literal["precision", "batch", "learning"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
@@ -61,6 +61,15 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A setting of a winner whose place in the user's code is not certain, why, and the `code` to write there."""
+
+    word: str
+    reason: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class TunedLane:
     """A lane at its best, by the aim that was asked for.
 
@@ -69,7 +78,8 @@ class TunedLane:
     of many. `ties` are other sets of settings that the search cannot tell from it.
     `code` does the same in a training of your own, `environment` are variables to set before it starts. `learned` is
     what the lane as asked, and then the winner, had learned after the laps that were asked for; empty without these.
-    `path` has all sets that were tried, in the order of the search.
+    `path` has all sets that were tried, in the order of the search. `changes` are those of the user's own code that do
+    the same, one for each file, and `unplaced` are settings that none of them has.
     """
 
     asked: str
@@ -87,6 +97,8 @@ class TunedLane:
     reason: str | None = None
     learned: tuple[Learned, ...] = ()
     path: tuple[TriedSet, ...] = ()
+    changes: tuple[CodeChange, ...] = ()
+    unplaced: tuple[Unplaced, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.option_kinds import COUNT, LAPS_RANGE, WORDS, Option, OptionKind
+from laptime.model.option_kinds import COUNT, FLAG, LAPS_RANGE, WORDS, Option, OptionKind
 from laptime.model.quantities import HOUR_S, Missing
 
 # What `laptime tune` may aim at: a table, one row an aim.
@@ -132,4 +132,6 @@ TUNE_OPTIONS = [
     Option("frameworks", WORDS, TUNE, "tune.frameworks", "Tune on each of these, or on all.  [default: the lane's]"),
     Option("laps", COUNT, TUNE, "tune.laps", "After the budget, train the lane and its winner N laps.",
            range=LAPS_RANGE),
+    Option("apply", FLAG, TUNE, help="Then change your code, after showing the change.", only="command"),
+    Option("yes", FLAG, TUNE, help="With --apply: make the change without asking.", only="command", is_rare=True),
 ]  # fmt: skip

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures
-from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, folded
+from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, Table, folded
 from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import Parity, Record
 from laptime.pages import footnotes
 from laptime.pages.footnotes import finding_words
 from laptime.pages.lanes import energy_words, lane_table, money_words, proof_sentence, usage_lines
-from laptime.pages.layout import Column, table_or_sentences, wrap
+from laptime.pages.layout import Column, clean, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
 from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
@@ -89,8 +89,23 @@ def _figures(tuned: TunedLane, record: Record, several: bool, view: View) -> lis
     table = (
         table_or_sentences(_columns(shown, tuned, record, view), shown, view.width, color=view.color) if shown else []
     )
-    rows = [*table, *learned_table(tuned, view)]
+    rows = [*table, *learned_table(tuned, view), *_change_lines(tuned, record, view.width)]
     return [short_name(tuned.asked), *rows] if several and rows else rows
+
+
+def _change_lines(tuned: TunedLane, record: Record, width: int) -> list[str]:
+    """Return the diffs that make a winner of the user's own code, each below the command that makes it."""
+    if tuned.standing != "confirmed":
+        return []
+    lines = []
+    for change in tuned.changes:
+        place = [each for lane in tuning_of(record).lanes for each in lane.changes].index(change)
+        lines += ["", *wrap(footnotes.apply_words(record, change, place), width)]
+        if isinstance(change.diff, Missing):
+            lines += wrap(f"Its lines are not shown: {change.diff.missing}.", width)
+        else:
+            lines += [clean(line) for line in change.diff.splitlines() if not line.startswith("diff ")]
+    return lines
 
 
 def _columns(shown: Sequence[SettingWorth], tuned: TunedLane, record: Record, view: View) -> list[Column[SettingWorth]]:
@@ -144,7 +159,10 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
     found = learned_notes(tuned, record)
     if tuned.standing in {"no gain", "not compared"}:
         return found
-    if tuned.code:
+    found += [
+        f"{each.word} has no certain place in the code ({each.reason}). Write: {each.code}" for each in tuned.unplaced
+    ]
+    if tuned.code and not (tuned.changes or tuned.unplaced):
         found.append(f"In a training of your own: {'; '.join(tuned.code)}")
     if tuned.environment:
         pairs = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(tuned.environment.items()))
@@ -171,6 +189,7 @@ def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:
             wrap(f"{short_name(lane.asked)}: {_standing_words(lane, record.ask.aim)}", width, "  "),
             table_or_sentences(_columns(known, lane, record, view), known, width, color=color) if known else [],
             learned_table(lane, view),
+            _change_lines(lane, record, width),
             *(wrap(note, width, "    ") for note in _notes(lane, record)),
             *(wrap(f"- {one.word}: {one.reason}", width, "    ") for one in lane.settings if one.reason is not None),
         ]
@@ -299,6 +318,9 @@ def _differences(tuned: TunedLane, record: Record) -> list[str]:
 def next_command(tuned: TunedLane, record: Record) -> str:
     """Return the command to type next: what the winner learns, if that was not seen, else a race of the two."""
     lanes = [short_name(tuned.asked), tuned.winner]
+    if record.workload.command:
+        behind = ["--", *record.ask.command] if record.ask.command else []
+        return f"Next: {shlex.join(['laptime', 'race', *filter(None, [record.ask.what]), *lanes, *behind])}"
     if changes_of(tuned) and not tuned.learned:
         return f"Next: {shlex.join(['laptime', 'train', record.ask.what, *lanes])} --laps 1"
     return f"Next: {shlex.join(['laptime', 'race', record.workload.name, *lanes])}"
@@ -311,10 +333,23 @@ def figures(record: Record) -> list[Figure]:
     """Return all figures of a tuning."""
     tuning = tuning_of(record)
     return [
+        *(figure for lane in tuning.lanes for figure in _changed_lines(lane)),
         *(figure for lane in tuning.lanes for figure in (*_search_path(lane, record), *_worths(lane, record))),
         *lane_bars(_of_winners(record, tuning)),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
+
+
+def _changed_lines(tuned: TunedLane) -> list[Figure]:
+    """Return the lines that make the winner in each file of the user's own code."""
+    found = []
+    for change in tuned.changes if tuned.standing == "confirmed" else ():
+        lines = () if isinstance(change.diff, Missing) else change.diff.splitlines()
+        changed = tuple((line,) for line in lines if line[:1] in {"+", "-"} and line[:3] not in {"+++", "---"})
+        if changed:
+            says = f"They do in {change.file} what {'+'.join(tuned.words)} does on {short_name(tuned.asked)}."
+            found.append(Figure(f"The lines of {change.file}", Table((f"`from line {change.line} on",), changed), says))
+    return found
 
 
 def _worths(tuned: TunedLane, record: Record) -> list[Figure]:

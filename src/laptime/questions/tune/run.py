@@ -15,7 +15,7 @@ from pathlib import Path
 from laptime.diagnosis.findings import find_findings, find_unreliable
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
-from laptime.model.frameworks import find_framework
+from laptime.model.frameworks import SCRIPT, find_framework
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import FullRun, Moment, Protocol
@@ -30,9 +30,19 @@ from laptime.planner.groups import (
     refuse_group_for,
     shortest_pace,
 )
-from laptime.planner.lanes import able_frameworks
-from laptime.planner.plan import check_question, check_ranges, pace_of, plan_lane
-from laptime.questions.asking import Prepared, facts_of, prepare
+from laptime.planner.lanes import able_frameworks, parse_lane
+from laptime.planner.plan import (
+    check_question,
+    check_ranges,
+    find_devices,
+    pace_of,
+    plan_lane,
+    plan_script,
+    plan_script_lane,
+)
+from laptime.planner.refusals import SubjectFacts
+from laptime.questions.asking import Prepared, describe_script, facts_of, means_a_script, prepare, see_devices
+from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
@@ -40,10 +50,17 @@ from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, final_score
 from laptime.questions.train.run import TrainingRuns, make_protocol, order_training
-from laptime.questions.tune.lanes import SettingWords, Tunable, check_tune, find_tunable, lanes_of_frameworks
+from laptime.questions.tune.lanes import (
+    SettingWords,
+    Tunable,
+    check_tune,
+    find_tunable,
+    lanes_of_frameworks,
+    read_look,
+)
 from laptime.questions.tune.nouns import Learned, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import TuneAsk
-from laptime.questions.tune.said import describe_tuning
+from laptime.questions.tune.said import describe_tuning, with_changes
 from laptime.questions.tune.search import Objective, Search, check_objective
 from laptime.run.runner import Limits
 from laptime.run.turns import Prestarter
@@ -61,13 +78,14 @@ PATIENCE_LEAST_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TunePrepared(Prepared):
-    """A prepared tuning: what may be tried on each lane.
+    """A prepared tuning: what may be tried on each lane, and what finds its places in the user's code.
 
     `patience_s` is that of whole laps, as it was asked for. A heat of the search has less.
     """
 
     tunables: tuple[Tunable, ...]
     patience_s: float
+    finder: ChangeFinder
 
     @property
     def keeps_checkpoints(self) -> bool:
@@ -81,14 +99,15 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     check_ranges(wanted)
     if ask.every:
         raise UsageError("laptime tune takes lanes, and --every races all that is installed", "name lanes")
+    if means_a_script(ask):
+        return _prepare_script(ask, machine, wanted)
     described, workload = find_subject(ask.what)
     able = [
         name for name in able_frameworks(machine, described) if workload is None or not find_framework(name).refusal
     ]
     lanes = lanes_of_frameworks(wanted, ask.lanes, able)
     asked_s = ask.patience_s
-    patience_s = min(asked_s, max(PATIENCE_LEAST_S, PATIENCE_SHARE * ask.budget_s))
-    ask = replace(ask, lanes=lanes, tune=wanted, patience_s=patience_s)
+    ask = replace(ask, lanes=lanes, tune=wanted, patience_s=_patience_s(ask))
     prepared = prepare(ask, machine, one_lane=True)
     planned = prepared.plan.lanes
     for lane in planned:
@@ -99,11 +118,50 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
     given = facts_of(prepared, workload)
     plan = partial(plan_lane, machine=prepared.machine, subject=given)
     named = prepared.plan.ask.lanes or tuple(lane.name for lane in planned)
-    tunables = tuple(find_tunable(text, prepared.machine, given, plan, wanted) for text in named)
-    alone, pace = pace_of(ask, prepared.machine, [planned[0], planned[0]])  # it never races without another lane
+    tunables = tuple(find_tunable(parse_lane(text), prepared.machine, given, plan, wanted) for text in named)
+    finder = ChangeFinder(ask.what, described.file, described.function)
     return TunePrepared(
-        replace(prepared.plan, alone=alone, pace=pace), prepared.machine, prepared.published, tunables, asked_s
+        _as_duels(prepared.plan, prepared.machine),
+        prepared.machine,
+        prepared.published,
+        tunables=tunables,
+        patience_s=asked_s,
+        finder=finder,
     )
+
+
+def _patience_s(ask: Ask) -> float:
+    """Return how long a heat of the search may take to start."""
+    return min(ask.patience_s, max(PATIENCE_LEAST_S, PATIENCE_SHARE * ask.budget_s))
+
+
+def _as_duels(plan: Plan, machine: Machine) -> Plan:
+    """Return the plan with the pace of two lanes: none of a tuning ever races alone."""
+    alone, pace = pace_of(plan.ask, machine, [plan.lanes[0], plan.lanes[0]])
+    return replace(plan, alone=alone, pace=pace)
+
+
+def _prepare_script(ask: Ask, machine: Machine, wanted: TuneAsk) -> TunePrepared:
+    """Plan the tuning of a script that nobody changes."""
+    if wanted.frameworks:
+        says = f"--frameworks {','.join(wanted.frameworks)}: {ask.what} is a script, which has its own framework"
+        raise UsageError(says, "leave it out")
+    if wanted.laps is not None:
+        says = f"--laps {wanted.laps}: {ask.what} is a script, which trains as long as it says itself"
+        raise UsageError(says, "leave it out, and run the script with the change that the page shows")
+    subject = describe_script(ask)
+    seen = see_devices(ask, subject, machine)
+    devices = find_devices(seen)
+    lanes = ask.lanes or (devices[-1 if len(devices) == 1 else 1].name,)
+    asked_s = ask.patience_s
+    ask = replace(ask, lanes=lanes, tune=wanted, patience_s=_patience_s(ask))
+    planned = plan_script(ask, seen, subject)
+    check_objective(ask, planned.lanes)
+    plan = partial(plan_script_lane, devices=devices, machine=seen)
+    named = [replace(parse_lane(text), framework=SCRIPT) for text in lanes]
+    tunables = tuple(find_tunable(lane, seen, SubjectFacts(None), plan, wanted) for lane in named)
+    finder = ChangeFinder(ask.what, subject.file)
+    return TunePrepared(_as_duels(planned, seen), seen, None, tunables=tunables, patience_s=asked_s, finder=finder)
 
 
 class Tune:
@@ -113,7 +171,7 @@ class Tune:
     """
 
     def __init__(self, job: Job, prepared: TunePrepared) -> None:
-        self._job = job
+        self._job, self._finder = job, prepared.finder
         self._objective = Objective(job.plan.ask)
         reads_power = self._objective.needs_power(job.plan.lanes)
         pace = shortest_pace(
@@ -147,6 +205,7 @@ class Tune:
         answer, findings = TuneAnswer(alone=rounds.why_alone), find_unseen_cards(machine)
         if status != "running":
             tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from, self._unconfirmed)
+            tuning = with_changes(self._job, self._searches, tuning, self._finder)
             findings = (*findings, *find_findings([lanes[0]], machine))
             if not any(finding.rule == NOT_RELIABLE for finding in findings):
                 winners = {each.winner for each in tuning.lanes}
@@ -170,6 +229,8 @@ class Tune:
     def _search(self, search: Search, keep_s: float, prestarter: Prestarter) -> None:
         """Look for the best settings of a lane, and leave `keep_s` of the budget for other lanes."""
         began_s = self._job.left_s - keep_s
+        if search.tunable.base.framework == SCRIPT:
+            self._look(search, prestarter)
         for words in search.tunable.known:
             search.add(words)
         self._run(search, list(search.tried), prestarter)
@@ -180,6 +241,15 @@ class Tune:
         search.add(search.joined(search.ratings()))
         while self._goes_on(search) and self._climb(search, keep_s, prestarter):
             pass
+
+    def _look(self, search: Search, prestarter: Prestarter) -> None:
+        """Run the first heat of a script alone: it shows which settings the script cannot have, or has already."""
+        base = search.tunable.base
+        self._rounds.run_apart([base], prestarter, breakdown=base.name)
+        self._learn_costs([base], self._rounds.took_s.get(base.name, 0.0))
+        signs = [heat.signs for heat in self._rounds.heats[base.name] if heat.signs is not None]
+        if signs:
+            search.tunable = search.tunable.after_look(read_look(signs[0]))
 
     def _climb(self, search: Search, keep_s: float, prestarter: Prestarter) -> bool:
         """Race changes of the best set against it, and what cannot be told from it. Return whether more may help."""
@@ -243,11 +313,14 @@ class Tune:
         """
         round_s = self._rounds.run_round(planned, prestarter)
         self._rounds.hear_appeals()
+        self._learn_costs(planned, round_s)
+        return round_s
+
+    def _learn_costs(self, planned: Sequence[PlannedLane], round_s: float) -> None:
         last = [(lane, heat.process) for lane in planned for heat in self._rounds.heats[lane.name][-1:]]
         whole_s = sum(process.spent_s for _, process in last) or 1.0
         for lane, process in last:
             self._heat_s[lane.name] = round_s * process.spent_s / whole_s * self._rounds.share_again([lane])
-        return round_s
 
     def _cost_s(self, lanes: Iterable[PlannedLane], search: Search) -> float:
         """Return how long a heat of each lane may take. One that has not run counts like the lane as asked."""

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from laptime.analysis.heats import ALPHA
 from laptime.errors import UsageError
 from laptime.machine import CardSearch, add_cards, look_at_machine
 from laptime.model.ask import Ask
+from laptime.model.frameworks import DEFAULT_FRAMEWORK, SCRIPT
 from laptime.model.machine import Machine
+from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import LaneResult, Record
 from laptime.model.rows import RecordRow
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
+from laptime.questions.asking import means_a_script
+from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.job import Job
 from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import BATCH_SETTING, RATE, SettingWords, changes_besides
-from laptime.questions.tune.nouns import AtBest, SettingWorth, TriedSet, TuneAnswer, TunedLane, TuneStanding, Tuning
+from laptime.questions.tune.nouns import (
+    AtBest,
+    SettingWorth,
+    TriedSet,
+    TuneAnswer,
+    TunedLane,
+    TuneStanding,
+    Tuning,
+    Unplaced,
+)
 from laptime.questions.tune.options import Aim
 from laptime.questions.tune.search import Gain, Objective, Rating, Search
 from laptime.questions.why.causes import list_experiments
@@ -77,7 +92,7 @@ def _describe(
     found = search.objective.compare(fresh[winner.name], fresh[base.name]) if best else None
     gain = found if isinstance(found, Gain) else None
     unfinished = _unfinished(lanes[winner.name], lanes[base.name]) or (unconfirmed if best else None)
-    more = {name: value for name, value in winner.environment.items() if base.environment.get(name) != value}
+    more = _variables_besides(winner, base)
     return TunedLane(
         asked=base.name,
         winner=winner.name,
@@ -89,7 +104,7 @@ def _describe(
         settings=_worths(search, best, ratings, lanes),
         tried=len(ratings),
         ties=tuple(_joined(search, words) or "as asked" for words in _ties(search, best, ratings, fresh)),
-        code=_code_of(job, search, best),
+        code=tuple(_code_by_word(job, search, search.tunable.written(best)).values()),
         environment=more or None,
         reason=found.missing if isinstance(found, Missing) else unfinished,
         path=_path(search, ratings, lanes),
@@ -195,19 +210,58 @@ def _exp(log: float) -> float:
     return Rating(log, 0.0, 0).factor
 
 
-def _code_of(job: Job, search: Search, words: SettingWords) -> tuple[str, ...]:
-    """Return the lines of code that do the same in a training of your own, where there are any."""
-    training = AskedTraining(search.tunable.base, job.machine, find_subject(job.plan.ask.what)[1])
+def _code_by_word(job: Job, search: Search, words: Sequence[str]) -> dict[str, str]:
+    """Return the code that does the same in a training of your own, for each word of a lane that has some."""
+    subject = job.plan.subject
+    workload = None if subject.command else find_subject(job.plan.ask.what)[1]
+    training = AskedTraining(search.tunable.base, job.machine, workload, _family(subject))
     known = {
         experiment.settings[0]: experiment.code for experiment in list_experiments(training) if experiment.settings
     }
-    lines = (known.get(word) or _code_of_word(word) for word in search.tunable.written(words))
-    return tuple(line for line in lines if line and not line.startswith(ONLY_A_LANE))
+    found = {word: known.get(word) or _code_of_word(word) for word in words}
+    return {word: line for word, line in found.items() if line and not line.startswith(ONLY_A_LANE)}
+
+
+def _family(subject: Subject) -> str:
+    """Return what a script is written for; the lanes of all else say it themselves."""
+    return (subject.written_for or DEFAULT_FRAMEWORK) if subject.command else ""
 
 
 def _code_of_word(word: str) -> str:
     found = find_setting(word)
     return "" if found is None else found[0].code.format(value=found[1])
+
+
+def with_changes(job: Job, searches: Sequence[Search], tuning: Tuning, finder: ChangeFinder) -> Tuning:
+    """Return what was found with the changes of the user's own code that make each winner."""
+    pairs = zip(tuning.lanes, searches, strict=True)
+    return replace(tuning, lanes=tuple(_with_changes(job, tuned, search, finder) for tuned, search in pairs))
+
+
+def _with_changes(job: Job, tuned: TunedLane, search: Search, finder: ChangeFinder) -> TunedLane:
+    """Return a lane with the changes that make its winner, and what has no certain place; in code for PyTorch alone."""
+    base, subject = search.tunable.base, job.plan.subject
+    if not tuned.words or subject.is_built_in or base.row.family not in {SCRIPT, DEFAULT_FRAMEWORK}:
+        return tuned
+    wanted: dict[str, str] = {}
+    pairs: dict[str, tuple[str, str]] = {}
+    for word in tuned.words:
+        if (found := find_setting(word)) is not None:
+            wanted[word] = found[0].rewrite.format(value=found[1], device=base.device.kind)
+            pairs[word] = (found[0].name, found[1])
+    changes, why_none = finder.find_all([*wanted.values()])
+    left = [word for word, change in wanted.items() if change in why_none]
+    code = _code_by_word(job, search, left)
+    unplaced = tuple(Unplaced(word, why_none[wanted[word]], code[word]) for word in left if word in code)
+    if not subject.command:
+        return replace(tuned, changes=changes, unplaced=unplaced)
+    planned = search.tunable.with_words(tuple(pairs[word] for word in left))
+    environment = {} if isinstance(planned, str) else _variables_besides(planned, base)
+    return replace(tuned, changes=changes, unplaced=unplaced, environment=environment or None)
+
+
+def _variables_besides(lane: PlannedLane, base: PlannedLane) -> dict[str, str]:
+    return {name: value for name, value in lane.environment.items() if base.environment.get(name) != value}
 
 
 def _compare_winners(
@@ -277,10 +331,12 @@ def with_winners(ask: Ask, rows: Callable[[], Sequence[RecordRow]], load: Callab
     """
     if not any(map(_is_tuned, ask.lanes)):
         return ask
+    is_script = means_a_script(replace(ask, lanes=()))
     machine, kept = look_at_machine(), [row for row in rows() if row.question == "tune" and not row.unreadable]
     if any(_is_tuned(text) and parse_lane(_without(text)).device != "cpu" for text in ask.lanes):
         machine = add_cards(machine, CardSearch().end(ask.patience_s))
-    return replace(ask, lanes=tuple(_settled(text, ask, machine, kept, load) for text in ask.lanes))
+    settle = partial(_settled, ask, machine, kept, load, is_script=is_script)
+    return replace(ask, lanes=tuple(map(settle, ask.lanes)))
 
 
 def _is_tuned(text: str) -> bool:
@@ -295,7 +351,13 @@ def _without(text: str) -> str:
 
 
 def _settled(
-    text: str, ask: Ask, machine: Machine, rows: Sequence[RecordRow], load: Callable[[str], Record | None]
+    ask: Ask,
+    machine: Machine,
+    rows: Sequence[RecordRow],
+    load: Callable[[str], Record | None],
+    text: str,
+    *,
+    is_script: bool,
 ) -> str:
     """Return the lane with the settings of its winner; what the lane names itself stays."""
     if not _is_tuned(text):
@@ -303,10 +365,13 @@ def _settled(
     lane = parse_lane(_without(text))
     if lane.preset != AS_WRITTEN:
         raise UsageError(f"lane '{text}': {lane.preset} and {TUNED} both name all settings", "name one of them")
-    again = f"laptime tune {ask.what} {lane.framework}{'' if lane.device is None else f'/{lane.device}'}"
+    if is_script:
+        lane = replace(lane, framework=SCRIPT)
+    place = "/".join(filter(None, ("" if is_script else lane.framework, lane.device)))
+    again = shlex.join(["laptime", "tune", ask.what, place, *(["--", *ask.command] if ask.command else [])])
     for row in rows:
         record = load(row.id)
-        if record is not None and (found := _winner(record, ask.what, lane)) is not None:
+        if record is not None and (found := _winner(record, ask, lane)) is not None:
             record, winner = found
             if (why := _why_outdated(record, lane, machine)) is not None:
                 raise UsageError(f"lane '{text}': it was tuned in {record.id}, but {why}", f"tune it again: {again}")
@@ -318,16 +383,28 @@ def _settled(
     gained = winner.words if winner.standing == "confirmed" else ()
     words = [word for word in gained if (named := find_setting(word)) is None or named[0].name not in own]
     settings = "+".join((*(SETTINGS[name].written(value) for name, value in lane.overrides), *words))
-    return "/".join(filter(None, (lane.framework, lane.device or winner.asked.split("/")[1], settings)))
+    device = lane.device or _parts(winner.asked, lane)[1]
+    return "/".join(filter(None, ("" if is_script else lane.framework, device, settings)))
 
 
-def _winner(record: Record, what: str, lane: Lane) -> tuple[Record, TunedLane] | None:
+def _parts(asked: str, lane: Lane) -> tuple[str, str, str]:
+    """Return framework, device and settings of a lane's name; that of a script's lane has no framework."""
+    whole = f"{SCRIPT}/{asked}" if lane.framework == SCRIPT else asked
+    framework, device, words = whole.split("/", 2)
+    return framework, device, words
+
+
+def _winner(record: Record, ask: Ask, lane: Lane) -> tuple[Record, TunedLane] | None:
     """Return the winner of a lane as written, if the record has one of this training."""
     answer = record.answer
-    if not isinstance(answer, TuneAnswer) or answer.tuning is None or record.ask.what != what:
+    is_same = (record.ask.what, record.ask.command) == (ask.what, ask.command)
+    is_script = bool(record.workload.command)
+    if not isinstance(answer, TuneAnswer) or answer.tuning is None or not is_same:
+        return None
+    if is_script != (lane.framework == SCRIPT):
         return None
     for each in answer.tuning.lanes:
-        framework, device, words = each.asked.split("/", 2)
+        framework, device, words = _parts(each.asked, lane)
         is_here = lane.device in {None, device, device.partition(":")[0]} or (lane.device == GPU and device != "cpu")
         if (
             framework == lane.framework
@@ -345,7 +422,9 @@ def _why_outdated(record: Record, lane: Lane, machine: Machine) -> str | None:
     if (before.name, before.cores_usable) != (now.name, now.cores_usable):
         return f"on {before.cores_usable} cores of {before.name}, and these are {now.cores_usable} of {now.name}"
     had, has = (each.framework(lane.framework) for each in (record.machine, machine))
-    if had is None or has is None or had.version != has.version:
+    if lane.framework == SCRIPT:
+        had = has = None  # its packages are those of its own Python
+    elif had is None or has is None or had.version != has.version:
         versions = ["none" if each is None else each.version for each in (had, has)]
         return f"with {lane.framework} {versions[0]}, and this is {versions[1]}"
     if lane.device != "cpu" and _cards(record.machine) != _cards(machine):

@@ -117,7 +117,7 @@ class Search:
         }
         promise = {each: gain for each, gain in (others | without).items() if each}
         failed = {pair for each in self.tried if len(each) == 1 and self.has_failed(each, ratings) for pair in each}
-        failed |= {pair for each in self.refused if len(each) == 1 for pair in each}
+        failed |= {pair for each in self.refused if len(each) == 1 for pair in each} - self.tunable.in_company
         new = [each for each in promise if not failed & set(each)]
         new = [each for each in new if each not in self.tried and self._can_be(each)]
         return sorted(new, key=lambda each: -promise[each])

@@ -35,6 +35,7 @@ from laptime.run.turns import Prestarter
 
 SEEDS_PLANNED = 8  # by bench/verdict.py --learning: what is a tenth faster is found where seeds differ by 6 %
 SEEDS_LEAST = 5  # that a budget is shared out among
+SEEDS_LOOK_SHARE = 0.05  # of the errors, for each look before the last: a seed takes longer than a round
 LEGS = 24  # of a training: so fine its curve is
 TRAIN_LEAST_S = 2.0  # of a training; where a budget has no room for it, there are fewer seeds
 SHORTEST_TRAINING_S = 0.5
@@ -147,7 +148,7 @@ class LearningVerdict:
 
     def _judge(self, *, final: bool) -> Decision:
         learning = self._learning
-        alpha = alpha_at(max(len(learning.pairs), 1), learning.seeds, final=final)
+        alpha = alpha_at(max(len(learning.pairs), 1), learning.seeds, final=final, share=SEEDS_LOOK_SHARE)
         return judge_learning(learning, self._asked.gain, alpha)
 
     def _run_seed(self, turn: int) -> None:

@@ -18,7 +18,7 @@ from laptime.stats import FIRST_LOOK
 
 BUSY_TIMES = 3.0
 NEARER = 0.5  # of the gain: from here on a change is nearer to it than to no gain
-EARLY_ERRORS = 0.5  # of the errors, shared out among the looks before the last
+LOOK_SHARE = 0.02  # of the errors, for each look before the last: the rest is the last one's, which decides most often
 LOOKS_APART = 1.4  # times the rounds of a look, until the next one
 MORE_AT_LEAST = 1.5  # times the budget: less is not worth another command
 SameWork = Missing | str | None
@@ -36,11 +36,11 @@ def looks(planned: int) -> tuple[int, ...]:
     return tuple(each for each in rounds if each < planned)
 
 
-def alpha_at(rounds: int, planned: int, *, final: bool) -> float:
-    """Return the error rate of a look; the last one gets what the earlier ones left."""
+def alpha_at(rounds: int, planned: int, *, final: bool, share: float = LOOK_SHARE) -> float:
+    """Return the error rate of a look; the last one, whenever it comes, gets what the earlier ones left."""
     early = looks(planned)
-    share = EARLY_ERRORS * ERRORS / max(len(early), 1)
-    return share if rounds in early and not final else ERRORS - share * sum(each < rounds for each in early)
+    left = 1 - share * sum(each < rounds for each in early)
+    return ERRORS * (share if rounds in early and not final else left)
 
 
 def judge_change(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from laptime.analysis.parity import AND_OF_THE_PROOF, find_other_beginning, find_other_timed
 from laptime.analysis.script_pair import compare_scripts
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
-from laptime.model.plan import Subject
+from laptime.model.plan import Pace, Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Reference
@@ -22,18 +23,25 @@ from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
+from laptime.questions.verdict.folder import find_training_of
 from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
+from laptime.run.turns import Prestarter
 
 TWIN = "base again"
 PATCHES = (".patch", ".diff")
 ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
+ROUNDS_OVER = 2  # times the rounds that are expected to fit: some are faster, and what is left of the budget is used
 
 
 def pair_of(base: str, candidate: str) -> tuple[str, str]:
-    """Return two sides in full: a commit without a file has the file of the other, a patch applies to the base."""
+    """Return two sides in full: a commit without a file has the file of the other, a patch applies to the base.
+
+    A folder with a patch is the one training in it.
+    """
     if candidate.endswith(PATCHES):
+        base = find_training_of(Path(base), candidate) if Path(base).is_dir() else base
         candidate = f"{PATCH}{candidate}:{base}"
     ends = {word: split_revision(word)[1] if word.startswith(GIT) else word for word in (base, candidate)}
     if not any(ends.values()):
@@ -61,10 +69,14 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     plan = prepared.plan
     if plan.alone is not None:
         return prepared
-    # As many short rounds as fit: rounds differ by more than turns do.
-    forks = all(lane.may_fork for lane in plan.lanes)
-    pace = choose_pace(plan.ask, len(plan.lanes), takes_turns=True, forks=forks, most=ROUNDS_MOST)
+    pace = verdict_pace(plan.ask, len(plan.lanes), forks=all(lane.may_fork for lane in plan.lanes))
     return replace(prepared, plan=replace(plan, pace=pace))
+
+
+def verdict_pace(ask: Ask, lanes: int, *, forks: bool) -> Pace:
+    """Return as many short rounds as fit, as rounds differ by more than turns do; more, where these are faster."""
+    pace = choose_pace(ask, lanes, takes_turns=True, forks=forks, most=ROUNDS_MOST)
+    return replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST))
 
 
 def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
@@ -123,6 +135,16 @@ class VerdictRace(Race):
         return tuple(
             replace(other, differs=compare_scripts(self._lane_of(lanes, other.subject), base)) for other in others
         )
+
+    def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
+        """End a round as a race does. Where its first turn misled, the next round of scripts chooses its steps again.
+
+        The losses of scripts are compared at the steps that both timed, so both should time the same ones.
+        """
+        super()._end_round(round_s, prestarter)
+        steps = self._rounds.turn_steps
+        if self._job.plan.subject.command and any(len({*each.values()}) > 1 for each in steps.values()):
+            steps.clear()
 
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""

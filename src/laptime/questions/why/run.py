@@ -50,6 +50,8 @@ FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the tr
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
 OF_INPUT = ("input=", "workers=")  # settings that a script without a DataLoader cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
+OF_TUNING = {"precision", "execution", "layout", "optimizer", "batch"}  # of a script: `laptime tune` tries them
+TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
 
@@ -94,7 +96,16 @@ def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
     plan = plan_script(replace(ask, lanes=(text,)), seen, subject)
     planned = plan.lanes[0]
     lane = replace(parse_lane(text), framework=SCRIPT, device=planned.device.name)
-    asked = AskedLane(lane, planned, partial(plan_script_lane, devices=devices, machine=seen))
+
+    def plan_lane_of_why(wanted: Lane) -> PlannedLane:
+        """Plan an experiment that shows a cause. What only makes a script faster is tried by `laptime tune`."""
+        others = {name for name, _ in wanted.overrides} & OF_TUNING
+        if others:
+            says = f"{' and '.join(sorted(others))}: {TUNED_ALONE}"
+            raise UsageError(says, f"laptime tune {ask.what}")
+        return plan_script_lane(wanted, devices=devices, machine=seen)
+
+    asked = AskedLane(lane, planned, plan_lane_of_why)
     training = AskedTraining(planned, seen, None, subject.written_for or "torch")
     possible = _with_changes(list_possible(asked, training), ask.what, subject)
     return Inquiry(plan, seen, None, asked, possible)

@@ -1,0 +1,167 @@
+"""How near `laptime tune train.py` comes to the best settings of a script, and in which part of a grid's time.
+
+    python bench/tune_scripts.py [--out FILE.json] [--script slow_disk] [--share 0.2]
+
+Each script is one of SCRIPTS, which nobody changes. All sets of some of its settings run a heat each, and the best of
+them more: that is the grid. `laptime tune` then has `--share` of the grid's time and all settings that it knows. Its
+winner and the grid's best race each other: the winner has to reach 97 % of the grid's best in a fifth of its time.
+With `--apply`, the diff of the winner is made in a copy of the script, whose printed losses have to be those of before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import laptime
+from common import ROOT, Figure, finish, fresh_home, parser_for
+from laptime import api
+from laptime.model.ask import Ask
+from laptime.model.machine import Machine
+from laptime.questions.asking import python_here
+from laptime.questions.tune.nouns import TunedLane
+from laptime.questions.tune.run import TunePrepared, prepare_tune
+
+OF_GRID, OF_ITS_TIME = 0.97, 0.2
+MANY_EPOCHS = ("--epochs", "9999")
+LANE = "cpu"
+GRID_S = 1800.0
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Script:
+    """One script, the settings of its grid, and the sizes that make it one that a disk, a loader or a model bounds."""
+
+    file: str
+    settings: tuple[str, ...]
+    changed: tuple[tuple[str, str], ...] = ()
+
+
+SCRIPTS = {
+    "slow_disk": Script("slow_disk.py", ("workers", "optimizer", "malloc")),
+    "plain_loop": Script("plain_loop.py", ("workers", "layout", "malloc")),
+    "wide_conv": Script(
+        "slow_disk.py",
+        ("optimizer", "malloc", "layout", "threads"),
+        (
+            ("time.sleep(DISK_S)", "pass"),
+            ("nn.Conv2d(1, 8, 5)", "nn.Conv2d(1, 64, 5)"),
+            ("nn.Linear(8 *", "nn.Linear(64 *"),
+            ("BATCH, DISK_S = 1024, 16", "BATCH, DISK_S = 1024, 64"),
+        ),
+    ),
+}  # fmt: skip
+
+
+def main() -> int:
+    parser = parser_for(__doc__)
+    parser.add_argument("--script", choices=SCRIPTS, action="append", help="only these")
+    parser.add_argument("--share", type=float, default=OF_ITS_TIME, help="of the grid's time, which a tuning has")
+    given = parser.parse_args()
+    figures: list[Figure] = []
+    details: dict[str, Any] = {}
+    with fresh_home() as _place, tempfile.TemporaryDirectory() as folder:
+        for name in given.script or SCRIPTS:
+            file = write_script(SCRIPTS[name], Path(folder) / name)
+            figures += check_script(name, file, given.share, details)
+    return finish("tune_scripts", figures, given.out, details=details)
+
+
+def write_script(script: Script, folder: Path) -> Path:
+    """Write a script into a repository of its own."""
+    text = (ROOT / "examples" / script.file).read_text(encoding="utf-8")
+    for before, after in script.changed:
+        if before not in text:
+            raise ValueError(f"{script.file} has no {before}")
+        text = text.replace(before, after)
+    folder.mkdir()
+    file = folder / "train.py"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def check_script(name: str, file: Path, share: float, details: dict[str, Any]) -> list[Figure]:
+    """Run the grid, tune in a share of its time, and race the two winners."""
+    began_s = time.monotonic()
+    best = winner_of(ask_for(file, GRID_S), partial(prepare_grid, SCRIPTS[name].settings))
+    grid_s = time.monotonic() - began_s
+    began_s = time.monotonic()
+    tuned = winner_of(ask_for(file, share * grid_s), prepare_tune)
+    took_s = time.monotonic() - began_s
+    ratio = 1.0 if best.winner == tuned.winner else race_winners(file, best, tuned)
+    same = check_change(file, tuned)
+    details[name] = {
+        "sets": best.tried, "best": best.words, "grid_s": grid_s, "words": tuned.words, "standing": tuned.standing,
+        "gain": None if tuned.gain is None else tuned.gain.ratio, "tried": tuned.tried, "took_s": took_s,
+        "ratio": ratio, "unplaced": [each.word for each in tuned.unplaced], "losses": same,
+        "workers": {each.word: [each.alone.ratio, each.alone.low, each.alone.high] for each in tuned.settings
+                    if each.alone is not None},
+    }  # fmt: skip
+    print(f"{name}: grid {'+'.join(best.words)} in {grid_s:.0f} s ({best.tried} sets), "
+          f"tune {'+'.join(tuned.words)} in {took_s:.0f} s: {ratio:.3f}", flush=True)  # fmt: skip
+    return [
+        Figure(f"{name}: the winner over the grid's best", ratio, "times", least=OF_GRID),
+        Figure(f"{name}: its time over the grid's", took_s / grid_s, "times", most=OF_ITS_TIME),
+        Figure(f"{name}: losses after its diff, off by", same, "", most=1e-3),
+    ]
+
+
+def ask_for(file: Path, budget_s: float) -> Ask:
+    return Ask(str(file), (LANE,), budget_s=budget_s, command=MANY_EPOCHS, tune=laptime.TuneAsk())
+
+
+def winner_of(ask: Ask, prepare: Any) -> TunedLane:
+    answer = api.answer("tune", ask, prepare=prepare).answer
+    assert hasattr(answer, "tuning")
+    winner: TunedLane = answer.tuning.lanes[0]
+    return winner
+
+
+def prepare_grid(settings: Sequence[str], ask: Ask, machine: Machine) -> TunePrepared:
+    """Prepare a tuning whose first guesses are all sets of these settings: they race first, and nothing is left."""
+    prepared = prepare_tune(ask, machine)
+    (one,) = prepared.tunables
+    values = {name: each for name, each in one.values.items() if name in settings}
+    choices = [[None, *each] for each in values.values()]
+    every = (
+        tuple((name, value) for name, value in zip(values, chosen, strict=True) if value is not None)
+        for chosen in itertools.product(*choices)
+    )
+    grid = replace(one, values={}, known=tuple(words for words in every if words))
+    return replace(prepared, tunables=(grid,))
+
+
+def race_winners(file: Path, best: TunedLane, tuned: TunedLane) -> float:
+    """Return how many times as fast the tuning's winner is as the grid's best, in a race of its own."""
+    lanes = [best.winner, tuned.winner]
+    found = laptime.race(file, lanes, arguments=MANY_EPOCHS, heats=ROUNDS, budget="10m", progress=False)
+    return float(found.ratios[tuned.winner].value)
+
+
+def check_change(file: Path, tuned: TunedLane) -> float:
+    """Make the diff of the winner, and return how far the losses that the script prints are then from those before."""
+    before = run_script(file)
+    for change in tuned.changes:
+        assert isinstance(change.diff, str)
+        subprocess.run(["git", "apply", "-"], input=change.diff, text=True, cwd=file.parent, check=True)
+    pairs = zip(before, run_script(file), strict=True)
+    return max(abs(after / loss - 1) for loss, after in pairs)
+
+
+def run_script(file: Path) -> list[float]:
+    ran = subprocess.run([python_here(), file.name], cwd=file.parent, capture_output=True, text=True, check=True)
+    return [float(each) for each in re.findall(r"loss ([0-9.]+)", ran.stdout)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

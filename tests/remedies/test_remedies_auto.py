@@ -1,0 +1,297 @@
+"""`laptime.auto`: real loaders of PyTorch whose workers change while they are used, and the batches that come."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import time
+
+import pytest
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler
+
+import laptime
+from laptime.errors import UsageError
+from laptime.model.quantities import Missing
+from laptime.remedies.auto import MemoryRoom
+from laptime.remedies.auto_search import LoaderSetting
+from long_cases import cases
+
+pytestmark = pytest.mark.framework
+
+
+class Slow(Dataset):
+    """Items that have to be waited for, as those of a storage."""
+
+    def __init__(self, items=1001, item_s=0.0015):
+        self.items, self.item_s, self.lap = items, item_s, 0
+
+    def __len__(self):
+        return self.items
+
+    def __getitem__(self, index):
+        time.sleep(self.item_s)
+        return index + 10_000 * self.lap
+
+
+def batches_of(loader, laps=2, before_lap=lambda _: None):
+    torch.manual_seed(5)
+    found = []
+    for lap in range(laps):
+        before_lap(lap)
+        found += [[batch.tolist() for batch in loader]]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_left():
+    """What a test began ends with it."""
+    yield
+    gc.collect()
+    assert multiprocessing.active_children() == []
+
+
+WAYS = {
+    "shuffled, with a short last batch": {"batch_size": 4, "shuffle": True},
+    "without the short batch": {"batch_size": 4, "shuffle": True, "drop_last": True},
+    "two workers that stay": {"batch_size": 4, "shuffle": True, "num_workers": 2, "persistent_workers": True},
+    "workers that end, and a generator": {"batch_size": 4, "shuffle": True, "num_workers": 1, "prefetch_factor": 3},
+    "a sampler of batches": {"batch_sampler": lambda data: BatchSampler(RandomSampler(data), 5, drop_last=False)},
+    "items, not batches": {"batch_size": None, "collate_fn": torch.tensor},
+}
+
+
+def loader_of(dataset, way):
+    words = {name: value(dataset) if name == "batch_sampler" else value for name, value in WAYS[way].items()}
+    if "generator" in way:
+        words["generator"] = torch.Generator().manual_seed(11)
+    return DataLoader(dataset, **words)
+
+
+@pytest.mark.parametrize("way", cases(*list(WAYS)[:2], long=list(WAYS)[2:]))
+def test_the_batches_are_those_of_the_given_loader(way):
+    """In the same order and from the same seed, in each lap, while other settings are tried."""
+    loader = laptime.auto(loader_of(Slow(), way))
+    found = batches_of(loader)
+    assert found == batches_of(loader_of(Slow(item_s=0), way))
+    assert found[0] != found[1] or "items" in way
+    assert len(loader.chosen.tried) >= 2
+
+
+def test_it_finds_workers_and_they_stay():
+    """As many processes as were chosen load the later laps; they end with the loader."""
+    loader = laptime.auto(DataLoader(Slow(1200), batch_size=4, shuffle=True))
+    assert isinstance(loader.chosen, Missing)
+    batches_of(loader, laps=1)
+    chosen = loader.chosen
+    assert chosen.workers >= 2
+    assert chosen.gain.low > 1
+    assert chosen.cost_s > 0
+    assert (0, None) in {(each.workers, each.prefetch_factor) for each in chosen.tried}
+    assert f"num_workers={chosen.workers}" in str(chosen)
+    before = {each.pid for each in multiprocessing.active_children()}
+    assert len(before) == chosen.workers
+    batches_of(loader, laps=2)
+    assert {each.pid for each in multiprocessing.active_children()} == before
+    assert loader.chosen == chosen
+
+
+def test_a_training_that_does_not_wait_starts_no_process():
+    """Its loader stays as it was given."""
+    loader = laptime.auto(DataLoader(torch.arange(80), batch_size=2))
+    started = set()
+    for _ in loader:
+        time.sleep(0.02)
+        started |= set(multiprocessing.active_children())
+    assert (loader.chosen.workers, started) == (0, set())
+    assert loader.chosen.gain == Missing("the given settings stayed")
+    assert len(loader.chosen.tried) == 1
+
+
+def test_it_can_be_used_in_place_of_the_loader():
+    """It is of its class, which may be one of the user's own, and has its attributes and its length."""
+
+    class Shown(DataLoader):
+        def __iter__(self):
+            for batch in super().__iter__():
+                yield "shown", batch
+
+    given = Shown(Slow(10, 0), batch_size=3, shuffle=True)
+    loader = laptime.auto(given)
+    assert isinstance(loader, Shown)
+    assert (len(loader), loader.batch_size, loader.dataset, loader.sampler) == (4, 3, given.dataset, given.sampler)
+    assert [word for word, _ in loader] == ["shown"] * 4
+    remade = type(loader)(Slow(10, 0), batch_size=5)  # as Lightning does it, with a sampler of its own
+    assert [word for word, _ in remade] == ["shown"] * 2
+    assert "too short" in remade.chosen.gain.missing
+    again = laptime.auto(loader, patience="2m")
+    assert isinstance(again, Shown)
+    assert [word for word, _ in again] == ["shown"] * 4
+
+
+def test_a_lap_may_be_left_early():
+    """What was loaded of it is dropped, and the next lap is whole; the search goes on until it has ended."""
+    torch.manual_seed(5)
+    plain, loader = (DataLoader(Slow(400), batch_size=4, shuffle=True) for _ in range(2))
+    loader = laptime.auto(loader)
+    expected = batches_of(plain)
+    torch.manual_seed(5)
+    for number, batch in enumerate(loader):
+        assert batch.tolist() == expected[0][number]
+        if number == 60:
+            break
+    assert isinstance(loader.chosen, Missing)
+    assert [batch.tolist() for batch in loader] == expected[1]
+    assert not isinstance(loader.chosen, Missing)
+
+
+def test_two_iterators_at_once_deliver_all_their_batches():
+    """The older one goes on alone."""
+    loader = laptime.auto(DataLoader(Slow(120), batch_size=4, num_workers=2))
+    expected = [batch.tolist() for batch in DataLoader(Slow(120, 0), batch_size=4)]
+    older = iter(loader)
+    begun = [next(older).tolist() for _ in range(5)]
+    assert [batch.tolist() for batch in loader] == expected
+    assert begun + [batch.tolist() for batch in older] == expected
+
+
+class Failing(Slow):
+    """A dataset that fails for one item, or in all processes but the first."""
+
+    def __init__(self, at=None):
+        super().__init__(600)
+        self.at, self.first = at, os.getpid()
+
+    def __getitem__(self, index):
+        if index == self.at or (self.at is None and os.getpid() != self.first):
+            raise LookupError(f"item {index} cannot be read")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize(("at", "count"), cases((2, 0), (401, 2), long=[(401, 0), (2, 2)]))
+def test_an_error_of_the_dataset_is_the_users(at, count):
+    """It comes with its batch, which may be skipped."""
+    loader = laptime.auto(DataLoader(Failing(at), batch_size=4, num_workers=count))
+    batches = iter(loader)
+    found = []
+    with pytest.raises(LookupError, match=f"item {at} cannot be read"):
+        found.extend(batch[0].item() for batch in batches)
+    assert found == list(range(0, at - at % 4, 4))
+    assert next(batches)[0].item() == at - at % 4 + 4
+    loader._laptime_tuning._end_sources()  # the error holds its frames in a cycle, and a collected worker takes 5 s
+
+
+def test_a_dataset_that_one_process_alone_can_read_stays_there():
+    """All batches come, in order."""
+    loader = laptime.auto(DataLoader(Failing(), batch_size=4))
+    assert [batch[0].item() for batch in loader] == list(range(0, 600, 4))
+    assert loader.chosen.workers == 0
+    assert [each.workers for each in loader.chosen.tried] == [0]
+
+
+def test_an_error_of_the_sampler_is_the_users():
+    """No batch is left out of it in silence."""
+
+    def sampler():
+        yield from ([number] for number in range(100))
+        raise LookupError("no more rows")
+
+    loader = laptime.auto(DataLoader(Slow(), batch_sampler=sampler()))
+    with pytest.raises(LookupError, match="no more rows"):
+        list(loader)
+
+
+def test_workers_see_an_attribute_that_was_set_between_laps():
+    """As new workers of each lap would."""
+    dataset = Slow(601)
+
+    def set_lap(lap):
+        dataset.lap = lap
+
+    found = batches_of(laptime.auto(DataLoader(dataset, batch_size=4, num_workers=1)), before_lap=set_lap)
+    assert [lap[0][0] for lap in found] == [0, 10_000]
+    assert [lap[-1][-1] for lap in found] == [600, 10_600]
+
+
+def test_a_distributed_sampler_is_respected():
+    """Each rank has its part, in the order of the lap that the sampler was set to."""
+    found = []
+    for wrap in (laptime.auto, lambda loader: loader):
+        dataset = Slow(601)
+        sampler = DistributedSampler(dataset, num_replicas=2, rank=1, seed=3)
+        loader = wrap(DataLoader(dataset, batch_size=4, sampler=sampler))
+        found.append(batches_of(loader, before_lap=sampler.set_epoch))
+    assert found[0] == found[1]
+    assert found[0][0] != found[0][1]
+
+
+def test_a_cached_dataset_is_decoded_once():
+    """By all settings together."""
+    dataset = laptime.cached(Slow(400), "10 MB")
+    loader = laptime.auto(DataLoader(dataset, batch_size=4))
+    assert batches_of(loader, laps=2) == 2 * [[list(range(first, first + 4)) for first in range(0, 400, 4)]]
+    assert dataset.kept.items == dataset.kept.misses == 400
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(9))
+
+
+class OwnWay(DataLoader):
+    def _get_iterator(self):
+        return iter([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("loader", "expected", "why"),
+    [
+        (DataLoader(Stream(), batch_size=3), 3, "IterableDataset"),
+        (OwnWay(Slow()), 2, "OwnWay loads in a way of its own"),
+    ],
+)
+def test_what_cannot_be_changed_is_used_as_it_is(loader, expected, why):
+    """With the reason."""
+    loader = laptime.auto(loader)
+    assert len(list(loader)) == expected
+    assert why in loader.chosen.missing
+
+
+@pytest.mark.long
+def test_patience_in_seconds_goes_on_over_laps():
+    """A lap of eight batches is too short; with more patience later ones are measured, too."""
+    short, patient = (laptime.auto(DataLoader(Slow(32), batch_size=4), **each) for each in ({}, {"patience": "1m"}))
+    for loader in (short, patient):
+        batches_of(loader, laps=60)
+    assert "too short" in short.chosen.gain.missing
+    assert short.chosen.workers == 0
+    assert len(vars(patient)["_laptime_tuning"]._search.turns) >= 2
+    ended = laptime.auto(DataLoader(Slow(), batch_size=4), patience=0.2)
+    batches_of(ended, laps=1)
+    assert len(ended.chosen.tried) < len(patient._laptime_tuning._search.turns) + 3
+
+
+@pytest.mark.parametrize(
+    ("loader", "patience", "says"),
+    [
+        ([1, 2], "first lap", "cannot set the workers of this: list"),
+        (DataLoader(Slow()), "soon", "patience='soon': that is no length of time"),
+        (DataLoader(Slow()), -1, "expected more than 0 seconds"),
+    ],
+)
+def test_what_it_cannot_use_is_refused_in_words(loader, patience, says):
+    """With what to do."""
+    with pytest.raises(UsageError, match=says) as raised:
+        laptime.auto(loader, patience=patience)
+    assert raised.value.hint
+
+
+def test_settings_that_do_not_fit_into_memory_are_left_out():
+    """By the batches that workers prepare, and by what the workers take."""
+    memory = MemoryRoom()
+    assert memory.holds(LoaderSetting(1, 2))
+    assert not memory.holds(LoaderSetting(100_000, 2))
+    memory.batch_bytes = 1 << 50
+    assert not memory.holds(LoaderSetting(1, 2))
+    assert memory.holds(LoaderSetting(0, 0))
