@@ -173,17 +173,20 @@ def test_the_line_of_a_transform_in_worker_processes_is_named(tmp_path, workers)
 
 @pytest.mark.long
 def test_memory_that_grows_is_found_and_memory_that_does_not_is_not(tmp_path):
-    """A loop of six seconds that keeps 64 KiB in each iteration, or nothing."""
+    """A loop of six seconds that keeps 64 KiB in each iteration, or nothing; tensors are counted where it grows."""
     for keeps, grows in (("kept.append", True), ("torch.sum", False)):
         source = f"""{HEAD}
 model = net(); opt = torch.optim.SGD(model.parameters(), lr=0.1)
 kept = []
-for i in range(800):
+for i in range(1100):
     loss_of(model, X[:8], Y[:8]).backward(); opt.step(); opt.zero_grad()
     {keeps}(torch.ones(256, 64))
-    time.sleep(0.008)
+    time.sleep(0.005)
 """
-        memory = watch(tmp_path, source)["memory"]
+        process = watch(tmp_path, source)
+        memory = process["memory"]
         assert memory["grows"] == grows
+        assert (process["tensors_per_step"] is not None) == grows
         if grows:
+            assert process["tensors_per_step"] == pytest.approx(1, abs=0.1)
             assert memory["low"] <= 256 * 64 * 4 <= memory["high"] * 1.2
