@@ -75,6 +75,7 @@ class LineTimer:
                 agent.due[kinds.STEP] = 0  # so that the hook looks at the step that ends the timing
         except Exception as error:
             self.fail(error)
+            self.leave()
 
     def fetch(self, fetch: Any, *given: Any) -> Any:
         """Fetch a batch in a worker process, and time the lines of it."""
@@ -157,6 +158,7 @@ class LineTimer:
         self._began = self._agent.steps
         self._until = self._began + STEPS_TIMED
         self._lists = GrowingLists(self, frame)
+        self.is_on = True  # from here on, there is something to set back
         self._reads = TensorReads(self, sys.modules["torch"].Tensor)
         self._begin(frame)
 
