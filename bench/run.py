@@ -55,6 +55,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "own_trainings": ("honest.py",),
     "causes": ("causes.py",),
     "attach": ("attach.py",),
+    "cause_lines": ("cause_lines.py",),
     "scripts": ("scripts.py",),
     "board": ("board.py",),
 }
