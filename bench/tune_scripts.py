@@ -5,7 +5,8 @@
 Each script is one of SCRIPTS, which nobody changes. All sets of some of its settings run a heat each, and the best of
 them more: that is the grid. `laptime tune` then has `--share` of the grid's time and all settings that it knows. Its
 winner and the grid's best race each other: the winner has to reach 97 % of the grid's best in a fifth of its time.
-The diff of the winner is made in the copy of the script, whose loss after the first lap has to be that of before, unless its items are drawn again each time.
+The diff of the winner is made in the copy of the script, whose loss after the first lap has to be that of before,
+unless its items are drawn again each time.
 """
 
 from __future__ import annotations
