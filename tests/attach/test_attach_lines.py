@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,36 @@ def first_of(process: dict[str, Any], part: str) -> dict[str, Any]:
     return max((each for each in process["lines"] if each["part"] == part), key=lambda each: each["share"])
 
 
+STAND_IN = Path(__file__).parent / "stand_in"
+WITHOUT_TORCH = """
+import time, torch
+from torch.utils.data import DataLoader
+class Slow(list):
+    def __iter__(self):
+        for each in list.__iter__(self):
+            time.sleep(0.003)  # DATA
+            yield each
+opt, kept = torch.optim.SGD(), []
+for epoch in range(4):
+    for batch in DataLoader(Slow([[torch.Tensor(0.0, (4,))]] * 10)):
+        torch.Tensor(2.5).backward()
+        opt.step()
+        kept.append(epoch)  # LIST
+        time.sleep(0.002)  # OUTSIDE
+"""
+
+
+def test_lines_are_named_of_what_only_looks_like_pytorch(tmp_path):
+    """A few functions in place of a framework: what is hooked, and nothing else of it, is needed."""
+    process = watch(tmp_path, WITHOUT_TORCH, env={"PYTHONPATH": str(STAND_IN)})
+    assert process["loop"]["iterations"] == 40
+    for part, mark in (("data", "DATA"), ("outside", "OUTSIDE")):
+        assert first_of(process, part)["where"] == place_of(WITHOUT_TORCH, mark)
+    (found,) = process["lists"]
+    assert (found["where"], found["name"], found["holds"]) == (place_of(WITHOUT_TORCH, "LIST"), "kept", "int")
+
+
+@pytest.mark.long
 def test_the_line_is_named_that_each_part_is_spent_on(tmp_path):
     """Of 36 iterations, three are timed; all are counted, and the times of the others are the figures."""
     source = f"{LOOP}\nmodel, left = train(3)\nprint(left)\ndigest(model)"
@@ -116,6 +147,7 @@ digest(model)
 """
 
 
+@pytest.mark.long
 def test_what_times_lines_changes_nothing(tmp_path):
     """A fork and an error in the midst of a timing, names that two functions share, and a debugger of the script's."""
     source = HEAD + HARMLESS

@@ -6,6 +6,7 @@ They take minutes. `make test` reads what their agents once sent, with the same 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -178,5 +179,6 @@ def test_the_example_waits_for_its_data(tmp_path: Path) -> None:
     assert (loop["iterations"], loop["items_per_iteration"]) == (128, 32)
     assert loop["steady"]["data_wait_s"] > 0.5 * loop["steady"]["wall_s"]
     page = " ".join(ended.err.split())
-    assert "of an iteration is waiting for data." in page
+    line = 1 + example.read_text().split("picture[0, 8 * row")[0].count("\n")
+    assert re.search(rf"of an iteration is waiting for data, \d+ % of it in \S*plain_loop.py:{line}\.", page)
     assert "DataLoader(..., num_workers=2, persistent_workers=True)" in page

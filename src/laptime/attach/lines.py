@@ -138,7 +138,7 @@ class LineTimer:
                 agent.describe_once(number, describe_place, key)
         if self._reads is not None and self._reads.found:
             agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
-        tensors = self._alive.count() if steps else 0
+        tensors = self._alive.count(agent.steps) if steps else 0
         if tensors:
             agent.tell(tensors=tensors, at_step=agent.steps)
         for each in longer:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 MEMORY_NS = 200_000_000  # at least, from one look to the next
 STATM_FILE = "/proc/self/statm"  # of Linux only
 STATM_UNIT_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-GROWN_BYTES = 1 << 20  # since the look before: else tensors are not counted, which takes some 0.1 s
+GROWN_BYTES = 4 << 20  # since the look before: else tensors are not counted, which takes some 0.1 s
+COUNTED_FROM = 200  # steps: before, memory is taken that is used again
 NEVER_DUE_NS = 1 << 62
 
 
@@ -55,14 +56,14 @@ class LivingTensors:
     def __init__(self) -> None:
         self._before = 0
 
-    def count(self) -> int:
-        """Return how many there are; 0 where they were not counted."""
+    def count(self, steps: int) -> int:
+        """Return how many there are after this many steps; 0 where they were not counted."""
         try:
             now = resident_bytes()
         except OSError:
             return 0
         grown, self._before = now - self._before if self._before else 0, now
-        return _count_tensors() if grown >= GROWN_BYTES else 0
+        return _count_tensors() if grown >= GROWN_BYTES and steps >= COUNTED_FROM else 0
 
 
 def _count_tensors() -> int:
