@@ -154,6 +154,16 @@ def test_a_lap_may_be_left_early():
     assert not isinstance(loader.chosen, Missing)
 
 
+def test_a_lap_ends_with_its_last_batch():
+    """Lightning does not ask whether there is one more."""
+    loader = laptime.auto(DataLoader(Slow(401), batch_size=4))
+    batches = iter(loader)
+    assert [next(batches)[0].item() for _ in range(len(loader))] == list(range(0, 401, 4))
+    assert loader.chosen.tried
+    assert [batch[0].item() for batch in loader] == list(range(0, 401, 4))
+    assert len(multiprocessing.active_children()) == loader.chosen.workers
+
+
 def test_two_iterators_at_once_deliver_all_their_batches():
     """The older one goes on alone."""
     loader = laptime.auto(DataLoader(Slow(120), batch_size=4, num_workers=2))

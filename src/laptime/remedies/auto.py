@@ -221,6 +221,7 @@ class Lap:
     def __init__(self, indices: Iterator[Any]) -> None:
         self.indices = indices
         self.tickets: deque[tuple[int, Any]] = deque()  # the number of a source, and what the sampler named
+        self.delivered = 0
         self.is_broken = False  # the sampler failed
         self.alone: Any = None  # what loads the rest, once another lap has begun
         self.last_s: float | None = None  # when the last batch was delivered
@@ -350,8 +351,11 @@ class LoaderTuning:
         except StopIteration:
             self._end_lap()
             raise
+        lap.delivered += 1
         if not self._search.is_over:
             self._judge(lap, begin_s, batch)
+            if lap.delivered == self._batches:  # Lightning asks for no more than a lap has
+                self._end_search()
         elif len(self._sources) > 1 and all(number == self._number() for number, _ in lap.tickets):
             self._end_sources(but=self._source)
         return batch
@@ -478,10 +482,14 @@ class LoaderTuning:
     def _number(self) -> int:
         return 0 if self._source is None else self._source.number
 
-    def _end_lap(self) -> None:
+    def _end_search(self) -> None:
+        """End the search with its lap."""
         if not self._search.is_over and self._patience_s is None:
             self._search.end()
             self._cost_s = self._count_cost()
+
+    def _end_lap(self) -> None:
+        self._end_search()
         self._source = None
         if self._search.is_over:
             of_chosen = [each for each in self._sources.values() if each.setting == self._search.current]
