@@ -37,7 +37,7 @@ def main() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 8, 5), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 12 * 12, 4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
-    loader = DataLoader(OnDisk(), batch_size=BATCH, shuffle=True)
+    loader = DataLoader(OnDisk(), BATCH, shuffle=True)
     for epoch in range(epochs):
         for pictures, kinds in loader:
             optimizer.zero_grad()

@@ -30,8 +30,8 @@ HOW_TO = (
 LONGEST_HOW_TO = 120
 WIDEST_SAMPLE = 84  # what the site shows without a scroll bar, next to its navigation
 WITH_WIDE_SAMPLES = [DOCS / "report.md"]
-# Of prose, outside of samples and tables; 1,500 are for the pages of the verdict and of agents, and 900 for scripts that
-# are tuned and forecast, lines that are named, and `laptime.auto`.
+# Of prose, outside of samples and tables; 1,500 are for the pages of the verdict and of agents, and 900 for scripts
+# that are tuned and forecast, lines that are named, and `laptime.auto`.
 MOST_WORDS = 34_400
 CODE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(`+)[^`].*?\1")

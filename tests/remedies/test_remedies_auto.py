@@ -9,7 +9,15 @@ import time
 
 import pytest
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    get_worker_info,
+)
 
 import laptime
 from laptime.errors import UsageError
@@ -146,6 +154,16 @@ def test_a_lap_may_be_left_early():
     assert not isinstance(loader.chosen, Missing)
 
 
+def test_a_lap_ends_with_its_last_batch():
+    """Lightning does not ask whether there is one more."""
+    loader = laptime.auto(DataLoader(Slow(401), batch_size=4))
+    batches = iter(loader)
+    assert [next(batches)[0].item() for _ in range(len(loader))] == list(range(0, 401, 4))
+    assert loader.chosen.tried
+    assert [batch[0].item() for batch in loader] == list(range(0, 401, 4))
+    assert len(multiprocessing.active_children()) == loader.chosen.workers
+
+
 def test_two_iterators_at_once_deliver_all_their_batches():
     """The older one goes on alone."""
     loader = laptime.auto(DataLoader(Slow(120), batch_size=4, num_workers=2))
@@ -188,6 +206,31 @@ def test_a_dataset_that_one_process_alone_can_read_stays_there():
     assert [batch[0].item() for batch in loader] == list(range(0, 600, 4))
     assert loader.chosen.workers == 0
     assert [each.workers for each in loader.chosen.tried] == [0]
+
+
+class Crowded(Slow):
+    """A dataset that cannot be read by more than two workers."""
+
+    def __getitem__(self, index):
+        known = get_worker_info()
+        if known is not None and known.num_workers > 2:
+            raise LookupError("there are too many readers")
+        return super().__getitem__(index)
+
+
+def test_no_batch_is_lost_where_a_setting_fails_while_the_one_before_delivers():
+    """The given setting goes on, though some of its batches were still to come."""
+    loader = laptime.auto(DataLoader(Crowded(801), batch_size=4, num_workers=2))
+    assert [batch[0].item() for batch in loader] == list(range(0, 801, 4))
+    assert max(each.workers for each in loader.chosen.tried) == 2
+
+
+@pytest.mark.parametrize("patience", cases(0.35, long=[0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6]))
+def test_no_batch_is_lost_where_patience_ends(patience):
+    """In the middle of a turn, or just after a change."""
+    loader = laptime.auto(DataLoader(Slow(601), batch_size=4, num_workers=2, prefetch_factor=8), patience=patience)
+    for _ in range(2):
+        assert [batch[0].item() for batch in loader] == list(range(0, 601, 4))
 
 
 def test_an_error_of_the_sampler_is_the_users():

@@ -220,7 +220,8 @@ class Lap:
 
     def __init__(self, indices: Iterator[Any]) -> None:
         self.indices = indices
-        self.tickets: deque[tuple[LoaderSetting, Any]] = deque()
+        self.tickets: deque[tuple[int, Any]] = deque()  # the number of a source, and what the sampler named
+        self.delivered = 0
         self.is_broken = False  # the sampler failed
         self.alone: Any = None  # what loads the rest, once another lap has begun
         self.last_s: float | None = None  # when the last batch was delivered
@@ -234,8 +235,8 @@ class Lap:
 class TicketFeed:
     """The sampler of a source: while it is open, it takes the next batches of a lap, and a ticket for each."""
 
-    def __init__(self, setting: LoaderSetting) -> None:
-        self._setting = setting
+    def __init__(self, number: int) -> None:
+        self._number = number
         self.lap: Lap | None = None
         self.is_open = False
 
@@ -249,16 +250,16 @@ class TicketFeed:
             except BaseException:
                 lap.is_broken = True
                 raise
-            lap.tickets.append((self._setting, index))
+            lap.tickets.append((self._number, index))
             yield index
 
 
 class Source:
     """A DataLoader with a setting of its own. No reference leads back to it, so its workers end when it is dropped."""
 
-    def __init__(self, given: Any, setting: LoaderSetting, generator: Any) -> None:
-        self.setting = setting
-        self._feed = TicketFeed(setting)
+    def __init__(self, number: int, given: Any, setting: LoaderSetting, generator: Any) -> None:
+        self.number, self.setting = number, setting
+        self._feed = TicketFeed(number)
         self._batches: Any = None
         words: dict[str, Any] = {}
         if setting.workers:
@@ -314,7 +315,8 @@ class LoaderTuning:
         cores = max(1, usable_cores() // (int(ranks) if ranks.isdecimal() and int(ranks) else 1))
         self._memory = MemoryRoom()
         self._search = LoaderSearch(given, cores, self._memory.holds)
-        self._sources: dict[LoaderSetting, Source] = {}
+        self._sources: dict[int, Source] = {}  # by number
+        self._opened_ever = 0
         self._source: Source | None = None
         self._meter: Meter | None = None
         self._lap: weakref.ref[Lap] | None = None
@@ -349,9 +351,12 @@ class LoaderTuning:
         except StopIteration:
             self._end_lap()
             raise
+        lap.delivered += 1
         if not self._search.is_over:
             self._judge(lap, begin_s, batch)
-        elif len(self._sources) > 1 and all(setting == self._search.current for setting, _ in lap.tickets):
+            if lap.delivered == self._batches:  # Lightning asks for no more than a lap has
+                self._end_search()
+        elif len(self._sources) > 1 and all(number == self._number() for number, _ in lap.tickets):
             self._end_sources(but=self._source)
         return batch
 
@@ -378,10 +383,12 @@ class LoaderTuning:
 
     def _take(self, lap: Lap) -> Any:
         """Return the next batch in order, by the source that has begun it."""
-        setting = lap.tickets[0][0] if lap.tickets else self._search.current
-        source = self._sources.get(setting)
-        if source is None:  # it failed
-            return next(self._load_alone(iter([lap.tickets.popleft()[1]])))
+        number = lap.tickets[0][0] if lap.tickets else self._number()
+        source = self._sources.get(number)
+        if source is None:
+            if not lap.tickets:
+                raise StopIteration
+            return next(self._load_alone(iter([lap.tickets.popleft()[1]])))  # its source has failed
         try:
             batch = source.next()
         except StopIteration:
@@ -390,20 +397,21 @@ class LoaderTuning:
             if not lap.tickets:
                 raise
             index = lap.tickets.popleft()[1]
-            if self._search.is_over or setting == self._search.given or lap.is_broken:
+            if self._search.is_over or source.setting == self._search.given or lap.is_broken:
                 raise
-            return self._leave_out(lap, setting, index)
+            return self._leave_out(lap, source, index)
         lap.tickets.popleft()
         return batch
 
-    def _leave_out(self, lap: Lap, setting: LoaderSetting, index: Any) -> Any:
+    def _leave_out(self, lap: Lap, source: Source, index: Any) -> Any:
         """Return a batch that a setting could not load, and leave the setting out, unless it cannot be loaded at all.
 
         A dataset that holds a card, or a file that one process alone may read, works without workers only.
         """
         batch = next(self._load_alone(iter([index])))
-        self._sources.pop(setting).end()  # one whose worker was killed would deliver others than those of its tickets
-        if setting == self._search.current:
+        del self._sources[source.number]  # one whose worker was killed would deliver others than those of its tickets
+        source.end()
+        if source is self._source:
             self._source = None
             self._search.fail()
             self._change(lap)
@@ -452,28 +460,46 @@ class LoaderTuning:
 
     def _opened(self, lap: Lap, setting: LoaderSetting) -> Source:
         try:
-            source = self._sources.get(setting) or Source(self._given, setting, self._random)
+            source = self._idle_source(lap, setting)
             source.open(lap)
         except (OSError, RuntimeError, TypeError, AttributeError, ValueError):
             if setting == self._search.given or lap.is_broken:
                 raise
             self._search.fail()  # no process can be started, or the dataset cannot be sent to one
             return self._opened(lap, self._search.current)
-        self._sources[setting] = source
+        self._sources[source.number] = source
         return source
 
-    def _end_lap(self) -> None:
+    def _idle_source(self, lap: Lap, setting: LoaderSetting) -> Source:
+        """Return a source that has nothing to deliver any more: opened again, it forgets what it has begun."""
+        busy = {number for number, _ in lap.tickets}
+        for source in self._sources.values():
+            if source.setting == setting and source.number not in busy:
+                return source
+        self._opened_ever += 1
+        return Source(self._opened_ever, self._given, setting, self._random)
+
+    def _number(self) -> int:
+        return 0 if self._source is None else self._source.number
+
+    def _end_search(self) -> None:
+        """End the search with its lap."""
         if not self._search.is_over and self._patience_s is None:
             self._search.end()
             self._cost_s = self._count_cost()
+
+    def _end_lap(self) -> None:
+        self._end_search()
         self._source = None
         if self._search.is_over:
-            self._end_sources(but=self._sources.get(self._search.current))
+            of_chosen = [each for each in self._sources.values() if each.setting == self._search.current]
+            self._end_sources(but=of_chosen[0] if of_chosen else None)
 
     def _end_sources(self, but: Source | None = None) -> None:
-        for setting, source in tuple(self._sources.items()):
+        for source in tuple(self._sources.values()):
             if source is not but:
-                self._sources.pop(setting).end()
+                del self._sources[source.number]
+                source.end()
 
     def _count_cost(self) -> float:
         """Return how much longer the search took than as many batches with the chosen setting."""

@@ -26,10 +26,10 @@ from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
 
 VERDICT_HELP = """Is CANDIDATE faster than BASE, and is it still the same training?
 
-Each is a training of your own: file.py:function, git:REV:file.py:function, a
-script (arguments behind --), or, as CANDIDATE, a patch of the file or folder. A
-commit alone (git:HEAD) has the file of the other. Both race on LANE, in turns.
-The first word is KEEP, DISCARD or UNDECIDED; the exit code is 0, 1 or 3.
+Each is file.py:function, git:REV:file.py:function, a script (arguments behind
+--), or, as CANDIDATE, a patch of a file or folder. A commit alone (git:HEAD) has
+the file of the other. Both race on LANE, in turns. The first word is KEEP,
+DISCARD or UNDECIDED; the exit code is 0, 1 or 3.
 """
 VERDICT_MORE = """\
 KEEP: the whole interval is above 1, it is nearer to --gain than to no gain, and the work is proven to be the same.
