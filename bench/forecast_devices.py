@@ -193,8 +193,8 @@ def parts_of(table: Table, fitted: Floats) -> dict[str, Floats]:
     regimes = len(REGIMES)
     sizes = {
         "shares": regimes * len(PRODUCTS), "memory": regimes, "least": regimes + 1, "host": len(EXECUTIONS),
-        "halved": len(ON_UNITS), "doubled": len(CLASSES), "power": regimes, "sources": len(table.sources), "architectures": len(table.architectures),
-        "hosts": len(table.sources),
+        "halved": len(ON_UNITS), "doubled": len(CLASSES), "power": regimes, "sources": len(table.sources),
+        "architectures": len(table.architectures), "hosts": len(table.sources),
     }  # fmt: skip
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(fitted, ends[:-1]), strict=True))

@@ -251,14 +251,6 @@ def test_what_cannot_be_predicted_is_refused_in_words(raced, words, says):
     assert says in words_of(answer.err)
 
 
-def test_a_script_is_refused_before_it_runs(house, tmp_path):
-    place = tmp_path / "own.py"
-    place.write_text("raise SystemExit('nobody may run this file')")
-    answer = house.run("forecast", str(place), "torch/cpu")
-    assert answer.code == 2
-    assert "is a script, which alone knows its model" in words_of(answer.err)
-
-
 def read(house, which="latest"):
     return schema.decode(house.done("show", which, "--json").out.encode(), "this record")
 

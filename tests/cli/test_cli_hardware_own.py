@@ -127,6 +127,6 @@ def test_python_of_your_own_fits_into_the_step_of_a_card_and_is_not_in_a_capture
     )
     run = replace(lane, step_ms=step, device=device, settings=settings, device_memory_bytes=10**9)
     found = measure_lane(mine, run)
-    assert found.memory_bytes == (Missing("it was not measured on a card") if kind == "cpu" else 1_800_000_000)
+    assert found.memory_bytes == (Missing("what its step holds was not counted") if kind == "cpu" else 1_800_000_000)
     assert found.python_s == pytest.approx(python_s)
     assert any("Python computes" in each for each in found.notes) is (python_s > 0)

@@ -153,7 +153,7 @@ class Hold:
             self.replay.run_alone = True
         elif what == kinds.FETCH_AGAIN:
             self.replay.fetch_again()
-        elif what == kinds.COUNT:
+        elif what == kinds.COUNT_WORK:
             self._begin_count()
         self._since_ns = now_ns()
 

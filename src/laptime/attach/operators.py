@@ -1,7 +1,7 @@
 """What one iteration computes and moves, counted operator by operator as PyTorch calls them, eagerly.
 
 Products and convolutions are counted by their shapes. Bytes are those of an operator's tensor arguments and results,
-each read or written once; caches and fusing compilers move fewer. A script that is raced uses it, and laptime's own back
+each read or written once; caches and fusing compilers move fewer. A script that is raced uses it, and laptime's back
 end; it is imported once PyTorch is there.
 
 A card computes some things in one operator where a processor calls several: what is counted is as on a card.
@@ -50,11 +50,11 @@ ON_THE_PROCESSOR = {
     "_scaled_dot_product_flash_attention_for_cpu": ("sdpa_flop_count", 3),
     "_scaled_dot_product_flash_attention_for_cpu_backward": ("sdpa_backward_flop_count", 4),
 }
-IN_ONE_PASS = "_scaled_dot_product"  # attention that never writes its scores
+ATTENTION = "_scaled_dot_product"  # attention that never writes its scores
 CONVOLUTION_FORWARD, CONVOLUTION_BACKWARD = "convolution", "convolution_backward"
-NARROW_BYTES = 2  # of a value of 16 bits
-AVERAGES = 2  # sums for each weight, as Adam keeps: a card updates all arrays at once, with a copy of them all
-CONVOLUTION = "convolution"
+SIXTEEN_BITS = 2  # of a value of 16 bits
+SUMS_OF_ADAM = 2  # sums for each weight, as Adam keeps: a card updates all arrays at once, with a copy of them all
+CONVOLVES = "convolution"
 
 
 class Memory:
@@ -117,7 +117,7 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
         operators = list(list_calls(func, args, kwargs or {}, told))
         flops = sum(flops for _, flops, _, _ in operators)
         self.flops += flops
-        if flops and made and made[0].element_size() == NARROW_BYTES:
+        if flops and made and made[0].element_size() == SIXTEEN_BITS:
             self.narrow += flops
         self.bytes += moved_bytes(func, args, kwargs or {}, told)
         if not self._is_update():
@@ -204,7 +204,7 @@ def list_calls(func: Any, args: Any, kwargs: Any, told: Any) -> Iterator[Called]
     moved = float(moved_bytes(func, args, kwargs, told)) * PASSES_MORE.get(name, 1.0)
     flops = float(_flops(func, name, args, kwargs, told))
     if flops:
-        is_flash = name.startswith(IN_ONE_PASS)
+        is_flash = name.startswith(ATTENTION)
         yield ("flash" if is_flash else "attention" if "bmm" in name else "product", flops, moved, ())
     elif moved:
         is_known = func.namespace in COUNTED_OURS and name not in COMPUTES_UNSEEN
@@ -219,7 +219,7 @@ def _flops(func: Any, name: str, args: Any, kwargs: Any, told: Any) -> float:
         formula = flop_counter.flop_registry.get(func.overloadpacket)
         flops = 0 if formula is None else formula(*args, **kwargs, out_val=told)
     # What comes later in a sequence is skipped, and so half of the scores.
-    return flops / 2 if name.startswith(IN_ONE_PASS) and _given(func, "is_causal", args, kwargs) else flops
+    return flops / 2 if name.startswith(ATTENTION) and _given(func, "is_causal", args, kwargs) else flops
 
 
 def _convolutions(name: str, args: Sequence[Any], told: Any) -> Iterator[Called]:
@@ -235,7 +235,7 @@ def _convolutions(name: str, args: Sequence[Any], told: Any) -> Iterator[Called]
     flops = 2.0 * places.shape[0] * prod(places.shape[2:]) * weights.numel()
     shape = (max(stride), inputs.shape[1], groups, *weights.shape[2:])
     for moved in moves:
-        yield (CONVOLUTION, flops, float(sum(map(size_bytes, moved))), tuple(map(int, shape)))
+        yield (CONVOLVES, flops, float(sum(map(size_bytes, moved))), tuple(map(int, shape)))
 
 
 def update_bytes(optimizer: Any) -> int:
@@ -265,7 +265,7 @@ def copied_bytes(optimizer: Any) -> int:
             continue
         for weight in group["params"]:
             sums = [held for held in tensors_in(optimizer.state.get(weight)) if held.dim()]
-            copied += size_bytes(sums[0]) if len(sums) >= AVERAGES else 0
+            copied += size_bytes(sums[0]) if len(sums) >= SUMS_OF_ADAM else 0
     return copied
 
 

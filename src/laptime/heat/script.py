@@ -19,7 +19,6 @@ import subprocess
 import sys
 import termios
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from laptime.attach.listener import ListeningSocket, Mailbox
 from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
+from laptime.heat.script_work import NOT_COUNTABLE, read_work
 from laptime.heat.template import SET_PARENT_DEATH_SIGNAL
 from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
@@ -41,8 +41,6 @@ from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.quantities import Missing
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
 from laptime.model.symptoms import MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
-from laptime.model.workload import FLOAT_BYTES
-from laptime.workloads.shapes import as_operators
 
 SET_INSIDE = ("denormals", "matmul", "workers")  # settings that the agent sets; all others are environment variables
 KEEPS_SETTING = (None, "keep")
@@ -59,10 +57,6 @@ REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
 PREFETCHED = 2  # batches of each worker, where a loader does not say
 WHOLE_ENDS = 0.05  # how near to a whole number the ends per iteration have to be
 NO_PARTS = Missing("a script is not taken apart: laptime watch shows the parts of its steps")
-NO_OPERATORS = "its operators are not those of PyTorch 2.1 or later, which alone can be counted in a script"
-OPERATORS_MOST = 100_000  # different ones of an iteration
-NARROW_BYTES = 2
-COUNTED_INSIDE = "one iteration inside of the script, as its operators were called"
 NO_DATALOADER = "its batches come from no DataLoader of PyTorch, so they cannot be replayed or fetched alone"
 NO_COUNT = "no denormal numbers of it were counted: it was too short, or its weights are no float32 on a processor"
 ONE_EACH = "the size of its batches was not seen: each iteration counts as one item"
@@ -171,8 +165,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
 
 def _count_work(script: RacedScript, runner: ScriptRunner) -> wire.Worked:
     """Count the operators of an iteration, which no window has. The agent can, where PyTorch computes."""
-    runner.last = held = script.go_on(max(1, round(runner.ends)), kinds.COUNT)
-    return wire.Worked(held.work, NO_OPERATORS if held.work is None else None)
+    runner.last = held = script.go_on(max(1, round(runner.ends)), kinds.COUNT_WORK)
+    return wire.Worked(held.work, NOT_COUNTABLE if held.work is None else None)
 
 
 def _make_runner(script: RacedScript, order: HeatOrder, sets: set[str], line: ParentLine) -> ScriptRunner:
@@ -588,26 +582,7 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         shapes=whole(facts.get("shapes")),
         redrawn=facts.get("redrawn") if isinstance(facts.get("redrawn"), bool) else None,
         lengths=tuple(real(each) for each in lengths),
-        work=None if facts.get("work") is None else _read_work(facts["work"]),
-    )
-
-
-def _read_work(told: Any) -> StepWork:
-    """Return what an agent counted. Raise ValueError if no agent counts so."""
-    if not isinstance(told, dict) or not isinstance(told.get("operators"), list):
-        raise ValueError("no work of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
-    counted: Counter[tuple[str, float, float, tuple[int, ...]]] = Counter()
-    for kind, flops, moved, shape, calls in told["operators"][:OPERATORS_MOST]:
-        counted[text(kind), real(flops), real(moved), tuple(map(whole, shape))] += whole(calls)
-    flops = real(told.get("flops"))
-    return StepWork(
-        flops,
-        real(told.get("bytes")),
-        COUNTED_INSIDE,
-        as_operators(counted),
-        value_bytes=NARROW_BYTES if real(told.get("narrow")) > flops / 2 else FLOAT_BYTES,
-        held_bytes=whole(told.get("held_bytes")),
-        made_bytes=whole(told.get("made_bytes")),
+        work=None if facts.get("work") is None else read_work(facts["work"]),
     )
 
 

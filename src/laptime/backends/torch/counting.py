@@ -12,12 +12,13 @@ from typing import Any
 
 from torch.utils._pytree import tree_leaves
 
-from laptime.attach.operators import NARROW_BYTES, counting
+from laptime.attach.operators import counting
 from laptime.backends.torch.runners import time_between
 from laptime.model.hardware import StepWork
 from laptime.model.workload import FLOAT_BYTES
 from laptime.workloads.shapes import as_operators
 
+HALF_BYTES = 2  # of a value of 16 bits
 COUNTED_HOW = (
     "one eager step: torch.utils.flop_counter for products and convolutions, and the bytes of every operator's tensor "
     "arguments and results, views not counted"
@@ -51,7 +52,7 @@ def _count(step: Callable[[Any], object], batch: Any) -> StepWork:
         float(counted.bytes),
         COUNTED_HOW,
         as_operators(counted.found),
-        value_bytes=NARROW_BYTES if counted.narrow > counted.flops / 2 else FLOAT_BYTES,
+        value_bytes=HALF_BYTES if counted.narrow > counted.flops / 2 else FLOAT_BYTES,
         held_bytes=counted.memory.held,
         made_bytes=counted.memory.most,
     )

@@ -18,14 +18,14 @@ from laptime.model.options import ORDERS
 
 FORECAST_HELP = """What would WHAT take on a device that you do not have, and what would it cost?
 
-WHAT is a training, built in or your own in PyTorch, or a script that nobody changed, with its arguments behind --: it is
-raced here first. Or it is a record: its id, `latest`, @label, a file. LANE is by default its last one, such as
+WHAT is a training, built in or your own in PyTorch, or a script that nobody changed, with its arguments behind --; it
+is raced here first. Or it is a record: its id, `latest`, @label, a file. LANE is by default its last one, such as
 torch/cpu/best.
 """
 FORECAST_MORE = """\
-The step's operators are known from the layers; those of your own training or script were counted in its race. Each takes its
-operations or its bytes at the share of the device's peak that such operators reach, and a least time; the shares are
-fitted on measured steps of 29 devices. A loader that was timed alone counts with the cores of the device's usual host.
+The step's operators are known from the layers; those of your own training or script were counted in its race. Each
+takes its operations or its bytes at the share of the device's peak that such operators reach, and a least time; the
+shares are fitted on measured steps of 39 devices. A loader that was timed alone counts with the usual cores of a host.
 Another processor is predicted from a step on this one, by what large products do on both and by the number of cores.
 Ranges hold 80 % of the steps that were measured on devices that the fit had not seen. Prices are from devices.toml,
 with provider and date; nothing is looked up.

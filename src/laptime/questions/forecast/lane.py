@@ -40,7 +40,7 @@ NO_PEAKS = Missing("what the measured processor can do at most is not known: lap
 """Returns what a device was measured to do at most."""
 
 
-Execution = Literal["eager", "graph"]
+Launching = Literal["eager", "graph"]
 
 
 def nothing_kept(_key: DeviceKey) -> DevicePeaks | Missing:
@@ -68,7 +68,7 @@ class MeasuredLane:
     operators: tuple[StepOperator, ...]
     loader: float | Missing
     memory_bytes: int | Missing
-    execution: Execution
+    execution: Launching
     per: str
     steps: float
     laps: int
@@ -206,13 +206,13 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
     )
 
 
-def _execution_of(lane: LaneResult) -> Execution:
+def _execution_of(lane: LaneResult) -> Launching:
     """Return who launches operators: PyTorch as written, or in a script, one by one; all others whole steps."""
-    is_plain = is_script(lane) or (lane.name.startswith("torch/") and lane.settings.preset == AS_WRITTEN)
+    is_plain = _is_script(lane) or (lane.name.startswith("torch/") and lane.settings.preset == AS_WRITTEN)
     return "eager" if is_plain and lane.settings.execution == "eager" else "graph"
 
 
-def is_script(lane: LaneResult) -> bool:
+def _is_script(lane: LaneResult) -> bool:
     """Whether a lane is of a script that nobody changed: its operators were counted inside of it."""
     return any(result.heat.work is not None for result in lane.heats)
 

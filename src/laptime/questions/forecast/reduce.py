@@ -136,7 +136,7 @@ def with_python(found: StepForecast, python_s: float) -> StepForecast:
 def architecture_of(device: KnownDevice) -> str:
     """Return under which name a device's factors are kept.
 
-    Ampere has two, with other units. CDNA 1 and 2 both compute float32 twice as fast on matrix units as their peak says.
+    Ampere has two, with other units. CDNA 1 and 2 both compute float32 on matrix units, twice as fast as their peak.
     """
     if device.architecture == "Ampere":
         return f"{device.architecture} {device.capability}"
