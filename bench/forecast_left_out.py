@@ -5,7 +5,7 @@
 **networks**: three public convolution networks, families of transformers and our own trainings are left out of the fit,
 one after another, and predicted on all devices on which they were measured. **binds**: cases whose answer is known from
 an experiment, such as a graph that makes a step twice as fast: then launches bound it. **correction**: would a step
-that was measured on another card make a prediction better? The measured part of its error is taken over, whole or in part.
+that was measured on another card make a prediction better? The measured part of its error is taken over.
 """
 
 from __future__ import annotations
