@@ -32,7 +32,7 @@ Counted = Counter[tuple[str, float, float, tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Network:
-    """A transformer: how it is made with so many layers for so many words, and what of its answers a loss needs."""
+    """A transformer: its layers, and how it is made with N layers for N words."""
 
     layers: int
     make: Callable[[int, int], nn.Module]

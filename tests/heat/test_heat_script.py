@@ -109,6 +109,7 @@ def heat(tmp_path, capfd):
         pace: Pace = TURNS,
         device: Device = CPU,
         seen_within_s=None,
+        *,
         counts_work=False,
         **settings,
     ):

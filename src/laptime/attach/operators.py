@@ -78,7 +78,7 @@ class Memory:
         self.most = max(self.most, self.now)
 
     def need(self, more: int) -> None:
-        """Note that so many bytes more would be needed for a moment."""
+        """Note that more bytes would be needed for a moment."""
         self.most = max(self.most, self.now + more)
 
     def _new(self, tensors: list) -> Iterator[tuple]:
