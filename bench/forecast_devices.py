@@ -3,6 +3,8 @@
     python bench/forecast_devices.py [--out FILE.json]     fit, and predict each device from all others
     python bench/forecast_devices.py --write               and write src/laptime/hardware/efficiencies.toml
 
+With OMP_NUM_THREADS=1 it takes half a minute; on a busy machine, threads that wait for each other take many.
+
 Measured steps are those of others (bench/forecasts/training.csv), our own of a card, and those of the second published
 experiment (bench/forecast_measured.py). The fit finds shares of peaks, least times and factors of architectures that
 make the predicted logarithms nearest to the measured ones. What a source has in common (its framework and version, what
@@ -13,6 +15,8 @@ PyTorch are the measure. A device is then predicted from a fit that has not seen
 from __future__ import annotations
 
 import json
+import math
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -25,28 +29,38 @@ from scipy.optimize import least_squares
 
 from common import Figure, finish, parser_for
 from forecast_measured import Measured, all_measured
-from laptime.hardware import EFFICIENCIES_FILE
-from laptime.model.hardware import Efficiencies
+from laptime.hardware import EFFICIENCIES_FILE, known_devices
+from laptime.model.hardware import Efficiencies, StepOperator
 from laptime.model.quantities import Missing
-from laptime.questions.forecast.reduce import IN_EIGHTY, SHARPNESS, architecture_of, forecast_step, regime_of
+from laptime.questions.forecast.reduce import (
+    IN_EIGHTY,
+    SHARPNESS,
+    SMOOTHNESS,
+    architecture_of,
+    forecast_step,
+    power_share,
+    regime_of,
+)
 
 REGIMES = ("fp32", "tf32", "matrix")
 ON_UNITS = REGIMES[1:]
-PRODUCTS = ("conv", "direct", "pointwise", "strided", "medium", "narrow", "grouped", "product", "attention")
+CLASSES = ("convolutions", "products")
+PRODUCTS = ("conv", "direct", "pointwise", "strided", "medium", "narrow", "grouped", "product", "attention", "flash")
 EXECUTIONS = ("eager", "executor", "graph")
 MOST_OFF, MOST_OFF_CONVOLUTIONS = 0.15, 0.10
 HOLDS = (0.75, 0.90)
 # Where the fit begins, and how strongly it is held there: a share that nothing measured stays as it is.
-SHARES = (0.6, 0.5, 0.6, 0.5, 0.4, 0.2, 0.1, 0.6, 0.4)
+SHARES = (0.6, 0.5, 0.6, 0.5, 0.4, 0.2, 0.1, 0.6, 0.4, 0.4)
 OF_BANDWIDTH, LEAST_US, MOVE_US, HOST_US, HALVED, DOUBLED = 0.6, 10.0, 5.0, (30.0, 30.0, 2.0), 1.4, 0.6
+POWER = 0.3  # of a card that may draw half of the power for its peak, the share is this power of two lower
 # Least times are held most: large networks, which most sources measured, hardly show them. Held, too, are shares that
 # steps say little of: products, attention, and wide convolutions, which free would be predicted above their peak.
 HELD: dict[str, float | tuple[float, ...]] = {
-    "shares": (0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.5, 0.5),
+    "shares": (0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.5, 0.5, 0.5),
     "memory": 0.3,
     "least": 1.0,
 }
-HELD |= {"host": 0.3, "sources": 0.35, "architectures": 0.35, "halved": 0.3, "doubled": 0.3, "hosts": 0.5}
+HELD |= {"host": 0.3, "sources": 0.35, "architectures": 0.6, "halved": 0.3, "doubled": 0.3, "power": 0.3, "hosts": 0.5}
 # The sources whose frameworks are nearest to those of today.
 OURS = "laptime: PyTorch 2.11"
 CURRENT = (OURS, "lambdal: PyTorch 2.3", "lambdal: PyTorch 1.13")
@@ -77,6 +91,7 @@ class Table:
     execution: npt.NDArray[np.int64]
     halved: npt.NDArray[np.bool_]
     doubled: npt.NDArray[np.bool_]
+    power: Floats
     sources: list[str]
     architectures: list[tuple[str, str]]
 
@@ -114,9 +129,10 @@ def make_table() -> Table:
         steps.append(each)
         regimes.append(REGIMES.index(found[0]))
         peaks.append(found[1])
-    listed = [Counter(step.operators) for step in steps]
+    listed = [_alike(step.operators) for step in steps]
     counts = np.array([len(each) for each in listed])
     operators = [operator for each in listed for operator in each]
+    watts = watts_of_architectures()
     sources = sorted({step.source for step in steps})
     pairs = [(architecture_of(step.device), REGIMES[place]) for step, place in zip(steps, regimes, strict=True)]
     architectures = sorted(set(pairs))
@@ -131,7 +147,7 @@ def make_table() -> Table:
         starts=np.concatenate([[0], np.cumsum(counts)[:-1]]),
         peak=np.array(peaks),
         bandwidth=np.array([1e9 * (step.device.bandwidth_gb_s or 0) for step in steps]),
-        count=np.array([each.total() for each in listed]),
+        count=np.array([float(each.total()) for each in listed]),
         ms=np.array([step.step_ms for step in steps]),
         regime=np.array(regimes),
         source=np.array([sources.index(step.source) for step in steps]),
@@ -139,9 +155,27 @@ def make_table() -> Table:
         execution=np.array([EXECUTIONS.index(step.execution) for step in steps]),
         halved=np.array([step.device.halved_sums for step in steps]) & (np.array(regimes) > 0),
         doubled=np.array([step.device.doubled_fp32 for step in steps]) & (np.array(regimes) == 0),
+        power=np.array([math.log(power_share(step.device, watts)) for step in steps]),
         sources=sources,
         architectures=architectures,
     )
+
+
+def _alike(operators: Sequence[StepOperator]) -> Counter[StepOperator]:
+    """Return equal operators once, with how many there are."""
+    found: Counter[StepOperator] = Counter()
+    for each in operators:
+        found[replace(each, calls=1)] += each.calls
+    return found
+
+
+def watts_of_architectures() -> dict[str, float]:
+    """Return the middle of what cards of an architecture may draw for a TFLOP/s of float32."""
+    watts: dict[str, list[float]] = {}
+    for device in known_devices():
+        if device.power_w and device.fp32_tflops and device.kind != "cpu":
+            watts.setdefault(architecture_of(device), []).append(device.power_w / device.fp32_tflops)
+    return {name: statistics.median(each) for name, each in watts.items()}
 
 
 def begin(table: Table) -> Floats:
@@ -150,7 +184,7 @@ def begin(table: Table) -> Floats:
     least = [LEAST_US] * regimes + [MOVE_US]
     return np.concatenate(
         [np.log(SHARES * regimes), np.log([OF_BANDWIDTH] * regimes), np.log(least), np.log(HOST_US),
-         np.log([HALVED] * len(ON_UNITS)), np.log([DOUBLED]),
+         np.log([HALVED] * len(ON_UNITS)), np.log([DOUBLED] * len(CLASSES)), [POWER] * regimes,
          *(np.zeros(len(each)) for each in (table.sources, table.architectures, table.sources))]
     )  # fmt: skip
 
@@ -160,30 +194,99 @@ def parts_of(table: Table, fitted: Floats) -> dict[str, Floats]:
     regimes = len(REGIMES)
     sizes = {
         "shares": regimes * len(PRODUCTS), "memory": regimes, "least": regimes + 1, "host": len(EXECUTIONS),
-        "halved": len(ON_UNITS), "doubled": 1, "sources": len(table.sources), "architectures": len(table.architectures),
-        "hosts": len(table.sources),
+        "halved": len(ON_UNITS), "doubled": len(CLASSES), "power": regimes, "sources": len(table.sources),
+        "architectures": len(table.architectures), "hosts": len(table.sources),
     }  # fmt: skip
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(fitted, ends[:-1]), strict=True))
 
 
-def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Floats:
-    """Return the predicted milliseconds of all steps, as laptime.questions.forecast.reduce does one by one."""
+@dataclass(frozen=True)
+class Times:
+    """The parts of each step's time, in seconds: of operators, of least times, of the device, of the host."""
+
+    computing: Floats
+    moving: Floats
+    least: Floats
+    device: Floats
+    host: Floats
+
+    @property
+    def both(self) -> Floats:
+        both: Floats = (self.device**SHARPNESS + self.host**SHARPNESS) ** (1 / SHARPNESS)
+        return both
+
+
+def times_of(table: Table, fitted: Floats, *, with_sources: bool = True) -> Times:
     part = parts_of(table, fitted)
     shares = part["shares"].reshape(len(REGIMES), len(PRODUCTS))
     regime, is_product = table.regime[table.of], table.flops > 0
     halved = np.where(table.halved, np.concatenate([[0.0], part["halved"]])[table.regime], 0.0)
-    doubled = np.where(table.doubled, part["doubled"], 0.0)
-    factor = (part["architectures"][table.architecture] + halved + doubled)[table.of]
-    share = np.exp(shares[regime, np.minimum(table.kind, len(PRODUCTS) - 1)] + factor)
+    doubled = np.where(table.doubled[table.of], part["doubled"][class_of(table)], 0.0)
+    factor = (part["architectures"][table.architecture] + halved + part["power"][table.regime] * table.power)[table.of]
+    share = np.exp(shares[regime, np.minimum(table.kind, len(PRODUCTS) - 1)] + factor + doubled)
     computing = np.where(is_product, table.flops / (table.peak[table.of] * share), 0.0)
     moving = table.bytes / (table.bandwidth[table.of] * np.exp(part["memory"][regime]))
     least = np.exp(np.where(is_product, part["least"][:-1][regime], part["least"][-1])) / 1e6
-    device = np.add.reduceat(table.calls * (np.maximum(computing, moving) + least), table.starts)
+    device = np.add.reduceat(table.calls * (joined(computing, moving) + least), table.starts)
     own = part["hosts"][table.source] if with_sources else of_our_host(table, part)
-    host = table.count * np.exp(part["host"][table.execution] + own) / 1e6
-    both = (device**SHARPNESS + host**SHARPNESS) ** (1 / SHARPNESS)
-    return 1e3 * both * (np.exp(part["sources"][table.source]) if with_sources else 1.0)
+    return Times(computing, moving, least, device, table.count * np.exp(part["host"][table.execution] + own) / 1e6)
+
+
+def joined(computing: Floats, moving: Floats) -> Floats:
+    """Return how long operators take that compute and move at once."""
+    return np.asarray((computing**SMOOTHNESS + moving**SMOOTHNESS) ** (1 / SMOOTHNESS))
+
+
+def class_of(table: Table) -> npt.NDArray[np.int64]:
+    """Return for each operator whether it is a convolution, 0, or not, 1."""
+    return (table.kind >= PRODUCTS.index("product")).astype(np.int64)
+
+
+def predict(table: Table, fitted: Floats, *, with_sources: bool = True) -> Floats:
+    """Return the predicted milliseconds of all steps, as laptime.questions.forecast.reduce does one by one."""
+    sources = parts_of(table, fitted)["sources"][table.source]
+    return 1e3 * times_of(table, fitted, with_sources=with_sources).both * (np.exp(sources) if with_sources else 1.0)
+
+
+def slopes(table: Table, fitted: Floats) -> Floats:
+    """Return how the logarithm of each prediction changes with each parameter."""
+    steps, regimes, times = len(table.steps), len(REGIMES), times_of(table, fitted)
+    of_device = times.device**SHARPNESS / times.both**SHARPNESS
+    taken = joined(times.computing, times.moving)
+    computes = times.computing**SMOOTHNESS / taken**SMOOTHNESS
+
+    def per_step(column: npt.NDArray[np.int64], seconds: Floats, columns: int) -> Floats:
+        """Add up what operators take by step and column, as a share of the step."""
+        found = np.bincount(table.of * columns + column, table.calls * seconds, steps * columns)
+        return np.asarray(found.reshape(steps, columns) * (of_device / times.device)[:, None])
+
+    def spread_over(column: npt.NDArray[np.int64], value: Floats, columns: int) -> Floats:
+        found = np.zeros((steps, columns))
+        found[np.arange(steps), column] = value
+        return found
+
+    regime, is_product = table.regime[table.of], table.flops > 0
+    kind = np.minimum(table.kind, len(PRODUCTS) - 1)
+    shares = -per_step(regime * len(PRODUCTS) + kind, taken * computes, regimes * len(PRODUCTS))
+    computing = shares.sum(axis=1)
+    least = per_step(np.where(is_product, regime, regimes), times.least, regimes + 1)
+    halved = spread_over(np.maximum(table.regime - 1, 0), computing * table.halved, len(ON_UNITS))
+    doubled = -per_step(class_of(table), taken * computes * table.doubled[table.of], len(CLASSES))
+    sources = len(table.sources)
+    found = {
+        "shares": shares,
+        "memory": -per_step(regime, taken * (1 - computes), regimes),
+        "least": least,
+        "host": spread_over(table.execution, 1 - of_device, len(EXECUTIONS)),
+        "halved": halved,
+        "doubled": doubled,
+        "power": spread_over(table.regime, computing * table.power, regimes),
+        "sources": spread_over(table.source, np.ones(steps), sources),
+        "architectures": spread_over(table.architecture, computing, len(table.architectures)),
+        "hosts": spread_over(table.source, 1 - of_device, sources),
+    }
+    return np.concatenate([found[name] for name in parts_of(table, fitted)], axis=1)
 
 
 def of_current(table: Table, values: Floats) -> float:
@@ -207,7 +310,10 @@ def fit(table: Table, used: npt.NDArray[np.bool_], start: Floats) -> Floats:
         errors: Floats = np.log(predict(table, fitted) / table.ms)[used]
         return np.concatenate([errors, weights * (fitted - middle)])
 
-    found: Floats = least_squares(off, start, loss="soft_l1", f_scale=0.2, max_nfev=ROUNDS, ftol=ENOUGH).x
+    def slope(fitted: Floats) -> Floats:
+        return np.concatenate([slopes(table, fitted)[used], np.diag(weights)])
+
+    found: Floats = least_squares(off, start, slope, loss="soft_l1", f_scale=0.2, max_nfev=ROUNDS, ftol=ENOUGH).x
     return found
 
 
@@ -278,7 +384,9 @@ def as_efficiencies(table: Table, fitted: Floats, spread: dict[str, float]) -> E
         core_score=CORE_SCORE,
         architectures=factors,
         halved=dict(zip(ON_UNITS, np.exp(part["halved"]).tolist(), strict=True)),
-        doubled={REGIMES[0]: float(np.exp(part["doubled"][0]))},
+        doubled=dict(zip(CLASSES, np.exp(part["doubled"]).tolist(), strict=True)),
+        power=dict(zip(REGIMES, part["power"].tolist(), strict=True)),
+        watts_per_tflop=watts_of_architectures(),
         spread=spread,
         cards={
             name: sorted({step.device.short for step, at in zip(table.steps, table.regime, strict=True) if at == place})
@@ -339,7 +447,7 @@ def show(table: Table, seen: Floats, left_out: Floats) -> None:
 def as_toml(known: Efficiencies) -> str:
     head = "# Written by bench/forecast_devices.py --write: what devices reach of their peaks (docs/forecast.md)."
     lines = [head, "", f"core_score = {known.core_score}"]
-    for name in ("memory", "least_us", "host_us", "halved", "doubled", "spread"):
+    for name in ("memory", "least_us", "host_us", "halved", "doubled", "power", "watts_per_tflop", "spread"):
         lines += ["", f"[{name}]", *rows_of(getattr(known, name))]
     lines += ["", "[cards]", *(f"{regime} = {json.dumps(cards)}" for regime, cards in known.cards.items())]
     for name in ("products", "architectures"):
@@ -349,7 +457,11 @@ def as_toml(known: Efficiencies) -> str:
 
 
 def rows_of(values: dict[str, Any]) -> Sequence[str]:
-    return [f"{key} = {value:.4g}" for key, value in values.items()]
+    return [f"{_key(key)} = {value:.4g}" for key, value in values.items()]
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").isalnum() else f'"{name}"'
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forecast_networks import build
+from forecast_transformers import FORWARD_ALONE, NETWORKS, UNFUSED, VALUE_BYTES, count_transformer
 from laptime.hardware import known_devices, match_label
 from laptime.model.hardware import KnownDevice, StepOperator
 from laptime.workloads import find_workload
@@ -17,15 +18,13 @@ from laptime.workloads.shapes import OperatorList, list_operators
 
 TRAINING = Path(__file__).parent / "forecasts" / "training.csv"
 RESULTS = Path(__file__).parent / "results"
-VALUE_BYTES = {"fp32": 4, "tf32": 4, "amp": 2, "fp16": 2, "bf16": 2}
 PRECISIONS = {"amp": "fp16"}
 COMPILED = ("TensorFlow", "MKL-DNN", "neon")  # frameworks whose executor launches the operators of a graph
 # What others may not have done in a step: of these sources, the time is of forward and backward alone.
 FIRST_GRADIENT = ("cnn-benchmarks", "u39kun")
-# A card whose reduced precision is as slow as its float32, and a source that empties the allocator's cache each step.
+# A card whose reduced precision is as slow as its float32.
 # float32 of an A100 with TensorFlow 2.3 was partly TF32: VGG16 computes 34 TFLOP/s, where float32 has 19.5.
 LEFT_OUT = {("NVIDIA B200-192GB", "amp"), ("NVIDIA A100-SXM4-40GB", "fp32")}
-LEFT_OUT_SOURCES = ("sitar-lab",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Measured:
 
 
 def all_measured() -> list[Measured]:
-    return [*of_others(), *our_own(), *of_published()]
+    return [*of_others(), *our_own(), *our_transformers(), *of_published()]
 
 
 def of_others() -> Iterator[Measured]:
@@ -56,15 +55,11 @@ def of_others() -> Iterator[Measured]:
             device = _device_of(row["device"])
             if device is None or device.kind == "cpu" or not row["batch"]:
                 continue
-            if (row["device"], row["precision"]) in LEFT_OUT or row["source"].startswith(LEFT_OUT_SOURCES):
+            if (row["device"], row["precision"]) in LEFT_OUT:
                 continue
-            batch = int(row["batch"])
-            first = any(each in row["source"] for each in FIRST_GRADIENT)
-            found = OperatorList(batch, VALUE_BYTES[row["precision"]], first_needs_gradient=first)
-            rows = int(row["image_size"][3:]) if row["image_size"].startswith("seq") else None
-            if build(row["network"], found, rows) is None:
+            batch, operators = int(row["batch"]), _operators_of(row)
+            if not operators:
                 continue
-            found.update(_update_of(row["optimizer"]))
             step_ms = float(row["step_ms"]) if row["step_ms"] else 1e3 * batch / float(row["images_per_s"])
             yield Measured(
                 source=_source_of(row),
@@ -73,8 +68,22 @@ def of_others() -> Iterator[Measured]:
                 precision=PRECISIONS.get(row["precision"], row["precision"]),
                 execution="executor" if any(each in row["framework"] for each in COMPILED) else "eager",
                 step_ms=step_ms,
-                operators=tuple(found.found),
+                operators=operators,
             )
+
+
+def _operators_of(row: dict[str, str]) -> tuple[StepOperator, ...]:
+    """Return the operators of a line's step; none if its network is not here."""
+    batch, network, update = int(row["batch"]), row["network"], _update_of(row["optimizer"])
+    if network in NETWORKS:
+        rows = int(row["image_size"].removeprefix("seq"))
+        return count_transformer(network, batch, rows, row["precision"], update)
+    first = any(each in row["source"] for each in FIRST_GRADIENT)
+    found = OperatorList(batch, VALUE_BYTES[row["precision"]], first_needs_gradient=first)
+    if build(network, found) is None:
+        return ()
+    found.update(update)
+    return tuple(found.found)
 
 
 def _device_of(label: str) -> KnownDevice | None:
@@ -84,8 +93,12 @@ def _device_of(label: str) -> KnownDevice | None:
 
 def _update_of(optimizer: str) -> str:
     words = optimizer.lower()
+    if words == FORWARD_ALONE:
+        return FORWARD_ALONE
     if words.startswith("none"):
         return "none"
+    if "unfused" in words:
+        return UNFUSED
     return "adam" if "adam" in words else "momentum" if "momentum" in words else "sgd"
 
 
@@ -129,6 +142,23 @@ def our_own() -> Iterator[Measured]:
             workload = find_workload(what)
             operators = list_operators(workload, workload.batch, precision)
             yield Measured("laptime: PyTorch 2.11", what, device, precision, execution, step_ms, operators)
+
+
+TRANSFORMERS_RESULT = "2026-11-27-h100-transformer_steps.json"  # of bench/transformer_steps.py, on the H100
+WORDS = {"characters": 256, "encoder": 128}
+TRANSFORMERS_BATCH = 32
+TRANSFORMER = re.compile(r"(?P<what>[a-z]+): (?P<precision>fp32|tf32|bf16), (?P<execution>eager|graph)")
+
+
+def our_transformers() -> Iterator[Measured]:
+    (device,) = (each for each in known_devices() if each.short == "h100-sxm")
+    result = json.loads((RESULTS / TRANSFORMERS_RESULT).read_text(encoding="utf-8"))
+    for figure in result["figures"]:
+        found = TRANSFORMER.fullmatch(figure["name"])
+        assert found is not None, figure
+        what, precision, execution = found["what"], found["precision"], found["execution"]
+        operators = count_transformer(what, TRANSFORMERS_BATCH, WORDS[what], precision, "adam")
+        yield Measured("laptime: PyTorch 2.11", what, device, precision, execution, figure["value"], operators)
 
 
 def of_published() -> Iterator[Measured]:

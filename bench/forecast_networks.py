@@ -81,14 +81,6 @@ class Network:
         self._found.move("relu", rows * units) if relu else None
         self.go_to((units, 1, 1))
 
-    def attention(self, heads: int, rows: int, width: int) -> None:
-        """Add the two products of attention, and what is between them."""
-        scores = heads * rows * rows
-        self._product("attention", rows * rows * width, 2 * rows * width, scores, 0)
-        self._found.move("softmax", scores)
-        self._found.move("dropout", scores)
-        self._product("attention", rows * rows * width, scores + rows * width, rows * width, 0)
-
     def pool(self, size: int, stride: int, padding: int = 0) -> None:
         before = self.values
         self.high, self.wide = (_after(each, size, stride, padding) for each in (self.high, self.wide))
@@ -276,25 +268,6 @@ def _inception(net: Network) -> None:
     net.dense(1000)
 
 
-def _bert(net: Network, layers: int, width: int, heads: int, rows: int) -> None:
-    values = rows * width
-    net.move("embedding", values, weights=30_528 * width)
-    net.move("norm", values)
-    for _ in range(layers):
-        for _ in range(3):
-            net.dense(width, rows=rows, inputs=width)
-        net.attention(heads, rows, width)
-        net.dense(width, rows=rows, inputs=width)
-        for how in ("dropout", "add", "norm"):
-            net.move(how, values)
-        net.dense(4 * width, rows=rows, inputs=width)
-        net.move("gelu", 4 * values)
-        net.dense(width, rows=rows, inputs=4 * width)
-        for how in ("dropout", "add", "norm"):
-            net.move(how, values)
-    net.dense(2, rows=rows, inputs=width)
-
-
 BUILDS: dict[str, tuple[int, Callable[[Network], None]]] = {
     "alexnet": (224, _alexnet),
     "alexnet_tf": (227, lambda net: _alexnet(net, of_benchmarks=True)),
@@ -313,15 +286,10 @@ BUILDS: dict[str, tuple[int, Callable[[Network], None]]] = {
     "mobilenet_v2": (224, _mobilenet),
     "inception_v3": (299, _inception),
 }
-BERTS = {"bert_base": (12, 768, 12), "bert_large": (24, 1024, 16)}
 
 
-def build(name: str, operators: OperatorList, rows: int | None = None) -> Network | None:
-    """Build a network into a list of operators; None where it is not here. `rows` are the words of a sequence."""
-    if name in BERTS and rows:
-        net = Network(1, operators)
-        _bert(net, *BERTS[name], rows)
-        return net
+def build(name: str, operators: OperatorList) -> Network | None:
+    """Build a network into a list of operators; None where it is not here."""
     if name not in BUILDS:
         return None
     side, fill = BUILDS[name]

@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "figures": {"pages", "analysis", "stats"},
     "drawing": {"figures", "pages"},
     "exports": set(),
-    "backends": {"workloads", "data", "pipelines", "core_score"},
+    "backends": {"workloads", "data", "pipelines", "core_score", "attach"},
     "heat": {"wire", "authentication", "backends", "workloads", "disk", "checkpoint", "analysis", "attach"},
     "machine": {"sensors", "core_score"},
     "hardware": set(),

@@ -46,9 +46,13 @@ def measure_first(
         api.measure_peaks(api.devices((used.name.partition("/")[0],)), tell, warn)
 
 
-def race_first(what: str, lane: str | None, budget_s: float, **told: Any) -> Record:
-    """Race what a forecast begins with: a lane of a built-in training, and its loader alone if it reads files."""
-    return api.answer("race", Ask(what, forecasting.lanes_to_race(what, lane), budget_s=budget_s), **told)
+def race_first(what: str, lane: str | None, budget_s: float, command: tuple[str, ...] = (), **told: Any) -> Record:
+    """Race what a forecast begins with: a lane of a training, and its loader alone if it reads files.
+
+    `command` are the arguments of a script.
+    """
+    lanes = forecasting.lanes_to_race(what, lane)
+    return api.answer("race", Ask(what, lanes, budget_s=budget_s, command=command), **told)
 
 
 def choose(

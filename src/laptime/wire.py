@@ -18,7 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from laptime.errors import WireError
-from laptime.model.hardware import Peak, PeakOrder
+from laptime.model.hardware import Peak, PeakOrder, StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, OwnTraining, RankPlace, Subject
 from laptime.model.process import Exchange, RankReport
@@ -36,7 +36,7 @@ from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 24
+WIRE_VERSION = 25
 NOT_TOLD = Missing("not told")
 
 
@@ -132,6 +132,13 @@ class Counted(msgspec.Struct, frozen=True, tag=True):
     """The denormal numbers of a training after its windows."""
 
     census: DenormalCensus
+
+
+class Worked(msgspec.Struct, frozen=True, tag=True):
+    """What an iteration of a script computes, or why that could not be counted."""
+
+    work: StepWork | None = None
+    uncounted: str | None = None
 
 
 class Early(msgspec.Struct, frozen=True, tag=True):
@@ -405,7 +412,20 @@ class GoOn(msgspec.Struct, frozen=True, tag=True):
 
 
 FromHeat = (
-    Phase | Built | Proved | FirstStep | Closed | Ready | Fresh | Paced | Examined | Counted | TookLate | Early | Signed
+    Phase
+    | Built
+    | Proved
+    | FirstStep
+    | Closed
+    | Ready
+    | Fresh
+    | Paced
+    | Examined
+    | Counted
+    | Worked
+    | TookLate
+    | Early
+    | Signed
 )
 FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested | LegTrained | ItemsDrawn | LossWeighed

@@ -30,10 +30,12 @@ KNOWN = Efficiencies(
     core_score=2_000,
     architectures={"Ada": {"fp32": 2.0}},
     halved={"matrix": 1.5},
-    doubled={"fp32": 0.5},
+    doubled={"convolutions": 0.5, "products": 0.8},
+    power={"fp32": 1.0, "matrix": 0.5},
+    watts_per_tflop={"Ada": 20.0},
     spread={"fp32": 0.1, "tf32": 0.2, "matrix": 0.3, "unseen": 0.5},
 )
-CONV = StepOperator("conv", flops=1e10, bytes=1e7)  # 1 ms at 10 TFLOP/s, 0.2 ms at 50 GB/s
+CONV = StepOperator("conv", flops=1e10, bytes=1e3)  # 1 ms at 10 TFLOP/s, 20 ns at 50 GB/s
 MOVE = StepOperator("move", flops=0.0, bytes=1e8)  # 2 ms at 50 GB/s
 
 
@@ -82,6 +84,19 @@ def test_a_second_float32_path_counts_less_than_the_first():
     doubled = replace(CARD, doubled_fp32=True)
     assert step_of(CONV, device=doubled).step_s - 10e-6 == pytest.approx(2 * (step_of(CONV).step_s - 10e-6))
     assert step_of(CONV, device=doubled, precision="fp16") == step_of(CONV, precision="fp16")
+
+
+def test_a_card_that_may_draw_less_than_its_kind_reaches_less():
+    """A quarter of the power for its peak: a quarter of the rate in float32, half of it on matrix units."""
+    weak = replace(CARD, power_w=50.0)
+    for precision, slower in (("fp32", 4), ("bf16", 2)):
+        usual, found = (step_of(CONV, device=each, precision=precision) for each in (CARD, weak))
+        assert found.device_s > 0.8 * slower * usual.device_s
+
+
+def test_an_operator_that_computes_and_moves_for_as_long_takes_longer_than_either():
+    both = step_of(replace(CONV, bytes=5e7)).device_s  # 1 ms of each
+    assert both == pytest.approx(math.sqrt(2) * 1e-3 + 10e-6)
 
 
 def test_without_units_for_a_precision_the_next_best_computes():

@@ -9,15 +9,16 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from laptime.backends.torch.counting import (  # noqa: E402
+from laptime.attach.operators import (  # noqa: E402
     CountingMode,
-    count_work,
-    fold_small,
+    counting,
     list_calls,
     moved_bytes,
     size_bytes,
 )
+from laptime.backends.torch.counting import count_work  # noqa: E402
 from laptime.backends.torch.recipe import (  # noqa: E402
     build_network,
     make_loss,
@@ -25,7 +26,7 @@ from laptime.backends.torch.recipe import (  # noqa: E402
 from laptime.backends.torch.runners import outermost  # noqa: E402
 from laptime.model.hardware import StepOperator  # noqa: E402
 from laptime.workloads import find_workload  # noqa: E402
-from laptime.workloads.shapes import list_operators  # noqa: E402
+from laptime.workloads.shapes import as_operators, list_operators  # noqa: E402
 
 
 def test_the_products_of_a_step_are_counted():
@@ -164,21 +165,130 @@ def test_a_convolution_takes_as_many_operations_for_each_gradient(layer, shape, 
     given = torch.randn(shape, requires_grad=True)
     with CountingMode() as mode:
         layer(given).sum().backward()
-    forward, *gradients = (each for each, calls in mode.found.items() for _ in range(calls) if each.flops)
+    listed = as_operators(mode.found)
+    forward, *gradients = (each for each in listed for _ in range(each.calls) if each.flops)
     assert {each.kind for each in (forward, *gradients)} == {kind}
     assert [each.flops for each in gradients] == [forward.flops] * 2
     places = given if isinstance(layer, nn.ConvTranspose2d) else layer(given)
     assert forward.flops == 2 * 2 * places[0, 0].numel() * layer.weight.numel()
 
 
-def test_attention_on_a_processor_is_counted():
-    """Two products forward and five backward, which torch.utils.flop_counter knows by the names of a card alone."""
+def attend(**given):
+    """Return the operators of attention, forward and back."""
     query = torch.randn(2, 4, 64, 16, requires_grad=True)
-    with CountingMode() as mode:
-        nn.functional.scaled_dot_product_attention(query, query, query).sum().backward()
-    found = [each.flops for each in mode.found if each.kind == "attention"]
-    one = 2 * 2 * 4 * 64 * 64 * 16
-    assert found == [2 * one, 5 * one]
+    with counting() as mode:
+        nn.functional.scaled_dot_product_attention(query, query, query, **given).sum().backward()
+    return [each for each in as_operators(mode.found) if each.flops]
+
+
+ONE_PRODUCT = 2 * 2 * 4 * 64 * 64 * 16
+
+
+@pytest.mark.parametrize(
+    ("given", "share"),
+    [
+        ({}, 1.0),
+        ({"is_causal": True}, 0.5),
+        ({"dropout_p": 0.1}, 1.0),
+        ({"is_causal": True, "dropout_p": 0.1}, 0.5),
+        ({"attn_mask": torch.ones(64, 64, dtype=torch.bool)}, 1.0),
+    ],
+)
+def test_attention_in_one_pass_is_counted_as_on_a_card(given, share):
+    """Two products forward and five backward; half of them where what comes later is skipped. No scores are written."""
+    found = attend(**given)
+    assert [(each.kind, each.flops) for each in found] == [
+        ("flash", 2 * share * ONE_PRODUCT),
+        ("flash", 5 * share * ONE_PRODUCT),
+    ]
+    values_bytes, scores_bytes = 2 * 4 * 64 * 16 * 4, 2 * 4 * 64 * 64 * 4
+    assert found[0].bytes < 4 * values_bytes + scores_bytes
+
+
+def test_attention_that_is_written_out_has_products_of_its_own_kind():
+    query = torch.randn(8, 64, 16, requires_grad=True)
+    with counting() as mode:
+        scores = torch.bmm(query, query.transpose(1, 2)).softmax(-1)
+        torch.bmm(scores, query).sum().backward()
+    found = [each for each in as_operators(mode.found) if each.flops]
+    assert {each.kind for each in found} == {"attention"}
+    assert sum(each.calls * each.flops for each in found) == 6 * ONE_PRODUCT
+
+
+def test_dropout_is_one_operator_each_way_as_on_a_card():
+    """Values are read and written, and a mask of a byte each."""
+    values = torch.randn(1000, requires_grad=True)
+    with counting() as mode:
+        nn.Dropout(0.5)(values).backward(torch.ones(1000))
+    assert mode.found[("move", 0.0, 9000.0, ())] == 2
+    assert sum(mode.found.values()) <= 3, mode.found
+
+
+def test_frozen_weights_have_no_gradients_to_compute():
+    """Of five products, the gradient of the first layer's weights is one, and that of the second's another."""
+    first, second = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)
+    for frozen, products in (((), 5), ((first,), 3), ((second,), 4), ((first, second), 2)):
+        for layer in (first, second):
+            layer.weight.requires_grad_(requires_grad=layer not in frozen)
+        rows = torch.randn(16, 64)
+        with counting() as mode:
+            answers = second(first(rows)).sum()
+            if answers.requires_grad:
+                answers.backward()
+        assert mode.flops == products * 2 * 16 * 64 * 64, frozen
+
+
+def test_checkpointed_layers_are_computed_twice():
+    layers, rows = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64)), torch.randn(16, 64)
+    rows.requires_grad_()
+    flops = []
+    for again in (False, True):
+        with counting() as mode:
+            made = checkpoint(layers, rows, use_reentrant=False) if again else layers(rows)
+            made.sum().backward()
+        flops.append(mode.flops / (2 * 16 * 64 * 64))
+    assert flops == [6, 7], "what the last layer makes is not needed again"
+
+
+def test_a_sparse_gradient_updates_the_rows_that_it_has():
+    """Three rows of a thousand: a gradient is read, and weights and both sums are read and written."""
+    table = nn.Embedding(1000, 8, sparse=True)
+    optimizer = torch.optim.SparseAdam(table.parameters())
+    for _ in range(2):
+        optimizer.zero_grad()
+        with counting() as mode:
+            table(torch.tensor([1, 2, 3])).sum().backward()
+            optimizer.step()
+    (update,) = (each for each in as_operators(mode.found) if each.kind == "update")
+    assert update.bytes == 3 * (8 * 4 + 8) + 2 * 3 * 3 * 8 * 4
+
+
+def test_products_of_16_bits_are_told_apart():
+    rows, layer = torch.randn(16, 64), nn.Linear(64, 64)
+    with counting() as mode, torch.autocast("cpu", torch.bfloat16):
+        layer(rows)
+    assert mode.narrow == mode.flops > 0
+
+
+def test_what_a_step_holds_is_followed():
+    """Weights, the batch and two moments were there; the step makes activations and gradients, and frees them."""
+    network = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(4)))
+    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
+    rows, layer_bytes, value_bytes = torch.randn(64, 256), 256 * 256 * 4, 64 * 256 * 4
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        network(rows).square().mean().backward()
+        optimizer.step()
+
+    step()
+    network.zero_grad(set_to_none=True)
+    with counting() as mode:
+        step()
+    assert mode.memory.held == pytest.approx(3 * 4 * layer_bytes + value_bytes, rel=0.01)
+    assert 4 * layer_bytes <= mode.memory.most < 4 * layer_bytes + 7 * value_bytes
+    network.zero_grad(set_to_none=True)
+    assert mode.memory.now < value_bytes
 
 
 @torch.library.custom_op("laptime_tests::doubled", mutates_args=())
@@ -189,20 +299,32 @@ def doubled(values: torch.Tensor) -> torch.Tensor:
 def test_an_operator_of_somebody_else_is_counted_by_its_bytes():
     with CountingMode() as mode:
         doubled(torch.ones(100))
-    assert StepOperator("unknown", 0.0, 800.0) in mode.found
+    assert ("unknown", 0.0, 800.0, ()) in mode.found
 
 
 def test_only_what_is_chosen_of_a_table_is_read():
     table, rows = torch.zeros(1000, 8), torch.tensor([1, 2])
     (found,) = list_calls(torch.ops.aten.embedding.default, (table, rows), {}, table[rows])
-    assert found == StepOperator("move", 0.0, 2 * 2 * 8 * 4 + 2 * 8)
+    assert found == ("move", 0.0, 2 * 2 * 8 * 4 + 2 * 8, ())
 
 
 def test_small_moves_are_one_and_nothing_else_is_folded():
-    large, small = StepOperator("product", 1.0, 1e6), StepOperator("move", 0.0, 100.0, calls=7)
-    update, move = StepOperator("update", 0.0, 100.0), StepOperator("move", 0.0, 6000.0)
-    assert fold_small((large, small, update, move)) == (large, update, move, StepOperator("move", 0.0, 700.0))
-    assert fold_small(()) == ()
+    counted = {
+        ("product", 1.0, 1e6, ()): 1, ("move", 0.0, 100.0, ()): 7, ("update", 0.0, 100.0, ()): 1,
+        ("move", 0.0, 6000.0, ()): 1,
+    }  # fmt: skip
+    assert as_operators(counted) == (
+        StepOperator("product", 1.0, 1e6),
+        StepOperator("update", 0.0, 100.0),
+        StepOperator("move", 0.0, 6000.0),
+        StepOperator("move", 0.0, 700.0),
+    )
+    assert as_operators({}) == ()
+
+
+def test_what_no_agent_counts_is_refused():
+    with pytest.raises(ValueError, match="no such operator: wish"):
+        as_operators({("wish", 1.0, 1.0, ()): 1})
 
 
 def test_batches_of_other_shapes_say_by_how_much_steps_differ():

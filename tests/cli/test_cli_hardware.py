@@ -302,12 +302,41 @@ def test_what_cannot_be_predicted_is_refused_in_words(raced, words, says):
     assert says in words_of(answer.err)
 
 
-def test_a_script_is_refused_before_it_runs(house, tmp_path):
-    place = tmp_path / "own.py"
-    place.write_text("raise SystemExit('nobody may run this file')")
-    answer = house.run("forecast", str(place), "torch/cpu")
+TRAIN = """
+import sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Dropout(0.1), nn.Linear(256, 4))
+optimizer = torch.optim.AdamW(model.parameters())
+for epoch in range(int(sys.argv[2])):
+    for rows, labels in DataLoader(TensorDataset(torch.randn(512, 64), torch.randint(0, 4, (512,))), batch_size=32):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(rows), labels).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.framework
+def test_a_script_is_forecast_unchanged(house, tmp_path):
+    """It is raced with its arguments, and its operators are counted inside; then its record is asked again."""
+    place = tmp_path / "train.py"
+    place.write_text(TRAIN)
+    words = ("--budget", "4s", "--on", "t4,h100-sxm", "--json", "-q", "--", "--epochs", "99999")
+    found = json.loads(house.done("forecast", str(place), *words).out)
+    assert (found["what"], found["per"]) == ("train.py", "lap")
+    assert [row["device"]["short"] for row in found["rows"]] == ["h100-sxm", "t4"]
+    assert all(row["binds"] == "launches" for row in found["rows"])
+    assert all(row["memory_bytes"] > 800_000_000 for row in found["rows"])
+    again = json.loads(house.done("forecast", "latest", "--on", "t4", "--json").out)
+    assert again["rows"][0]["step_ms"] == found["rows"][1]["step_ms"]
+
+
+def test_arguments_of_a_script_need_a_script(house):
+    answer = house.run("forecast", "latest", "--", "--epochs", "3")
     assert answer.code == 2
-    assert "is a script, which alone knows its model" in words_of(answer.err)
+    assert "words behind -- are a script's arguments" in words_of(answer.err)
 
 
 def read(house, which="latest"):

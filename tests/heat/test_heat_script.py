@@ -18,6 +18,7 @@ from laptime import wire
 from laptime.errors import LaneError, TrainingError
 from laptime.heat import script
 from laptime.heat.script import run_script
+from laptime.heat.script_work import NOT_COUNTABLE, read_work
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -103,12 +104,21 @@ def heat(tmp_path, capfd):
         return run_command((sys.executable, str(file), str(epochs)), line, **settings)
 
     def run_command(
-        command, line: Line | None = None, pace: Pace = TURNS, device: Device = CPU, seen_within_s=None, **settings
+        command,
+        line: Line | None = None,
+        pace: Pace = TURNS,
+        device: Device = CPU,
+        seen_within_s=None,
+        *,
+        counts_work=False,
+        **settings,
     ):
         line = line or Line()
         subject = Subject("train.py", "", None, None, None, None, "items", command=tuple(command))
         lane = PlannedLane(device.name, "script", device, Settings(**settings))
-        order = HeatOrder(subject, lane, 3, ProofPlan(), pace, breakdown=True, seen_within_s=seen_within_s)
+        order = HeatOrder(
+            subject, lane, 3, ProofPlan(), pace, breakdown=True, seen_within_s=seen_within_s, counts_work=counts_work
+        )
         run_script(order, line)
         printed = capfd.readouterr().out.split()
         if "pid" in printed:
@@ -134,6 +144,100 @@ def test_windows_hold_the_steps_and_not_what_is_between_epochs(heat):
     assert signs.threads == 2
     assert line.only(wire.Finished).peak_memory_bytes > 1 << 20
     assert [each.name for each in line.said if isinstance(each, wire.Phase)] == ["build", "proof", "timing", "end"]
+
+
+def test_what_has_no_operators_of_pytorch_says_so_and_is_timed_all_the_same(heat):
+    """The stand-in computes nothing."""
+    line = heat(line=Line(turns=1), counts_work=True)
+    assert line.only(wire.Worked) == wire.Worked(uncounted=NOT_COUNTABLE)
+    assert STEP_MS <= line.step_ms < 2 * STEP_MS
+    assert not [each for each in line.said if isinstance(each, wire.Noted)]
+
+
+def sent(**changed):
+    """Return what an agent sends of an iteration, with changes."""
+    operators = [["product", 8e9, 1e6, [], 3], ["convolution", 1e9, 1e6, [1, 3, 1, 5, 5], 1], ["update", 0, 400, [], 1]]
+    return {
+        "flops": 25e9, "narrow": 0, "bytes": 5_000_000, "held_bytes": 600, "made_bytes": 700, "operators": operators,
+    } | changed  # fmt: skip
+
+
+def test_what_an_agent_counted_is_read_as_operators():
+    work = read_work(sent())
+    assert [(each.kind, each.calls) for each in work.operators] == [("product", 3), ("narrow", 1), ("update", 1)]
+    assert (work.flops, work.value_bytes, work.held_bytes, work.made_bytes) == (25e9, 4, 600, 700)
+    assert read_work(sent(narrow=20e9)).value_bytes == 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"operators": None},
+        {"operators": [["wish", 1, 1, [], 1]]},
+        {"operators": [["product", "many", 1, [], 1]]},
+        {"operators": [["product", 1, 1]]},
+        {"operators": [["convolution", 1, 1, [], 1]]},
+        {"flops": None},
+        {"held_bytes": -1},
+    ],
+)
+def test_what_no_agent_counts_ends_its_connection(changed):
+    with pytest.raises((ValueError, TypeError)):
+        read_work(sent(**changed))
+
+
+LEARNER = """
+import sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.asked, self.mixed = nn.Linear(32, 96, bias=False), nn.Linear(32, 32, bias=False)
+
+    def forward(self, given):
+        query, key, value = self.asked(given).view(4, 16, 3, 2, 16).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, dropout_p=0.1, is_causal=True)
+        return self.mixed(seen.transpose(1, 2).reshape(4, 16, 32))
+
+model = nn.Sequential(nn.Embedding(10, 32), Block(), nn.Linear(32, 10, bias=False))
+optimizer = torch.optim.AdamW(model.parameters())
+MORE
+loader = DataLoader(TensorDataset(torch.randint(0, 10, (400, 17))), batch_size=4)
+for epoch in range(int(sys.argv[1])):
+    for number, (words,) in enumerate(loader):
+        loss = nn.functional.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+        loss.backward()
+        if number % EVERY == EVERY - 1:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("more", "every", "frozen"),
+    [("", 1, 0), ("", 4, 0), ("model[1].asked.weight.requires_grad_(False)", 1, 1), ("model.compile()", 1, 0)],
+    ids=["plain", "gradients of four batches", "a frozen layer", "compiled"],
+)
+def test_an_iteration_of_a_real_script_is_counted_inside_of_it(heat, more, every, frozen):
+    """Its products and its attention, as its layers say; a frozen layer has no gradient of its weights."""
+    source = LEARNER.replace("MORE", more).replace("EVERY", str(every))
+    work = heat(source=source, line=Line(turns=1), counts_work=True).only(wire.Worked).work
+    words = 4 * 16
+    products = 2 * words * (3 * (32 * 32 + 32 * 10) + (3 - frozen) * 96 * 32)
+    attention = (2 + 5) * 2 * 4 * 2 * 16 * 16 * 16 / 2
+    counted = dict.fromkeys(("product", "flash"), 0.0)
+    for each in work.operators:
+        if each.flops:
+            counted[each.kind] += each.calls * each.flops
+    assert counted == {"product": every * products, "flash": every * attention}
+    (update,) = (each for each in work.operators if each.kind == "update")
+    assert update.calls == 1
+    weights_bytes = 4 * (10 * 32 + 96 * 32 + 32 * 32 + 32 * 10)
+    assert work.held_bytes > 3 * (weights_bytes - frozen * 4 * 96 * 32)
+    assert work.made_bytes > weights_bytes / 2
 
 
 @pytest.mark.long

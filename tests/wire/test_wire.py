@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laptime import wire
 from laptime.errors import WireError
-from laptime.model.hardware import Peak, PeakOrder, StepWork
+from laptime.model.hardware import Peak, PeakOrder, StepOperator, StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, OwnBatches, OwnTraining, Pace, PlannedLane, RankPlace, Subject
 from laptime.model.process import Settings
@@ -94,6 +94,8 @@ FROM_CHILD = (
         StepSymptoms(9, places=(TimedPlace("train.py:3", "evaluation", 2, 5), TimedPlace(None, "checkpoints", 1, 1)))
     ),
     wire.Early((300, 100, 101)),
+    wire.Worked(StepWork(1e9, 1e6, "counted", (StepOperator("flash", 1e9, 1e6, 12),), made_bytes=1 << 20)),
+    wire.Worked(uncounted="it has no operators"),
     wire.TookLate(LateStep("fp32", 2.3, (0.5, 0.25))),
     wire.Counted(DenormalCensus({"weights": 0.5}, ("float32",), True, "compiled", 12)),
     wire.Ready(1 << 30),

@@ -41,6 +41,7 @@ class Hold:
         self._loss: Any = None  # of the last backward pass before a hold
         self._optimizers: list = []
         self._holds = 0
+        self._count: Any = None  # what counts the operators of an iteration, while it does
         self.replay = Replay(agent, self.fetched)
 
     def passed(self, kind: str) -> None:
@@ -96,7 +97,30 @@ class Hold:
             return True
         return False
 
+    def _begin_count(self) -> None:
+        """Count operators from now on, where PyTorch computes. An old version has none of what that needs."""
+        try:
+            if "torch" in sys.modules:
+                from .operators import counting
+
+                self._count = counting()
+                self._counted = self._count.__enter__()
+        except Exception as error:
+            self._count = None
+            self._agent.failed("count", error)
+
+    def _end_count(self) -> Any:
+        """Return what was counted since the last hold; None if nothing was."""
+        count, self._count = self._count, None
+        if count is None:
+            return None
+        from .operators import as_facts
+
+        count.__exit__(None, None, None)
+        return as_facts(self._counted)
+
     def _ask(self) -> None:
+        work = self._end_count()
         wait_for_devices()
         at_ns = now_ns()
         self._holds += 1
@@ -116,6 +140,7 @@ class Hold:
             threads=threads(),
             shapes=self.replay.shapes,
             redrawn=self.replay.redrawn,
+            work=work,
         )
         what, self._left, batches = answer or (kinds.FREE, NEVER_AGAIN, 0)
         if what == kinds.FREE:
@@ -128,6 +153,8 @@ class Hold:
             self.replay.fetch_again()
         elif what == kinds.TIME_LINES and self._agent.lines is not None:
             self._agent.lines.begin_soon()
+        elif what == kinds.COUNT_WORK:
+            self._begin_count()
         self._since_ns = now_ns()
 
 

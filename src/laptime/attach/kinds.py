@@ -56,6 +56,7 @@ FREE = 2  # never ask again
 REPLAY = 3  # from now on, fetch the same few batches again and again; then as GO_ON
 LOADER_ALONE = 4  # from now on, fetch batches and train no more; each fetch counts
 TIME_LINES = 6  # time the lines of the next iterations, which the parent leaves out of all times; then as GO_ON
+COUNT_WORK = 7  # count all operators of PyTorch until the next hold, off the clock; then as GO_ON
 FETCH_AGAIN = 5  # fetch items of the data set a second time, off the clock, and compare them; then as GO_ON
 
 

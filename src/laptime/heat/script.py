@@ -35,7 +35,9 @@ from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
 from laptime.heat import script_settings
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
+from laptime.heat.script_work import NOT_COUNTABLE, read_work
 from laptime.heat.template import SET_PARENT_DEATH_SIGNAL
+from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.quantities import Missing
@@ -139,6 +141,9 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
                 runner.last = script.go_on(max(1, round(LINES_ITERATIONS * runner.ends)), kinds.TIME_LINES)
                 script.leader.is_counted = False  # what this takes is no part of the script's iterations
                 runner.last = script.go_on(1, kinds.FETCH_AGAIN)
+            if order.counts_work:
+                script.leader.is_counted = False
+                line.say(_count_work(script, runner))
         except ScriptEnded as ended:
             if not runner.timed:
                 raise TrainingError(_why_too_short(script, ended, script.leader.reader.progress.iterations)) from None
@@ -153,6 +158,12 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             line.say(wire.Signed(_symptoms(script.leader, runner.last, lane.device)))
     peak_bytes = None if runner.last is None else runner.last.peak_bytes
     line.say(wire.Finished(_known(peak_bytes), runner.device_memory_bytes()))
+
+
+def _count_work(script: RacedScript, runner: ScriptRunner) -> wire.Worked:
+    """Count the operators of an iteration, which no window has. The agent can, where PyTorch computes."""
+    runner.last = held = script.go_on(max(1, round(runner.ends)), kinds.COUNT_WORK)
+    return wire.Worked(held.work, NOT_COUNTABLE if held.work is None else None)
 
 
 def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> ScriptRunner:
@@ -363,6 +374,7 @@ class HeldScript:
     shapes: int
     redrawn: bool | None
     lengths: tuple[float, ...] = ()  # of the weights' arrays, at the first holds
+    work: StepWork | None = None  # what was computed since the last hold, if that was counted
 
 
 class Visitor:
@@ -582,6 +594,7 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         shapes=whole(facts.get("shapes")),
         redrawn=facts.get("redrawn") if isinstance(facts.get("redrawn"), bool) else None,
         lengths=tuple(real(each) for each in lengths),
+        work=None if facts.get("work") is None else read_work(facts["work"]),
     )
 
 

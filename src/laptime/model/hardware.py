@@ -70,8 +70,11 @@ class KnownDevice:
 
 OperatorKind = Literal[
     "conv", "medium", "narrow", "direct", "pointwise", "strided", "grouped",
-    "product", "attention", "move", "update", "unknown",
+    "product", "attention", "flash", "move", "update", "unknown",
 ]  # fmt: skip
+COUNTED_KINDS = frozenset(
+    {"product", "attention", "flash", "move", "update", "unknown"}
+)  # as their operators are called
 CONVOLUTIONS = frozenset({"conv", "medium", "narrow", "direct", "pointwise", "strided", "grouped"})
 Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader", "processor", "python"]
@@ -98,8 +101,10 @@ class Efficiencies:
     `least_us` what a product takes at least by regime, and a move. `host_us` is what a host whose cores have the
     `core_score` takes to launch an operator, by execution. `architectures` are factors on products, by architecture and
     regime, and `halved` those of cards whose units add up in float32 at half of their rate: that costs less than half.
-    `doubled` is the factor where the peak counts a second float32 path. `spread` is the standard deviation of the
-    logarithm of what was off on devices that the fit had not seen. `cards` are the devices that it has seen, by regime.
+    `doubled` is the factor of convolutions and of other products where the peak counts a second float32 path. `power`
+    is by which power of what a card may draw for its peak, next to `watts_per_tflop` of its architecture, its products
+    are slower. `spread` is the standard deviation of the logarithm of what was off on devices that the fit had not
+    seen. `cards` are the devices that it has seen, by regime.
     """
 
     products: Mapping[str, Mapping[str, float]]
@@ -110,6 +115,8 @@ class Efficiencies:
     architectures: Mapping[str, Mapping[str, float]]
     halved: Mapping[str, float]
     doubled: Mapping[str, float]
+    power: Mapping[str, float]
+    watts_per_tflop: Mapping[str, float]
     spread: Mapping[str, float]
     cards: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -234,7 +241,9 @@ class StepWork:
     `how` says in words how the two were counted. `operators` are those of an eager step, where they were listed.
     `varies` is by how much the operations of two steps differed, as a share: the batches of some have other shapes.
     `python_s` is how long Python computed between operators of a step, where that is more than usual, and `core_score`
-    how fast one core was meanwhile. `items` is how many items the counted step had.
+    how fast one core was meanwhile. `items` is how many items the counted step had. `value_bytes` are those of a value
+    in most products. `held_bytes` are of all tensors that were there before the step and that it used, and `made_bytes`
+    the most of those that it made at once, as a card would; 0 where that was not followed.
     """
 
     flops: float
@@ -245,6 +254,9 @@ class StepWork:
     python_s: float = 0.0
     core_score: float | None = None
     items: int | None = None
+    value_bytes: int = 4
+    held_bytes: int = 0
+    made_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

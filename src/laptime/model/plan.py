@@ -245,7 +245,8 @@ class HeatOrder:
     some steps. A reference for lanes on several devices cuts its batches into `shares`, where the network computes over
     a batch. `versions` are those that each node of a cluster has to have; elsewhere it is empty. `first_losses` are
     those of the lane's heat that was proven: one that repeats them needs no proof. If they are empty, the heat is the
-    one to be proven; if they are None, each heat is. A script has to begin its training within `seen_within_s`.
+    one to be proven; if they are None, each heat is. A script has to begin its training within `seen_within_s`, and
+    with `counts_work`, one of its iterations is counted after the windows, operator by operator.
     """
 
     subject: Subject
@@ -267,6 +268,7 @@ class HeatOrder:
     versions: dict[str, str] = field(default_factory=dict)
     first_losses: tuple[float, ...] | None = None
     seen_within_s: float | None = None
+    counts_work: bool = False
 
     @property
     def counts_step(self) -> bool:

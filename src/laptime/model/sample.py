@@ -209,7 +209,8 @@ class Heat:
     `first_losses` are compared from heat to heat: one that repeats those of a proven heat has no `proofs` of its own.
     `late_step` is a step of the proof after the windows, by the training that was timed. `early_ns` are the times of
     the first steps, before any window. `changed` is what the training's code replaced of the clocks and fences that
-    judge it, and of laptime.
+    judge it, and of laptime. `work` is what one iteration of a script computes, counted in it after its windows;
+    `uncounted` says why that is missing.
     """
 
     process: ProcessRun
@@ -231,6 +232,8 @@ class Heat:
     late_step: LateStep | None = None
     early_ns: tuple[int, ...] = ()
     changed: tuple[str, ...] = ()
+    work: StepWork | None = None
+    uncounted: str | None = None
 
 
 # The sensors that a race can read: one row per sensor; installed packages may add rows.

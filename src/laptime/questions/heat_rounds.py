@@ -205,6 +205,7 @@ class HeatRounds:
             census=self._wants_census(lane),
             versions=self._versions_of(lane),
             first_losses=self._proven_losses(lane),
+            counts_work=self._wants_work(lane),
             seen_within_s=max(plan.ask.budget_s, UNSEEN_LEAST_S) if plan.subject.command else None,
             profiles_exchange=plan.ask.scale is not None
             and lane.is_ranked
@@ -268,6 +269,11 @@ class HeatRounds:
             return not heats and lane.settings.input not in NO_TRAINING
         reached = max(((window.first_step or 0) + window.steps for heat in heats for window in heat.windows), default=0)
         return reached > COUNTED_AGAIN * max(counted)
+
+    def _wants_work(self, lane: PlannedLane) -> bool:
+        """Whether the next heat counts an iteration of the script: the first that trains on this lane."""
+        is_counted = any(heat.work is not None or heat.uncounted is not None for heat in self.heats[lane.name])
+        return bool(self.job.plan.subject.command) and lane.settings.input not in NO_TRAINING and not is_counted
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
         """Return the result of a lane so far by its own heats alone, without its roofline."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from laptime import wire
 from laptime.errors import WireError
+from laptime.model.hardware import StepWork
 from laptime.model.plan import HeatOrder
 from laptime.model.process import PROCESS_NOT_FINISHED, Dnf, ProcessRun, ProcessStatus, Timeline
 from laptime.model.quantities import Missing, brief
@@ -328,6 +329,8 @@ class HeatRunner(ProcessRunner):
         self.taken = 0
         self._signs: StepSymptoms | None = None
         self._census: DenormalCensus | None = None
+        self._work: StepWork | None = None
+        self._uncounted: str | None = None
         self._late_step: LateStep | None = None
         self._early_ns: tuple[int, ...] = ()
         self._reruns = 0
@@ -357,6 +360,8 @@ class HeatRunner(ProcessRunner):
             burst=self._burst,
             signs=self._signs,
             census=self._census,
+            work=self._work,
+            uncounted=self._uncounted,
             ranks=self.finished.ranks if self.finished else (),
             exchanges=self.finished.exchanges if self.finished else (),
             first_losses=self._first_losses,
@@ -395,6 +400,8 @@ class HeatRunner(ProcessRunner):
                 self._window_ns, self._burst, self.needs = window_ns, burst, needs
             case wire.Counted(census=census):
                 self._census = replace(census, step=self.taken + 1)
+            case wire.Worked(work=work, uncounted=uncounted):
+                self._work, self._uncounted = work, uncounted
             case wire.Early(step_ns=step_ns):
                 self._early_ns = step_ns
             case wire.TookLate(step=step):

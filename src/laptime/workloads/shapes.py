@@ -8,13 +8,14 @@ after Flatten has its inputs ordered by height, then width, then channel.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, cast
 
 from laptime.errors import UsageError
 from laptime.model.hardware import (
+    COUNTED_KINDS,
     AveragePool,
     BatchNorm,
     Conv,
@@ -255,6 +256,38 @@ def kind_of_convolution(kernel: Sequence[int], stride: int, channels: int) -> Op
     if channels < MEDIUM_CHANNELS:
         return "narrow" if channels < NARROW_CHANNELS else "medium"
     return "conv" if stride == 1 and set(kernel) == {3} else "direct"
+
+
+# Of the largest operator's bytes: the layers of a built-in training, by which a forecast was fitted, list no smaller
+# moves, such as those of a loss or of a bias.
+SMALL_OPERATOR = 0.005
+COUNTED_CONVOLUTION = "convolution"  # as laptime.attach.operators names all of them
+
+
+def as_operators(counted: Mapping[tuple[str, float, float, tuple[int, ...]], int]) -> tuple[StepOperator, ...]:
+    """Return the operators of a step that was counted as they were called, by how often each was.
+
+    All moves that are small next to the largest operator are one.
+    """
+    found = [
+        StepOperator(_kind_of(kind, shape), flops, moved, calls)
+        for (kind, flops, moved, shape), calls in counted.items()
+    ]
+    least = SMALL_OPERATOR * max((operator.bytes for operator in found), default=0.0)
+    small = [operator for operator in found if operator.kind == "move" and operator.bytes < least]
+    folded = StepOperator("move", 0.0, sum(each.calls * each.bytes for each in small))
+    kept = [operator for operator in found if operator not in small]
+    return (*kept, folded) if small else tuple(kept)
+
+
+def _kind_of(kind: str, shape: Sequence[int]) -> OperatorKind:
+    """Return the kind of a counted operator. The shape of a convolution is its stride, channels, groups and kernel."""
+    if kind == COUNTED_CONVOLUTION:
+        stride, channels, groups, *kernel = shape
+        return "grouped" if groups > 1 else kind_of_convolution(kernel, stride, channels)
+    if kind not in COUNTED_KINDS:
+        raise ValueError(f"no such operator: {kind}")
+    return cast("OperatorKind", kind)
 
 
 def _weights_of(layer: Conv | Dense | BatchNorm, shape: Shape) -> int:

@@ -10,23 +10,23 @@ from click.core import ParameterSource
 
 from laptime import api, forecasts, showing
 from laptime.board.check import checked_records
-from laptime.cli.main import Command
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.progress import page_view
-from laptime.cli.questions import conclude, options_for, takes, with_progress
+from laptime.cli.questions import BEHIND, ScriptCommand, conclude, options_for, takes, with_progress
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.model.options import ORDERS
 
 FORECAST_HELP = """What would WHAT take on a device that you do not have, and what would it cost?
 
-WHAT is a training, built in or your own in PyTorch, which is raced here first; or a record: its id, `latest`, @label, a
-file. LANE is by default its last one, such as torch/cpu/best.
+WHAT is a training, built in or your own in PyTorch, or a script that nobody changed, with its arguments behind --; it
+is raced here first. Or it is a record: its id, `latest`, @label, a file. LANE is by default its last one, such as
+torch/cpu/best.
 """
 FORECAST_MORE = """\
-The step's operators are known from the layers; those of your own training were counted in its race. Each takes its
-operations or its bytes at the share of the device's peak that such operators reach, and a least time; the shares are
-fitted on measured steps of 29 devices. A loader that was timed alone counts with the cores of the device's usual host.
+The step's operators are known from the layers; those of your own training or script were counted in its race. Each
+takes its operations or its bytes at the share of the device's peak that such operators reach, and a least time; the
+shares are fitted on measured steps of 39 devices. A loader that was timed alone counts with the usual cores of a host.
 Another processor is predicted from a step on this one, by what large products do on both and by the number of cores.
 Ranges hold 80 % of the steps that were measured on devices that the fit had not seen. Prices are from devices.toml,
 with provider and date; nothing is looked up.
@@ -36,9 +36,13 @@ RACE_S = 60.0
 
 @click.command(
     "forecast",
-    cls=Command,
+    cls=ScriptCommand,
     help=FORECAST_HELP,
-    examples=("laptime forecast cifar-cnn --on t4,a100-40gb", "laptime forecast latest --all --by money"),
+    examples=(
+        "laptime forecast cifar-cnn --on t4,a100-40gb",
+        "laptime forecast latest --all --by money",
+        "laptime forecast train.py --on l4 -- --epochs 3",
+    ),
     page="docs/forecast.md",
     more=FORECAST_MORE,
 )
@@ -79,9 +83,12 @@ def forecast(
         return 0
     if budget and not forecasts.names_a_training(what):
         raise UsageError("--budget is of the race before a forecast, and a record is named", "leave it out")
+    command = click.get_current_context().meta.get(BEHIND, ())
+    if command and not what.endswith(".py"):
+        raise UsageError("words behind -- are a script's arguments", "laptime forecast train.py -- --epochs 3")
     devices, raced = forecasts.choose(on, every=every, device_file=place), None
     if forecasts.names_a_training(what):
-        raced = with_progress(partial(forecasts.race_first, what, lane, budget or RACE_S), quiet=quiet)
+        raced = with_progress(partial(forecasts.race_first, what, lane, budget or RACE_S, command), quiet=quiet)
     record = api.load(what) if raced is None else raced.record
     if raced is not None:
         forecasts.measure_first(record, lane, devices, say_nothing if quiet else say, complain)

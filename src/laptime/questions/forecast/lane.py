@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from laptime.errors import RecordError, UsageError
 from laptime.hardware import known_devices, match_label
@@ -32,10 +33,14 @@ CAPTURED = ("graph", "compiled_graph")
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
 LOADER_NOT_TIMED, READS_NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 NO_OPERATORS = Missing("its operators were not counted")
+NOT_FOLLOWED = Missing("what its step holds was not counted")
 ARM = {"aarch64", "arm64"}
 NO_PROCESSOR = Missing("a processor is predicted from a lane that ran on one")
 NO_PEAKS = Missing("what the measured processor can do at most is not known: laptime devices --measure")
 """Returns what a device was measured to do at most."""
+
+
+Launching = Literal["eager", "graph"]
 
 
 def nothing_kept(_key: DeviceKey) -> DevicePeaks | Missing:
@@ -44,7 +49,7 @@ def nothing_kept(_key: DeviceKey) -> DevicePeaks | Missing:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLane:
-    """The lane that a forecast begins with.
+    """The lane that a forecast begins with. `execution` is who launches its operators.
 
     `operators` are those of a step in the arithmetic of the lane. `loader` is how many items a second its loader makes
     alone: on one core, if it is laptime's own, which takes all of a host but one. `per` names what `steps` steps are,
@@ -63,6 +68,7 @@ class MeasuredLane:
     operators: tuple[StepOperator, ...]
     loader: float | Missing
     memory_bytes: int | Missing
+    execution: Launching
     per: str
     steps: float
     laps: int
@@ -90,13 +96,6 @@ class MeasuredLane:
     def memory_on(self, device: KnownDevice) -> int | Missing:
         """Return the memory that is needed there: of a processor, what the process held here."""
         return self.lane.peak_memory_bytes if device.kind == "cpu" else self.memory_bytes
-
-    @property
-    def execution(self) -> str:
-        """Who launches operators: PyTorch as written one by one, all others whole steps."""
-        settings = self.lane.settings
-        is_eager = self.lane.name.startswith("torch/") and settings.preset == AS_WRITTEN
-        return "eager" if is_eager and settings.execution == "eager" else "graph"
 
 
 IN_FLOAT64 = Missing("its weights are float64: what cards reach in float64 is not in laptime's tables")
@@ -126,6 +125,11 @@ def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
         return IN_FLOAT64
     if is_built_in(subject):
         return _measure_built_in(record, lane, subject)
+    for heat in (result.heat for result in lane.heats):  # of a script: it was counted inside
+        if heat.work is not None:
+            return _measure_own(record, lane, subject, heat.work)
+        if heat.uncounted is not None:
+            return Missing(heat.uncounted)
     others = {other.subject.name: other.reference for other in record.others}
     reference = others.get(subject, record.reference)
     if reference is None or reference.work is None or not reference.work.operators:
@@ -154,6 +158,7 @@ def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> Measure
         operators=list_operators(workload, batch, precision),
         loader=_loader_of(record, lane) if workload.reads_files else READS_NO_FILES,
         memory_bytes=FRAMEWORK_BYTES + count_heat_memory(workload, settings, "cuda"),
+        execution=_execution_of(lane),
         per="lap",
         steps=workload.steps_per_lap * workload.batch / batch,
         laps=workload.laps,
@@ -164,11 +169,11 @@ def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> Measure
 def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork) -> MeasuredLane:
     """Return what is known of a user's own training: what its step calls was counted, and its lap may have a length."""
     assert lane.step_ms is not None
-    precision = _precision_of(lane.settings)
-    held = lane.device_memory_bytes if lane.device.kind == "cuda" else Missing("it was not measured on a card")
-    held = held if isinstance(held, Missing) else FRAMEWORK_BYTES + held
+    is_narrow = work.value_bytes < FLOAT_BYTES  # its own code computes in 16 bits
+    precision = "bf16" if is_narrow else _precision_of(lane.settings)
     has_lap = lane.lap_s is not None
     larger = lane.items_per_step / work.items if lane.items_per_step and work.items else lane.settings.joined or 1
+    narrower = 1.0 if is_narrow else VALUE_BYTES[precision] / FLOAT_BYTES
     notes: tuple[str, ...] = ("one step was counted, as its operators were called",)
     if work.varies:
         notes = (
@@ -188,9 +193,10 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         step_ms=lane.step_ms.median,
         batch=lane.items_per_step or 1,
         precision=precision,
-        operators=scale_operators(work.operators, larger, VALUE_BYTES[precision]),
+        operators=scale_operators(work.operators, larger, narrower),
         loader=_loader_of(record, lane),
-        memory_bytes=held,
+        memory_bytes=_memory_of(lane, work, larger, narrower),
+        execution=_execution_of(lane),
         per="lap" if has_lap else f"{OTHERS_STEPS:,} steps",
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
         laps=1,
@@ -198,6 +204,30 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         python_s=python_s * times_as_long(meanwhile, fastest),
         notes=notes,
     )
+
+
+def _execution_of(lane: LaneResult) -> Launching:
+    """Return who launches operators: PyTorch as written, or in a script, one by one; all others whole steps."""
+    is_plain = _is_script(lane) or (lane.name.startswith("torch/") and lane.settings.preset == AS_WRITTEN)
+    return "eager" if is_plain and lane.settings.execution == "eager" else "graph"
+
+
+def _is_script(lane: LaneResult) -> bool:
+    """Whether a lane is of a script that nobody changed: its operators were counted inside of it."""
+    return any(result.heat.work is not None for result in lane.heats)
+
+
+def _memory_of(lane: LaneResult, work: StepWork, larger: float, narrower: float) -> int | Missing:
+    """Return what a step holds of a card: as it was measured on one, else as its tensors were counted.
+
+    What a step makes grows with the batch; what was there before does not. An optimizer's copies count as if they grew.
+    """
+    if lane.device.kind == "cuda":
+        held = lane.device_memory_bytes
+        return held if isinstance(held, Missing) else FRAMEWORK_BYTES + held
+    if not work.held_bytes:
+        return NOT_FOLLOWED
+    return FRAMEWORK_BYTES + round(work.held_bytes + work.made_bytes * larger * narrower)
 
 
 def _python_of(lane: LaneResult, work: StepWork) -> float:
@@ -241,12 +271,11 @@ def core_score_of(processor: Processor) -> float | None:
     return None if known is None else known.core_score
 
 
-def scale_operators(counted: Sequence[StepOperator], larger: float, value_bytes: int) -> tuple[StepOperator, ...]:
-    """Return counted operators as they are with a batch `larger` times as large, and with values of other sizes.
+def scale_operators(counted: Sequence[StepOperator], larger: float, narrower: float) -> tuple[StepOperator, ...]:
+    """Return counted operators as they are with a batch `larger` times as large, and values that take a share of bytes.
 
     Weights and their update stay as they are.
     """
-    narrower = value_bytes / FLOAT_BYTES
     return tuple(
         each
         if each.kind == "update"

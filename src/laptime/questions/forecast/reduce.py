@@ -8,16 +8,26 @@ the longer of device and host.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from laptime.model.hardware import Binds, Efficiencies, KnownDevice, Range, Regime, StepOperator
+from laptime.model.hardware import (
+    CONVOLUTIONS,
+    Binds,
+    Efficiencies,
+    KnownDevice,
+    OperatorKind,
+    Range,
+    Regime,
+    StepOperator,
+)
 from laptime.model.quantities import Missing
 
-NEW_NETWORK_SPREAD = 0.24  # of networks that the fit had not seen (bench/forecast_left_out.py)
+NEW_NETWORK_SPREAD = 0.15  # of networks that the fit had not seen (bench/forecast_left_out.py)
 UNKNOWN_SPREAD = math.log(3)  # of an operator that is counted by its bytes alone: it may take three times as long
 UNKNOWN_HOST_SPREAD = 0.25  # of one core of a host that is not known, as those of the table differ
 MEASURED_CORE_SPREAD = 0.1  # Python's time times the core's score varied by 8 % over eight races, quiet or not
+SMOOTHNESS = 2.0  # the same of an operator's operations and its bytes
 SHARPNESS = 4.0  # how suddenly the longer of device and host takes over
 IN_EIGHTY = 1.2816  # standard deviations on each side that hold 80 % of a normal distribution
 NEXT_BEST = {"bf16": ("bf16", "fp16", "fp32"), "fp16": ("fp16", "bf16", "fp32"), "tf32": ("tf32", "fp32")}
@@ -67,7 +77,8 @@ def forecast_step(
     shares = known.products[regime]
     factor = known.architectures.get(architecture_of(device), {}).get(regime, 1.0)
     factor *= known.halved.get(regime, 1.0) if device.halved_sums else 1.0
-    factor *= known.doubled.get(regime, 1.0) if device.doubled_fp32 else 1.0
+    factor *= power_share(device, known.watts_per_tflop) ** known.power.get(regime, 0.0)
+    is_doubled = device.doubled_fp32 and regime == "fp32"
     per_s, least_s = device.bandwidth_gb_s * 1e9 * known.memory[regime], known.least_us[regime] / 1e6
     move_s = known.least_us["move"] / 1e6
     products_s = memory_s = unknown_s = least = 0.0
@@ -80,9 +91,11 @@ def forecast_step(
             continue
         if operator.kind not in shares:
             return Missing(f"no efficiency of {operator.kind} operators was measured on such a device")
-        computing_s = operator.calls * operator.flops / (peak * shares[operator.kind] * factor)
-        products_s += computing_s if computing_s >= moving_s else 0.0
-        memory_s += moving_s if moving_s > computing_s else 0.0
+        doubled = known.doubled[class_of(operator.kind)] if is_doubled else 1.0
+        computing_s = operator.calls * operator.flops / (peak * shares[operator.kind] * factor * doubled)
+        both_s = (computing_s**SMOOTHNESS + moving_s**SMOOTHNESS) ** (1 / SMOOTHNESS)
+        products_s += both_s if computing_s >= moving_s else 0.0
+        memory_s += both_s if moving_s > computing_s else 0.0
         least += operator.calls * least_s
     device_s = products_s + memory_s + least
     launch_s = known.host_us[execution] / 1e6 * times_as_long(known.core_score, device.core_score)
@@ -90,6 +103,22 @@ def forecast_step(
     parts: dict[Binds, float] = {"products": products_s, "memory": memory_s, "launches": least}
     binds: Binds = "launches" if host_s > device_s else max(parts, key=lambda name: parts[name])
     return StepForecast(device_s, host_s, binds, unknown_s / device_s)
+
+
+def class_of(kind: OperatorKind) -> str:
+    """Return of which class of products an operator is, by which a second path of float32 counts."""
+    return "convolutions" if kind in CONVOLUTIONS else "products"
+
+
+def power_share(device: KnownDevice, watts_per_tflop: Mapping[str, float]) -> float:
+    """Return what a card may draw for its peak, as a share of what cards of its architecture may.
+
+    One that may draw less clocks lower under load than its peak says.
+    """
+    usual = watts_per_tflop.get(architecture_of(device))
+    if usual is None or not device.power_w or not device.fp32_tflops:
+        return 1.0
+    return device.power_w / device.fp32_tflops / usual
 
 
 def times_as_long(here: float | None, there: float | None) -> float:
@@ -105,8 +134,13 @@ def with_python(found: StepForecast, python_s: float) -> StepForecast:
 
 
 def architecture_of(device: KnownDevice) -> str:
-    """Return under which name a device's factors are kept: Ampere has two, with other units."""
-    return f"{device.architecture} {device.capability}" if device.architecture == "Ampere" else device.architecture
+    """Return under which name a device's factors are kept.
+
+    Ampere has two, with other units. CDNA 1 and 2 both compute float32 on matrix units, twice as fast as their peak.
+    """
+    if device.architecture == "Ampere":
+        return f"{device.architecture} {device.capability}"
+    return "CDNA" if device.architecture == "CDNA2" else device.architecture
 
 
 def seen_regime(device: KnownDevice, precision: str, known: Efficiencies) -> Regime | None:

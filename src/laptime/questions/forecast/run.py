@@ -96,8 +96,7 @@ def names_a_training(what: str) -> bool:
 def lanes_to_race(what: str, lane: str | None) -> tuple[str, ...]:
     """Return the lanes of the race that a forecast begins with: the loader alone is one of them if there is one."""
     if means_a_script(Ask(what)):
-        says = f"{what} is a script, which alone knows its model, and a forecast needs the operators of a step"
-        raise UsageError(says, "a function that returns its Training (docs/training.md); or rent the device")
+        return (lane or "cpu",)
     lanes = (("cpu", "cpu/best") if is_built_in(what) else ("cpu",)) if lane is None else (lane,)
     device, last = parse_lane(lanes[-1]).device, lanes[-1].rpartition("/")[2]
     reads = find_workload(what).reads_files if what in CATALOGUE else names_a_file(what)
