@@ -1,6 +1,6 @@
 """How near `laptime tune train.py` comes to the best settings of a script, and in which part of a grid's time.
 
-    python bench/tune_scripts.py [--out FILE.json] [--script slow_disk] [--share 0.2]
+    python bench/tune_scripts.py [--out FILE.json] [--script slow_disk] [--grid-s 900] [--share 0.2]
 
 Each script is one of SCRIPTS, which nobody changes. All sets of some of its settings run a heat each, and the best of
 them more: that is the grid. `laptime tune` then has `--share` of the grid's time and all settings that it knows. Its
@@ -35,7 +35,7 @@ from laptime.questions.tune.run import TunePrepared, prepare_tune
 OF_GRID, OF_ITS_TIME = 0.97, 0.2
 MANY_EPOCHS = ("--epochs", "9999")
 LANE = "cpu"
-GRID_S = 1800.0
+GRID_S = 900.0
 ROUNDS = 5
 
 
@@ -68,6 +68,7 @@ SCRIPTS = {
 def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--script", choices=SCRIPTS, action="append", help="only these")
+    parser.add_argument("--grid-s", type=float, default=GRID_S, help="most that a grid may take")
     parser.add_argument("--share", type=float, default=OF_ITS_TIME, help="of the grid's time, which a tuning has")
     given = parser.parse_args()
     figures: list[Figure] = []
@@ -75,7 +76,7 @@ def main() -> int:
     with fresh_home() as _place, tempfile.TemporaryDirectory() as folder:
         for name in given.script or SCRIPTS:
             file = write_script(SCRIPTS[name], Path(folder) / name)
-            figures += check_script(name, file, given.share, details)
+            figures += check_script(name, file, given.grid_s, given.share, details)
     return finish("tune_scripts", figures, given.out, details=details)
 
 
@@ -92,10 +93,10 @@ def write_script(script: Script, folder: Path) -> Path:
     return file
 
 
-def check_script(name: str, file: Path, share: float, details: dict[str, Any]) -> list[Figure]:
+def check_script(name: str, file: Path, most_s: float, share: float, details: dict[str, Any]) -> list[Figure]:
     """Run the grid, tune in a share of its time, and race the two winners."""
     began_s = time.monotonic()
-    best = winner_of(ask_for(file, GRID_S), partial(prepare_grid, SCRIPTS[name].settings))
+    best = winner_of(ask_for(file, most_s), partial(prepare_grid, SCRIPTS[name].settings))
     grid_s = time.monotonic() - began_s
     began_s = time.monotonic()
     tuned = winner_of(ask_for(file, share * grid_s), prepare_tune)
