@@ -146,7 +146,7 @@ PREDICTED = {
     '"preset": "best"': '"preset": "fastest"',
     '"record": "r-2026': '"record": "x-2026',
     '"short": "rtx-5090"': '"short": "rtx-4090"',
-    '"lap_high_s": 0.7': '"lap_high_s": 0.0',
+    '"lap_high_s": 0.8': '"lap_high_s": 0.0',
     '"lane":': '"more": 1,\n "lane":',
 }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from laptime import forecasts
+from laptime.errors import ExitCode
 from laptime.hardware import known_efficiencies
 from laptime.model.hardware import KnownDevice
 from laptime.pages.words import rough
@@ -324,7 +325,9 @@ def test_a_script_is_forecast_unchanged(house, tmp_path):
     place = tmp_path / "train.py"
     place.write_text(TRAIN)
     words = ("--budget", "4s", "--on", "t4,h100-sxm", "--json", "-q", "--", "--epochs", "99999")
-    found = json.loads(house.done("forecast", str(place), *words).out)
+    answer = house.run("forecast", str(place), *words)
+    assert answer.code in {0, ExitCode.NOT_RELIABLE}, answer.err  # of the race: a busy machine disturbs its windows
+    found = json.loads(answer.out)
     assert (found["what"], found["per"]) == ("train.py", "lap")
     assert [row["device"]["short"] for row in found["rows"]] == ["h100-sxm", "t4"]
     assert all(row["binds"] == "launches" for row in found["rows"])

@@ -130,3 +130,18 @@ def test_python_of_your_own_fits_into_the_step_of_a_card_and_is_not_in_a_capture
     assert found.memory_bytes == (Missing("what its step holds was not counted") if kind == "cpu" else 1_800_000_000)
     assert found.python_s == pytest.approx(python_s)
     assert any("Python computes" in each for each in found.notes) is (python_s > 0)
+
+
+@pytest.mark.parametrize(
+    ("made_bytes", "fits", "says"), [(10**9, True, False), (12 * 10**9, True, True), (16 * 10**9, False, False)]
+)
+def test_whether_it_fits_is_known_from_what_a_step_holds(record, made_bytes, fits, says):
+    """A T4 has 16 GB. Between what the tensors take and what an allocator keeps, it may not fit."""
+    operators = (StepOperator("product", 1e12, 1e9),)
+    work = StepWork(1.0, 1.0, "counted", operators, held_bytes=10**6, made_bytes=made_bytes)
+    own = replace(record.workload, name="mine.py:training", file="mine.py")
+    mine = replace(record, workload=own, reference=replace(record.reference, work=work))
+    (row,) = forecasts.forecast(mine, devices=T4).rows
+    assert row.memory_bytes == 801_000_000 + made_bytes
+    assert row.fits is fits
+    assert any("it may not fit" in note for note in row.notes) is says

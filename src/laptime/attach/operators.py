@@ -57,7 +57,7 @@ SUMS_OF_ADAM = 2  # sums for each weight, as Adam keeps: a card updates all arra
 CONVOLVES = "convolution"
 
 
-class Memory:
+class HeldTensors:
     """What an iteration holds in tensors: those that were there before, and the most of what it makes at once."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
         super().__init__()
         self.flops, self.narrow, self.bytes = 0.0, 0.0, 0
         self.found: Counter = Counter()
-        self.memory = Memory()
+        self.memory = HeldTensors()
         self._updates = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -185,7 +185,7 @@ def forecast_device(
         energy_wh=_per_hour(device.power_w, whole_s, "its power is not known"),
         cost=_per_hour(device.price_per_hour, whole_s, "no price of an hour is known"),
         factor=range_of(measured.step_ms / 1e3 / step_s, math.hypot(spread, measured.spread)),
-        notes=(*found.notes, *_price_note(device)),
+        notes=(*found.notes, *_memory_note(needed, measured.allocator_keeps, room), *_price_note(device)),
     )
 
 
@@ -249,6 +249,13 @@ def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float:
 
 def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missing:
     return Missing(why_not) if rate is None else rate * whole_s.middle / 3600
+
+
+def _memory_note(needed: int | Missing, keeps: float, room: float | None) -> tuple[str, ...]:
+    """Say where a step's tensors fit, and all that an allocator keeps besides may not."""
+    if room is None or isinstance(needed, Missing) or not needed <= room < keeps * needed:
+        return ()
+    return (f"it may not fit: an allocator keeps up to {keeps:g} times what its tensors take",)
 
 
 def _price_note(device: KnownDevice) -> tuple[str, ...]:
