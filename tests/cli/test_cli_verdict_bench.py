@@ -86,6 +86,7 @@ def loop(house, *words):
     return ran.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_an_agent_keeps_nothing_of_a_training_on_half_of_the_rows(torch_house):
     first, kept = loop(torch_house, "--edits", "1", "--budget", "60")
     assert first.split() == ["DISCARD", "other", "work", "train", "on", "every", "other", "row"]

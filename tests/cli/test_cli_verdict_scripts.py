@@ -28,6 +28,7 @@ def judge(house, change, *words, code):
     return house.done("verdict", "train.py", "new.py", *WORDS, *words, code=code, env={"PATH": path})
 
 
+@pytest.mark.long
 def test_a_script_at_another_rate_is_other_work_after_one_round(scripts):
     fields = judge(scripts, "other rate", "--budget", "2m", code=1).json
     assert (fields["verdict"], fields["cause"], fields["rounds"]) == ("DISCARD", "other work", 1)

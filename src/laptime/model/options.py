@@ -184,7 +184,7 @@ OPTIONS: list[Option] = [
     Option("check", FLAG, ("forecast",), help="Hold predictions against records and published results.",
            only="command"),
     Option("device_file", PATH, ("forecast",), help="A TOML file with devices of your own.", is_rare=True),
-    Option("board", PATH, ("forecast",), help="A board, whose rows of a card move what is predicted there.",
+    Option("board", PATH, ("forecast",), help="A folder of a board: its measured cards count, too.",
            only="command"),
     Option("progress", PROGRESS, (*TRAINED, "watch"), only="library"),
 ]  # fmt: skip

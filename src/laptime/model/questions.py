@@ -163,6 +163,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         result="laptime.questions.tune.call:TuneResult",
         call="laptime.questions.tune.call:tune",
         own_command="laptime.questions.tune.command:tune",
+        plans=True,
         takes_scripts=True,
         line="Which settings are best on each lane, and what do they gain?",
         asks="tune",

@@ -215,7 +215,7 @@ class GrowingList:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryTrend:
+class MemoryTrend(IntervalFigure):
     """By how many bytes memory became more with each iteration, behind the first third of them.
 
     `grows` says that this was sure and much; `first_bytes` and `last_bytes` are those of the first and the last sixth.

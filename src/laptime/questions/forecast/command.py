@@ -17,7 +17,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.model.options import ORDERS
 
-FORECAST_HELP = """What would WHAT take on a device that you do not have, and what would it cost?
+FORECAST_HELP = """What would WHAT take, and cost, on a device that you do not have?
 
 WHAT is a training, built in or your own in PyTorch, or a script that nobody changed, with its arguments behind --; it
 is raced here first. Or it is a record: its id, `latest`, @label, a file. LANE is by default its last one, such as
