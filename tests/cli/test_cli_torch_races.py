@@ -88,11 +88,12 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     lap, row = record["lanes"][0]["lap_s"], told["rows"][0]
     assert told["per"] == ("1,000 steps" if lap is None else "lap")  # none is stated where its heats differ too much
     longer = row["step_ms"]["middle"] / record["lanes"][0]["step_ms"]["median"]
-    assert row["step_ms"]["high"] > 2 * row["step_ms"]["low"], "a network of which no step was fitted"
+    assert row["step_ms"]["high"] > 1.5 * row["step_ms"]["low"], "a network of which no step was fitted"
     assert row["lap_s"]["middle"] == pytest.approx(
         row["step_ms"]["middle"] if lap is None else longer * lap["median"], rel=0.001
     )
-    assert told["rows"][0]["memory_bytes"] == {"missing": "it was not measured on a card"}
+    # What the counted step held, besides what CUDA takes: weights, gradients and two moments at least.
+    assert 800_000_000 + 4 * 4 * 54_277 < told["rows"][0]["memory_bytes"] < 900_000_000
     assert "T4 would take" in torch_house.done("forecast", record["id"], lanes[0], "--on", "t4").out
 
 

@@ -93,12 +93,15 @@ def test_a_faster_script_of_a_folder_is_kept(torch_house):
         (folder / name).write_text((examples / name).read_text(encoding="utf-8"), encoding="utf-8")
     subprocess.run(["git", "init", "-q", "."], cwd=torch_house.folder, check=True)  # the patch's places are from here
     torch_house.longest_s = 900
-    words = ("verdict", "examples", "examples/row_loop.patch", *WORDS, "--budget", "10m", "--", "--epochs", "99999")
+    words = ("verdict", "examples", "examples/row_loop.patch", *WORDS, "--budget", "2m", "--", "--epochs", "99999")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    fields = torch_house.done(*words, code=0, env={"PATH": path}).json
+    fields = torch_house.run(*words, env={"PATH": path}).json
+    if fields["cause"] == "busy":
+        pytest.skip(f"other processes took the cores: {fields['reason']}")
     assert (fields["verdict"], fields["cause"]) == ("KEEP", "faster")
     assert fields["low"] > 1.1
-    assert (fields["base"], fields["candidate"]) == ("row_loop.py", "row_loop.patch:row_loop.py")
+    file = "examples/row_loop.py"
+    assert (fields["base"], fields["candidate"]) == (file, f"patch:examples/row_loop.patch:{file}")
 
 
 def test_a_script_and_a_function_are_no_pair(scripts):
