@@ -38,6 +38,7 @@ def test_a_script_at_another_rate_is_other_work_after_one_round(scripts):
     assert "new.py does other work than train.py: its losses differ" in page
 
 
+@pytest.mark.long
 def test_a_script_that_fails_is_discarded_in_words(scripts):
     answer = judge(scripts, "broken", "--budget", "60s", code=1)
     assert "DISCARD: it does not train: the script failed: it ended with exit code 1" in answer.err
