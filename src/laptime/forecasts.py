@@ -78,7 +78,7 @@ def forecast(
     """
     chosen = choose() if devices is None else devices
     saved = [api.load(row.id) for row in islice(filter(_may_show_a_card, api.records()), MOST_RECORDS)]
-    match = partial(match_label, devices=chosen)
+    match = partial(match_label, devices=(*chosen, *known_devices()))  # a relative need not be chosen
     apart = {each.id: each for each in (*saved, *others) if each.id != record.id and each.distrust is None}
     seen = [step for each in apart.values() for step in recorded_steps(each, match)]
     return forecasting.make_forecast(

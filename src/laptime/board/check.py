@@ -172,9 +172,8 @@ def checked_records(board: Path) -> tuple[Record, ...]:
     faults = check(board).faults
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-        raise UsageError(
-            f"{board} is not a good board: {faults[0].file}: {faults[0].says}{more}", "laptime board check"
-        )
+        says = f"{board} is not a good board: {faults[0].file}: {faults[0].says}{more}"
+        raise UsageError(says, f"See all of it: laptime board check {board}")
     packed = [path for path in sorted((board / RECORDS).iterdir()) if RECORD_NAME.fullmatch(path.name)]
     return tuple(read_evidence(read_regular(path, RECORD_MOST_BYTES), path.name)[0] for path in packed)
 

@@ -65,9 +65,7 @@ def apply(*, identity: str, number: int | None, yes: bool, outside: bool, as_jso
         return ExitCode.ANSWERED if yes else ExitCode.UNFINISHED
     more = [_choice(offers)] if len(offers) > 1 else []
     if not api.is_ours(record, identity):
-        more.append(
-            "This record bears no signature of yours. It only named the change, which is made of your own file."
-        )
+        more.append(NOT_SIGNED)
     return apply_offer(offer, yes=yes, outside=outside, more=more)
 
 
