@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,28 +42,29 @@ ROUNDS = 5
 
 @dataclass(frozen=True)
 class Script:
-    """One script, the settings of its grid, and the sizes that make it one that a disk, a loader or a model bounds."""
+    """One script, the settings of its grid, and whether it makes its items again each time."""
 
-    file: str
     settings: tuple[str, ...]
-    changed: tuple[tuple[str, str], ...] = ()
+    folder: str = "bench/tuned_scripts"
     redraws: bool = False
 
 
+LOADS = ("workers", "prefetch", "optimizer", "malloc")  # what a script that waits for its items may want
+COMPUTES = ("threads", "optimizer", "malloc", "denormals", "pinning", "layout")
 SCRIPTS = {
-    "slow_disk": Script("slow_disk.py", ("workers", "optimizer", "malloc")),
-    "plain_loop": Script("plain_loop.py", ("workers", "layout", "malloc"), redraws=True),
-    "wide_conv": Script(
-        "slow_disk.py",
-        ("optimizer", "malloc", "layout", "threads"),
-        (
-            ("time.sleep(DISK_S)", "pass"),
-            ("nn.Conv2d(1, 8, 5)", "nn.Conv2d(1, 64, 5)"),
-            ("nn.Linear(8 *", "nn.Linear(64 *"),
-            ("BATCH, DISK_S = 1024, 16", "BATCH, DISK_S = 1024, 64"),
-        ),
-    ),
-}  # fmt: skip
+    "slow_disk": Script(LOADS, "examples"),
+    "plain_loop": Script(("workers", "prefetch", "layout", "malloc"), "examples", redraws=True),
+    "far_storage": Script(LOADS),
+    "rows_in_memory": Script(("workers", "malloc", "denormals", "threads")),
+    "many_weights": Script(COMPUTES),
+    "large_arrays": Script(COMPUTES),
+    "one_thread": Script(COMPUTES),
+    "characters": Script(COMPUTES),
+    "wide_convolution": Script(COMPUTES),
+    "by_accelerate": Script(LOADS),
+    "by_lightning": Script(LOADS),
+    "by_trainer": Script(LOADS),
+}
 
 
 def main() -> int:
@@ -75,22 +77,15 @@ def main() -> int:
     details: dict[str, Any] = {}
     with fresh_home() as _place, tempfile.TemporaryDirectory() as folder:
         for name in given.script or SCRIPTS:
-            file = write_script(SCRIPTS[name], Path(folder) / name)
+            file = copy_script(name, Path(folder) / name)
             figures += check_script(name, file, given.grid_s, given.share, details)
     return finish("tune_scripts", figures, given.out, details=details)
 
 
-def write_script(script: Script, folder: Path) -> Path:
-    """Write a script into a repository of its own."""
-    text = (ROOT / "examples" / script.file).read_text(encoding="utf-8")
-    for before, after in script.changed:
-        if before not in text:
-            raise ValueError(f"{script.file} has no {before}")
-        text = text.replace(before, after)
-    folder.mkdir()
-    file = folder / "train.py"
-    file.write_text(text, encoding="utf-8")
-    return file
+def copy_script(name: str, folder: Path) -> Path:
+    """Copy a script, and what it imports, into a folder of its own."""
+    shutil.copytree(ROOT / SCRIPTS[name].folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / f"{name}.py"
 
 
 def check_script(name: str, file: Path, most_s: float, share: float, details: dict[str, Any]) -> list[Figure]:
@@ -164,7 +159,9 @@ def check_change(file: Path, tuned: TunedLane) -> float:
 
 
 def run_script(file: Path) -> list[float]:
-    ran = subprocess.run([python_here(), file.name], cwd=file.parent, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [python_here(), file.name, "--epochs", "1"], cwd=file.parent, capture_output=True, text=True, check=True
+    )
     return [float(each) for each in re.findall(r"loss ([0-9.]+)", ran.stdout)]
 
 
