@@ -15,9 +15,16 @@ import pytest
 STAND_IN = Path(__file__).parents[1] / "attach" / "stand_in"
 SCRIPT = f"""
 import argparse, os, random, sys, time
+def note(what):
+    with open(__file__ + ".times", "a") as file:
+        file.write(what + "\\n")
+
+note("begins")
 sys.path.insert(0, {str(STAND_IN)!r})
 import torch
 from torch.utils.data import DataLoader
+time.sleep(float(os.environ.get("IMPORTS_S", 0)))
+note("has imported")
 
 class Slow(list):
     def __iter__(self):
@@ -68,8 +75,12 @@ def train(house):
 def test_a_script_races_unchanged(house, train):
     """Two lanes take turns; with memory kept in the process, this script takes half as long."""
     lanes = ("--on", "cpu", "--set", "malloc=keep")
-    answer = house.run("race", str(train), *lanes, "--heats", "2", "--budget", "4s", "--", "--epochs", "9999")
+    words = (*lanes, "--heats", "2", "--budget", "4s", "--", "--epochs", "9999")
+    answer = house.run("race", str(train), *words, env={"IMPORTS_S": "0.3"})
     assert answer.code == 0, answer.err
+    noted = train.with_suffix(".py.times").read_text().split("\n")
+    assert noted[:4] == ["begins", "has imported"] * 2, "what the first heats hold is not known before"
+    assert noted[4:8] == ["begins", "begins", "has imported", "has imported"], "later ones import side by side"
     assert "hello" not in answer.out + answer.err
     head = answer.out.replace("\n  ", " ")
     assert "train.py on " in head

@@ -130,25 +130,39 @@ def test_after_its_first_heat_a_script_is_not_tried_with_what_it_cannot_have():
         notes={"cannot have layout": "no convolution", "cannot have workers=0": "as many", "no input": "other"},
     )  # fmt: skip
     look = read_look(signs)
-    assert look == ScriptLook(
-        {"layout": "no convolution", "workers=0": "as many", "threads=6": "the script has as many already"}, waits=True
-    )
+    cannot = {"layout": "no convolution", "workers=0": "as many", "threads=6": "the script has as many already"}
+    assert look == ScriptLook(cannot, waits_share=0.9, workers_wanted=9.0)
     found = of_script().after_look(look)
     assert (found.values["workers"], found.values["threads"]) == (("3", "6", "12"), ("1", "3"))
     assert "layout" not in found.values
     assert found.refused["channels_last"] == "no convolution"
-    assert (("workers", "6"),) in found.known, "it waits for its data: more workers are the first guess"
+    assert (("workers", "12"),) in found.known, (
+        "it waits for its data: as many workers as that asks for are tried first"
+    )
     assert [words[0][0] for words in found.singles()[:3]] == ["workers"] * 3
     assert all(("layout", "channels_last") not in words for words in found.known)
-    assert not any(dict(words).get("workers") for words in of_script().after_look(replace(look, waits=False)).known)
+    assert not any(dict(words).get("workers") for words in of_script().after_look(replace(look, waits_share=0.1)).known)
+
+
+@pytest.mark.parametrize(
+    ("wait_ns", "has", "guess"),
+    [(600, 0, "3"), (800, 0, "6"), (990, 0, "12"), (500, 1, "3"), (700, 2, "12"), (150, 0, None)],
+)
+def test_a_script_that_waits_is_tried_first_with_as_many_workers_as_that_asks_for(wait_ns, has, guess):
+    """A batch takes 600 of 1000 ns and a step the other 400: two workers load as fast as it trains."""
+    signs = StepSymptoms(10, wait_ns=wait_ns, wall_ns=1000, notes={f"cannot have workers={has}": "as many"})
+    known = of_script().after_look(read_look(signs)).known
+    assert [dict(words)["workers"] for words in known if dict(words).keys() == {"workers"}] == (
+        [guess] if guess else []
+    )
 
 
 def test_what_needs_workers_is_tried_with_some():
-    found = of_script().after_look(ScriptLook({"prefetch": "no workers", "persistent": "no workers"}, waits=False))
+    found = of_script().after_look(ScriptLook({"prefetch": "no workers", "persistent": "no workers"}))
     assert "persistent" not in found.values
     assert found.values["prefetch"] == ("4", "8")
     assert (("prefetch", "4"),) not in found.singles()
     assert found.with_words((("prefetch", "4"),)) == "prefetch needs workers, and the script has none"
     assert found.with_words((("workers", "4"), ("prefetch", "4"))).name == "cpu/workers=4+prefetch=4"
-    iterated = ScriptLook({"prefetch": "no workers", "workers": "it is iterated"}, waits=True)
+    iterated = ScriptLook({"prefetch": "no workers", "workers": "it is iterated"}, waits_share=0.9)
     assert not {"prefetch", "workers"} & of_script().after_look(iterated).values.keys()

@@ -72,7 +72,8 @@ def test_heats_on_nodes_take_turns(nodes, tmp_path):
         (tmp_path / name).mkdir()
         order = replace(order_for(tmp_path / name), pace=pace)
         player = Player(runner_of(order), order.lane.device)
-        player.join(Started(nodes.start(order.lane.environment)))
+        player.begin(Started(nodes.start(order.lane.environment)))
+        player.join()
         players.append(player)
     heats = [psutil.Process(each.runner.child.pid).children()[0] for each in players]
     assert {each.status() for each in heats} == {psutil.STATUS_STOPPED}

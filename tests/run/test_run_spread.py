@@ -51,7 +51,8 @@ def test_ranks_on_two_nodes_train_together(nodes, tmp_path, house):
     """Between turns all of them are stopped, on both nodes."""
     order = replace(spread_order(tmp_path), pace=replace(PACE, takes_turns=True))
     player = Player(runner_of(order), order.lane.device)
-    player.join(Started(nodes.start_apart(order.lane.environment, order.lane)))
+    player.begin(Started(nodes.start_apart(order.lane.environment, order.lane)))
+    player.join()
     heats = [each for each in house.processes() if each.cmdline()[-4:-2] == ["-m", "laptime.heat"]]
     states = [each.status() for each in heats if not any("guardian" in word for word in each.cmdline())]
     assert states == [psutil.STATUS_STOPPED] * 4

@@ -119,7 +119,8 @@ def test_a_forked_heat_is_paused_with_all_that_it_started(tmp_path, template):
     """As heats of a round take turns."""
     order = replace(order_for(tmp_path), pace=replace(order_for(tmp_path).pace, takes_turns=True))
     player = Player(HeatRunner(order, Limits(20.0, 5.0), 2, lambda _: None), order.lane.device)
-    player.join(Started(ForkedChild(template)))
+    player.begin(Started(ForkedChild(template)))
+    player.join()
     [heat] = psutil.Process(player.runner.child.pid).children()
     assert heat.status() == psutil.STATUS_STOPPED
     assert psutil.Process(template._child.pid).status() != psutil.STATUS_STOPPED

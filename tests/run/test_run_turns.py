@@ -25,7 +25,8 @@ def player_of(folder, name, script="", pace=IN_TURNS):
     (folder / name).mkdir()
     order = replace(order_for(folder / name, script), pace=pace, test_items=1000)
     player = Player(HeatRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None), order.lane.device)
-    player.join(Started(Child(order.lane.environment)))
+    player.begin(Started(Child(order.lane.environment)))
+    player.join()
     return player
 
 
@@ -130,7 +131,8 @@ def test_steps_that_are_not_timed_count_for_how_far_turns_go_on(tmp_path):
     lane = replace(order.lane, device=replace(order.lane.device, name="cuda:0", kind="cuda"))
     order = replace(order, lane=lane, pace=pace)
     card = Player(HeatRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None), lane.device)
-    card.join(Started(Child(lane.environment)))
+    card.begin(Started(Child(lane.environment)))
+    card.join()
     play_turns([card], pace)
     windows = heat_of(card).windows
     assert 4 * pace.measure_s < (windows[-1].end_ns - windows[0].start_ns) / 1e9 < 4.5 * pace.measure_s
@@ -175,7 +177,8 @@ def test_heats_of_inference_take_turns_part_by_part(tmp_path):
         (tmp_path / name).mkdir()
         order = InferOrder(order_for(tmp_path / name, script), pace)
         player = Player(InferenceRunner(order, Limits(60.0, 1.0), 2, lambda _phase: None), order.heat.lane.device)
-        player.join(Started(Child(order.heat.lane.environment)))
+        player.begin(Started(Child(order.heat.lane.environment)))
+        player.join()
         players.append(player)
     play_parts(players)
     heats = [heat_of(each) for each in players]

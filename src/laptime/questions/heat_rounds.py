@@ -27,7 +27,7 @@ from laptime.questions.proving import Proof, order_heat, run_together, say_why_a
 from laptime.questions.train.run import find_protocol
 from laptime.run.instruments import SensorSelection
 from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
-from laptime.run.turns import CORES_A_CHILD, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
+from laptime.run.turns import CORES_A_CHILD, MOST_AT_ONCE, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import count_heat_memory, count_step_memory
 
@@ -351,9 +351,12 @@ class _Crew:
         order = replace(rounds.order(lane, pace), number=rounds.done + place)
         return Player(rounds.runner(lane, order), lane.device)
 
-    def join(self, lane: PlannedLane, player: Player[HeatRunner]) -> None:
+    def begin(self, lane: PlannedLane, player: Player[HeatRunner]) -> None:
         self.rounds.say_start(lane, self.prestarter)
-        player.join(self.prestarter.take(lane))
+        player.begin(self.prestarter.take(lane))
+
+    def join(self, lane: PlannedLane, player: Player[HeatRunner]) -> None:
+        player.join()
         self.rounds.job.own_code.look_at(lane, player.runner)
         self.rounds.say([lane.name], "ready")
 
@@ -388,6 +391,13 @@ class _Crew:
 
     def known(self, lane: PlannedLane) -> ProcessRun | None:
         return next((heat.process for heat in self.rounds.heats[lane.name] if heat.process.status == "ok"), None)
+
+    @property
+    def builds_at_once(self) -> int:
+        """A script builds by importing, most of the time, which takes one core and nothing that is measured."""
+        job = self.rounds.job
+        at_once = min(job.cores, MOST_AT_ONCE) if job.plan.subject.command and not job.launcher.is_elsewhere else 1
+        return max(1, at_once)
 
     def next_number(self) -> int:
         return self.rounds.next_number()

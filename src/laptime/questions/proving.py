@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -216,8 +217,15 @@ class Crew(Protocol[R]):
     def make(self, lane: PlannedLane, place: int) -> Player[R]:
         """Return a heat that has not begun; `place` others were made for its group before."""
 
+    @property
+    def builds_at_once(self) -> int:
+        """How many heats may build at the same time."""
+
+    def begin(self, lane: PlannedLane, player: Player[R]) -> None:
+        """Start a heat, which builds then."""
+
     def join(self, lane: PlannedLane, player: Player[R]) -> None:
-        """Bring a heat to where its turns begin."""
+        """Bring a heat that has begun to where its turns begin."""
 
     def pass_over(self, lane: PlannedLane, why: str) -> None:
         """Hear why a lane is not in this group."""
@@ -264,6 +272,8 @@ def say_why_alone(plan: Plan, alone: Mapping[str, str]) -> tuple[str, ...]:
 def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R], number: int) -> list[PlannedLane]:
     """Run the first lane, and with it all others that fit; return these others."""
     players: list[tuple[PlannedLane, Player[R]]] = []
+    building: deque[tuple[PlannedLane, Player[R]]] = deque()
+    at_once = crew.builds_at_once if crew.known(first) else 1  # before that, what a heat holds is not known
     try:
         for lane in (first, *others):
             if players and (why := _why_no_room(lane, players, crew)):
@@ -271,6 +281,11 @@ def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R],
                 continue
             player = crew.make(lane, len(players))
             players.append((lane, player))
+            building.append((lane, player))
+            crew.begin(lane, player)
+            if len(building) == at_once:
+                crew.join(*building.popleft())
+        for lane, player in building:
             crew.join(lane, player)
         crew.play([player for _, player in players])
         for lane, player in players:
@@ -286,15 +301,23 @@ def _why_no_room(lane: PlannedLane, players: Sequence[tuple[PlannedLane, Player[
     """Return why a lane's heat does not fit next to those that are alive. A cluster gives each a place of its own."""
     if players[0][1].node is not None:
         return None
-    held = []
+    held: list[Need] = []
+    to_come = 0
     for other, player in players:
         earlier = crew.known(other)
         most = [player.peak_bytes, *([earlier.peak_memory_bytes] if earlier is not None else [])]
         peak = max(each for each in most if not isinstance(each, Missing))
-        held.append(Need(player.device, peak, player.resident_bytes, player.runner.device_memory_bytes))
+        need = Need(player.device, peak, player.resident_bytes, player.runner.device_memory_bytes)
+        if not player.has_joined and held:  # it still builds, and will hold as much as those before
+            expected = expect_need(player.device, held, max(peak, *(each.memory_bytes for each in held)), keeps=True)
+            to_come += expected.memory_bytes - need.waiting_bytes
+            need = expected
+        held.append(need)
+    free = available_memory_bytes()
+    free = free if isinstance(free, Missing) else free - to_come
     known = crew.known(lane)
     before = Missing("it has not run yet") if known is None else known.peak_memory_bytes
     need = expect_need(lane.device, held, before, keeps=lane.settings.malloc == "keep")
     if known is not None and not isinstance(before, Missing):
         need = replace(need, device_memory_bytes=known.device_memory_bytes)
-    return why_no_room(need, held, available_memory_bytes())
+    return why_no_room(need, held, free)

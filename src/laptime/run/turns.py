@@ -49,14 +49,19 @@ class Player(Generic[R_co]):
     def __init__(self, runner: R_co, device: Device) -> None:
         self.runner, self.device = runner, device
         self.active_s = 0.0
+        self.has_joined = False
         self._dnf: Dnf | None = None
         self._paused_at_ns = 0
 
-    def join(self, started: Started) -> None:
-        """Bring the heat to where its turns begin: past its first step, or to its single calls."""
+    def begin(self, started: Started) -> None:
+        """Let the heat build, while others may do so, too."""
         self.runner.turn = 0
         self.runner.begin(started, self.runner.message)
+
+    def join(self) -> None:
+        """Bring the heat to where its turns begin: past its first step, or to its single calls."""
         self._hear_until_ready()
+        self.has_joined = True
 
     def play(self, turn: int, order: wire.TakeTurn = ANY_STEPS) -> None:
         """Run one window."""

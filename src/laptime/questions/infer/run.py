@@ -126,9 +126,12 @@ class InferenceRace:
     def make(self, lane: PlannedLane, place: int) -> Player[InferenceRunner]:
         return Player(self._runner(lane, self._pace, place), lane.device)
 
-    def join(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
+    def begin(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
         self._say([lane.name], f"imports {lane.framework}")
-        player.join(Started(Child(lane.environment)))
+        player.begin(Started(Child(lane.environment)))
+
+    def join(self, lane: PlannedLane, player: Player[InferenceRunner]) -> None:
+        player.join()
         self._job.own_code.look_at(lane, player.runner)
         self._say([lane.name], "ready")
 
@@ -151,6 +154,10 @@ class InferenceRace:
 
     def known(self, lane: PlannedLane) -> ProcessRun | None:
         return next((heat.process for heat in self._heats[lane.name] if heat.process.status == "ok"), None)
+
+    @property
+    def builds_at_once(self) -> int:
+        return 1
 
     def next_number(self) -> int:
         return next(self._numbers)

@@ -26,6 +26,7 @@ ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH_SETTING, RATE = "batch", "lr"
 WAITS_SHARE = 0.2  # of its steps, in which a script waits for its data
 AS_MANY = "the script has as many already"
+WORKERS = "workers="
 NEEDS, NONE = {"prefetch": "workers"}, "0"  # what a script may have only with another setting, or without this value
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
 OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
@@ -79,10 +80,10 @@ class Tunable:
                                                    for pair in pairs)}  # fmt: skip
         kept = [pair for pair in pairs if not why[pair] or pair[0] in may_have]
         known = [tuple(pair for pair in words if not why.get(pair)) for words in self.known]
-        loads = [value for name, value in kept if name == "workers" and value != NONE]
+        loads = sorted(int(value) for name, value in kept if name == "workers" and value != NONE)
         if look.waits and loads:
-            guess = str(sorted(map(int, loads))[len(loads) // 2])
-            known = [changed(words, "workers", guess) for words in (*known, ())]
+            guess = next((count for count in loads if count >= look.workers_wanted), loads[-1])
+            known = [changed(words, "workers", str(guess)) for words in (*known, ())]
         return replace(
             self,
             values=_by_name(kept),
@@ -90,7 +91,7 @@ class Tunable:
             refused={**self.refused, **{written((pair,))[0]: reason for pair, reason in why.items() if reason}},
             in_company=self.in_company | {pair for pair in kept if pair[0] in may_have},
             needs={name: NEEDS[name] for name in may_have},
-            first="workers" if look.waits else "",
+            first="workers" if look.waits and loads else "",
         )
 
     def written(self, words: SettingWords) -> tuple[str, ...]:
@@ -163,11 +164,16 @@ def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: Plan
 @dataclass(frozen=True, slots=True)
 class ScriptLook:
     """What the first heat of a script showed: settings that it cannot have, by name or word, each with the reason;
-    and whether it waits for its data.
+    the share of its steps in which it waits for its data; and how many workers would load as fast as it trains.
     """
 
     cannot: Mapping[str, str]
-    waits: bool
+    waits_share: float = 0.0
+    workers_wanted: float = 0.0
+
+    @property
+    def waits(self) -> bool:
+        return self.waits_share > WAITS_SHARE
 
     def why_not(self, name: str, value: str) -> str | None:
         return self.cannot.get(name) or self.cannot.get(SETTINGS[name].written(value))
@@ -179,9 +185,12 @@ def read_look(signs: StepSymptoms) -> ScriptLook:
     if not isinstance(signs.threads, Missing):
         notes[f"threads={signs.threads}"] = AS_MANY
     wait_ns, wall_ns = signs.wait_ns, signs.wall_ns
-    if isinstance(wait_ns, Missing) or isinstance(wall_ns, Missing):
-        return ScriptLook(notes, waits=False)
-    return ScriptLook(notes, waits=wait_ns > WAITS_SHARE * wall_ns)
+    if isinstance(wait_ns, Missing) or isinstance(wall_ns, Missing) or not wall_ns:
+        return ScriptLook(notes)
+    trains_ns = max(wall_ns - wait_ns, 1)
+    has = next((int(key.removeprefix(WORKERS)) for key in notes if key.startswith(WORKERS)), 0)
+    # Without workers a batch takes the wait; workers that a training waits for load one in each of its steps.
+    return ScriptLook(notes, wait_ns / wall_ns, (has * wall_ns if has else wait_ns) / trains_ns)
 
 
 def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLane | str:

@@ -65,7 +65,7 @@ from laptime.questions.tune.search import Objective, Search, check_objective
 from laptime.run.runner import Limits
 from laptime.run.turns import Prestarter
 
-CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
+CONFIRMING = 0.35  # share of a lane's time that is kept for the confirming race, at most
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
 LONGER = 2.0  # a fresh heat takes about this multiple of a short one
@@ -236,9 +236,11 @@ class Tune:
         self._run(search, list(search.tried), prestarter)
         if not self._goes_on(search):
             return
-        singles_s = self._job.left_s - SINGLES * (began_s - self._confirm_s(search))
-        self._try_new(search, search.untried(), max(keep_s + self._confirm_s(search), singles_s), prestarter)
-        search.add(search.joined(search.ratings()))
+        # Where the guess for a script that waits wins, other settings alone would show nothing but the wait.
+        if search.tunable.first not in dict(search.winner()):
+            singles_s = self._job.left_s - SINGLES * (began_s - self._confirm_s(search))
+            self._try_new(search, search.untried(), max(keep_s + self._confirm_s(search), singles_s), prestarter)
+            search.add(search.joined(search.ratings()))
         while self._goes_on(search) and self._climb(search, keep_s, prestarter):
             pass
 
