@@ -1,17 +1,19 @@
 """How near `laptime tune train.py` comes to the best settings of a script, and in which part of a grid's time.
 
-    python bench/tune_scripts.py [--out FILE.json] [--script slow_disk] [--grid-s 900] [--share 0.2]
+    python bench/tune_scripts.py [--out FILE.json] [--script slow_disk ...] [--share 0.2]
 
-Each script is one of SCRIPTS, which nobody changes. All sets of some of its settings run a heat each, and the best of
-them more: that is the grid. `laptime tune` then has `--share` of the grid's time and all settings that it knows. Its
-winner and the grid's best race each other: the winner has to reach 97 % of the grid's best in a fifth of its time.
-The diff of the winner is made in the copy of the script, whose loss after the first lap has to be that of before,
-unless its items are drawn again each time.
+Each script is one of SCRIPTS, which nobody changes. All sets of some of its settings run a heat each, a few at a time
+next to the best so far, and the best five two more: that is the grid. `laptime tune` then has `--share` of the grid's
+time and all settings that it knows. Its winner and the grid's best race each other: the winner has to reach 97 % of the
+grid's best in a fifth of its time. The diff of the winner is made in the copy of the script, whose loss after the first
+lap has to be that of before, unless its items are drawn again each time.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
+import random
 import re
 import shutil
 import subprocess
@@ -20,23 +22,27 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import laptime
-from common import ROOT, Figure, finish, fresh_home, parser_for
+from common import ROOT, Figure, finish, fresh_home, parser_for, result, write_json
 from laptime import api
+from laptime.machine import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
+from laptime.model.record import Record
 from laptime.questions.asking import python_here
-from laptime.questions.tune.nouns import TunedLane
-from laptime.questions.tune.run import TunePrepared, prepare_tune
+from laptime.questions.job import Job
+from laptime.questions.tune.nouns import TuneAnswer, TunedLane
+from laptime.questions.tune.run import Tune, TunePrepared, prepare_tune
+from laptime.store.files import new_id
 
 OF_GRID, OF_ITS_TIME = 0.97, 0.2
 MANY_EPOCHS = ("--epochs", "9999")
 LANE = "cpu"
-GRID_S = 900.0
+NO_LIMIT_S = 36_000.0
+AT_ONCE, BEST, AGAIN = 8, 5, 2
 ROUNDS = 5
 
 
@@ -70,7 +76,6 @@ SCRIPTS = {
 def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--script", choices=SCRIPTS, action="append", help="only these")
-    parser.add_argument("--grid-s", type=float, default=GRID_S, help="most that a grid may take")
     parser.add_argument("--share", type=float, default=OF_ITS_TIME, help="of the grid's time, which a tuning has")
     given = parser.parse_args()
     figures: list[Figure] = []
@@ -78,7 +83,9 @@ def main() -> int:
     with fresh_home() as _place, tempfile.TemporaryDirectory() as folder:
         for name in given.script or SCRIPTS:
             file = copy_script(name, Path(folder) / name)
-            figures += check_script(name, file, given.grid_s, given.share, details)
+            figures += check_script(name, file, given.share, details)
+            if given.out is not None:  # what is measured outlasts an interruption
+                write_json(given.out, result("tune_scripts", figures, details=details, versions={}))
     return finish("tune_scripts", figures, given.out, details=details)
 
 
@@ -88,13 +95,13 @@ def copy_script(name: str, folder: Path) -> Path:
     return folder / f"{name}.py"
 
 
-def check_script(name: str, file: Path, most_s: float, share: float, details: dict[str, Any]) -> list[Figure]:
+def check_script(name: str, file: Path, share: float, details: dict[str, Any]) -> list[Figure]:
     """Run the grid, tune in a share of its time, and race the two winners."""
     began_s = time.monotonic()
-    best = winner_of(ask_for(file, most_s), partial(prepare_grid, SCRIPTS[name].settings))
+    best = winner_of(run_grid(ask_for(file, NO_LIMIT_S), SCRIPTS[name].settings))
     grid_s = time.monotonic() - began_s
     began_s = time.monotonic()
-    tuned = winner_of(ask_for(file, share * grid_s), prepare_tune)
+    tuned = winner_of(api.answer("tune", ask_for(file, share * grid_s)))
     took_s = time.monotonic() - began_s
     ratio = 1.0 if best.winner == tuned.winner else race_winners(file, best, tuned)
     same = check_change(file, tuned)
@@ -118,11 +125,40 @@ def ask_for(file: Path, budget_s: float) -> Ask:
     return Ask(str(file), (LANE,), budget_s=budget_s, command=MANY_EPOCHS, tune=laptime.TuneAsk())
 
 
-def winner_of(ask: Ask, prepare: Any) -> TunedLane:
-    answer = api.answer("tune", ask, prepare=prepare).answer
-    assert hasattr(answer, "tuning")
-    winner: TunedLane = answer.tuning.lanes[0]
-    return winner
+def winner_of(record: Record) -> TunedLane:
+    assert isinstance(record.answer, TuneAnswer)
+    assert record.answer.tuning is not None
+    return record.answer.tuning.lanes[0]
+
+
+class Grid(Tune):
+    """Runs all first guesses instead of a search, and the best of them again. No winner races on fresh heats."""
+
+    def run(self) -> None:
+        (search,) = self._searches
+        with self._rounds.prestarter() as prestarter:
+            self._rounds.make_ready(prestarter)
+            self._look(search, prestarter)
+            for words in search.tunable.known:
+                search.add(words)
+            every = [words for words in search.tried if words]
+            for first in range(0, len(every), AT_ONCE):
+                beside = search.winner() if first else ()
+                self._run(search, [beside, *every[first : first + AT_ONCE]], prestarter)
+            for _ in range(AGAIN):
+                ratings = search.ratings()
+                best = sorted(ratings, key=lambda words: -ratings[words].log)[:BEST]
+                self._run(search, best, prestarter)
+            search.settle()
+
+
+def run_grid(ask: Ask, settings: Sequence[str]) -> Record:
+    """Run a grid as a question runs, and return its record."""
+    began = dt.datetime.now(dt.UTC)
+    services = api._open_services(new_id(began, random.Random()), began.isoformat(timespec="seconds"))  # noqa: SLF001
+    prepared = prepare_grid(settings, ask, look_at_machine())
+    job = Job("tune", prepared, services)
+    return job.answer(Grid(job, prepared))
 
 
 def prepare_grid(settings: Sequence[str], ask: Ask, machine: Machine) -> TunePrepared:
@@ -142,7 +178,7 @@ def prepare_grid(settings: Sequence[str], ask: Ask, machine: Machine) -> TunePre
 def race_winners(file: Path, best: TunedLane, tuned: TunedLane) -> float:
     """Return how many times as fast the tuning's winner is as the grid's best, in a race of its own."""
     lanes = [best.winner, tuned.winner]
-    found = laptime.race(file, lanes, arguments=MANY_EPOCHS, heats=ROUNDS, budget="10m", progress=False)
+    found = laptime.race(file, lanes, arguments=MANY_EPOCHS, heats=ROUNDS, budget="1m", progress=False)
     return float(found.ratios[tuned.winner].value)
 
 

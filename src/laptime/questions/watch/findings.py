@@ -36,7 +36,10 @@ SKEWED = 1.2
 MORE_TENSORS = 0.5  # alive with each step: something keeps them
 LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
 KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
-LOAD_IN_WORKERS = "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True)."
+LOAD_IN_WORKERS = (
+    "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True); "
+    "laptime.auto(loader) finds how many."
+)
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
 FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
 LOG_LESS = "Log every few steps only, and do not call .item() in each."
