@@ -65,7 +65,8 @@ from laptime.questions.tune.search import Objective, Search, check_objective
 from laptime.run.runner import Limits
 from laptime.run.turns import Prestarter
 
-CONFIRMING = 0.35  # share of a lane's time that is kept for the confirming race, at most
+CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
+CONFIRMING_SCRIPT = 0.35  # of a script, whose heats mostly import: so its search needs more of the time
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
 LONGER = 2.0  # a fresh heat takes about this multiple of a short one
@@ -342,7 +343,8 @@ class Tune:
         if not best and len(self._searches) == 1:
             least_s = max(0.0, GROUP_HEATS_LEAST * pair_s - OVERRUN * budget_s)
             return least_s if least_s + pair_s <= self._job.left_s else 0.0
-        share_s = CONFIRMING * budget_s / len(self._searches)
+        is_script = search.tunable.base.framework == SCRIPT
+        share_s = (CONFIRMING_SCRIPT if is_script else CONFIRMING) * budget_s / len(self._searches)
         return max(min(CONFIRMED_MOST * LONGER * pair_s, share_s), GROUP_HEATS_LEAST * pair_s)
 
     def _works(self, lane: PlannedLane) -> bool:
