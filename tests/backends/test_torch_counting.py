@@ -270,25 +270,99 @@ def test_products_of_16_bits_are_told_apart():
     assert mode.narrow == mode.flops > 0
 
 
-def test_what_a_step_holds_is_followed():
-    """Weights, the batch and two moments were there; the step makes activations and gradients, and frees them."""
-    network = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(4)))
-    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
-    rows, layer_bytes, value_bytes = torch.randn(64, 256), 256 * 256 * 4, 64 * 256 * 4
+LAYER_BYTES, VALUE_BYTES, LAYERS = 256 * 256 * 4, 64 * 256 * 4, 4
+
+
+def held_in(gradients, **optimizer):
+    """Return the parts of a step of four layers: in its passes, and in its update."""
+    network = nn.Sequential(*(nn.Linear(256, 256, bias=False) for _ in range(LAYERS)))
+    optimizer, rows = torch.optim.AdamW(network.parameters(), **optimizer), torch.randn(64, 256)
 
     def step():
-        optimizer.zero_grad(set_to_none=True)
-        network(rows).square().mean().backward()
+        if gradients == "freed":
+            optimizer.zero_grad()
+        loss = network(rows).square().mean()
+        if gradients == "late":
+            optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if gradients == "kept":
+            optimizer.zero_grad(set_to_none=False)
+
+    step()
+    with counting() as mode:
+        step()
+    parts = mode.memory.parts()
+    return mode.memory, parts["passes"], parts["update"]
+
+
+def test_what_a_step_holds_is_followed():
+    """Weights, two moments and the batch were there; the step makes activations and gradients, and frees them."""
+    memory, passes, update = held_in("freed", fused=True)
+    whole = LAYERS * LAYER_BYTES
+    assert update[:3] == [whole, pytest.approx(2 * whole, abs=LAYERS * 512), whole]
+    assert passes[:2] == update[:2]
+    assert VALUE_BYTES <= passes[3] == update[3] <= VALUE_BYTES + 512
+    assert LAYERS * LAYER_BYTES <= passes[2] + passes[4] < LAYERS * LAYER_BYTES + 7 * VALUE_BYTES
+    assert update[4] < VALUE_BYTES
+    assert memory.kept_bytes() > 0
+
+
+def test_gradients_that_a_step_frees_late_are_held_next_to_its_activations():
+    """Freed before the passes, they grow as activations shrink."""
+    passes = {gradients: held_in(gradients, fused=True)[1] for gradients in ("freed", "late", "kept")}
+    for gradients in ("late", "kept"):
+        assert passes[gradients][2] == LAYERS * LAYER_BYTES
+        assert passes[gradients][4] >= LAYERS * VALUE_BYTES
+        assert sum(passes[gradients]) > sum(passes["freed"])
+
+
+def test_an_optimizer_that_a_card_runs_at_once_copies_all_its_weights():
+    """PyTorch does so on a card unless it is told otherwise; on a processor it never does, and its groups stay so."""
+    copied = {how: held_in("freed", **given)[2][4] for how, given in (("", {}), ("one by one", {"foreach": False}))}
+    assert LAYERS * LAYER_BYTES <= copied[""] < LAYERS * LAYER_BYTES + VALUE_BYTES
+    assert copied["one by one"] < LAYERS * LAYER_BYTES, "of two weights at once"
+    optimizer = torch.optim.AdamW(nn.Linear(2, 2).parameters())
+    with counting():
+        optimizer.step()
+    assert optimizer.param_groups[0]["foreach"] is None
+
+
+def test_what_the_iteration_before_left_is_held_until_it_is_freed():
+    """A script that still names its last answers holds them while it makes the next ones."""
+    layer, rows, answers = nn.Linear(256, 4 * 256, bias=False), torch.randn(64, 256), None
+
+    def step(*, keeps):
+        nonlocal answers
+        answers = answers if keeps else None
+        with torch.no_grad():
+            answers = layer(rows)
+
+    made = []
+    for keeps in (False, True):
+        step(keeps=keeps)
+        with counting() as mode:
+            step(keeps=keeps)
+        made.append(mode.memory.parts()["passes"][4])
+    assert made == [4 * VALUE_BYTES, 2 * 4 * VALUE_BYTES]
+
+
+def test_weights_that_do_not_learn_are_weights_without_moments_or_gradients():
+    frozen, learned = nn.Linear(256, 256, bias=False).requires_grad_(False), nn.Linear(256, 8, bias=False)
+    optimizer = torch.optim.Adam(learned.parameters(), fused=True)
+
+    def step():
+        optimizer.zero_grad()
+        learned(frozen(torch.randn(64, 256))).sum().backward()
         optimizer.step()
 
     step()
-    network.zero_grad(set_to_none=True)
     with counting() as mode:
         step()
-    assert mode.memory.held == pytest.approx(3 * 4 * layer_bytes + value_bytes, rel=0.01)
-    assert 4 * layer_bytes <= mode.memory.most < 4 * layer_bytes + 7 * value_bytes
-    network.zero_grad(set_to_none=True)
-    assert mode.memory.now < value_bytes
+    weights, moments, gradients, *_ = mode.memory.parts()["update"]
+    assert weights == LAYER_BYTES + 8 * 256 * 4
+    assert 2 * 8 * 256 * 4 <= moments <= 2 * 8 * 256 * 4 + 512
+    assert gradients == 8 * 256 * 4
 
 
 @torch.library.custom_op("laptime_tests::doubled", mutates_args=())

@@ -19,6 +19,7 @@ from laptime.errors import LaneError, TrainingError
 from laptime.heat import script
 from laptime.heat.script import run_script
 from laptime.heat.script_work import NOT_COUNTABLE, read_work
+from laptime.model.hardware import HeldMemory, StepMemory
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -158,14 +159,18 @@ def sent(**changed):
     """Return what an agent sends of an iteration, with changes."""
     operators = [["product", 8e9, 1e6, [], 3], ["convolution", 1e9, 1e6, [1, 3, 1, 5, 5], 1], ["update", 0, 400, [], 1]]
     return {
-        "flops": 25e9, "narrow": 0, "bytes": 5_000_000, "held_bytes": 600, "made_bytes": 700, "operators": operators,
+        "flops": 25e9, "narrow": 0, "bytes": 5_000_000, "operators": operators,
+        "memory": {"passes": [4, 8, 0, 1, 9], "update": [4, 8, 4, 1, 2], "narrow": [4, 8, 0, 1, 5], "kept": 512},
     } | changed  # fmt: skip
 
 
 def test_what_an_agent_counted_is_read_as_operators():
     work = read_work(sent())
     assert [(each.kind, each.calls) for each in work.operators] == [("product", 3), ("narrow", 1), ("update", 1)]
-    assert (work.flops, work.value_bytes, work.held_bytes, work.made_bytes) == (25e9, 4, 600, 700)
+    assert (work.flops, work.value_bytes) == (25e9, 4)
+    assert work.memory == StepMemory(
+        HeldMemory(4, 8, 0, 1, 9), HeldMemory(4, 8, 4, 1, 2), HeldMemory(4, 8, 0, 1, 5), 512
+    )
     assert read_work(sent(narrow=20e9)).value_bytes == 2
 
 
@@ -178,7 +183,11 @@ def test_what_an_agent_counted_is_read_as_operators():
         {"operators": [["product", 1, 1]]},
         {"operators": [["convolution", 1, 1, [], 1]]},
         {"flops": None},
-        {"held_bytes": -1},
+        {"memory": None},
+        {"memory": {"passes": [1, 1, 1, 1], "update": [1] * 5, "narrow": [1] * 5, "kept": 0}},
+        {"memory": {"passes": [1, 1, 1, 1, -1], "update": [1] * 5, "narrow": [1] * 5, "kept": 0}},
+        {"memory": {"passes": [1] * 5, "narrow": [1] * 5, "kept": 0}},
+        {"memory": {"passes": [1] * 5, "update": [1] * 5, "narrow": [1] * 5}},
     ],
 )
 def test_what_no_agent_counts_ends_its_connection(changed):
@@ -236,8 +245,13 @@ def test_an_iteration_of_a_real_script_is_counted_inside_of_it(heat, more, every
     (update,) = (each for each in work.operators if each.kind == "update")
     assert update.calls == 1
     weights_bytes = 4 * (10 * 32 + 96 * 32 + 32 * 32 + 32 * 10)
-    assert work.held_bytes > 3 * (weights_bytes - frozen * 4 * 96 * 32)
-    assert work.made_bytes > weights_bytes / 2
+    learned_bytes = weights_bytes - frozen * 4 * 96 * 32
+    for held in (work.memory.passes, work.memory.update):
+        assert held.weights_bytes == weights_bytes
+        assert 2 * learned_bytes <= held.moments_bytes <= 2 * learned_bytes + 4 * 512
+    assert work.memory.update.gradients_bytes == learned_bytes
+    assert work.memory.update.made_bytes >= learned_bytes, "a card copies a moment of all weights at once"
+    assert work.memory.kept_bytes > 0
 
 
 @pytest.mark.long

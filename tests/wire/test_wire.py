@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laptime import wire
 from laptime.errors import WireError
-from laptime.model.hardware import Peak, PeakOrder, StepOperator, StepWork
+from laptime.model.hardware import HeldMemory, Peak, PeakOrder, StepMemory, StepOperator, StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, OwnBatches, OwnTraining, Pace, PlannedLane, RankPlace, Subject
 from laptime.model.process import Settings
@@ -50,6 +50,7 @@ ORDER = HeatOrder(
     3,
     breakdown=True,
 )
+MEMORY = StepMemory(HeldMemory(4, 8, 0, 1, 9), HeldMemory(4, 8, 4, 1, 2), HeldMemory(4, 8, 0, 1, 5), 512)
 SCORE = Score(500, 1.5, Missing("no classes"))
 LAP = LapResult(2, 5, 0.5, SCORE, fresh=True, validation=Evaluation(Score(10, 1.25, 0.5, 0.25), 0.125))
 WHOLE = FullOrder(ORDER, Protocol(3, None, 1_000, 10_000, 20, 2, 0.7), "/ä b/lane.npz", prove=False)
@@ -94,7 +95,7 @@ FROM_CHILD = (
         StepSymptoms(9, places=(TimedPlace("train.py:3", "evaluation", 2, 5), TimedPlace(None, "checkpoints", 1, 1)))
     ),
     wire.Early((300, 100, 101)),
-    wire.Worked(StepWork(1e9, 1e6, "counted", (StepOperator("flash", 1e9, 1e6, 12),), made_bytes=1 << 20)),
+    wire.Worked(StepWork(1e9, 1e6, "counted", (StepOperator("flash", 1e9, 1e6, 12),), memory=MEMORY)),
     wire.Worked(uncounted="it has no operators"),
     wire.TookLate(LateStep("fp32", 2.3, (0.5, 0.25))),
     wire.Counted(DenormalCensus({"weights": 0.5}, ("float32",), True, "compiled", 12)),

@@ -9,11 +9,12 @@ A card computes some things in one operator where a processor calls several: wha
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from math import prod
+
+from .step_memory import HeldTensors, tensors_in
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 torch: Any = import_module("torch")
 flop_counter: Any = import_module("torch.utils.flop_counter")
 optimizers: Any = import_module("torch.optim.optimizer")
-pytree: Any = import_module("torch.utils._pytree")
 DispatchMode: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
 
 WRITES_ONLY = ("copy_", "fill_", "zero_", "random_", "bernoulli_", "normal_", "uniform_", "exponential_")
@@ -53,47 +53,7 @@ ON_THE_PROCESSOR = {
 ATTENTION = "_scaled_dot_product"  # attention that never writes its scores
 CONVOLUTION_FORWARD, CONVOLUTION_BACKWARD = "convolution", "convolution_backward"
 SIXTEEN_BITS = 2  # of a value of 16 bits
-SUMS_OF_ADAM = 2  # sums for each weight, as Adam keeps: a card updates all arrays at once, with a copy of them all
 CONVOLVES = "convolution"
-
-
-class HeldTensors:
-    """What an iteration holds in tensors: those that were there before, and the most of what it makes at once."""
-
-    def __init__(self) -> None:
-        self.held = self.most = self.now = 0
-        self._known: set = set()
-
-    def read(self, tensors: list) -> None:
-        """Note what an operator reads. What no operator has made was there before."""
-        for key, size, _ in self._new(tensors):
-            self._known.add(key)
-            self.held += size
-
-    def made(self, tensors: list) -> None:
-        for key, size, storage in self._new(tensors):
-            self._known.add(key)
-            self.now += size
-            weakref.finalize(storage, self._freed, key, size)
-        self.most = max(self.most, self.now)
-
-    def need(self, more: int) -> None:
-        """Note that more bytes would be needed for a moment."""
-        self.most = max(self.most, self.now + more)
-
-    def _new(self, tensors: list) -> Iterator[tuple]:
-        for tensor in tensors:
-            try:
-                storage = tensor.untyped_storage()
-                key = storage._cdata
-                if key not in self._known:
-                    yield key, storage.nbytes(), storage
-            except (NotImplementedError, RuntimeError):
-                continue  # a sparse or a oneDNN tensor has no such storage
-
-    def _freed(self, key: int, size: int) -> None:
-        self._known.discard(key)
-        self.now -= size
 
 
 class CountingMode(DispatchMode):  # type: ignore[misc]
@@ -108,19 +68,23 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
         self.found: Counter = Counter()
         self.memory = HeldTensors()
         self._updates = 0
+        self._joined: list[dict] = []  # groups of weights whose update is as on a card, for now
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.memory.read(tensors_in((args, kwargs)))
+        is_update = self.memory.is_update = self._is_update()
+        read = tensors_in((args, kwargs))
+        self.memory.read(read)
         told = func(*args, **(kwargs or {}))
         made = tensors_in(told)
         self.memory.made(made)
         operators = list(list_calls(func, args, kwargs or {}, told))
         flops = sum(flops for _, flops, _, _ in operators)
+        self.memory.flow(name_of(func), read, made, is_product=flops > 0)
         self.flops += flops
         if flops and made and made[0].element_size() == SIXTEEN_BITS:
             self.narrow += flops
         self.bytes += moved_bytes(func, args, kwargs or {}, told)
-        if not self._is_update():
+        if not is_update:
             self.found.update(operators)
         return told
 
@@ -134,14 +98,24 @@ class CountingMode(DispatchMode):  # type: ignore[misc]
         finally:
             begins.remove()
             ends.remove()
+            self._part_updates()
 
     def _begin_update(self, optimizer: Any, *_told: Any) -> None:
         self._updates += 1
-        self.memory.need(copied_bytes(optimizer))
+        self.memory.begin_update()
+        for group in optimizer.param_groups:
+            if updates_at_once_on_a_card(group):
+                group["foreach"] = True
+                self._joined.append(group)
 
     def _end_update(self, optimizer: Any, *_told: Any) -> None:
         self._updates -= 1
+        self._part_updates()
         self.found[("update", 0.0, float(update_bytes(optimizer)), ())] += 1
+
+    def _part_updates(self) -> None:
+        while self._joined:
+            self._joined.pop()["foreach"] = None
 
     def _is_update(self) -> bool:
         """Whether an operator is of an optimizer; a closure's forward and backward, which it calls, are not."""
@@ -154,8 +128,11 @@ def counting() -> Iterator[CountingMode]:
     """Count all that is called within, as a card computes it."""
     with ExitStack() as stack:
         stack.enter_context(as_a_card_computes())
-        mode = stack.enter_context(CountingMode())
+        mode = CountingMode()
+        mode.memory.look()
+        stack.enter_context(mode)
         stack.enter_context(mode.noting_updates())
+        stack.callback(mode.memory.close)
         yield mode
 
 
@@ -257,16 +234,15 @@ def update_bytes(optimizer: Any) -> int:
     return moved
 
 
-def copied_bytes(optimizer: Any) -> int:
-    """Return what a card copies while it updates all arrays at once: of Adam, the roots of one of its sums."""
-    copied = 0
-    for group in optimizer.param_groups:
-        if group.get("fused") or group.get("foreach") is False:
-            continue
-        for weight in group["params"]:
-            sums = [held for held in tensors_in(optimizer.state.get(weight)) if held.dim()]
-            copied += size_bytes(sums[0]) if len(sums) >= SUMS_OF_ADAM else 0
-    return copied
+def updates_at_once_on_a_card(group: dict) -> bool:
+    """Whether PyTorch updates all arrays of a group at once where they are on a card, which copies some of them."""
+    plain = (torch.Tensor, torch.nn.Parameter)
+    return (
+        group.get("foreach", False) is None
+        and not group.get("fused")
+        and not group.get("differentiable")
+        and all(type(each) in plain for each in group["params"])
+    )
 
 
 def moved_bytes(func: Any, args: Any, kwargs: Any, told: Any) -> int:
@@ -318,14 +294,9 @@ def as_facts(counted: CountingMode) -> dict:
         "flops": counted.flops,
         "narrow": counted.narrow,
         "bytes": counted.bytes,
-        "held_bytes": counted.memory.held,
-        "made_bytes": counted.memory.most,
+        "memory": {**counted.memory.parts(), "kept": counted.memory.kept_bytes()},
         "operators": operators,
     }
-
-
-def tensors_in(tree: Any) -> list:
-    return [leaf for leaf in pytree.tree_flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
 
 
 def _given(func: Any, name: str, args: Any, kwargs: Any) -> Any:

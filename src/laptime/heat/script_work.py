@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from laptime.analysis.script_process import real, text, whole
-from laptime.model.hardware import StepWork
+from laptime.model.hardware import HeldMemory, StepMemory, StepWork
 from laptime.model.workload import FLOAT_BYTES
 from laptime.workloads.shapes import as_operators
 
@@ -30,6 +30,13 @@ def read_work(told: Any) -> StepWork:
         COUNTED_INSIDE,
         as_operators(counted),
         value_bytes=NARROW_BYTES if real(told.get("narrow")) > flops / 2 else FLOAT_BYTES,
-        held_bytes=whole(told.get("held_bytes")),
-        made_bytes=whole(told.get("made_bytes")),
+        memory=_read_memory(told),
     )
+
+
+def _read_memory(told: dict[str, Any]) -> StepMemory:
+    held = told.get("memory")
+    if not isinstance(held, dict):
+        raise ValueError("no memory of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
+    moments = (HeldMemory(*map(whole, held.get(moment))) for moment in ("passes", "update", "narrow"))
+    return StepMemory(*moments, whole(held.get("kept")))

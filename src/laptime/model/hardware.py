@@ -78,6 +78,8 @@ COUNTED_KINDS = frozenset(
 CONVOLUTIONS = frozenset({"conv", "medium", "narrow", "direct", "pointwise", "strided", "grouped"})
 Regime = Literal["fp32", "tf32", "matrix"]
 Binds = Literal["products", "memory", "launches", "loader", "processor", "python"]
+Launching = Literal["eager", "graph"]  # operators one by one, or whole steps
+Fits = Literal["fits", "may not fit", "does not fit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ class DeviceForecast:
     """What is predicted for one device: its step, lap and whole training, what binds, and what that takes.
 
     `busy_share` is the share of a step in which the device computes. `energy_wh` is at most: the device's board power,
-    all the time. `factor` is how many times as fast as the measured lane it would be.
+    all the time. `factor` is how many times as fast as the measured lane it would be. `memory_bytes` is what a driver
+    would show to be in use.
     """
 
     device: KnownDevice
@@ -145,8 +148,8 @@ class DeviceForecast:
     items_per_s: float
     lap_s: Range
     whole_s: Range
-    memory_bytes: int | Missing
-    fits: bool
+    memory_bytes: Range | Missing
+    fits: Fits
     energy_wh: float | Missing
     cost: float | Missing
     factor: Range
@@ -161,7 +164,8 @@ class HardwareForecast:
     makes alone on one core. `refused` are devices without a prediction, with the reason. `per` names what `lap_s` is
     of: a lap, or a number of steps where a lap has no known length. `whole_here_s` is the whole training on the
     measured lane, and `cost_here` what that costs, where the price of an hour of that machine was given. `distrust` is
-    why the measured step cannot be relied on, and with it no row can.
+    why the measured step cannot be relied on, and with it no row can. `held` is what a step holds of a card at its
+    fullest moment, part by part, where that is known.
     """
 
     what: str
@@ -178,6 +182,7 @@ class HardwareForecast:
     cost_here: float | Missing
     notes: tuple[str, ...] = ()
     distrust: str | None = None
+    held: HeldMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +240,40 @@ FAKE = "fake"
 
 
 @dataclass(frozen=True, slots=True)
+class HeldMemory:
+    """What a step holds at one moment, as a card's allocator rounds it up.
+
+    `moments_bytes` are what the optimizer keeps of a weight, `others_bytes` were there before: buffers, or data.
+    `made_bytes` are all else that the step makes: activations in its passes, copies in its update.
+    """
+
+    weights_bytes: int
+    moments_bytes: int
+    gradients_bytes: int
+    others_bytes: int
+    made_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.weights_bytes + self.moments_bytes + self.gradients_bytes + self.others_bytes + self.made_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StepMemory:
+    """What a step holds at its fullest moments: of its passes forward and backward, and of its optimizer's update.
+
+    `narrow` is of passes whose products compute in 16 bits by autocast: what they read and make has half of the bytes.
+
+    An allocator keeps `kept_bytes` more than that, in blocks that nothing fits into and that it does not give back.
+    """
+
+    passes: HeldMemory
+    update: HeldMemory
+    narrow: HeldMemory
+    kept_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepWork:
     """The work of one step: `flops` are the multiplications and additions in products, `bytes` are read and written.
 
@@ -242,8 +281,7 @@ class StepWork:
     `varies` is by how much the operations of two steps differed, as a share: the batches of some have other shapes.
     `python_s` is how long Python computed between operators of a step, where that is more than usual, and `core_score`
     how fast one core was meanwhile. `items` is how many items the counted step had. `value_bytes` are those of a value
-    in most products. `held_bytes` are of all tensors that were there before the step and that it used, and `made_bytes`
-    the most of those that it made at once, as a card would; 0 where that was not followed.
+    in most products. `memory` is what it holds of a card, where that was followed.
     """
 
     flops: float
@@ -255,8 +293,7 @@ class StepWork:
     core_score: float | None = None
     items: int | None = None
     value_bytes: int = 4
-    held_bytes: int = 0
-    made_bytes: int = 0
+    memory: StepMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)

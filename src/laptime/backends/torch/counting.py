@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from laptime.attach.operators import counting
 from laptime.backends.torch.runners import time_between
-from laptime.model.hardware import StepWork
+from laptime.model.hardware import HeldMemory, StepMemory, StepWork
 from laptime.model.workload import FLOAT_BYTES
 from laptime.workloads.shapes import as_operators
 
@@ -53,6 +53,7 @@ def _count(step: Callable[[Any], object], batch: Any) -> StepWork:
         COUNTED_HOW,
         as_operators(counted.found),
         value_bytes=HALF_BYTES if counted.narrow > counted.flops / 2 else FLOAT_BYTES,
-        held_bytes=counted.memory.held,
-        made_bytes=counted.memory.most,
+        memory=StepMemory(
+            *(HeldMemory(*parts) for parts in counted.memory.parts().values()), counted.memory.kept_bytes()
+        ),
     )

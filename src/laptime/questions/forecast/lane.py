@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from laptime.errors import RecordError, UsageError
 from laptime.hardware import known_devices, match_label
-from laptime.model.hardware import DeviceKey, DevicePeaks, KnownDevice, StepOperator, StepWork, key_of
+from laptime.model.hardware import (
+    DeviceKey,
+    DevicePeaks,
+    KnownDevice,
+    Launching,
+    Range,
+    StepOperator,
+    StepWork,
+    key_of,
+)
 from laptime.model.machine import Machine, Processor
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, Settings, is_exactly
 from laptime.model.quantities import Missing
@@ -17,15 +25,18 @@ from laptime.model.record import LaneResult, Record
 from laptime.model.rows import is_lane
 from laptime.model.workload import AT_WIDTH, FLOAT_BYTES
 from laptime.questions.bounds import Recall
+from laptime.questions.forecast.memory import (
+    CardNeed,
+    need_as_measured,
+    need_of_built_in,
+    need_of_step,
+    space_of_libraries,
+)
 from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, ProcessorRate, rate_of, times_as_long
 from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.shapes import VALUE_BYTES, count_heat_memory, list_operators
+from laptime.workloads.shapes import VALUE_BYTES, list_operators
 
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
-FRAMEWORK_BYTES = 800_000_000  # what CUDA and its libraries take of a card: an H100's in a small network, or more
-ALLOCATOR_KEEPS = (
-    1.3  # of what a step's tensors take: published runs of BERT-large had 1.2 and 1.3 times as much in use
-)
 FITTED_TRAININGS = (
     "cifar-cnn",
     "cifar-mlp",
@@ -43,9 +54,6 @@ NO_PEAKS = Missing("what the measured processor can do at most is not known: lap
 """Returns what a device was measured to do at most."""
 
 
-Launching = Literal["eager", "graph"]
-
-
 def nothing_kept(_key: DeviceKey) -> DevicePeaks | Missing:
     return NO_PEAKS
 
@@ -60,7 +68,7 @@ class MeasuredLane:
     no step of the network was fitted, or its steps differ. `processor` is what the lane's own one does in large
     products, from which other processors are predicted. `python_s` is what Python computes between the operators of a
     step, where that is more than usual, at the core's speed that `core_score` is: the fastest that was seen there.
-    An allocator may keep up to `allocator_keeps` times as many bytes of a card as `memory_bytes`.
+    `need` is what a step needs of a card's memory.
     """
 
     lane: LaneResult
@@ -71,12 +79,11 @@ class MeasuredLane:
     precision: str
     operators: tuple[StepOperator, ...]
     loader: float | Missing
-    memory_bytes: int | Missing
+    need: CardNeed | Missing
     execution: Launching
     per: str
     steps: float
     laps: int
-    allocator_keeps: float = 1.0
     doubt: float = 0.0
     python_s: float = 0.0
     core_score: float | None = None
@@ -98,9 +105,12 @@ class MeasuredLane:
         low, high = step.ends
         return math.log(high / low) / 2 / IN_NINETY_FIVE
 
-    def memory_on(self, device: KnownDevice) -> int | Missing:
+    def memory_on(self, device: KnownDevice) -> Range | Missing:
         """Return the memory that is needed there: of a processor, what the process held here."""
-        return self.lane.peak_memory_bytes if device.kind == "cpu" else self.memory_bytes
+        if device.kind != "cpu":
+            return self.need if isinstance(self.need, Missing) else self.need.on(device)
+        held = self.lane.peak_memory_bytes
+        return held if isinstance(held, Missing) else Range(held, held, held)
 
 
 IN_FLOAT64 = Missing("its weights are float64: what cards reach in float64 is not in laptime's tables")
@@ -151,7 +161,7 @@ def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> Measure
     assert lane.step_ms is not None
     workload = find_workload(subject)
     batch, precision = lane.settings.batch or workload.batch, _precision_of(lane.settings)
-    settings = replace(lane.settings, batch=batch)
+    operators = list_operators(workload, batch, precision)
     return MeasuredLane(
         lane=lane,
         what=workload.name,
@@ -160,9 +170,11 @@ def _measure_built_in(record: Record, lane: LaneResult, subject: str) -> Measure
         step_ms=lane.step_ms.median,
         batch=batch,
         precision=precision,
-        operators=list_operators(workload, batch, precision),
+        operators=operators,
         loader=_loader_of(record, lane) if workload.reads_files else READS_NO_FILES,
-        memory_bytes=FRAMEWORK_BYTES + count_heat_memory(workload, settings, "cuda"),
+        need=need_of_built_in(
+            workload, batch, _narrower(precision), space_of_libraries(operators, _execution_of(lane))
+        ),
         execution=_execution_of(lane),
         per="lap",
         steps=workload.steps_per_lap * workload.batch / batch,
@@ -178,7 +190,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
     precision = "bf16" if is_narrow else _precision_of(lane.settings)
     has_lap = lane.lap_s is not None
     larger = lane.items_per_step / work.items if lane.items_per_step and work.items else lane.settings.joined or 1
-    narrower = 1.0 if is_narrow else VALUE_BYTES[precision] / FLOAT_BYTES
+    narrower = 1.0 if is_narrow else _narrower(precision)
     notes: tuple[str, ...] = ("one step was counted, as its operators were called",)
     if work.varies:
         notes = (
@@ -200,8 +212,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         precision=precision,
         operators=scale_operators(work.operators, larger, narrower),
         loader=_loader_of(record, lane),
-        memory_bytes=_memory_of(lane, work, larger, narrower),
-        allocator_keeps=1.0 if lane.device.kind == "cuda" else ALLOCATOR_KEEPS,
+        need=_need_of(lane, work, larger, narrower),
         execution=_execution_of(lane),
         per="lap" if has_lap else f"{OTHERS_STEPS:,} steps",
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,
@@ -223,17 +234,26 @@ def _is_script(lane: LaneResult) -> bool:
     return any(result.heat.work is not None for result in lane.heats)
 
 
-def _memory_of(lane: LaneResult, work: StepWork, larger: float, narrower: float) -> int | Missing:
-    """Return what a step holds of a card: as it was measured on one, else as its tensors were counted.
-
-    What a step makes grows with the batch; what was there before does not. An optimizer's copies count as if they grew.
-    """
+def _need_of(lane: LaneResult, work: StepWork, larger: float, narrower: float) -> CardNeed | Missing:
+    """Return what a step needs of a card: as it was measured on one, else as its tensors were counted."""
     if lane.device.kind == "cuda":
         held = lane.device_memory_bytes
-        return held if isinstance(held, Missing) else FRAMEWORK_BYTES + held
-    if not work.held_bytes:
-        return NOT_FOLLOWED
-    return FRAMEWORK_BYTES + round(work.held_bytes + work.made_bytes * larger * narrower)
+        return held if isinstance(held, Missing) else need_as_measured(held)
+    return (
+        NOT_FOLLOWED
+        if work.memory is None
+        else need_of_step(
+            work.memory,
+            larger,
+            space_of_libraries(work.operators, _execution_of(lane)),
+            is_narrow=narrower < 1,
+        )
+    )
+
+
+def _narrower(precision: str) -> float:
+    """Return the bytes of a value, as a share of those in float32."""
+    return VALUE_BYTES[precision] / FLOAT_BYTES
 
 
 def _python_of(lane: LaneResult, work: StepWork) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
-from laptime.model.hardware import CheckedForecast, DeviceForecast, HardwareForecast, Range
+from laptime.model.hardware import CheckedForecast, DeviceForecast, Fits, HardwareForecast, HeldMemory, Range
 from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import Record
 from laptime.pages.layout import FIELD_INDENT, Cell, Column, painted, table_or_sentences, wrap
@@ -15,6 +15,12 @@ from laptime.pages.page import NARROWEST, View
 from laptime.pages.words import joined, lap, rough, short_name, short_names
 
 PER_LAP = "lap"
+NO_ROOM: Fits = "does not fit"
+DOUBTS: tuple[Fits, ...] = ("may not fit", NO_ROOM)
+HELD = {
+    "weights": "weights", "moments": "moments", "gradients": "gradients", "others": "buffers and data",
+    "made": "activations and copies",
+}  # fmt: skip
 REASONS_SHOWN = 3  # devices that are not predicted, each with its reason
 BINDS = {
     "products": "products",
@@ -54,7 +60,7 @@ def _distrust(found: HardwareForecast) -> str:
 
 def say(found: HardwareForecast) -> str:
     """Return what the cheapest device would bring, or the fastest where no price is known; and what binds."""
-    fitting = [row for row in found.rows if row.fits]
+    fitting = [row for row in found.rows if row.fits != NO_ROOM]
     if not fitting:
         return "no device has room for it."
     faster = [each for each in fitting if each.factor.is_above(1)]
@@ -94,12 +100,12 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
     if found.laps > 1:
         whole = [Column(f"{found.laps} laps", lambda each: _in_one_unit(each.whole_s), right=True)]
     columns: list[Column[DeviceForecast]] = [
-        Column("", lambda each: Cell(_short(each), "" if each.fits else "bad"), least=14),
+        Column("", lambda each: Cell(_short(each), "bad" if each.fits == NO_ROOM else ""), least=14),
         Column("step", lambda each: _ends(each.step_ms, step), right=True),
         Column(found.per, lambda each: _ends(each.lap_s, lap), right=True, least=14),
         *whole,
         Column("as fast", lambda each: span(each.factor), right=True),
-        Column("binds", lambda each: BINDS[each.binds] if each.fits else "no room"),
+        Column("binds", lambda each: "no room" if each.fits == NO_ROOM else BINDS[each.binds]),
     ]
     if any(not isinstance(row.cost, Missing) for row in found.rows):
         columns.append(
@@ -110,7 +116,7 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
             Column("computes", lambda each: percent(each.busy_share), right=True),
             Column(
                 "memory",
-                lambda each: "-" if isinstance(each.memory_bytes, Missing) else size(each.memory_bytes),
+                lambda each: "-" if isinstance(each.memory_bytes, Missing) else _ends(each.memory_bytes, size),
                 right=True,
             ),
             Column(
@@ -155,17 +161,37 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
     cost = "" if isinstance(found.cost_here, Missing) else f" and cost{one} {usd(found.cost_here)}"
     whole = f"{_whole(found)} here take{one} {lap(found.whole_here_s)}{cost}"
     refused = [f"{short}: not predicted, {why}." for short, why in found.refused.items()]
-    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", RANGES_SENTENCE]
+    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", *_memory_note(found), RANGES_SENTENCE]
     if not view.details:
         if len(refused) > REASONS_SHOWN:
             ((why, often),) = Counter(found.refused.values()).most_common(1)
             refused = [f"{len(refused)} more devices are not predicted, {often} of them since {why}."]
         return [*notes, *refused, "Prices, energy, memory and notes: --details."]
     notes += [f"{note[0].upper()}{note[1:]}." for note in found.notes]
+    if found.held is not None:
+        notes.append(f"Tensors at the fullest moment of a step: {_parts(found.held)}.")
     if isinstance(loader, Missing):
         notes.append(f"Loader: {loader.missing}.")
     notes += [f"{_short(row)}: {'; '.join(row.notes)}." for row in found.rows if row.notes]
     return [*notes, *refused]
+
+
+def _memory_note(found: HardwareForecast) -> list[str]:
+    """Return what a card needs, and which cards have no room for it, or may not have it."""
+    needed = [row for row in found.rows if row.device.kind != "cpu"]
+    ends = [row.memory_bytes for row in needed if not isinstance(row.memory_bytes, Missing)]
+    if not ends:
+        return []
+    least, most = min(ends, key=lambda each: each.low), max(ends, key=lambda each: each.high)
+    told = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
+    named = ((fits, joined([_short(row) for row in needed if row.fits == fits])) for fits in DOUBTS)
+    return [f"{told}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
+
+
+def _parts(held: HeldMemory) -> str:
+    """Return the parts of what a step holds, the largest ones first."""
+    parts = sorted(((getattr(held, f"{name}_bytes"), said) for name, said in HELD.items()), reverse=True)
+    return ", ".join(f"{said} {size(count)}" for count, said in parts if count)
 
 
 def _mean_off(rows: Sequence[CheckedForecast]) -> str:

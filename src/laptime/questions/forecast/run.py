@@ -42,6 +42,7 @@ from laptime.questions.forecast.lane import (
     refuse,
     training_lanes,
 )
+from laptime.questions.forecast.memory import fits_in
 from laptime.questions.forecast.reduce import (
     MEASURED_CORE_SPREAD,
     UNKNOWN_HOST_SPREAD,
@@ -65,7 +66,6 @@ from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.shapes import list_operators
 
 COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40gb", "h100-sxm")
-CARD_FULL = 0.95  # of a card's memory
 LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
 UNMEASURED_KINDS = {
     "tpu": "no step on a TPU was measured",
@@ -156,6 +156,7 @@ def make_forecast(
         cost_here=NO_RATE if rate is None else rate * here_s / 3600,
         notes=measured.notes,
         distrust=record.distrust,
+        held=None if isinstance(measured.need, Missing) or measured.need.is_whole else measured.need.held,
     )
 
 
@@ -171,7 +172,6 @@ def forecast_device(
     step_s, spread = found.step_s, found.spread
     needed = measured.memory_on(device)
     whole_s = range_of(step_s * measured.steps * measured.laps, spread)
-    room = None if device.memory_gb is None else CARD_FULL * device.memory_gb * 1e9
     return DeviceForecast(
         device=device,
         step_ms=range_of(1e3 * step_s, spread),
@@ -181,11 +181,11 @@ def forecast_device(
         lap_s=range_of(step_s * measured.steps, spread),
         whole_s=whole_s,
         memory_bytes=needed,
-        fits=room is None or isinstance(needed, Missing) or needed <= room,
+        fits=fits_in(needed, device),
         energy_wh=_per_hour(device.power_w, whole_s, "its power is not known"),
         cost=_per_hour(device.price_per_hour, whole_s, "no price of an hour is known"),
         factor=range_of(measured.step_ms / 1e3 / step_s, math.hypot(spread, measured.spread)),
-        notes=(*found.notes, *_memory_note(needed, measured.allocator_keeps, room), *_price_note(device)),
+        notes=(*found.notes, *_price_note(device)),
     )
 
 
@@ -249,13 +249,6 @@ def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float:
 
 def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missing:
     return Missing(why_not) if rate is None else rate * whole_s.middle / 3600
-
-
-def _memory_note(needed: int | Missing, keeps: float, room: float | None) -> tuple[str, ...]:
-    """Say where a step's tensors fit, and all that an allocator keeps besides may not."""
-    if room is None or isinstance(needed, Missing) or not needed <= room < keeps * needed:
-        return ()
-    return (f"it may not fit: an allocator keeps up to {keeps:g} times what its tensors take",)
 
 
 def _price_note(device: KnownDevice) -> tuple[str, ...]:
@@ -398,7 +391,7 @@ def predict_cards(record: Record) -> PredictedCards | None:
     if measured is None or isinstance(measured, Missing):
         return None
     found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
-    rows = tuple(_factor_of(each) for each in found if not isinstance(each, Missing) and each.fits)
+    rows = tuple(_factor_of(each) for each in found if not isinstance(each, Missing) and each.fits != "does not fit")
     known = measured.loader != LOADER_NOT_TIMED
     return PredictedCards(measured.lane.name, rows, loader_is_known=known) if rows else None
 
