@@ -80,13 +80,14 @@ class Peak:
 def main() -> int:
     parser = parser_for(__doc__)
     parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--source", default="", help="only published peaks of sources with this in their name")
     given = parser.parse_args()
     chosen = given.only or PARTS
     figures: list[Figure] = []
     if "tracker" in chosen:
         figures += compare_with_tracker()
     if "published" in chosen:
-        figures += compare_with_published()
+        figures += compare_with_published(given.source)
     if "measured" in chosen:
         figures += compare_with_measured()
     return finish("forecast_memory", figures, given.out)
@@ -152,9 +153,11 @@ def _count_both(case: Peak) -> tuple[float, float]:
 # Next to what others published.
 
 
-def compare_with_published() -> list[Figure]:
+def compare_with_published(source: str) -> list[Figure]:
     found = []
     for peak in read_published():
+        if source not in peak.source:
+            continue
         need = need_of_step(count_peak(peak), 1.0, _space_of(peak), is_narrow=peak.precision == "amp")
         found.append((peak, need))
         _print_peak(peak, need)
@@ -182,7 +185,8 @@ def count_peak(peak: Peak) -> StepMemory:
 def _count(step: Callable[[], None]) -> StepMemory:
     with counting() as counted:
         step()
-    return StepMemory(*(HeldMemory(*parts) for parts in counted.memory.parts().values()), counted.memory.kept_bytes())
+    passes, update, narrow = (HeldMemory(*parts) for parts in counted.memory.parts().values())
+    return StepMemory(passes, update, narrow, counted.memory.kept_bytes())
 
 
 def range_of_reading(peak: Peak, need: CardNeed, spread: float = TENSORS_SPREAD) -> Range:
@@ -201,6 +205,7 @@ def _space_of(peak: Peak) -> Range:
 def _figures_of(found: list[tuple[Peak, CardNeed]], what: str) -> list[Figure]:
     offs = [_off(peak, need) for peak, need in found]
     within = [_is_within(peak, need, TENSORS_SPREAD) for peak, need in found]
+    kept = [need.kept_bytes / need.held.total_bytes for _, need in found]
     figures = [Figure(f"off, {len(offs)} {what} on average", statistics.mean(map(abs, offs)), "", most=MOST_OFF)]
     for source in dict.fromkeys(peak.source for peak, _ in found):
         mine = [off for (peak, _), off in zip(found, offs, strict=True) if peak.source == source]
@@ -209,6 +214,7 @@ def _figures_of(found: list[tuple[Peak, CardNeed]], what: str) -> list[Figure]:
         *figures,
         Figure(f"off by 8 % at most, share of {what}", statistics.mean(abs(off) <= MOST_OFF for off in offs), ""),
         Figure(f"off most, {what}", max(offs, key=abs), ""),
+        Figure(f"kept by an allocator, share of tensors, median of {what}", statistics.median(kept), ""),
         Figure(f"within the range, share of {what}", statistics.mean(within), "", least=WITHIN_LEAST, most=WITHIN_MOST),
     ]
 
@@ -307,7 +313,8 @@ def _step_of(peak: Peak) -> tuple[Callable[..., None], nn.Module, torch.optim.Op
                 loss = network.loss_of(model, peak.batch, peak.size)
             if peak.gradients == "late":
                 optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            with softmax_of(peak.options):  # of what is computed once more
+                loss.backward()  # type: ignore[no-untyped-call]
         if bucket is not None:
             bucket.zero_()
         optimizer.step()

@@ -117,9 +117,7 @@ class HeldTensors:
         self.is_open, self._weights = False, []
 
     def parts(self) -> dict[str, list[int]]:
-        """Return the bytes of each part at the fullest moment of the passes, and of the updates; and of the passes as if
-        products computed in 16 bits.
-        """
+        """Return the bytes of each part at the fullest moment of the passes, the updates, and passes in 16 bits."""
         passes, update = self._fullest(self._sizes)
         narrow, _ = self._fullest([self._narrowed(number) for number in range(len(self._sizes))])
         return {"passes": passes, "update": update, "narrow": narrow}

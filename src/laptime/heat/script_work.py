@@ -38,5 +38,9 @@ def _read_memory(told: dict[str, Any]) -> StepMemory:
     held = told.get("memory")
     if not isinstance(held, dict):
         raise ValueError("no memory of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
-    moments = (HeldMemory(*map(whole, held.get(moment))) for moment in ("passes", "update", "narrow"))
-    return StepMemory(*moments, whole(held.get("kept")))
+    passes, update, narrow = (_read_held(held.get(moment)) for moment in ("passes", "update", "narrow"))
+    return StepMemory(passes, update, narrow, whole(held.get("kept")))
+
+
+def _read_held(told: Any) -> HeldMemory:
+    return HeldMemory(*map(whole, told))

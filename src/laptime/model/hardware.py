@@ -138,7 +138,7 @@ class DeviceForecast:
 
     `busy_share` is the share of a step in which the device computes. `energy_wh` is at most: the device's board power,
     all the time. `factor` is how many times as fast as the measured lane it would be. `memory_bytes` is what a driver
-    would show to be in use.
+    would show to be in use; of a processor, what the process held; None where neither is known.
     """
 
     device: KnownDevice
@@ -148,7 +148,7 @@ class DeviceForecast:
     items_per_s: float
     lap_s: Range
     whole_s: Range
-    memory_bytes: Range | Missing
+    memory_bytes: Range | None
     fits: Fits
     energy_wh: float | Missing
     cost: float | Missing

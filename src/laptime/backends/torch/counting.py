@@ -47,13 +47,12 @@ def shapes_of(batch: Any) -> list[Any]:
 def _count(step: Callable[[Any], object], batch: Any) -> StepWork:
     with counting() as counted:
         step(batch)
+    passes, update, narrow = (HeldMemory(*parts) for parts in counted.memory.parts().values())
     return StepWork(
         counted.flops,
         float(counted.bytes),
         COUNTED_HOW,
         as_operators(counted.found),
         value_bytes=HALF_BYTES if counted.narrow > counted.flops / 2 else FLOAT_BYTES,
-        memory=StepMemory(
-            *(HeldMemory(*parts) for parts in counted.memory.parts().values()), counted.memory.kept_bytes()
-        ),
+        memory=StepMemory(passes, update, narrow, counted.memory.kept_bytes()),
     )

@@ -105,12 +105,12 @@ class MeasuredLane:
         low, high = step.ends
         return math.log(high / low) / 2 / IN_NINETY_FIVE
 
-    def memory_on(self, device: KnownDevice) -> Range | Missing:
+    def memory_on(self, device: KnownDevice) -> Range | None:
         """Return the memory that is needed there: of a processor, what the process held here."""
         if device.kind != "cpu":
-            return self.need if isinstance(self.need, Missing) else self.need.on(device)
+            return None if isinstance(self.need, Missing) else self.need.on(device)
         held = self.lane.peak_memory_bytes
-        return held if isinstance(held, Missing) else Range(held, held, held)
+        return None if isinstance(held, Missing) else Range(held, held, held)
 
 
 IN_FLOAT64 = Missing("its weights are float64: what cards reach in float64 is not in laptime's tables")
@@ -191,7 +191,10 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
     has_lap = lane.lap_s is not None
     larger = lane.items_per_step / work.items if lane.items_per_step and work.items else lane.settings.joined or 1
     narrower = 1.0 if is_narrow else _narrower(precision)
+    need = _need_of(lane, work, larger, narrower)
     notes: tuple[str, ...] = ("one step was counted, as its operators were called",)
+    if isinstance(need, Missing):
+        notes = (*notes, f"what it needs of a card's memory is not known: {need.missing}")
     if work.varies:
         notes = (
             *notes,
@@ -212,7 +215,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         precision=precision,
         operators=scale_operators(work.operators, larger, narrower),
         loader=_loader_of(record, lane),
-        need=_need_of(lane, work, larger, narrower),
+        need=need,
         execution=_execution_of(lane),
         per="lap" if has_lap else f"{OTHERS_STEPS:,} steps",
         steps=1e3 * lane.lap_s.median / lane.step_ms.median if lane.lap_s is not None else OTHERS_STEPS,

@@ -20,7 +20,6 @@ from laptime.model.hardware import (
     StepMemory,
     StepOperator,
 )
-from laptime.model.quantities import Missing
 from laptime.model.workload import FLOAT_BYTES, Adam, Workload
 from laptime.workloads.shapes import AVERAGES, count_parameters, count_step_memory
 
@@ -100,9 +99,9 @@ def space_of_libraries(operators: Sequence[StepOperator], execution: Launching) 
     return OF_CONVOLUTIONS if any(each.kind in CONVOLUTIONS for each in operators) else NOTHING
 
 
-def fits_in(needed: Range | Missing, device: KnownDevice) -> Fits:
+def fits_in(needed: Range | None, device: KnownDevice) -> Fits:
     """Return whether a device has room. Where that is not known, it is taken to fit."""
-    if device.memory_gb is None or isinstance(needed, Missing):
+    if device.memory_gb is None or needed is None:
         return "fits"
     room = CARD_FULL * device.memory_gb * 1e9
     return "fits" if needed.high <= room else "may not fit" if needed.low <= room else "does not fit"

@@ -116,7 +116,7 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
             Column("computes", lambda each: percent(each.busy_share), right=True),
             Column(
                 "memory",
-                lambda each: "-" if isinstance(each.memory_bytes, Missing) else _ends(each.memory_bytes, size),
+                lambda each: "-" if each.memory_bytes is None else _ends(each.memory_bytes, size),
                 right=True,
             ),
             Column(
@@ -179,7 +179,7 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
 def _memory_note(found: HardwareForecast) -> list[str]:
     """Return what a card needs, and which cards have no room for it, or may not have it."""
     needed = [row for row in found.rows if row.device.kind != "cpu"]
-    ends = [row.memory_bytes for row in needed if not isinstance(row.memory_bytes, Missing)]
+    ends = [row.memory_bytes for row in needed if row.memory_bytes is not None]
     if not ends:
         return []
     least, most = min(ends, key=lambda each: each.low), max(ends, key=lambda each: each.high)
