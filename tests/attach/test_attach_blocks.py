@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from laptime.attach.blocks import LEAST, Allocator, rounded
+from laptime.attach.blocks import LEAST_BLOCK, CachingAllocator, block_bytes
 
 MIB = 1 << 20
 
 
 def reserved(*sizes):
     """Return how many MiB are reserved after tensors of such sizes were made."""
-    allocator = Allocator()
+    allocator = CachingAllocator()
     for size in sizes:
         allocator.take(size)
     return allocator.reserved / MIB
@@ -42,7 +42,7 @@ def test_a_tensor_is_cut_from_a_segment_of_its_size(mib, sizes):
 
 
 def test_freed_neighbours_join_and_the_smallest_that_is_large_enough_is_taken():
-    allocator = Allocator()
+    allocator = CachingAllocator()
     first, second, third = (allocator.take(6 * MIB) for _ in range(3))
     for block in (first, third, second):
         allocator.free(block)
@@ -57,14 +57,14 @@ def test_freed_neighbours_join_and_the_smallest_that_is_large_enough_is_taken():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_two_tensors_share_memory_and_all_of_it_is_free_in_the_end(seed):
-    drawn, allocator, held = random.Random(seed), Allocator(), []
+    drawn, allocator, held = random.Random(seed), CachingAllocator(), []
     for _ in range(400):
         if held and drawn.random() < 0.45:
             allocator.free(held.pop(drawn.randrange(len(held)))[0])
         else:
             size = round(2 ** drawn.uniform(1, 25))
             held.append((allocator.take(size), size))
-    ends = sorted((block.at, block.at + rounded(size)) for block, size in held)
+    ends = sorted((block.at, block.at + block_bytes(size)) for block, size in held)
     assert all(end <= after for (_, end), (after, _) in itertools.pairwise(ends))
     assert sum(end - at for at, end in ends) <= allocator.reserved
     most = allocator.reserved
@@ -73,4 +73,4 @@ def test_no_two_tensors_share_memory_and_all_of_it_is_free_in_the_end(seed):
     whole = [allocator.take(size) for size in (MIB, 5 * MIB)]
     assert all(whole)
     assert allocator.reserved == most
-    assert rounded(1) == LEAST
+    assert block_bytes(1) == LEAST_BLOCK

@@ -318,7 +318,7 @@ def test_gradients_that_a_step_frees_late_are_held_next_to_its_activations():
 
 
 def test_an_optimizer_that_a_card_runs_at_once_copies_all_its_weights():
-    """PyTorch does so on a card unless it is told otherwise; on a processor it never does, and its groups stay so."""
+    """PyTorch does so on a card by default, and never on a processor. Its groups stay as they are."""
     copied = {how: held_in("freed", **given)[2][4] for how, given in (("", {}), ("one by one", {"foreach": False}))}
     assert LAYERS * LAYER_BYTES <= copied[""] < LAYERS * LAYER_BYTES + VALUE_BYTES
     assert copied["one by one"] < LAYERS * LAYER_BYTES, "of two weights at once"

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from laptime import wire
-from laptime.attach.blocks import rounded
+from laptime.attach.blocks import block_bytes
 from laptime.errors import LaneError, TrainingError
 from laptime.heat import script
 from laptime.heat.script import run_script
@@ -245,8 +245,8 @@ def test_an_iteration_of_a_real_script_is_counted_inside_of_it(heat, more, every
     assert counted == {"product": every * products, "flash": every * attention}
     (update,) = (each for each in work.operators if each.kind == "update")
     assert update.calls == 1
-    weights_bytes = sum(rounded(4 * each) for each in (10 * 32, 96 * 32, 32 * 32, 32 * 10))
-    learned_bytes = weights_bytes - frozen * rounded(4 * 96 * 32)
+    weights_bytes = sum(block_bytes(4 * each) for each in (10 * 32, 96 * 32, 32 * 32, 32 * 10))
+    learned_bytes = weights_bytes - frozen * block_bytes(4 * 96 * 32)
     for held in (work.memory.passes, work.memory.update):
         assert held.weights_bytes == weights_bytes
         assert 2 * learned_bytes <= held.moments_bytes <= 2 * learned_bytes + 4 * 512

@@ -14,40 +14,40 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Optional
 
-LEAST = 512  # bytes of a block
+LEAST_BLOCK = 512  # bytes of a block
 SMALL, SMALL_SEGMENT = 1 << 20, 2 << 20
 MIDDLE, MIDDLE_SEGMENT = 10 << 20, 20 << 20
 LARGE_STEP = 2 << 20  # a larger segment is a multiple of this
 
 
-def rounded(size: int) -> int:
+def block_bytes(size: int) -> int:
     """Return the bytes of the block for a tensor of a size."""
-    return -(-size // LEAST) * LEAST if size > 0 else 0
+    return -(-size // LEAST_BLOCK) * LEAST_BLOCK if size > 0 else 0
 
 
-class Block:
+class CardBlock:
     """A part of a segment, between its neighbours."""
 
     __slots__ = ("after", "at", "before", "is_free", "is_small", "size")
 
     def __init__(self, at: int, size: int, *, is_small: bool) -> None:
         self.at, self.size, self.is_small, self.is_free = at, size, is_small, False
-        self.before: Optional[Block] = None
-        self.after: Optional[Block] = None
+        self.before: Optional[CardBlock] = None
+        self.after: Optional[CardBlock] = None
 
 
-class Allocator:
+class CachingAllocator:
     """Takes and frees blocks. `reserved` are the bytes of all segments."""
 
     def __init__(self) -> None:
         self.reserved = self._end = 0
         # Free blocks of small and of all other segments, by size and address: both are sorted lists.
         self._free: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
-        self._by_address: dict[int, Block] = {}
+        self._by_address: dict[int, CardBlock] = {}
 
-    def take(self, size: int) -> Optional[Block]:
+    def take(self, size: int) -> Optional[CardBlock]:
         """Return a block for a tensor of a size; none for an empty one."""
-        size = rounded(size)
+        size = block_bytes(size)
         if not size:
             return None
         is_small = size <= SMALL
@@ -56,11 +56,11 @@ class Allocator:
         block = self._by_address.pop(free.pop(at)[1]) if at < len(free) else self._new_segment(size, is_small=is_small)
         block.is_free = False
         left = block.size - size
-        if left >= LEAST if is_small else left > SMALL:
+        if left >= LEAST_BLOCK if is_small else left > SMALL:
             self._cut(block, size)
         return block
 
-    def free(self, block: Optional[Block]) -> None:
+    def free(self, block: Optional[CardBlock]) -> None:
         if block is None:
             return
         for other in (block.before, block.after):
@@ -69,22 +69,22 @@ class Allocator:
                 block = self._join(block, other)
         self._keep(block)
 
-    def _new_segment(self, size: int, *, is_small: bool) -> Block:
+    def _new_segment(self, size: int, *, is_small: bool) -> CardBlock:
         whole = SMALL_SEGMENT if is_small else MIDDLE_SEGMENT if size < MIDDLE else -(-size // LARGE_STEP) * LARGE_STEP
-        block = Block(self._end, whole, is_small=is_small)
+        block = CardBlock(self._end, whole, is_small=is_small)
         self.reserved += whole
         self._end += whole + 1  # no segment touches another
         return block
 
-    def _cut(self, block: Block, size: int) -> None:
-        rest = Block(block.at + size, block.size - size, is_small=block.is_small)
+    def _cut(self, block: CardBlock, size: int) -> None:
+        rest = CardBlock(block.at + size, block.size - size, is_small=block.is_small)
         rest.before, rest.after = block, block.after
         if block.after is not None:
             block.after.before = rest
         block.after, block.size = rest, size
         self._keep(rest)
 
-    def _join(self, one: Block, other: Block) -> Block:
+    def _join(self, one: CardBlock, other: CardBlock) -> CardBlock:
         first, second = (one, other) if one.at < other.at else (other, one)
         first.size += second.size
         first.after = second.after
@@ -92,12 +92,12 @@ class Allocator:
             second.after.before = first
         return first
 
-    def _keep(self, block: Block) -> None:
+    def _keep(self, block: CardBlock) -> None:
         block.is_free = True
         insort(self._free[block.is_small], (block.size, block.at))
         self._by_address[block.at] = block
 
-    def _forget(self, block: Block) -> None:
+    def _forget(self, block: CardBlock) -> None:
         free = self._free[block.is_small]
         free.pop(bisect_left(free, (block.size, block.at)))
         del self._by_address[block.at]

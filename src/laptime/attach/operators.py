@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from math import prod
 
-from .step_memory import HeldTensors, tensors_in
+from .step_memory import HeldTensors, optimizers, tensors_in, torch
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     # What an operator is: its kind, operations and bytes; of a convolution its stride, channels, groups and kernel.
     Called = tuple[str, float, float, tuple[int, ...]]
 
-torch: Any = import_module("torch")
 flop_counter: Any = import_module("torch.utils.flop_counter")
-optimizers: Any = import_module("torch.optim.optimizer")
 DispatchMode: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
 
 WRITES_ONLY = ("copy_", "fill_", "zero_", "random_", "bernoulli_", "normal_", "uniform_", "exponential_")

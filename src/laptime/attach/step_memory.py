@@ -12,27 +12,27 @@ import weakref
 from collections import Counter
 from importlib import import_module
 
-from .blocks import Allocator, rounded
+from .blocks import CachingAllocator, block_bytes
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from .blocks import Block
+    from .blocks import CardBlock
 
 torch: Any = import_module("torch")
 optimizers: Any = import_module("torch.optim.optimizer")
 pytree: Any = import_module("torch.utils._pytree")
 
 # What autocast on a card computes in float32, forward: of some it keeps the input, of others the result.
-KEEPS_INPUT = ("native_layer_norm", "native_group_norm")
-KEEPS_RESULT = ("_softmax", "_log_softmax")
+INPUT_IN_FLOAT32 = ("native_layer_norm", "native_group_norm")
+RESULT_IN_FLOAT32 = ("_softmax", "_log_softmax")
 IN_FLOAT32 = (
-    *KEEPS_INPUT, *KEEPS_RESULT, "nll_loss_forward", "nll_loss2d_forward", "mse_loss", "smooth_l1_loss",
+    *INPUT_IN_FLOAT32, *RESULT_IN_FLOAT32, "nll_loss_forward", "nll_loss2d_forward", "mse_loss", "smooth_l1_loss",
     "binary_cross_entropy_with_logits", "exp", "log", "pow", "rsqrt", "sum", "prod", "cumsum", "linalg_vector_norm",
 )  # fmt: skip
-WEIGHTS, MOMENTS, GRADIENTS, OTHERS, MADE = PARTS = range(5)
+HELD_WEIGHTS, HELD_MOMENTS, HELD_GRADIENTS, HELD_OTHERS, HELD_MADE = HELD_PARTS = range(5)
 PLAYED = 3  # iterations: from then on, the allocator finds a block for everything
 MADE_NOW, UPDATE_BEGINS, FREED = 1, 0, -1
 
@@ -60,11 +60,11 @@ class HeldTensors:
         for optimizer in (each for each in found if not issubclass(type(each), torch.Tensor)):
             state = [tensors_in(each) for each in getattr(optimizer, "state", {}).values()]
             weights = [each for group in getattr(optimizer, "param_groups", ()) for each in group["params"]]
-            self._note((tensor for each in state for tensor in each), MOMENTS, is_used=True)
-            self._note(weights, WEIGHTS, is_used=True)
-        self._note(self._weights, WEIGHTS)
-        self._note(self._gradients(), GRADIENTS)
-        self._note(tensors, OTHERS)
+            self._note((tensor for each in state for tensor in each), HELD_MOMENTS, is_used=True)
+            self._note(weights, HELD_WEIGHTS, is_used=True)
+        self._note(self._weights, HELD_WEIGHTS)
+        self._note(self._gradients(), HELD_GRADIENTS)
+        self._note(tensors, HELD_OTHERS)
 
     def read(self, tensors: list) -> None:
         """Note what an operator reads. What no operator has made was there before."""
@@ -74,13 +74,15 @@ class HeldTensors:
                 continue
             number = self._numbers.get(key)
             if number is None:
-                self._note([tensor], WEIGHTS if isinstance(tensor, torch.nn.Parameter) else OTHERS, is_used=True)
+                self._note(
+                    [tensor], HELD_WEIGHTS if isinstance(tensor, torch.nn.Parameter) else HELD_OTHERS, is_used=True
+                )
             elif number in self._before:
                 self._before[number] = True
 
     def made(self, tensors: list) -> None:
         for tensor in tensors:
-            number = self._add(tensor, MADE)
+            number = self._add(tensor, HELD_MADE)
             if number is not None:
                 self._events.append((MADE_NOW, number, self.is_update))
 
@@ -95,7 +97,7 @@ class HeldTensors:
         if is_product:
             self._narrow.update(inputs, results)
         elif torch._C._current_graph_task_id() == -1 and name in IN_FLOAT32:
-            self._wide.update(inputs if name in KEEPS_INPUT else (), results if name in KEEPS_RESULT else ())
+            self._wide.update(inputs if name in INPUT_IN_FLOAT32 else (), results if name in RESULT_IN_FLOAT32 else ())
         elif inputs and all(number in self._narrow and number not in self._wide for number in inputs):
             self._narrow.update(results)
 
@@ -109,7 +111,7 @@ class HeldTensors:
         for gradient in self._gradients():
             number = self._numbers.get(_key_of(gradient) or 0)
             if number is not None:
-                self._parts[number] = GRADIENTS
+                self._parts[number] = HELD_GRADIENTS
 
     def close(self) -> None:
         """End the iteration: what is freed from now on is of the next."""
@@ -123,27 +125,29 @@ class HeldTensors:
         return {"passes": passes, "update": update, "narrow": narrow}
 
     def _fullest(self, sizes: list[int]) -> tuple[list[int], list[int]]:
-        now = [0] * len(PARTS)
+        now = [0] * len(HELD_PARTS)
         gone = {number for what, number, _ in self._events if what == FREED}
         for number in self._there(gone):
-            now[self._part_of(number, gone)] += rounded(sizes[number])
-        most = {False: list(now), True: [0] * len(PARTS)}
+            now[self._part_of(number, gone)] += block_bytes(sizes[number])
+        most = {False: list(now), True: [0] * len(HELD_PARTS)}
         for what, number, is_update in self._events:
             if what != UPDATE_BEGINS:
-                now[self._part_of(number, gone)] += what * rounded(sizes[number])
+                now[self._part_of(number, gone)] += what * block_bytes(sizes[number])
             if sum(now) > sum(most[is_update]):
                 most[is_update] = list(now)
         return most[False], most[True]
 
     def _narrowed(self, number: int) -> int:
         """Return the bytes of a tensor if products computed in 16 bits. Weights and their gradients stay in float32."""
-        is_narrow = self._parts[number] in (MADE, OTHERS) and number in self._narrow and number not in self._wide
+        is_narrow = (
+            self._parts[number] in (HELD_MADE, HELD_OTHERS) and number in self._narrow and number not in self._wide
+        )
         return self._sizes[number] // 2 if is_narrow else self._sizes[number]
 
     def _floats(self, tensors: list) -> list[int]:
         """Return the numbers of what was made in float32."""
         found = [self._numbers.get(_key_of(each) or 0) for each in tensors if each.dtype == torch.float32]
-        return [number for number in found if number is not None and self._parts[number] == MADE]
+        return [number for number in found if number is not None and self._parts[number] == HELD_MADE]
 
     def kept_bytes(self) -> int:
         """Return what the allocator keeps, more than tensors take at most."""
@@ -151,25 +155,25 @@ class HeldTensors:
 
     def _play(self) -> int:
         """Return the bytes that an allocator keeps after some iterations. The moments are made in the first update."""
-        allocator = Allocator()
+        allocator = CachingAllocator()
         gone = {number for what, number, _ in self._events if what == FREED}
         there = [number for number in self._there(gone) if number not in gone]
-        moments = [number for number in there if self._parts[number] == MOMENTS]
-        held: dict[int, Block | None] = {
-            number: allocator.take(self._sizes[number]) for number in there if self._parts[number] != MOMENTS
+        moments = [number for number in there if self._parts[number] == HELD_MOMENTS]
+        held: dict[int, CardBlock | None] = {
+            number: allocator.take(self._sizes[number]) for number in there if self._parts[number] != HELD_MOMENTS
         }
         for _ in range(PLAYED):
             self._play_once(allocator, held, moments)
             moments = []
         return allocator.reserved
 
-    def _play_once(self, allocator: Allocator, left: dict[int, Block | None], moments: list[int]) -> None:
+    def _play_once(self, allocator: CachingAllocator, left: dict[int, CardBlock | None], moments: list[int]) -> None:
         """Play an iteration. `left` is what the one before left, and then what this one leaves.
 
         What the log frees without having made it is of the iteration before: a tensor of the same size that it left.
         """
-        made: dict[int, Block | None] = {}
-        old: dict[int, list[Block | None]] = {}
+        made: dict[int, CardBlock | None] = {}
+        old: dict[int, list[CardBlock | None]] = {}
         wanted = Counter(
             self._sizes[number] for what, number, _ in self._events if what == FREED and number in self._before
         )
@@ -200,7 +204,7 @@ class HeldTensors:
     def _part_of(self, number: int, gone: set[int]) -> int:
         """Return the part of a tensor. What the iteration before left is as what this one makes."""
         part = self._parts[number]
-        return MADE if part == OTHERS and number in gone else part
+        return HELD_MADE if part == HELD_OTHERS and number in gone else part
 
     def _note(self, tensors: Iterable[Any], part: int, *, is_used: bool = False) -> None:
         for tensor in tensors:

@@ -15,8 +15,8 @@ from laptime.pages.page import NARROWEST, View
 from laptime.pages.words import joined, lap, rough, short_name, short_names
 
 PER_LAP = "lap"
-NO_ROOM: Fits = "does not fit"
-DOUBTS: tuple[Fits, ...] = ("may not fit", NO_ROOM)
+HAS_NO_ROOM: Fits = "does not fit"
+DOUBTS: tuple[Fits, ...] = ("may not fit", HAS_NO_ROOM)
 HELD = {
     "weights": "weights", "moments": "moments", "gradients": "gradients", "others": "buffers and data",
     "made": "activations and copies",
@@ -60,7 +60,7 @@ def _distrust(found: HardwareForecast) -> str:
 
 def say(found: HardwareForecast) -> str:
     """Return what the cheapest device would bring, or the fastest where no price is known; and what binds."""
-    fitting = [row for row in found.rows if row.fits != NO_ROOM]
+    fitting = [row for row in found.rows if row.fits != HAS_NO_ROOM]
     if not fitting:
         return "no device has room for it."
     faster = [each for each in fitting if each.factor.is_above(1)]
@@ -100,12 +100,12 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
     if found.laps > 1:
         whole = [Column(f"{found.laps} laps", lambda each: _in_one_unit(each.whole_s), right=True)]
     columns: list[Column[DeviceForecast]] = [
-        Column("", lambda each: Cell(_short(each), "bad" if each.fits == NO_ROOM else ""), least=14),
+        Column("", lambda each: Cell(_short(each), "bad" if each.fits == HAS_NO_ROOM else ""), least=14),
         Column("step", lambda each: _ends(each.step_ms, step), right=True),
         Column(found.per, lambda each: _ends(each.lap_s, lap), right=True, least=14),
         *whole,
         Column("as fast", lambda each: span(each.factor), right=True),
-        Column("binds", lambda each: "no room" if each.fits == NO_ROOM else BINDS[each.binds]),
+        Column("binds", lambda each: "no room" if each.fits == HAS_NO_ROOM else BINDS[each.binds]),
     ]
     if any(not isinstance(row.cost, Missing) for row in found.rows):
         columns.append(
