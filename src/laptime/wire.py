@@ -36,7 +36,7 @@ from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 26
+WIRE_VERSION = 27
 NOT_TOLD = Missing("not told")
 
 
