@@ -19,7 +19,7 @@ BATCHES, BATCH, DISK_S = 64, 16, 0.02
 class OnDisk(keras.utils.PyDataset):
     """Pictures of stripes: each batch takes as long as a read from a disk that is not fast."""
 
-    def __init__(self, **more) -> None:
+    def __init__(self, **more: int) -> None:
         super().__init__(**more)
         kinds = np.arange(BATCH) % 4
         self.pictures = np.float32(np.arange(256).reshape(1, 16, 16, 1) % (kinds.reshape(-1, 1, 1, 1) + 2))

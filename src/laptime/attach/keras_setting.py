@@ -27,13 +27,14 @@ KERAS_BATCH_SIZE = 32  # of `fit`, where a script names none
 # Why a setting cannot be had: further words of `not_set`.
 ONE_AT_A_TIME, NO_LENGTH, COMPILES, EAGER = "one step at a time", "no length", "compiles already", "eager"
 NO_JIT, OWN_PRECISION, OWN_LAYOUT, OWN_OPTIMIZERS = "no jit", "own precision", "own layout", "own optimizers"
-OWN_THREADS, FLUSHED, NO_SWITCH = "own threads", "flushed already", "a switch of PyTorch"
+ALL_CORES, NOT_PINNED, FLUSHED, NO_SWITCH = "all cores", "not pinned", "flushed already", "a switch of PyTorch"
 IN_MEMORY, ONE_BY_ONE, OWN_PIPELINE, OTHER_DATA = "arrays", "a generator", "tf.data", "other data"
 CUTS_ITSELF, PREFETCHES, NO_QUEUE, PROCESSES = "cuts batches itself", "prefetches", "no queue", "processes already"
 EACH_EPOCH, KERAS_COPIES = "starts each epoch", "Keras copies"
 
 NEVER_OF_KERAS = {"layout": OWN_LAYOUT, "optimizer": OWN_OPTIMIZERS}
-ONLY_OF_PYTORCH = {"threads": OWN_THREADS, "pinning": OWN_THREADS, "denormals": FLUSHED, "matmul": NO_SWITCH}
+ONLY_OF_PYTORCH = {"pinning": NOT_PINNED, "denormals": FLUSHED, "matmul": NO_SWITCH}
+NEVER_OF_ENGINE = {"torch": {}, "tensorflow": ONLY_OF_PYTORCH, "jax": {**ONLY_OF_PYTORCH, "threads": ALL_CORES}}
 
 
 def set_policy(_agent: Agent, module: Any) -> None:
@@ -95,9 +96,7 @@ def compile_arguments(told: dict, engine: str, given: tuple, named: dict) -> Any
 
 def _report_model(agent: Agent, model: Any, told: dict, engine: str, *, can_jit: bool) -> None:
     """Report which settings of a compiled model were made or, where it is only looked at, can be."""
-    for name, why in NEVER_OF_KERAS.items():
-        report_setting(agent, name, why)
-    for name, why in ONLY_OF_PYTORCH.items() if engine != "torch" else ():
+    for name, why in {**NEVER_OF_KERAS, **NEVER_OF_ENGINE.get(engine, {})}.items():
         report_setting(agent, name, why)
     if (AT_ONCE in told or LOOK_ONLY in told) and engine == "torch":
         report_setting(agent, AT_ONCE, ONE_AT_A_TIME)
