@@ -226,7 +226,7 @@ def set_models(agent: Agent, module: Any) -> None:
         if agent.steps >= SETTLED_STEPS or agent.is_off:
             return call(self, *given, **named)
         try:
-            if not any(each is self for each in seen) and _trains(self):
+            if not any(each is self for each in seen) and _trains(self) and not _is_of_keras(self):
                 seen.append(self)
                 _change(agent, self, told)
         except Exception as error:
@@ -239,6 +239,11 @@ def set_models(agent: Agent, module: Any) -> None:
             base.__call__ = first_call
 
     base.__call__ = first_call
+
+
+def _is_of_keras(model: Any) -> bool:
+    """Whether a module is a layer or model of Keras: its `compile` is another, and `keras_setting` sets it."""
+    return any(str(each.__module__).startswith("keras.") for each in type(model).__mro__)
 
 
 def _trains(model: Any) -> bool:
