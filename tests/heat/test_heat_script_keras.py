@@ -105,13 +105,17 @@ def step_ms(said):
 
 
 @pytest.mark.framework
-def test_the_example_has_workers_in_a_heat_and_then_in_its_code(heat):
-    """All but the search: they are set, the batches come sooner, and the same change is made in the file."""
-    source = (EXAMPLES / "keras_fit.py").read_text()
-    said, _ = heat(source, "jax", words=("--epochs", "99"), workers=4, steps_per_execution=4)
-    assert only(said, wire.Built).steps_per_lap == 64
-    assert only(said, wire.Proved).run.after == (4, 8, 12, 16)
+def test_a_slow_data_set_has_workers_and_steps_in_a_call(heat):
+    """All but the search: they are set, the batches come sooner, and steps are counted in calls."""
+    source = OWN_DATA.replace("        return np.full", "        import time; time.sleep(0.02)\n        return np.full")
+    said, printed = heat(source, "jax", workers=4, steps_per_execution=4)
+    assert "seen 4 True float32 4 False 10" in printed
+    assert only(said, wire.Built).steps_per_lap == 40
+    assert only(said, wire.Proved).run.after[:3] == (4, 8, 12)
     assert step_ms(said) < 15  # of a disk that takes 20 ms a batch
+
+
+def test_the_code_of_the_example_is_changed():
     edited = rewrite(read_code(EXAMPLES / "keras_fit.py", None), "workers=4+prefetch=4+steps_per_execution=4")
     changed = edited.data.decode()
     assert "    data = OnDisk(workers=4, max_queue_size=16)\n" in changed

@@ -303,7 +303,8 @@ def hold_backward(agent: Agent, module: Any) -> None:
 def hold_batches(agent: Agent, module: Any) -> None:
     """Hold after a batch of Keras, and after its callbacks."""
     listed, hold = module.CallbackList, agent.hold
-    begin_training, end = getattr(listed, "on_train_begin", None), listed.on_train_batch_end
+    begin_training: Any = getattr(listed, "on_train_begin", None)
+    end = listed.on_train_batch_end
 
     def begun(self, *given, **named):
         try:

@@ -27,7 +27,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
     """Note each batch, epoch and validation of `fit`."""
     listed = module.CallbackList
     began: dict = {}
-    steps = {"first": 0, "lap": None}
+    steps: dict = {"first": 0, "lap": None}
 
     def begin(name: str, method):
         @wraps(method)

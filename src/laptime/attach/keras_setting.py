@@ -96,8 +96,8 @@ def compile_arguments(told: dict, engine: str, given: tuple, named: dict) -> Any
 
 def _report_model(agent: Agent, model: Any, told: dict, engine: str, *, can_jit: bool) -> None:
     """Report which settings of a compiled model were made or, where it is only looked at, can be."""
-    for name, why in {**NEVER_OF_KERAS, **NEVER_OF_ENGINE.get(engine, {})}.items():
-        report_setting(agent, name, why)
+    for name, never in {**NEVER_OF_KERAS, **NEVER_OF_ENGINE.get(engine, {})}.items():
+        report_setting(agent, name, never)
     if (AT_ONCE in told or LOOK_ONLY in told) and engine == "torch":
         report_setting(agent, AT_ONCE, ONE_AT_A_TIME)
     if "execution" in told or LOOK_ONLY in told:
@@ -119,7 +119,7 @@ def report_steps_at_once(agent: Agent, listed: Any) -> None:
 
 
 def _engine() -> str:
-    return sys.modules["keras.src.backend"].backend()  # type: ignore[attr-defined]
+    return sys.modules["keras.src.backend"].backend()
 
 
 # What `fit` is given to train on.
@@ -152,12 +152,12 @@ def fit_arguments(agent: Agent, told: dict, given: tuple, named: dict) -> Any:
     first = {name: value for name, value in zip(FIT_PLACES, given)}  # noqa: B905, C416  of Python 3.8
     rest = given[len(FIT_PLACES) :]
     found = {**first, **named}
-    data = found.get("x")
+    data: Any = found.get("x")
     kind = kind_of(data)
     if kind == "DataLoader":  # its own settings are made where the script makes it
         _report_each(agent, told, {"processes": PROCESSES})
         return given, named
-    whys = dict.fromkeys((*OF_DATA, "batch"), WHY_NONE.get(kind))
+    whys: dict = dict.fromkeys((*OF_DATA, "batch"), WHY_NONE.get(kind))
     whys["batch"] = None if kind == "arrays" else CUTS_ITSELF
     if kind == "PyDataset":
         whys.update(_set_dataset(told, data))

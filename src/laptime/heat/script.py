@@ -209,11 +209,11 @@ def _learn(script: RacedScript, line: ParentLine) -> ProofRun:
         raise TrainingError(_why_too_short(script, ended, steps)) from None
     except NothingSeen:
         raise TrainingError(_why_nothing_seen(script, began_s)) from None
-    losses, after = tuple(seen.losses[:PROOF_STEPS]), ()
+    losses, after = tuple(seen.losses[:PROOF_STEPS]), tuple[int, ...]()
     if not losses:
-        read = [each for each in (*holds[:PROOF_STEPS], *later) if each.loss is not None]
-        losses = tuple(each.loss for each in read)
-        after = tuple(each.taken for each in read) if held.taken else ()
+        read = [(each.taken, each.loss) for each in (*holds[:PROOF_STEPS], *later) if each.loss is not None]
+        losses = tuple(loss for _, loss in read)
+        after = tuple(step for step, _ in read) if held.taken else ()
     first = holds[0].lengths
     is_measured = len(first) == len(held.lengths)
     moves = tuple(last - before for before, last in zip(first, held.lengths, strict=True)) if is_measured else ()
