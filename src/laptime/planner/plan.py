@@ -444,8 +444,6 @@ def plan_script_lane(lane: Lane, devices: Sequence[Device], machine: Machine) ->
     environment = show_device(device, devices)
     for row in SETTINGS.values():
         environment |= row.environment(settings, device)
-    if settings.threads is not None and device.kind == "cpu":
-        environment["TF_NUM_INTRAOP_THREADS"] = str(settings.threads)  # TensorFlow heeds no other variable
     name = name_lane("", device.name, lane.preset, lane.overrides).removeprefix("/")
     return PlannedLane(name, SCRIPT, device, settings, environment)
 
