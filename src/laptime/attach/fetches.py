@@ -67,7 +67,7 @@ def items_of(batch: Any, depth: int = 0) -> int:
     return 0
 
 
-def settings_of(loader: Any) -> dict:
+def describe_loading(loader: Any) -> dict:
     """Return how a data loader of PyTorch loads."""
     names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor")
     facts = {name: getattr(loader, name, None) for name in names}

@@ -11,7 +11,7 @@ from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
-from .fetches import settings_of
+from .fetches import describe_loading
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _describe_data(iterator: Any) -> dict:
         facts["num_workers"] = data.workers if loads_ahead else 0
         facts["queue"] = data.max_queue_size if loads_ahead else 0
     elif kind == DATA_LOADER:
-        facts.update(settings_of(adapter._dataloader))
+        facts.update(describe_loading(adapter._dataloader))
     return facts
 
 

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-AT_ONCE = "steps_per_execution"
-BFLOAT16, FLOAT32 = "bfloat16", "float32"
-KERAS_BATCH_SIZE = 32  # of `fit`, where a script names none
+STEPS_AT_ONCE = "steps_per_execution"
+FIT_BATCH = 32  # of `fit`, where a script names none
 
 # Why a setting cannot be had: further words of `not_set`.
-ONE_AT_A_TIME, NO_LENGTH, COMPILES, EAGER = "one step at a time", "no length", "compiles already", "eager"
+ONE_AT_A_TIME, UNCOUNTED, COMPILES, EAGER = "one step at a time", "no length", "compiles already", "eager"
 NO_JIT, OWN_PRECISION, OWN_LAYOUT, OWN_OPTIMIZERS = "no jit", "own precision", "own layout", "own optimizers"
 ALL_CORES, NOT_PINNED, FLUSHED, NO_SWITCH = "all cores", "not pinned", "flushed already", "a switch of PyTorch"
 IN_MEMORY, ONE_BY_ONE, OWN_PIPELINE, OTHER_DATA = "arrays", "a generator", "tf.data", "other data"
@@ -87,8 +86,8 @@ def compile_arguments(told: dict, engine: str, given: tuple, named: dict) -> Any
     if len(given) > len(COMPILE_PLACES):
         return given, named
     found = {**{name: value for name, value in zip(COMPILE_PLACES, given)}, **named}  # noqa: B905, C416  Python 3.8
-    if AT_ONCE in told and engine != "torch":
-        found[AT_ONCE] = int(told[AT_ONCE])
+    if STEPS_AT_ONCE in told and engine != "torch":
+        found[STEPS_AT_ONCE] = int(told[STEPS_AT_ONCE])
     if told.get("execution") == "compile" and not found.get("run_eagerly"):
         found["jit_compile"] = True
     return (), found
@@ -98,15 +97,15 @@ def _report_model(agent: Agent, model: Any, told: dict, engine: str, *, can_jit:
     """Report which settings of a compiled model were made or, where it is only looked at, can be."""
     for name, never in {**NEVER_OF_KERAS, **NEVER_OF_ENGINE.get(engine, {})}.items():
         report_setting(agent, name, never)
-    if (AT_ONCE in told or LOOK_ONLY in told) and engine == "torch":
-        report_setting(agent, AT_ONCE, ONE_AT_A_TIME)
+    if (STEPS_AT_ONCE in told or LOOK_ONLY in told) and engine == "torch":
+        report_setting(agent, STEPS_AT_ONCE, ONE_AT_A_TIME)
     if "execution" in told or LOOK_ONLY in told:
         why = EAGER if model.run_eagerly else None if can_jit else NO_JIT
         report_setting(agent, "execution", COMPILES if model.jit_compile and "execution" not in told else why)
     if "precision" in told:
-        report_setting(agent, "precision", None if model.dtype_policy.compute_dtype == BFLOAT16 else OWN_PRECISION)
+        report_setting(agent, "precision", None if model.dtype_policy.compute_dtype == "bfloat16" else OWN_PRECISION)
     elif LOOK_ONLY in told:
-        report_setting(agent, "precision", None if model.dtype_policy.compute_dtype == FLOAT32 else OWN_PRECISION)
+        report_setting(agent, "precision", None if model.dtype_policy.compute_dtype == "float32" else OWN_PRECISION)
 
 
 def report_steps_at_once(agent: Agent, listed: Any) -> None:
@@ -114,8 +113,8 @@ def report_steps_at_once(agent: Agent, listed: Any) -> None:
     knows how many the last call of an epoch took.
     """
     told = wanted()
-    if (AT_ONCE in told or LOOK_ONLY in told) and _engine() != "torch":
-        report_setting(agent, AT_ONCE, None if listed.params.get("steps") else NO_LENGTH)
+    if (STEPS_AT_ONCE in told or LOOK_ONLY in told) and _engine() != "torch":
+        report_setting(agent, STEPS_AT_ONCE, None if listed.params.get("steps") else UNCOUNTED)
 
 
 def _engine() -> str:
@@ -153,7 +152,7 @@ def fit_arguments(agent: Agent, told: dict, given: tuple, named: dict) -> Any:
     rest = given[len(FIT_PLACES) :]
     found = {**first, **named}
     data: Any = found.get("x")
-    kind = kind_of(data)
+    kind = kind_of_data(data)
     if kind == "DataLoader":  # its own settings are made where the script makes it
         _report_each(agent, told, {"processes": PROCESSES})
         return given, named
@@ -166,14 +165,14 @@ def fit_arguments(agent: Agent, told: dict, given: tuple, named: dict) -> Any:
         if "prefetch" in told and not whys["prefetch"]:
             found["x"] = data.prefetch(int(told["prefetch"]))
     elif kind == "arrays" and "batch" in told:
-        found["batch_size"] = _batch_of(told["batch"], found.get("batch_size") or KERAS_BATCH_SIZE)
+        found["batch_size"] = _batch_of(told["batch"], found.get("batch_size") or FIT_BATCH)
     _report_each(agent, told, whys)
     if rest:  # behind the batch, by place: these three are there, too
         return (*[found.pop(name) for name in FIT_PLACES], *rest), found
     return (), found
 
 
-def kind_of(data: Any) -> str:
+def kind_of_data(data: Any) -> str:
     """Return what `fit` is given: arrays, a PyDataset, a DataLoader of PyTorch, a tf.data pipeline, a generator."""
     if isinstance(data, GeneratorType):
         return "generator"

@@ -16,7 +16,7 @@ from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
-from .fetches import items_of, settings_of
+from .fetches import describe_loading, items_of
 from .lines import LineTimer
 from .memory import Memory
 from .places import place_here, text_here
@@ -125,7 +125,7 @@ def _describe_loader(loader: Any, number: int) -> dict:
         length = len(loader)
     except Exception:
         length = None
-    return {"loader": number, "batches": length, **settings_of(loader)}
+    return {"loader": number, "batches": length, **describe_loading(loader)}
 
 
 def hook_backward(agent: Agent, module: Any) -> None:

@@ -15,7 +15,7 @@ NO_LOADER = "the script makes no DataLoader of PyTorch"
 NO_NUMBERS = "the data set is iterated, and each worker would give all of its items"
 NO_WORKERS = "its DataLoader has no workers"
 NO_TORCH_MODEL = "no model of PyTorch was called to train"
-AS_MANY = "the script has as many already"
+HAS_AS_MANY = "the script has as many already"
 MADE_BY_KERAS = "Adapter"  # ends the names of what Keras makes of data
 
 # What the agent's words mean.
@@ -27,7 +27,7 @@ AGENT_SAYS = {
     setting.HAS_FAILED: "this PyTorch or the model itself does not take it",
     setting.OTHER_FORM: "the script chose another form of its optimizer: foreach, capturable or differentiable",
     keras_setting.ONE_AT_A_TIME: "on PyTorch, Keras takes one step at a time",
-    keras_setting.NO_LENGTH: "its data have no length, so how many steps the last call of an epoch takes is not known",
+    keras_setting.UNCOUNTED: "its data have no length, so how many steps the last call of an epoch takes is not known",
     keras_setting.COMPILES: "Keras compiles its steps already",
     keras_setting.EAGER: "the script compiles its model with run_eagerly=True",
     keras_setting.NO_JIT: "a layer of the model cannot be compiled",
@@ -146,17 +146,17 @@ def _of_data_loader(loader: SeenLoader) -> dict[str, str]:
         found["pinned"] = "the script pins its batches already"
     if loader.batch is None:
         found["batch"] = "its DataLoader has no batch_size"
-    found[f"workers={loader.workers or 0}"] = AS_MANY
+    found[f"workers={loader.workers or 0}"] = HAS_AS_MANY
     if loader.prefetched is not None:
-        found[f"prefetch={loader.prefetched}"] = AS_MANY
+        found[f"prefetch={loader.prefetched}"] = HAS_AS_MANY
     return found
 
 
 def _of_dataset(loader: SeenLoader, has_not: Mapping[str, str]) -> dict[str, str]:
     """Return what Keras's PyDataset has already. Of threads, a single worker loads nothing ahead."""
-    found = {f"workers={loader.workers or 0}": AS_MANY}
+    found = {f"workers={loader.workers or 0}": HAS_AS_MANY}
     if has_not.get("processes") != keras_setting.PROCESSES:
         found["workers=1"] = "of Keras's threads, one loads nothing ahead"
     if loader.workers and loader.queue and loader.queue % loader.workers == 0:
-        found[f"prefetch={loader.queue // loader.workers}"] = AS_MANY
+        found[f"prefetch={loader.queue // loader.workers}"] = HAS_AS_MANY
     return found

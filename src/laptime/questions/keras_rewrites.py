@@ -6,13 +6,13 @@ import ast
 import sys
 from collections.abc import Sequence
 
-from laptime.questions.text_edits import TextEdit, place_of, places_of, set_keywords
+from laptime.questions.text_edits import TextEdit, name_call, name_calls, set_keywords
 from laptime.questions.user_code import CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard
 
-Place = tuple[SourceFile, int, Sequence[TextEdit]]
+PlacedEdits = tuple[SourceFile, int, Sequence[TextEdit]]
 
 FORKS_UNTIL = (3, 14)  # from this Python on, workers are not forked on Linux either
-KERAS_BATCH_SIZE = 32  # of `fit`, where a script names none
+USUAL_FIT_BATCH = 32  # of `fit`, where a script names none
 DATASET_PLACES = ("workers", "use_multiprocessing", "max_queue_size")
 
 
@@ -35,11 +35,11 @@ def _methods(code: UserCode, name: str) -> list[tuple[CodePart, ast.Call]]:
     ]
 
 
-def keras_compile(code: UserCode, value: int, *, keyword: str, text: str) -> Place:
+def keras_compile(code: UserCode, value: int, *, keyword: str, text: str) -> PlacedEdits:
     """Set a keyword where the model is compiled."""
     found = _methods(code, "compile")
     if len(found) != 1 or not _imports_keras(found[0][0]):
-        raise NoPlaceError(f"not one call of model.compile(optimizer=..., loss=...): {places_of(found) or 'none'}")
+        raise NoPlaceError(f"not one call of model.compile(optimizer=..., loss=...): {name_calls(found) or 'none'}")
     unit, call = found[0]
     return unit.file, call.lineno, set_keywords(unit.file, call, {keyword: text.format(value=value)}, ())
 
@@ -52,22 +52,22 @@ def _imports_keras(unit: CodePart) -> bool:
 def _fit(code: UserCode) -> tuple[CodePart, ast.Call]:
     found = _methods(code, "fit")
     if len(found) != 1:
-        raise NoPlaceError(f"not one call of fit: {places_of(found) or 'none'}")
+        raise NoPlaceError(f"not one call of fit: {name_calls(found) or 'none'}")
     return found[0]
 
 
-def keras_batch(code: UserCode, _value: int, *, times: float) -> Place | None:
+def keras_batch(code: UserCode, _value: int, *, times: float) -> PlacedEdits | None:
     """Set the batch of `fit`; None where a data loader or a data set of its own cuts batches."""
     if _makes_loaders(code) or _datasets(code):
         return None
     unit, call = _fit(code)
     given = next((each.value for each in call.keywords if each.arg == "batch_size"), None)
     given = call.args[2] if given is None and len(call.args) > 2 else given
-    usual: object = KERAS_BATCH_SIZE
+    usual: object = USUAL_FIT_BATCH
     if given is not None:
         usual = given.value if isinstance(given, ast.Constant) else None
     if type(usual) is not int:
-        raise NoPlaceError(f"{place_of(unit.file, call)} has no batch_size that is a number")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has no batch_size that is a number")
     text = {"batch_size": str(max(1, int(usual * times)))}
     return unit.file, call.lineno, set_keywords(unit.file, call, text, ("x", "y", "batch_size"))
 
@@ -75,12 +75,12 @@ def keras_batch(code: UserCode, _value: int, *, times: float) -> Place | None:
 # Keras's PyDataset: a class of the script's own, which takes its workers where it is made, or hands them to Keras.
 
 
-def keras_workers(code: UserCode, value: int) -> Place | None:
+def keras_workers(code: UserCode, value: int) -> PlacedEdits | None:
     """Set the workers of the data set that is trained on; None where a DataLoader loads."""
     return None if _makes_loaders(code) else _in_dataset(code, "workers", str(value))
 
 
-def keras_processes(code: UserCode, _value: int) -> Place:
+def keras_processes(code: UserCode, _value: int) -> PlacedEdits:
     """Let the workers of the data set be processes."""
     forks = sys.platform == "linux" and sys.version_info < FORKS_UNTIL
     if not forks and not any(map(is_main_guard, code.start.tree.body)):
@@ -88,7 +88,7 @@ def keras_processes(code: UserCode, _value: int) -> Place:
     return _in_dataset(code, "use_multiprocessing", "True")
 
 
-def keras_prefetch(code: UserCode, value: int) -> Place | None:
+def keras_prefetch(code: UserCode, value: int) -> PlacedEdits | None:
     """Set how many batches are ready: of a PyDataset's workers in all, or behind a tf.data pipeline."""
     if _makes_loaders(code):
         return None
@@ -97,17 +97,17 @@ def keras_prefetch(code: UserCode, value: int) -> Place | None:
     file, call = _dataset_call(code)
     workers = next((each.value for each in call.keywords if each.arg == "workers"), None)
     if not isinstance(workers, ast.Constant) or type(workers.value) is not int or workers.value < 1:
-        raise NoPlaceError(f"{place_of(file, call)} has no workers")
+        raise NoPlaceError(f"{name_call(file, call)} has no workers")
     return _in_dataset(code, "max_queue_size", str(value * workers.value))
 
 
-def _behind_pipeline(code: UserCode, value: int) -> Place:
+def _behind_pipeline(code: UserCode, value: int) -> PlacedEdits:
     if not any(whole.startswith("tensorflow.data.") for _, _, whole in code.calls()):
         raise NoPlaceError("no class of its own that is a PyDataset, and no tf.data pipeline, is in the script's code")
     unit, call = _fit(code)
     data = next((each.value for each in call.keywords if each.arg == "x"), None) or next(iter(call.args), None)
     if not isinstance(data, ast.Name | ast.Attribute | ast.Call):
-        raise NoPlaceError(f"what {place_of(unit.file, call)} trains on is not certain")
+        raise NoPlaceError(f"what {name_call(unit.file, call)} trains on is not certain")
     end = unit.file.span(data)[1]
     return unit.file, call.lineno, [TextEdit(end, end, f".prefetch({value})")]
 
@@ -116,7 +116,7 @@ def _makes_loaders(code: UserCode) -> bool:
     return any(whole.startswith("torch.utils.data.") and whole.endswith(".DataLoader") for _, _, whole in code.calls())
 
 
-def _in_dataset(code: UserCode, keyword: str, text: str) -> Place:
+def _in_dataset(code: UserCode, keyword: str, text: str) -> PlacedEdits:
     file, call = _dataset_call(code)
     return file, call.lineno, set_keywords(file, call, {keyword: text}, DATASET_PLACES if _is_plain(code, call) else ())
 
@@ -147,7 +147,7 @@ def _dataset_call(code: UserCode) -> tuple[SourceFile, ast.Call]:
         fitted = _fitted(code)
         found = [(unit, call) for unit, call in found if _is_fitted(unit, call, fitted)] or found
     if len(found) != 1:
-        raise NoPlaceError(f"not one call that makes a PyDataset to train on: {places_of(found) or 'none'}")
+        raise NoPlaceError(f"not one call that makes a PyDataset to train on: {name_calls(found) or 'none'}")
     unit, call = found[0]
     assert isinstance(call.func, ast.Name)
     made = classes[call.func.id]

@@ -24,7 +24,7 @@ from laptime.questions.keras_rewrites import (
     keras_processes,
     keras_workers,
 )
-from laptime.questions.text_edits import TextEdit, place_of, places_of, said, set_keywords
+from laptime.questions.text_edits import TextEdit, name_call, name_calls, said, set_keywords
 from laptime.questions.user_code import CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
 
 LARGEST_VALUE = 1024  # of workers or threads
@@ -134,7 +134,7 @@ def _trainer_arguments(
     unit, call = found
     chosen = next((each.value for each in call.keywords if each.arg == "optim" and "optim" in wanted), None)
     if chosen is not None and said(unit.file, chosen).strip("\"'") != UNFUSED_OPTIMIZER:
-        raise NoPlaceError(f"{place_of(unit.file, call)} has optim={said(unit.file, chosen)}")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has optim={said(unit.file, chosen)}")
     texts = {name: text.format(value=value, is_some=value > 0) for name, text in wanted.items()}
     return unit.file, call.lineno, set_keywords(unit.file, call, texts, ())
 
@@ -142,7 +142,7 @@ def _trainer_arguments(
 def _trainer_call(code: UserCode) -> tuple[CodePart, ast.Call] | None:
     found = [(unit, call) for unit, call, name in code.calls() if name in TRAINER_ARGUMENTS]
     if len(found) > 1:
-        raise NoPlaceError(f"several calls of TrainingArguments may be meant: {places_of(found)}")
+        raise NoPlaceError(f"several calls of TrainingArguments may be meant: {name_calls(found)}")
     return found[0] if found else None
 
 
@@ -167,7 +167,7 @@ def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
     """Load in the training's own process. Arguments that need workers would then raise."""
     needing = [each.arg for each in call.keywords if each.arg in {"persistent_workers", "prefetch_factor", "timeout"}]
     if needing:
-        raise NoPlaceError(f"{place_of(file, call)} has {' and '.join(map(str, needing))}, which need workers")
+        raise NoPlaceError(f"{name_call(file, call)} has {' and '.join(map(str, needing))}, which need workers")
     return set_keywords(file, call, {"num_workers": "0"}, LOADER_PLACES)
 
 
@@ -175,7 +175,7 @@ def _of_workers(code: UserCode, value: int, *, keyword: str, text: str) -> tuple
     unit, call = _training_loader(code)
     workers = next((each.value for each in call.keywords if each.arg == "num_workers"), None)
     if workers is None or (isinstance(workers, ast.Constant) and not workers.value):
-        raise NoPlaceError(f"{place_of(unit.file, call)} has no num_workers")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has no num_workers")
     return unit.file, call.lineno, set_keywords(unit.file, call, {keyword: text.format(value=value)}, LOADER_PLACES)
 
 
@@ -196,10 +196,10 @@ def _batch(code: UserCode, _value: int, *, times: float) -> tuple[SourceFile, in
         unit, call = _training_loader(code)
         given = [each.value for each in call.keywords if each.arg == "batch_size"] or call.args[1:2]
     if not given or not (isinstance(given[0], ast.Constant) and type(given[0].value) is int):
-        raise NoPlaceError(f"{place_of(unit.file, call)} has no batch_size that is a number")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has no batch_size that is a number")
     other = int(given[0].value * times)
     if other < 1:
-        raise NoPlaceError(f"{place_of(unit.file, call)} has batch_size={given[0].value}")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has batch_size={given[0].value}")
     return unit.file, given[0].lineno, [TextEdit(*unit.file.span(given[0]), str(other))]
 
 
@@ -211,7 +211,7 @@ def _training_loader(code: UserCode) -> tuple[CodePart, ast.Call]:
     if len(found) > 1:
         used = [(unit, call) for unit, call in found if _feeds_training(code, unit, call)]
         if len(used) != 1:
-            raise NoPlaceError(f"several calls of DataLoader may be meant: {places_of(found)}")
+            raise NoPlaceError(f"several calls of DataLoader may be meant: {name_calls(found)}")
         found = used
     return found[0]
 
@@ -290,7 +290,7 @@ def _has_backward(node: ast.AST) -> bool:
 def _fused(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _optimizer(code)
     if any(each.arg in {"foreach", "capturable", "differentiable"} for each in call.keywords):
-        raise NoPlaceError(f"{place_of(unit.file, call)} has foreach, capturable or differentiable")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has foreach, capturable or differentiable")
     return unit.file, call.lineno, set_keywords(unit.file, call, {"fused": "True"}, ())
 
 
@@ -302,7 +302,7 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     unit, call = _optimizer(code)
     model = _model_of(unit, call)
     if model == "self" and MAY_BE_IN_PARTS not in line:
-        raise NoPlaceError(f"{place_of(unit.file, call)} moves a module whose parts are called one by one")
+        raise NoPlaceError(f"{name_call(unit.file, call)} moves a module whose parts are called one by one")
     if "torch." in line and unit.file.imported.get("torch") != "torch":
         raise NoPlaceError(f"{unit.file.path.name} does not import torch")
     added = line.format(model=model)
@@ -313,7 +313,7 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     begin = unit.file.line_span(statement.lineno)[0]
     indent = unit.file.text[begin : unit.file.span(statement)[0]]
     if indent.strip():
-        raise NoPlaceError(f"{place_of(unit.file, call)} is behind another statement in its line")
+        raise NoPlaceError(f"{name_call(unit.file, call)} is behind another statement in its line")
     return unit.file, statement.lineno, [TextEdit(begin, begin, f"{indent}{added}{unit.file.newline}")]
 
 
@@ -323,7 +323,7 @@ def _optimizer(code: UserCode) -> tuple[CodePart, ast.Call]:
     if len(found) == 1:
         return found[0]
     if found:
-        raise NoPlaceError(f"several optimizers are made: {places_of(found)}")
+        raise NoPlaceError(f"several optimizers are made: {name_calls(found)}")
     raise NoPlaceError(f"no {', '.join(OPTIMIZERS[:-1])} or {OPTIMIZERS[-1]} of torch.optim is made in its own code")
 
 
@@ -334,7 +334,7 @@ def _model_of(unit: CodePart, call: ast.Call) -> str:
             model, ast.Name | ast.Attribute
         ):
             return said(unit.file, model)
-    raise NoPlaceError(f"which model {place_of(unit.file, call)} moves is not certain")
+    raise NoPlaceError(f"which model {name_call(unit.file, call)} moves is not certain")
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -351,12 +351,12 @@ def _once(code: UserCode, value: int, *, call: str, replaces: bool = False) -> t
     argument = argument.removesuffix(")")
     made = [(unit, node) for unit, node, whole in code.calls() if whole == name]
     if len(made) > 1:
-        raise NoPlaceError(f"it is called in several places: {places_of(made)}")
+        raise NoPlaceError(f"it is called in several places: {name_calls(made)}")
     if made:
         unit, node = made[0]
         is_plain = len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Constant)
         if not (replaces and is_plain) or said(unit.file, node.args[0]) == argument:
-            raise NoPlaceError(f"{place_of(unit.file, node)} calls it already")
+            raise NoPlaceError(f"{name_call(unit.file, node)} calls it already")
         return unit.file, node.lineno, [TextEdit(*unit.file.span(node.args[0]), argument)]
     root = name.partition(".")[0]
     bound = next((mine for mine, whole in _bound_at_top(file).items() if whole == root), None)
@@ -421,7 +421,7 @@ def _reads(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextE
     unit, added, read = next(iter(sums.values()))
     assert isinstance(added.target, ast.Name)
     if read is not added.value or not _is_only_printed(unit, added.target.id):
-        raise NoPlaceError(f"{place_of(unit.file, read)} is used for more than a sum that is printed")
+        raise NoPlaceError(f"{name_call(unit.file, read)} is used for more than a sum that is printed")
     end = unit.file.span(read)[1]
     name = unit.file.text.rfind("item", 0, end)
     return unit.file, read.lineno, [TextEdit(name, name + len("item"), "detach")]

@@ -23,7 +23,7 @@ class TextEdit:
 def set_keywords(file: SourceFile, call: ast.Call, wanted: dict[str, str], positional: Sequence[str]) -> list[TextEdit]:
     """Set keywords of a call: in place of constants that it has, or behind its last argument."""
     if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
-        raise NoPlaceError(f"{place_of(file, call)} takes arguments by * or **")
+        raise NoPlaceError(f"{name_call(file, call)} takes arguments by * or **")
     edits, added = [], []
     for name, text in wanted.items():
         given = next((each.value for each in call.keywords if each.arg == name), None)
@@ -32,11 +32,11 @@ def set_keywords(file: SourceFile, call: ast.Call, wanted: dict[str, str], posit
         if given is None:
             added.append(f"{name}={text}")
         elif not isinstance(given, ast.Constant):
-            raise NoPlaceError(f"{place_of(file, call)} has {name}={said(file, given)}")
+            raise NoPlaceError(f"{name_call(file, call)} has {name}={said(file, given)}")
         elif said(file, given) != text:
             edits.append(TextEdit(*file.span(given), text))
     if not edits and not added:
-        raise NoPlaceError(f"{place_of(file, call)} has it already")
+        raise NoPlaceError(f"{name_call(file, call)} has it already")
     return [*edits, *_append(file, call, added)]
 
 
@@ -51,7 +51,7 @@ def _append(file: SourceFile, call: ast.Call, added: Sequence[str]) -> list[Text
     last = max(arguments, key=lambda each: _end_of(file, each))
     after = _end_of(file, last)
     if file.text[close : close + 1] != ")" or after > close:
-        raise NoPlaceError(f"where the arguments of {place_of(file, call)} end is not certain")
+        raise NoPlaceError(f"where the arguments of {name_call(file, call)} end is not certain")
     after, has_comma = _pass_comma(file, after, close)
     begin = file.line_span(last.lineno)[0]
     indent = file.text[begin : file.offset(last.lineno, last.col_offset)]
@@ -86,10 +86,10 @@ def said(file: SourceFile, node: ast.AST) -> str:
     return file.text[slice(*file.span(node))] if isinstance(node, ast.expr) else ""
 
 
-def place_of(file: SourceFile, node: ast.expr) -> str:
+def name_call(file: SourceFile, node: ast.expr) -> str:
     return f"{file.path.name}:{node.lineno}"
 
 
-def places_of(found: Sequence[tuple[CodePart, ast.Call]]) -> str:
-    named = [place_of(unit.file, call) for unit, call in sorted(found, key=lambda each: each[1].lineno)]
+def name_calls(found: Sequence[tuple[CodePart, ast.Call]]) -> str:
+    named = [name_call(unit.file, call) for unit, call in sorted(found, key=lambda each: each[1].lineno)]
     return ", ".join(named[:PLACES_NAMED]) + (", and others" if len(named) > PLACES_NAMED else "")
