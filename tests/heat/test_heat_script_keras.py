@@ -202,6 +202,26 @@ model.fit(data, epochs=9999, verbose=0, callbacks=[Show()])
 
 @pytest.mark.long
 @pytest.mark.framework
+def test_a_pipeline_of_tensorflow_prefetches_and_has_no_workers(heat):
+    source = (
+        FIT.replace("DATA", "0")
+        + """
+import tensorflow as tf
+data = tf.data.Dataset.from_tensor_slices((rows, rows[:, :1])).batch(16, drop_remainder=True)
+model.fit(data, epochs=9999, verbose=0, callbacks=[Show()])
+"""
+    )
+    said, _ = heat(source, "tensorflow", extra={"prefetch": "4"})
+    assert (only(said, wire.Built).items_per_step, only(said, wire.Built).steps_per_lap) == (16, 10)
+    found = reasons(heat(source.replace("=True)\nmodel", "=True).prefetch(2)\nmodel"), "tensorflow", looks=True)[0])
+    assert found["prefetch"] == "its tf.data pipeline ends with a prefetch already"
+    assert found["workers"].startswith("a tf.data pipeline has its own")
+    assert found["batch"] == "what fit is given cuts its batches itself"
+    assert "steps_per_execution" not in found
+
+
+@pytest.mark.long
+@pytest.mark.framework
 def test_losses_behind_calls_are_those_of_the_same_steps(heat):
     """They are means of the epoch so far, whose last call takes 8 batches of 40."""
     plain, _ = heat(OWN_DATA, "jax")
