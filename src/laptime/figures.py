@@ -94,7 +94,7 @@ def proof_figures(record: Record) -> list[Figure]:
 
 
 def _losses(name: str, run: ProofRun) -> Curve:
-    return Curve(name, tuple((number + 1.0, loss) for number, loss in enumerate(run.losses)))
+    return Curve(name, tuple((float(step), loss) for step, loss in run.by_step.items()))
 
 
 # What the instruments read while lanes ran, on one axis of time: cores, memory, temperature, power, clocks.

@@ -18,10 +18,14 @@ CARD = Device("cuda:0", "cuda", "a card", usable=True)
 LOSSES = (2.3, 2.2, 2.1, 2.0)
 
 
-def judged(losses, *, of=(LOSSES,), device=CPU, **settings):
+def run_of(losses, after=()):
+    return ProofRun(AS_THE_SCRIPT, losses, 0.0, 0.0, (), after=after)
+
+
+def judged(losses, *, of=(LOSSES,), after=(), device=CPU, **settings):
     lane = PlannedLane("other", SCRIPT, device, Settings(**settings))
-    proofs = [(ProofRun(AS_THE_SCRIPT, each, 0.0, 0.0, ()),) for each in losses]
-    return judge_losses(lane, proofs, FirstLosses("cpu/as-written", "cpu", of))
+    proofs = [(run_of(each, after),) for each in losses]
+    return judge_losses(lane, proofs, FirstLosses("cpu/as-written", "cpu", tuple(map(run_of, of))))
 
 
 def by(share, losses=LOSSES):
@@ -45,6 +49,13 @@ def by(share, losses=LOSSES):
         (judged([LOSSES], of=()), "unproven", "its losses were not seen"),
         (judged([]), "unproven", "no heat came as far as its first steps"),
         (judged([(math.nan, *LOSSES[1:])]), "differs", "not a number"),
+        (judged([(2.2, 2.0, 1.8)], after=(2, 4, 6), steps_per_execution=2), "same", None),
+        (judged([(2.2, 1.9)], after=(2, 4), steps_per_execution=2), "differs", "by up to 5 %"),
+        (
+            judged([(1.5,)], after=(8,), steps_per_execution=8),
+            "unproven",
+            "behind none of these was a loss of cpu/as-w",
+        ),
     ],
 )
 def test_a_lane_is_judged_by_its_first_losses(found, status, says):

@@ -24,7 +24,9 @@ def script(*, losses=FIRST, moves=MOVES, later=LATER, first=5, items=100, weight
     run = proof(losses=losses, moves=moves)
     heat = heat_of(10.0, windows=windows, proofs=(run,), losses=later, items_per_step=items, parameters=weights)
     lane = planned("cpu/as-written")
-    return summarise_lane(plan_of(lane), lane, (summarise_heat(heat),), FirstLosses(lane.name, "cpu", (FIRST,)))
+    return summarise_lane(
+        plan_of(lane), lane, (summarise_heat(heat),), FirstLosses(lane.name, "cpu", (proof(losses=FIRST),))
+    )
 
 
 BASE = script()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -149,6 +150,33 @@ def test_the_example_is_tuned_and_then_learns_the_same(house):
     assert second == pytest.approx(before[1], rel=0.1)  # workers that stay shuffle the second lap otherwise
 
 
+@pytest.mark.long
+@pytest.mark.framework
+@pytest.mark.parametrize("engine", ["jax", "tensorflow", "torch"])
+def test_the_example_of_keras_is_tuned_and_then_learns_the_same(house, engine):
+    """Its data set sleeps, so workers gain most, on each engine; its batches are alike, so that this is proven."""
+    shutil.copy(EXAMPLES / "keras_fit.py", house.folder / "train.py")
+    commit(house.folder)
+    env = {"KERAS_BACKEND": engine}
+    before = run_example(house.folder, env)
+    answer = house.run("tune", "train.py", "cpu", "--budget", "150s", "--apply", "--yes", "-q", "--", "--epochs", "99",
+                       env=env)  # fmt: skip
+    assert answer.code in {0, 4}, answer.err
+    record = json.loads(house.run("show", "latest", "--json").out)
+    (tuned,) = record["answer"]["tuning"]["lanes"]
+    assert any(word.startswith("workers=") for word in tuned["words"]), answer.out
+    winner = next(lane for lane in record["lanes"] if lane["name"] == tuned["winner"])
+    assert winner["parity"]["status"] == "same"
+    reasons = {each["word"]: each["reason"] for each in tuned["settings"] if each["reason"]}
+    assert reasons["fused"] == "Keras has optimizers of its own, without another form"
+    assert "on PyTorch, Keras takes" in reasons["steps_per_execution=8"] or engine != "torch"
+    assert reasons.get("compile") == ("Keras compiles its steps already" if engine == "jax" else None)
+    if "is changed" not in answer.out:
+        written_after_all(house, answer)
+    assert re.search(r"^\+    data = OnDisk\(workers=\d+", git(house.folder, "diff"), re.MULTILINE)
+    assert run_example(house.folder, env) == pytest.approx(before, rel=1e-3)
+
+
 def written_after_all(house, answer):
     """Make a change that was only shown, because others computed meanwhile: the answer is then not to be relied on."""
     assert "Nothing was changed" in answer.err
@@ -156,9 +184,10 @@ def written_after_all(house, answer):
     return house.done("apply", "latest", "--remedy", "1", "--yes")
 
 
-def run_example(folder):
-    """Return the losses that the example prints."""
-    ran = subprocess.run([sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, check=True)
-    losses = [float(each) for each in re.findall(r"loss ([0-9.]+)", ran.stdout)]
+def run_example(folder, env=None):
+    """Return the losses that an example prints."""
+    ran = subprocess.run([sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, check=True,
+                         env={**os.environ, **(env or {})})  # fmt: skip
+    losses = [float(each) for each in re.findall(r"loss:? ([0-9.]+)", ran.stdout)]
     assert len(losses) == 2
     return losses

@@ -97,6 +97,8 @@ def test_a_first_heat_shows_what_the_script_cannot_have(heat):
     assert found == {
         "persistent": "its DataLoader has no workers",
         "prefetch": "its DataLoader has no workers",
+        "processes": "the script gives no PyDataset to Keras's fit",
+        "steps_per_execution": "the script does not train by Keras's fit",
         "workers=0": "the script has as many already",
     }
 
@@ -176,7 +178,7 @@ def test_a_loader_that_the_training_does_not_use_is_not_enough():
     )
     assert find_unset(lane, {"workers"}, {}, SeenLoader(8, 10, 2)) is None
     assert find_unset(lane, set(), {}, None) == (
-        "workers was not set: the script makes no DataLoader of items by number"
+        "workers was not set: the script makes no DataLoader of items by number, and no PyDataset"
     )
 
 

@@ -109,7 +109,7 @@ def test_what_is_tried_on_a_script_keeps_what_it_learns():
     assert found.values == {
         "execution": ("compile",), "layout": ("channels_last",), "optimizer": ("fused",),
         "threads": ("1", "3", "6"), "pinning": ("cores",), "malloc": ("keep",), "workers": ("0", "3", "6", "12"),
-        "prefetch": ("4", "8"), "persistent": ("on",),
+        "prefetch": ("4", "8"), "processes": ("on",), "persistent": ("on",), "steps_per_execution": ("8", "32"),
     }  # fmt: skip
     assert found.with_words((("layout", "channels_last"), ("workers", "4"))).name == "cpu/channels_last+workers=4"
     assert found.with_words((("prefetch", "4"), ("workers", "0"))) == "prefetch=4 with workers=0: there is no worker"

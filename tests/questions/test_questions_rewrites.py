@@ -168,6 +168,8 @@ def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tm
          "model.compile(optimizer='sgd', loss='mse', jit_compile=True)\n"),
         ("steps_per_execution=8", "import keras\nmodel.compile(optimizer='sgd')\n", 4,
          "model.compile(optimizer='sgd', steps_per_execution=8)\n"),
+        ("use_multiprocessing", "import keras\nclass A(keras.utils.PyDataset):\n    pass\nA()\n", 6,
+         "A(use_multiprocessing=True)\n"),
         ("workers=2", "loader = DataLoader(ds)\n", 3, f"loader = DataLoader(ds, {WITH})\n"),
     ],
 )  # fmt: skip

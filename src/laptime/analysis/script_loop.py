@@ -619,6 +619,7 @@ class StepsBuilder:
 # Rounding grows from step to step; ten steps of correct float32 lanes stay far below this, other data or seeds above.
 TIME_TOLERANCE = 1e-3
 REDUCED_TOLERANCE = 0.05  # where a lane computes with fewer digits
+OTHER_STEPS = "it takes several steps in a call, and behind none of these was a loss of {} read"
 NO_LOSSES = "its losses were not seen: none is a single number that goes through backward()"
 
 
@@ -627,8 +628,8 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
 
     On another device, or in worker processes, random numbers may differ. Elsewhere other losses are other work.
     """
-    mine = [run.losses for heat in proofs for run in heat if run.losses]
-    theirs = [losses for losses in reference.heats if losses]
+    mine = [run for heat in proofs for run in heat if run.losses]
+    theirs = [run for run in reference.heats if run.losses]
     if not proofs:
         return Parity("unproven", reason="no heat came as far as its first steps")
     if not mine or not theirs:
@@ -637,8 +638,10 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
     if varies > TIME_TOLERANCE:
         says = f"its losses differ from run to run, by up to {brief(100 * varies)} %, although laptime sets its seeds"
         return Parity("unproven", reason=says)
+    steps = min(max(theirs[0].by_step.keys() & each.by_step.keys(), default=0) for each in mine)
+    if not steps:
+        return Parity("unproven", reason=OTHER_STEPS.format(reference.lane))
     worst = max(_distance(theirs[0], each) for each in mine)
-    steps = min(len(each) for each in (*mine, theirs[0]))
     allowed = REDUCED_TOLERANCE if changes_arithmetic(lane.settings) else TIME_TOLERANCE
     if worst <= allowed:
         return Parity("same", steps, worst, allowed)
@@ -667,7 +670,11 @@ def changes_arithmetic(settings: Settings) -> bool:
     return settings.value_of("matmul") is not None or settings.denormals == "flush" or settings.precision != "fp32"
 
 
-def _distance(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the largest relative distance of two losses. One that is not finite is as far as can be."""
-    found = [relative(value, wanted) for value, wanted in zip(other, one, strict=False)]
+def _distance(one: ProofRun, other: ProofRun) -> float:
+    """Return the largest relative distance of two losses of one step. One that is not finite is as far as can be.
+
+    Where Keras takes several steps in a call, both losses are the mean of the epoch so far.
+    """
+    wanted = one.by_step
+    found = [relative(value, wanted[step]) for step, value in other.by_step.items() if step in wanted]
     return max((each if each == each else float("inf") for each in found), default=0.0)  # noqa: PLR0124  NaN

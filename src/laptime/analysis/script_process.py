@@ -92,6 +92,11 @@ class ProcessReader:
         return self._keras.now.summary if self._keras.is_used else self._summary
 
     @property
+    def at_once(self) -> int:
+        """How many steps an iteration has that is seen as one call."""
+        return self._keras.now.at_once if self._keras.is_used else 1
+
+    @property
     def losses(self) -> list[float]:
         """The losses that were seen so far."""
         return [value for _, value in self._trained.losses]
@@ -163,10 +168,12 @@ class ProcessReader:
             self._steps_loaders.add(number)
             self._loaders[number] = SeenLoader(None, batches, None, kind="laptime.steps")
         elif "keras_batch" in facts:
-            loader = SeenLoader(count_or_none(facts["keras_batch"]), None, None, kind=text(facts.get("keras_data")))
+            batch, kind = count_or_none(facts["keras_batch"]), text(facts.get("keras_data"))
+            loader = replace(read_loader(facts), batch=batch, kind=kind, queue=count_or_none(facts.get("queue")))
             self._keras.made(whole(facts.get("iterator")), loader)
         elif "keras_fit" in facts:
             self._keras.fit_begins(*(whole(facts.get(each)) for each in ("keras_fit", "model", "trained")))
+            self._keras.now.at_once = max(1, count_or_none(facts.get("at_once")) or 1)
         elif "place" in facts and len(self._places) < SLOW_LINES_MOST:
             self._places[whole(facts["place"])] = text(facts.get("where"))
 
@@ -509,6 +516,7 @@ class Fit:
     epochs: int = 0
     wall_ns: int = 0
     has_fetches: bool = False
+    at_once: int = 1  # steps that Keras gives its engine in one call
 
 
 class KerasBuilder:

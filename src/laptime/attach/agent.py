@@ -46,6 +46,7 @@ class Agent:
         self.compiles = False  # a compiler has run
         self.loaders_started = 0
         self.loads = False  # it is a worker of a data loader, in which lines are timed
+        self.keras_steps = 0  # that Keras's `fit` took
         self.batches_from = 0  # the number of the last that Keras made of what batches come from
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._noted: list = []  # the numbers of events, four each

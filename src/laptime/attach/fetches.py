@@ -67,6 +67,13 @@ def items_of(batch: Any, depth: int = 0) -> int:
     return 0
 
 
+def describe_loading(loader: Any) -> dict:
+    """Return how a data loader of PyTorch loads."""
+    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor")
+    facts = {name: getattr(loader, name, None) for name in names}
+    return {"is_iterable": getattr(loader, "_dataset_kind", None) == 1, **facts}
+
+
 def _describe(batches: Any, number: int) -> dict:
     try:
         length = len(batches)

@@ -44,6 +44,11 @@ HOLDS = {
     "torch.utils.data.dataloader": ("holding", "hold_loaders"),
     "torch.amp.grad_scaler": ("holding", "hold_scaler"),
     "keras.src.callbacks.callback_list": ("holding", "hold_batches"),
+    "keras.src.dtype_policies.dtype_policy": ("keras_setting", "set_policy"),
+    "keras.src.trainers.trainer": ("keras_setting", "set_compile"),
+    "keras.src.backend.torch.trainer": ("keras_setting", "set_fit"),
+    "keras.src.backend.tensorflow.trainer": ("keras_setting", "set_fit"),
+    "keras.src.backend.jax.trainer": ("keras_setting", "set_fit"),
 }
 
 

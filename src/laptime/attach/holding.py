@@ -14,6 +14,7 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 from .fetches import items_of
+from .keras_setting import report_steps_at_once
 from .torch_hooks import LOADER, wrap_steps
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
@@ -138,6 +139,7 @@ class Hold:
             device_bytes=device_memory(),
             peak_bytes=peak_memory(),
             threads=threads(),
+            taken=self._agent.keras_steps,
             shapes=self.replay.shapes,
             redrawn=self.replay.redrawn,
             work=work,
@@ -301,7 +303,15 @@ def hold_backward(agent: Agent, module: Any) -> None:
 def hold_batches(agent: Agent, module: Any) -> None:
     """Hold after a batch of Keras, and after its callbacks."""
     listed, hold = module.CallbackList, agent.hold
+    begin_training: Any = getattr(listed, "on_train_begin", None)
     end = listed.on_train_batch_end
+
+    def begun(self, *given, **named):
+        try:
+            report_steps_at_once(agent, self)
+        except Exception as error:
+            agent.failed("steps at once", error)
+        return begin_training(self, *given, **named)
 
     @wraps(end)
     def watched(self, batch, logs=None):
@@ -310,6 +320,8 @@ def hold_batches(agent: Agent, module: Any) -> None:
         hold.passed(BY_BATCH)
         return result
 
+    if begin_training is not None:
+        listed.on_train_begin = wraps(begin_training)(begun)
     listed.on_train_batch_end = watched
 
 

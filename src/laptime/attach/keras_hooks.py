@@ -11,6 +11,7 @@ from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
+from .fetches import describe_loading
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 KERAS_MARKS = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
 NUMBER_MARK = KERAS_MARKS + "_number"  # of a model, and of what batches come from
+PY_DATASET, DATA_LOADER = "PyDatasetAdapter", "TorchDataLoaderAdapter"  # what Keras makes of such data
 JAX_COMPILED_EVENT = "backend_compile_duration"  # the end of the name of JAX's event
 
 
@@ -25,7 +27,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
     """Note each batch, epoch and validation of `fit`."""
     listed = module.CallbackList
     began: dict = {}
-    steps = {"first": 0}
+    steps: dict = {"first": 0, "lap": None}
 
     def begin(name: str, method):
         @wraps(method)
@@ -34,6 +36,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
             try:
                 if name == "batch":
                     steps["first"] = int(given[0]) if given else 0
+                    steps["lap"] = self.params.get("steps")
                 began[name] = now_ns()
             except Exception as error:
                 agent.failed("callbacks", error)
@@ -49,8 +52,8 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
                 if name in began:
                     value = 0
                     if name == "batch":
-                        last = int(given[0]) if given else 0
-                        value = max(1, last - steps["first"] + 1)
+                        value = steps_in(steps["first"], int(given[0]) if given else 0, steps["lap"])
+                        agent.keras_steps += value
                     agent.note(kind, began.pop(name), at, value)
             except Exception as error:
                 agent.failed("callbacks", error)
@@ -67,6 +70,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
                     keras_fit=agent.batches_from,
                     model=number_of(agent, model),
                     trained=len(model.trainable_variables),
+                    at_once=model.steps_per_execution,
                 )
             except Exception as error:
                 agent.failed("fit", error)
@@ -86,6 +90,11 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
         setattr(listed, last, end(name, kind, getattr(listed, last)))
 
 
+def steps_in(first: int, last: int, lap: Any) -> int:
+    """Return how many steps a call took. The last one of an epoch may take fewer than Keras says."""
+    return max(1, (last if lap is None else min(last, lap - 1)) - first + 1)
+
+
 def number_of(agent: Agent, thing: Any) -> int:
     """Return the number of a model, or of what batches come from."""
     return thing.__dict__.get(NUMBER_MARK) or thing.__dict__.setdefault(NUMBER_MARK, agent.new_number())
@@ -103,9 +112,8 @@ def hook_epochs(agent: Agent, module: Any) -> None:
     def __init__(self, *given, **named):
         make(self, *given, **named)
         try:
-            adapter = self.data_adapter
             agent.batches_from = number_of(agent, self)
-            agent.tell(keras_data=type(adapter).__name__, keras_batch=adapter.batch_size, iterator=agent.batches_from)
+            agent.tell(iterator=agent.batches_from, **_describe_data(self))
         except Exception as error:
             agent.failed("epochs", error)
 
@@ -118,6 +126,21 @@ def hook_epochs(agent: Agent, module: Any) -> None:
     iterator.__init__ = __init__
     if fetch is not None:
         iterator.__next__ = wraps(fetch)(__next__)
+
+
+def _describe_data(iterator: Any) -> dict:
+    """Return what batches come from: what Keras made of it, and how it loads."""
+    adapter = iterator.data_adapter
+    kind = type(adapter).__name__
+    facts = {"keras_data": kind, "keras_batch": adapter.batch_size}
+    facts["batches"] = iterator.steps_per_epoch or getattr(iterator, "_num_batches", None)
+    if kind == PY_DATASET:
+        loads_ahead, data = adapter.enqueuer is not None, adapter.py_dataset
+        facts["num_workers"] = data.workers if loads_ahead else 0
+        facts["queue"] = data.max_queue_size if loads_ahead else 0
+    elif kind == DATA_LOADER:
+        facts.update(describe_loading(adapter._dataloader))
+    return facts
 
 
 def hook_jax_batches(agent: Agent, module: Any) -> None:

@@ -73,7 +73,10 @@ OF_LOADERS = ("workers", "prefetch", "persistent", "pinned", "batch")
 
 
 def set_loaders(agent: Agent, module: Any) -> None:
-    """Let data loaders load otherwise. Several workers would give each item of an iterable set several times."""
+    """Let data loaders load otherwise. Several workers would give each item of an iterable set several times.
+
+    Those that Keras makes of arrays and of its own data sets are no loaders of the script.
+    """
     told = {name: value for name, value in wanted().items() if name in OF_LOADERS}
     if not told:
         return
@@ -81,6 +84,8 @@ def set_loaders(agent: Agent, module: Any) -> None:
 
     @wraps(make)
     def __init__(self, dataset, *given, **named):
+        if _is_made_by_keras():
+            return make(self, dataset, *given, **named)
         try:
             other = loader_arguments(told, given, named, is_iterable=isinstance(dataset, module.IterableDataset))
         except Exception as error:
@@ -93,6 +98,11 @@ def set_loaders(agent: Agent, module: Any) -> None:
         return make(self, dataset, **other)
 
     module.DataLoader.__init__ = __init__
+
+
+def _is_made_by_keras() -> bool:
+    """Whether the call of a wrapper comes from Keras's own code."""
+    return str(sys._getframe(2).f_globals.get("__name__")).startswith("keras.")
 
 
 def loader_arguments(told: dict, given: tuple, named: dict, *, is_iterable: bool) -> Any:
@@ -156,7 +166,7 @@ def set_optimizers(agent: Agent, module: Any) -> None:
         form.__init__ = _fused(agent, form.__init__, is_set=is_set)
 
 
-def _report(agent: Agent, name: str, why: Any) -> None:
+def report_setting(agent: Agent, name: str, why: Any) -> None:
     """Report that a setting was made or, where the script is only looked at, that it can be; or why not."""
     if why is None:
         agent.tell(has_set=name)
@@ -179,15 +189,15 @@ def _fused(agent: Agent, make: Any, *, is_set: bool) -> Any:
         why = FUSED if named.get("fused") else OTHER_FORM if any(named.get(each) for each in OTHER_FORMS) else None
         if is_inside or why or not is_set:
             if not is_inside:
-                _report(agent, "optimizer", why)
+                report_setting(agent, "optimizer", why)
             return make(self, params, *given, **named)
         params = list(params)
         is_inside = True
         try:
             make(self, params, *given, **dict(named, fused=True))
-            _report(agent, "optimizer", None)
+            report_setting(agent, "optimizer", None)
         except (RuntimeError, TypeError, ValueError):
-            _report(agent, "optimizer", NO_FUSED)
+            report_setting(agent, "optimizer", NO_FUSED)
             make(self, params, *given, **named)
         finally:
             is_inside = False
@@ -216,19 +226,24 @@ def set_models(agent: Agent, module: Any) -> None:
         if agent.steps >= SETTLED_STEPS or agent.is_off:
             return call(self, *given, **named)
         try:
-            if not any(each is self for each in seen) and _trains(self):
+            if not any(each is self for each in seen) and _trains(self) and not _is_of_keras(self):
                 seen.append(self)
                 _change(agent, self, told)
         except Exception as error:
             agent.failed("model settings", error)
             for name in told:
-                _report(agent, name, HAS_FAILED)
+                report_setting(agent, name, HAS_FAILED)
         try:
             return call(self, *given, **named)
         finally:
             base.__call__ = first_call
 
     base.__call__ = first_call
+
+
+def _is_of_keras(model: Any) -> bool:
+    """Whether a module is a layer or model of Keras: its `compile` is another, and `keras_setting` sets it."""
+    return any(str(each.__module__).startswith("keras.") for each in type(model).__mro__)
 
 
 def _trains(model: Any) -> bool:
@@ -250,9 +265,9 @@ def _change(agent: Agent, model: Any, told: dict) -> None:
     if "execution" in told and not is_compiled:
         model.compile()
     if "layout" in told or LOOK_ONLY in told:
-        _report(agent, "layout", None if convolves else NO_CONVOLUTION)
+        report_setting(agent, "layout", None if convolves else NO_CONVOLUTION)
     if "execution" in told or LOOK_ONLY in told:
-        _report(agent, "execution", ITSELF_COMPILED if is_compiled else None)
+        report_setting(agent, "execution", ITSELF_COMPILED if is_compiled else None)
 
 
 def _convolves_images(torch: Any, module: Any) -> bool:

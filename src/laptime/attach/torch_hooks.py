@@ -16,7 +16,7 @@ from time import monotonic_ns as now_ns
 
 from . import kinds
 from .agent import Agent
-from .fetches import items_of
+from .fetches import describe_loading, items_of
 from .lines import LineTimer
 from .memory import Memory
 from .places import place_here, text_here
@@ -125,10 +125,7 @@ def _describe_loader(loader: Any, number: int) -> dict:
         length = len(loader)
     except Exception:
         length = None
-    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor")
-    facts = {name: getattr(loader, name, None) for name in names}
-    is_iterable = getattr(loader, "_dataset_kind", None) == 1
-    return {"loader": number, "batches": length, "is_iterable": is_iterable, **facts}
+    return {"loader": number, "batches": length, **describe_loading(loader)}
 
 
 def hook_backward(agent: Agent, module: Any) -> None:

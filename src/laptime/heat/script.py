@@ -7,8 +7,6 @@ batches. Their losses are its proof. From then on it is a training like any othe
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import math
 import os
 import selectors
@@ -16,16 +14,13 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
-import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from laptime import wire
-from laptime.analysis.script_loop import LoopProgress
 from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello, real, text, whole, whole_or_none
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
@@ -35,8 +30,8 @@ from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
 from laptime.heat import script_settings
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
+from laptime.heat.script_terminal import Terminal
 from laptime.heat.script_work import NOT_COUNTABLE, read_work
-from laptime.heat.template import SET_PARENT_DEATH_SIGNAL
 from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
@@ -49,6 +44,7 @@ LEARNT = 3  # whole iterations that show what one consists of
 PROOF_STEPS = 10
 LINES_ITERATIONS = 4  # in which the lines of a script are timed: from behind a step to behind the next but one
 LINE_MOST = 0.5  # of the wait for data: a line that takes less is not named
+LATER_STEP, LATER_S = 32, 1.0  # whose loss is read as well, where the first steps took less than this time
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
 REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
 PREFETCHED = 2  # batches of each worker, where a loader does not say
@@ -66,7 +62,6 @@ class EnoughStepsError(Exception):
 class ScriptRunner(UnseenWeights):
     """Lets the script take steps. What its agent measured is the time; gaps between iterations are no steps."""
 
-    stride = 1
     evaluator = None
     holds = False
     ranks = None
@@ -75,6 +70,8 @@ class ScriptRunner(UnseenWeights):
         self.ready_batches = ready
         self.outside_ns = 0
         self._script, self.ends = script, ends
+        self.stride = script.leader.reader.at_once
+        self._taken = 0 if script.leader.held is None else script.leader.held.taken
         self._gaps_s = script.leader.reader.progress.gaps_s
         self._left = pace.steps_most
         self.last: HeldScript | None = None
@@ -86,6 +83,9 @@ class ScriptRunner(UnseenWeights):
         gaps_s = self._script.leader.reader.progress.gaps_s
         in_steps_ns = held.at_ns - held.since_ns - held.idle_ns - round((gaps_s - self._gaps_s) * 1e9)
         self._gaps_s = gaps_s
+        if held.taken > self._taken:  # Keras's last call of an epoch takes fewer steps: as if it took as many as all
+            in_steps_ns = round(in_steps_ns * steps / (held.taken - self._taken))
+            self._taken = held.taken
         self.outside_ns += now_ns() - began_ns - in_steps_ns
 
     def run_marked(self, steps: int) -> Sequence[object]:
@@ -132,7 +132,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     with RacedScript(order.subject.command, words, order.seen_within_s) as script:
         runner = _make_runner(script, order, line)
         line.say(wire.Phase("timing", now_ns()))
-        taken = script.leader.reader.progress.iterations
+        taken = _steps_taken(script.leader.reader)
         facts = PartFacts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes, taken)
         try:
             _switch_input(script, runner, lane)
@@ -172,8 +172,8 @@ def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> Scr
     visitor = script.leader
     progress = visitor.reader.progress
     _check(visitor, order.lane)
-    ends, notes = _ends_per_iteration(progress)
-    items = round(progress.items / progress.fetches * _batches_per_step(progress)) if progress.fetches else 0
+    ends, notes = _ends_per_step(visitor.reader)
+    items = round(progress.items / progress.fetches * _batches_per_step(visitor.reader)) if progress.fetches else 0
     notes = (*notes, *([] if items else [ONE_EACH]))
     parameters = sum(visitor.reader.parameters.values())
     line.say(wire.Built(parameters, items or 1, _steps_per_lap(visitor), visitor.reader.hello.versions, notes))
@@ -185,29 +185,39 @@ def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> Scr
 def _learn(script: RacedScript, line: ParentLine) -> ProofRun:
     """Let the script take its first steps one by one. Return their losses, and how the lengths of its weights changed.
 
+    Where Keras's logs have the losses, the one of a later step is read, too: what takes that many steps in a call is
+    compared there.
+
     Lengths are of the first hold and the last one: what trains less, or at another rate, changes them otherwise.
     """
     steps, began_s = 0, time.monotonic()
     try:
-        held = script.wait()
+        holds = [script.wait()]
         line.say(wire.Phase("proof", now_ns()))
-        began_s, kept, first = time.monotonic(), [held.loss], held.lengths
+        began_s = time.monotonic()
         while True:
-            steps += 1
-            seen = script.leader.reader
+            seen, steps = script.leader.reader, holds[-1].taken or len(holds)
             enough = steps >= PROOF_STEPS or time.monotonic() - began_s > PROOF_S
             if enough and seen.progress.iterations >= LEARNT:
                 break
-            held = script.go_on(1)
-            kept.append(held.loss)
+            holds.append(script.go_on(1))
+        held, later = holds[-1], []
+        is_fast = time.monotonic() - began_s < LATER_S
+        if held.taken and seen.at_once == 1 and not seen.losses and is_fast and held.taken < LATER_STEP:
+            later = [script.go_on(LATER_STEP - held.taken)]
     except ScriptEnded as ended:
         raise TrainingError(_why_too_short(script, ended, steps)) from None
     except NothingSeen:
         raise TrainingError(_why_nothing_seen(script, began_s)) from None
-    losses = (seen.losses or [each for each in kept if each is not None])[:PROOF_STEPS]
+    losses, after = tuple(seen.losses[:PROOF_STEPS]), tuple[int, ...]()
+    if not losses:
+        read = [(each.taken, each.loss) for each in (*holds[:PROOF_STEPS], *later) if each.loss is not None]
+        losses = tuple(loss for _, loss in read)
+        after = tuple(step for step, _ in read) if held.taken else ()
+    first = holds[0].lengths
     is_measured = len(first) == len(held.lengths)
     moves = tuple(last - before for before, last in zip(first, held.lengths, strict=True)) if is_measured else ()
-    return ProofRun(AS_THE_SCRIPT, tuple(losses), math.hypot(*first), 0.0, moves)
+    return ProofRun(AS_THE_SCRIPT, tuple(losses), math.hypot(*first), 0.0, moves, after=after)
 
 
 def _why_too_short(script: RacedScript, ended: ScriptEnded, steps: int) -> str:
@@ -251,8 +261,14 @@ def _check(visitor: Visitor, lane: PlannedLane) -> None:
         )
 
 
-def _ends_per_iteration(progress: LoopProgress) -> tuple[float, tuple[str, ...]]:
-    """Return how many ends are counted in an iteration: usually one, as often as several optimizers step otherwise."""
+def _ends_per_step(reader: ProcessReader) -> tuple[float, tuple[str, ...]]:
+    """Return how many ends are counted in a step: usually one, as often as several optimizers step otherwise.
+
+    Where Keras takes several steps in a call, an end is that of a call.
+    """
+    progress = reader.progress
+    if reader.at_once > 1:
+        return 1 / reader.at_once, ()
     ends = (progress.updates or progress.backwards or progress.iterations) / progress.iterations
     if abs(ends - round(ends)) <= WHOLE_ENDS and round(ends) >= 1:
         return float(round(ends)), ()
@@ -263,16 +279,22 @@ def _steps_per_lap(visitor: Visitor) -> int | None:
     loader, progress = visitor.reader.trained_loader, visitor.reader.progress
     if loader is None or not loader.batches or not progress.fetches:
         return None
-    return max(1, round(loader.batches / _batches_per_step(progress)))
+    return max(1, round(loader.batches / _batches_per_step(visitor.reader)))
 
 
-def _batches_per_step(progress: LoopProgress) -> int:
+def _steps_taken(reader: ProcessReader) -> int:
+    return reader.progress.updates if reader.at_once > 1 else reader.progress.iterations
+
+
+def _batches_per_step(reader: ProcessReader) -> int:
     """Return how many batches a step takes; the first ones may have fetched one ahead."""
-    return max(1, round(progress.fetches / progress.iterations))
+    return max(1, round(reader.progress.fetches / _steps_taken(reader)))
 
 
 def _ready_batches(visitor: Visitor) -> int:
     loader = visitor.reader.trained_loader
+    if loader is not None and loader.queue is not None:
+        return loader.queue + (loader.workers or 0)
     return (loader.workers or 0) * (loader.prefetched or PREFETCHED) if loader is not None else 0
 
 
@@ -285,7 +307,7 @@ def _switch_input(script: RacedScript, runner: ScriptRunner, lane: PlannedLane) 
         raise LaneError(NO_DATALOADER)
     if wanted == "only":
         visitor.is_counted = False
-        runner.ends = _batches_per_step(visitor.reader.progress)
+        runner.ends = _batches_per_step(visitor.reader)
         script.go_on(1, kinds.LOADER_ALONE)
     else:
         runner.ready_batches = REPLAYED[wanted]
@@ -373,6 +395,7 @@ class HeldScript:
     threads: int | None
     shapes: int
     redrawn: bool | None
+    taken: int = 0  # steps that Keras's `fit` took so far
     lengths: tuple[float, ...] = ()  # of the weights' arrays, at the first holds
     work: StepWork | None = None  # what was computed since the last hold, if that was counted
 
@@ -593,6 +616,7 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         threads=whole_or_none(facts.get("threads")),
         shapes=whole(facts.get("shapes")),
         redrawn=facts.get("redrawn") if isinstance(facts.get("redrawn"), bool) else None,
+        taken=whole_or_none(facts.get("taken")) or 0,
         lengths=tuple(real(each) for each in lengths),
         work=None if facts.get("work") is None else read_work(facts["work"]),
     )
@@ -629,61 +653,3 @@ def _start(command: Sequence[str], environment: dict[str, str], terminal: Termin
 def now_ns() -> int:
     """Return the time on the clock of the agents."""
     return time.monotonic_ns()
-
-
-# A terminal for a script that is raced: some ask theirs for its size. Nobody types in it, and nobody reads it.
-#
-# It is the controlling terminal of the script's session. When the heat is gone, however it ended, the kernel hangs it
-# up, and so sends SIGHUP to the script and all of its group. The script's own process is killed then.
-
-ROWS_AND_COLUMNS = (24, 80)
-NOTHING_TYPED = b"\x04" * 1024  # the end of the input, as Ctrl-D types it, for each time that the script asks
-TYPED_CHUNK = 1 << 16
-
-
-class Terminal:
-    """A terminal. `ours` is the end that has to be read, `theirs` the script's input until it is started.
-
-    Where the system has no terminal to give, `theirs` is a file without content.
-    """
-
-    def __init__(self) -> None:
-        self.ours: int | None = None
-        try:
-            self.ours, self.theirs = os.openpty()
-        except OSError:
-            self.theirs = os.open(os.devnull, os.O_RDONLY)
-            return
-        termios.tcsetwinsize(self.theirs, ROWS_AND_COLUMNS)
-        os.set_blocking(self.ours, False)
-        os.write(self.ours, NOTHING_TYPED)
-
-    def enter(self) -> Callable[[], None]:
-        """Return what the script's process does before it becomes the script. Its session is new."""
-        prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
-        heat = os.getpid()
-
-        def enter() -> None:
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if prctl is not None:
-                prctl(SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-                if os.getppid() != heat:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        return enter
-
-    def hear(self) -> bool:
-        """Throw away what was written to it. Return False once no process has it any more."""
-        assert self.ours is not None
-        try:
-            return bool(os.read(self.ours, TYPED_CHUNK))
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-
-    def close(self) -> None:
-        if self.ours is not None:
-            os.close(self.ours)
-            self.ours = None

@@ -101,7 +101,8 @@ class ProofRun:
     these two steps were taken. `scales` is then what the gradients were multiplied by; it depends on each optimizer's
     epsilon. `batches` is the digest of the batches, where they come from a user's own data. A run with a `problem`
     proves nothing. `own_way` says how the framework is known to differ from others in such a training. Of a script,
-    `start` is the length after its first step, and `moves` are the changes of the arrays' lengths until its last one.
+    `start` is the length after its first step, and `moves` are the changes of the arrays' lengths until its last one;
+    where it takes several steps in a call, `after` has the number of the step behind which each loss was read.
     """
 
     precision: str
@@ -116,6 +117,12 @@ class ProofRun:
     batches: str | None = None
     problem: str | None = None
     own_way: str | None = None
+    after: tuple[int, ...] = ()
+
+    @property
+    def by_step(self) -> dict[int, float]:
+        """Each loss by the number of its step."""
+        return dict(zip(self.after or range(1, len(self.losses) + 1), self.losses, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +169,7 @@ class FirstLosses:
 
     lane: str
     device_kind: str
-    heats: tuple[tuple[float, ...], ...]
+    heats: tuple[ProofRun, ...]
 
 
 @dataclass(frozen=True, slots=True)

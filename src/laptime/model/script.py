@@ -130,8 +130,8 @@ class SeenOptimizer:
 class SeenLoader:
     """A data loader by its settings; `batches` is its length, where it has one.
 
-    `prefetched` is how many batches each of its workers may have ready. The items of one that `is_iterable` have no
-    numbers.
+    `prefetched` is how many batches each of its workers may have ready, `queue` how many all workers of Keras may have
+    besides those that they work at. The items of one that `is_iterable` have no numbers.
     """
 
     batch: int | None
@@ -142,6 +142,7 @@ class SeenLoader:
     kind: str = "DataLoader"
     prefetched: int | None = None
     is_iterable: bool | None = None
+    queue: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,12 @@ def _refuse_without_workers(word: str, settings: Settings) -> None:
         raise UsageError(f"{word} with workers=0: there is no worker", "leave one of them out")
 
 
+def refuse_processes(settings: Settings, lane: LaneFacts) -> None:
+    if settings.value_of("processes") == "on":
+        _refuse_elsewhere("processes=on", "your PyDataset loads as you made it", lane)
+        _refuse_without_workers("processes=on", settings)
+
+
 def refuse_pinned(settings: Settings, lane: LaneFacts) -> None:
     if settings.value_of("pinned") != "on":
         return
@@ -263,6 +269,8 @@ def refuse_augment(settings: Settings, lane: LaneFacts) -> None:
 
 def refuse_steps_at_once(settings: Settings, lane: LaneFacts) -> None:
     at_once = settings.steps_per_execution
+    if lane.framework == SCRIPT:
+        return  # whether it trains by Keras's fit, and on which engine, is known once it runs
     if at_once is not None and lane.row.family != "keras":
         raise UsageError(
             f"steps_per_execution={at_once}: that is a word of Keras's, and not of {lane.framework}'s",
@@ -373,7 +381,8 @@ class Setting:
     `best` returns the value that the preset `best` sets on a lane, and `fastest` that of `fastest` if it differs
     (None: as written). `refuse` raises UsageError if the setting is not possible. `refused_for` maps a command (train,
     infer) to what is wrong with the setting there, and a hint. `environment` returns variables of the lane's process.
-    `code` does the same in a training of your own, where no experiment of `why` has it; {value} is the value.
+    `code` does the same in a training of your own, where no experiment of `why` has it; {value} is the value. In a
+    script that trains by Keras's `fit`, it is `in_keras`, where there is one.
     """
 
     name: str
@@ -396,6 +405,7 @@ class Setting:
     applied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     outside: tuple[str, ...] = ()
     code: str = ""
+    in_keras: str = ""
     rewrite: str = ""
 
     @property

@@ -147,6 +147,10 @@ def persistent_to_try(lane: LaneFacts) -> tuple[str, ...]:
     return ("on",) if lane.framework == SCRIPT else ()
 
 
+def processes_to_try(lane: LaneFacts) -> tuple[str, ...]:
+    return ("on",) if lane.framework == SCRIPT else ()
+
+
 def pinned_to_try(lane: LaneFacts) -> tuple[str, ...]:
     return ("on",) if lane.framework == SCRIPT and not lane.on_processor else ()
 
@@ -279,6 +283,7 @@ SETTING_ROWS = (
         refuse=partial(refusals.refuse_feature, "precision"),
         outside=("fp32", "bf16"),
         code="with torch.autocast(device, dtype=torch.bfloat16): ...",
+        in_keras='keras.config.set_dtype_policy("mixed_bfloat16")',
         rewrite="{value}_{device}",
     ),
     Setting(
@@ -290,6 +295,7 @@ SETTING_ROWS = (
         best=fastest_execution,
         refuse=partial(refusals.refuse_feature, "execution"),
         outside=("eager", "compile"),
+        in_keras="model.compile(..., jit_compile=True)",
         rewrite="{value}",
     ),
     Setting(
@@ -448,6 +454,7 @@ SETTING_ROWS = (
         tunes=workers_to_try,
         refuse=refusals.refuse_workers,
         outside=("N",),
+        in_keras="PyDataset(..., workers={value}), or DataLoader(..., num_workers={value})",
         rewrite="workers={value}",
     ),
     Setting(
@@ -458,9 +465,23 @@ SETTING_ROWS = (
         kind=int,
         tunes=prefetches_to_try,
         code="DataLoader(..., prefetch_factor={value})",
+        in_keras="PyDataset(..., max_queue_size={value} * workers), or data.prefetch({value}) of tf.data",
         refuse=refusals.refuse_prefetch,
         outside=("N",),
         rewrite="prefetch={value}",
+    ),
+    switch(
+        "processes",
+        "on",
+        "off",
+        "the workers of an unmodified script's PyDataset (Keras) are processes, and not threads",
+        "they are processes",
+        only_of="Keras",
+        tunes=processes_to_try,
+        refuse=refusals.refuse_processes,
+        outside=("on",),
+        code="PyDataset(..., use_multiprocessing=True)",
+        rewrite="use_multiprocessing",
     ),
     switch(
         "persistent",
@@ -524,6 +545,7 @@ SETTING_ROWS = (
             "infer": (f"names a batch, and every lane is asked in batches of {BATCH_WORDS}", "leave batch out")
         },
         outside=("N", "2x"),
+        in_keras="model.fit(..., batch_size=...)",
         rewrite="batch_{value}",
     ),
     Setting(
@@ -545,8 +567,11 @@ SETTING_ROWS = (
         takes="a whole number from 1 on: how many steps Keras gives its engine at once",
         only_of="Keras",
         kind=int,
-        tunes=lambda lane: ("8", "32") if lane.row.family == "keras" else (),
+        tunes=lambda lane: ("8", "32") if lane.row.family == "keras" or lane.framework == SCRIPT else (),
         refuse=refusals.refuse_steps_at_once,
+        outside=("N",),
+        in_keras="model.compile(..., steps_per_execution={value})",
+        rewrite="steps_per_execution={value}",
         refused_for={
             "infer": (
                 "says how many steps are taken at once, and nothing is trained",

@@ -295,8 +295,10 @@ class HeatRounds:
     def _first_losses(self) -> FirstLosses:
         """Return the losses of a script on the first lane that has any."""
         lanes = self.job.plan.lanes
-        taken = {lane.name: [run.losses for heat in self.heats[lane.name] for run in heat.proofs] for lane in lanes}
-        first = next((lane for lane in lanes if any(taken[lane.name])), lanes[0])
+        taken = {
+            lane.name: [run for heat in self.heats[lane.name] for run in heat.proofs if run.losses] for lane in lanes
+        }
+        first = next((lane for lane in lanes if taken[lane.name]), lanes[0])
         return FirstLosses(first.name, first.device.kind, tuple(taken[first.name]))
 
     # Progress. It is shown while a child builds or is proven, and between turns, while all heats are stopped: from its

@@ -15,25 +15,24 @@ from functools import partial
 from itertools import zip_longest
 from typing import TypeGuard
 
-from laptime.questions.user_code import LINE_END, CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
+from laptime.questions.keras_rewrites import (
+    FORKS_UNTIL,
+    fits_by_keras,
+    keras_batch,
+    keras_compile,
+    keras_prefetch,
+    keras_processes,
+    keras_workers,
+)
+from laptime.questions.text_edits import TextEdit, name_call, name_calls, said, set_keywords
+from laptime.questions.user_code import CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
 
 LARGEST_VALUE = 1024  # of workers or threads
 CHANGE_WORD = re.compile(r"(?P<name>[a-z0-9_]+)(?:=(?P<value>0|[1-9][0-9]{0,3}))?", re.ASCII)
 CHANGES_MOST = 16  # changes in one
-PLACES_NAMED = 4
 LOADERS = {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
 LOADER_PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")  # those that have a fused form
-FORKS_UNTIL = (3, 14)  # from this Python on, workers are not forked on Linux either
-
-
-@dataclass(frozen=True, slots=True)
-class TextEdit:
-    """Text in place of what is between two places of a file; in place of nothing where both are the same."""
-
-    start: int
-    end: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +45,22 @@ class Edited:
 
 
 Find = Callable[[UserCode, int], tuple[SourceFile, int, Sequence[TextEdit]]]
+FindOrNone = Callable[[UserCode, int], tuple[SourceFile, int, Sequence[TextEdit]] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteRow:
     """One change of code. `find` returns the file, the line and the edits. `takes_value` is for a number behind `=`.
 
-    Where the code makes `TrainingArguments` of Hugging Face's Trainer, these `arguments` of it are set in their place.
+    Where the code makes `TrainingArguments` of Hugging Face's Trainer, these `arguments` of it are set in their place;
+    where it trains by Keras's `fit`, `keras` is asked first, which returns None for what is PyTorch's there, too.
     """
 
     find: Find
     takes_value: bool = False
     least: int = 1
     arguments: Mapping[str, str] = field(default_factory=dict)
+    keras: FindOrNone | None = None
 
 
 def rewrite(code: UserCode, word: str) -> Edited:
@@ -86,7 +88,10 @@ def _first_changed(before: bytes, after: bytes) -> int:
 
 def _rewrite_one(code: UserCode, word: str) -> Edited:
     row, value = find_rewrite(word)
-    file, line, edits = (row.arguments and _trainer_arguments(code, value, row.arguments)) or row.find(code, value)
+    found = _trainer_arguments(code, value, row.arguments) if row.arguments else None
+    if found is None and row.keras is not None and fits_by_keras(code):
+        found = row.keras(code, value)
+    file, line, edits = found or row.find(code, value)
     text = file.text
     for each in sorted(edits, key=lambda each: -each.start):
         text = text[: each.start] + each.text + text[each.end :]
@@ -128,16 +133,16 @@ def _trainer_arguments(
         return None
     unit, call = found
     chosen = next((each.value for each in call.keywords if each.arg == "optim" and "optim" in wanted), None)
-    if chosen is not None and _said(unit.file, chosen).strip("\"'") != UNFUSED_OPTIMIZER:
-        raise NoPlaceError(f"{_place(unit.file, call)} has optim={_said(unit.file, chosen)}")
+    if chosen is not None and said(unit.file, chosen).strip("\"'") != UNFUSED_OPTIMIZER:
+        raise NoPlaceError(f"{name_call(unit.file, call)} has optim={said(unit.file, chosen)}")
     texts = {name: text.format(value=value, is_some=value > 0) for name, text in wanted.items()}
-    return unit.file, call.lineno, _set_keywords(unit.file, call, texts, ())
+    return unit.file, call.lineno, set_keywords(unit.file, call, texts, ())
 
 
 def _trainer_call(code: UserCode) -> tuple[CodePart, ast.Call] | None:
     found = [(unit, call) for unit, call, name in code.calls() if name in TRAINER_ARGUMENTS]
     if len(found) > 1:
-        raise NoPlaceError(f"several calls of TrainingArguments may be meant: {_places(found)}")
+        raise NoPlaceError(f"several calls of TrainingArguments may be meant: {name_calls(found)}")
     return found[0] if found else None
 
 
@@ -154,7 +159,7 @@ def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[Text
     forks = sys.platform == "linux" and sys.version_info < FORKS_UNTIL
     if code.function is None and not forks and not any(map(is_main_guard, code.start.tree.body)):
         raise NoPlaceError('workers import the script here, and it has no `if __name__ == "__main__":`')
-    edits = _set_keywords(unit.file, call, {"num_workers": str(value), "persistent_workers": "True"}, LOADER_PLACES)
+    edits = set_keywords(unit.file, call, {"num_workers": str(value), "persistent_workers": "True"}, LOADER_PLACES)
     return unit.file, call.lineno, edits
 
 
@@ -162,21 +167,21 @@ def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
     """Load in the training's own process. Arguments that need workers would then raise."""
     needing = [each.arg for each in call.keywords if each.arg in {"persistent_workers", "prefetch_factor", "timeout"}]
     if needing:
-        raise NoPlaceError(f"{_place(file, call)} has {' and '.join(map(str, needing))}, which need workers")
-    return _set_keywords(file, call, {"num_workers": "0"}, LOADER_PLACES)
+        raise NoPlaceError(f"{name_call(file, call)} has {' and '.join(map(str, needing))}, which need workers")
+    return set_keywords(file, call, {"num_workers": "0"}, LOADER_PLACES)
 
 
 def _of_workers(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
     workers = next((each.value for each in call.keywords if each.arg == "num_workers"), None)
     if workers is None or (isinstance(workers, ast.Constant) and not workers.value):
-        raise NoPlaceError(f"{_place(unit.file, call)} has no num_workers")
-    return unit.file, call.lineno, _set_keywords(unit.file, call, {keyword: text.format(value=value)}, LOADER_PLACES)
+        raise NoPlaceError(f"{name_call(unit.file, call)} has no num_workers")
+    return unit.file, call.lineno, set_keywords(unit.file, call, {keyword: text.format(value=value)}, LOADER_PLACES)
 
 
 def _pinned(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
-    return unit.file, call.lineno, _set_keywords(unit.file, call, {"pin_memory": "True"}, LOADER_PLACES)
+    return unit.file, call.lineno, set_keywords(unit.file, call, {"pin_memory": "True"}, LOADER_PLACES)
 
 
 def _batch(code: UserCode, _value: int, *, times: float) -> tuple[SourceFile, int, Sequence[TextEdit]]:
@@ -186,15 +191,15 @@ def _batch(code: UserCode, _value: int, *, times: float) -> tuple[SourceFile, in
         given = [each.value for each in call.keywords if each.arg == TRAINER_BATCH]
         if not given:
             usual = {TRAINER_BATCH: str(max(1, int(USUAL_TRAINER_BATCH * times)))}
-            return unit.file, call.lineno, _set_keywords(unit.file, call, usual, ())
+            return unit.file, call.lineno, set_keywords(unit.file, call, usual, ())
     else:
         unit, call = _training_loader(code)
         given = [each.value for each in call.keywords if each.arg == "batch_size"] or call.args[1:2]
     if not given or not (isinstance(given[0], ast.Constant) and type(given[0].value) is int):
-        raise NoPlaceError(f"{_place(unit.file, call)} has no batch_size that is a number")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has no batch_size that is a number")
     other = int(given[0].value * times)
     if other < 1:
-        raise NoPlaceError(f"{_place(unit.file, call)} has batch_size={given[0].value}")
+        raise NoPlaceError(f"{name_call(unit.file, call)} has batch_size={given[0].value}")
     return unit.file, given[0].lineno, [TextEdit(*unit.file.span(given[0]), str(other))]
 
 
@@ -206,7 +211,7 @@ def _training_loader(code: UserCode) -> tuple[CodePart, ast.Call]:
     if len(found) > 1:
         used = [(unit, call) for unit, call in found if _feeds_training(code, unit, call)]
         if len(used) != 1:
-            raise NoPlaceError(f"several calls of DataLoader may be meant: {_places(found)}")
+            raise NoPlaceError(f"several calls of DataLoader may be meant: {name_calls(found)}")
         found = used
     return found[0]
 
@@ -214,7 +219,8 @@ def _training_loader(code: UserCode) -> tuple[CodePart, ast.Call]:
 def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
     """Whether a loop with a backward pass goes over a loader: here, or in a function that it is handed to.
 
-    Lightning has the loop in its own code: there it is what `train_dataloader` returns, or what `fit` is called with.
+    Lightning and Keras have the loop in their own code: there it is what `train_dataloader` returns, or what `fit` is
+    called with.
     """
     names = set(_names_given(unit.node, call))
     if any(_is_train_dataloader(node) and any(each is call for each in ast.walk(node)) for node in ast.walk(unit.node)):
@@ -241,7 +247,7 @@ def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:
     """Whether the training loader in a call of `fit` is the one that is meant."""
     for fit in ast.walk(node):
         if isinstance(fit, ast.Call) and isinstance(fit.func, ast.Attribute) and fit.func.attr == "fit":
-            given = [*fit.args[1:2], *(each.value for each in fit.keywords if each.arg == "train_dataloaders")]
+            given = [*fit.args[:2], *(each.value for each in fit.keywords if each.arg in {"train_dataloaders", "x"})]
             if any(_means(each, names, call) for each in given):
                 return True
     return False
@@ -284,8 +290,8 @@ def _has_backward(node: ast.AST) -> bool:
 def _fused(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _optimizer(code)
     if any(each.arg in {"foreach", "capturable", "differentiable"} for each in call.keywords):
-        raise NoPlaceError(f"{_place(unit.file, call)} has foreach, capturable or differentiable")
-    return unit.file, call.lineno, _set_keywords(unit.file, call, {"fused": "True"}, ())
+        raise NoPlaceError(f"{name_call(unit.file, call)} has foreach, capturable or differentiable")
+    return unit.file, call.lineno, set_keywords(unit.file, call, {"fused": "True"}, ())
 
 
 MAY_BE_IN_PARTS = "{model}.to("  # changes a module also where its parts are called one by one
@@ -296,18 +302,18 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     unit, call = _optimizer(code)
     model = _model_of(unit, call)
     if model == "self" and MAY_BE_IN_PARTS not in line:
-        raise NoPlaceError(f"{_place(unit.file, call)} moves a module whose parts are called one by one")
+        raise NoPlaceError(f"{name_call(unit.file, call)} moves a module whose parts are called one by one")
     if "torch." in line and unit.file.imported.get("torch") != "torch":
         raise NoPlaceError(f"{unit.file.path.name} does not import torch")
     added = line.format(model=model)
-    if any(_said(each.file, node) == added for each in code.units for node in ast.walk(each.node)):
+    if any(said(each.file, node) == added for each in code.units for node in ast.walk(each.node)):
         raise NoPlaceError(f"{added} is there already")
     inner_first = reversed([*_statements(unit.node)])
     statement = next(node for node in inner_first if any(each is call for each in ast.walk(node)))
     begin = unit.file.line_span(statement.lineno)[0]
     indent = unit.file.text[begin : unit.file.span(statement)[0]]
     if indent.strip():
-        raise NoPlaceError(f"{_place(unit.file, call)} is behind another statement in its line")
+        raise NoPlaceError(f"{name_call(unit.file, call)} is behind another statement in its line")
     return unit.file, statement.lineno, [TextEdit(begin, begin, f"{indent}{added}{unit.file.newline}")]
 
 
@@ -317,7 +323,7 @@ def _optimizer(code: UserCode) -> tuple[CodePart, ast.Call]:
     if len(found) == 1:
         return found[0]
     if found:
-        raise NoPlaceError(f"several optimizers are made: {_places(found)}")
+        raise NoPlaceError(f"several optimizers are made: {name_calls(found)}")
     raise NoPlaceError(f"no {', '.join(OPTIMIZERS[:-1])} or {OPTIMIZERS[-1]} of torch.optim is made in its own code")
 
 
@@ -327,8 +333,8 @@ def _model_of(unit: CodePart, call: ast.Call) -> str:
         case [ast.Call(func=ast.Attribute(value=model, attr="parameters"))] if isinstance(
             model, ast.Name | ast.Attribute
         ):
-            return _said(unit.file, model)
-    raise NoPlaceError(f"which model {_place(unit.file, call)} moves is not certain")
+            return said(unit.file, model)
+    raise NoPlaceError(f"which model {name_call(unit.file, call)} moves is not certain")
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -345,12 +351,12 @@ def _once(code: UserCode, value: int, *, call: str, replaces: bool = False) -> t
     argument = argument.removesuffix(")")
     made = [(unit, node) for unit, node, whole in code.calls() if whole == name]
     if len(made) > 1:
-        raise NoPlaceError(f"it is called in several places: {_places(made)}")
+        raise NoPlaceError(f"it is called in several places: {name_calls(made)}")
     if made:
         unit, node = made[0]
         is_plain = len(node.args) == 1 and not node.keywords and isinstance(node.args[0], ast.Constant)
-        if not (replaces and is_plain) or _said(unit.file, node.args[0]) == argument:
-            raise NoPlaceError(f"{_place(unit.file, node)} calls it already")
+        if not (replaces and is_plain) or said(unit.file, node.args[0]) == argument:
+            raise NoPlaceError(f"{name_call(unit.file, node)} calls it already")
         return unit.file, node.lineno, [TextEdit(*unit.file.span(node.args[0]), argument)]
     root = name.partition(".")[0]
     bound = next((mine for mine, whole in _bound_at_top(file).items() if whole == root), None)
@@ -415,7 +421,7 @@ def _reads(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextE
     unit, added, read = next(iter(sums.values()))
     assert isinstance(added.target, ast.Name)
     if read is not added.value or not _is_only_printed(unit, added.target.id):
-        raise NoPlaceError(f"{_place(unit.file, read)} is used for more than a sum that is printed")
+        raise NoPlaceError(f"{name_call(unit.file, read)} is used for more than a sum that is printed")
     end = unit.file.span(read)[1]
     name = unit.file.text.rfind("item", 0, end)
     return unit.file, read.lineno, [TextEdit(name, name + len("item"), "detach")]
@@ -445,103 +451,15 @@ def _is_only_printed(unit: CodePart, name: str) -> bool:
     return all(id(each) in allowed for each in nodes if isinstance(each, ast.Name) and each.id == name)
 
 
-def _keras_compile(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, list[TextEdit]]:
-    found = [(unit, call) for unit, call, _ in code.calls()
-             if isinstance(call.func, ast.Attribute) and call.func.attr == "compile"
-             and any(each.arg in {"optimizer", "loss"} for each in call.keywords)]  # fmt: skip
-    if len(found) != 1 or not any("keras" in whole for whole in found[0][0].file.imported.values()):
-        raise NoPlaceError(f"not one call of model.compile(optimizer=..., loss=...): {_places(found) or 'none'}")
-    unit, call = found[0]
-    return unit.file, call.lineno, _set_keywords(unit.file, call, {keyword: text.format(value=value)}, ())
-
-
-# Editing the text of a call.
-
-
-def _set_keywords(
-    file: SourceFile, call: ast.Call, wanted: dict[str, str], positional: Sequence[str]
-) -> list[TextEdit]:
-    """Set keywords of a call: in place of constants that it has, or behind its last argument."""
-    if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
-        raise NoPlaceError(f"{_place(file, call)} takes arguments by * or **")
-    edits, added = [], []
-    for name, text in wanted.items():
-        given = next((each.value for each in call.keywords if each.arg == name), None)
-        if given is None and name in positional and positional.index(name) < len(call.args):
-            given = call.args[positional.index(name)]
-        if given is None:
-            added.append(f"{name}={text}")
-        elif not isinstance(given, ast.Constant):
-            raise NoPlaceError(f"{_place(file, call)} has {name}={_said(file, given)}")
-        elif _said(file, given) != text:
-            edits.append(TextEdit(*file.span(given), text))
-    if not edits and not added:
-        raise NoPlaceError(f"{_place(file, call)} has it already")
-    return [*edits, *_append(file, call, added)]
-
-
-def _append(file: SourceFile, call: ast.Call, added: Sequence[str]) -> list[TextEdit]:
-    """Add arguments at the end of a call, each on a line of its own where the last one has its own line."""
-    if not added:
-        return []
-    close = file.span(call)[1] - 1
-    arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
-    if not arguments:
-        return [TextEdit(close, close, ", ".join(added))]
-    last = max(arguments, key=lambda each: _end_of(file, each))
-    after = _end_of(file, last)
-    if file.text[close : close + 1] != ")" or after > close:
-        raise NoPlaceError(f"where the arguments of {_place(file, call)} end is not certain")
-    after, has_comma = _pass_comma(file, after, close)
-    begin = file.line_span(last.lineno)[0]
-    indent = file.text[begin : file.offset(last.lineno, last.col_offset)]
-    rest = file.text[after:close]
-    if indent.strip() or not LINE_END.search(rest):
-        return [TextEdit(after, after, (" " if has_comma else ", ") + ", ".join(added) + "," * has_comma)]
-    comment = rest[: LINE_END.search(rest).start()]  # type: ignore[union-attr]  # just found
-    lines = f",{file.newline}".join(f"{indent}{each}" for each in added)
-    text = f"{'' if has_comma else ','}{comment}{file.newline}{lines}{',' * has_comma}"
-    return [TextEdit(after, after + len(comment), text)]
-
-
-def _end_of(file: SourceFile, node: ast.expr | ast.keyword) -> int:
-    return file.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
-
-
-def _pass_comma(file: SourceFile, start: int, close: int) -> tuple[int, bool]:
-    """Return where the last argument ends, with its own brackets and a comma behind it; and whether there is one."""
-    after, has_comma, place = start, False, start
-    while place < close:
-        if file.text[place] == "#":
-            found = LINE_END.search(file.text, place)
-            place = found.start() if found else close
-        elif file.text[place] in "),":
-            after, has_comma = place + 1, file.text[place] == ","
-        place += 1
-    return after, has_comma
-
-
-def _said(file: SourceFile, node: ast.AST) -> str:
-    """Return the text of an expression; an empty one of what has no place."""
-    return file.text[slice(*file.span(node))] if isinstance(node, ast.expr) else ""
-
-
-def _place(file: SourceFile, node: ast.expr) -> str:
-    return f"{file.path.name}:{node.lineno}"
-
-
-def _places(found: Sequence[tuple[CodePart, ast.Call]]) -> str:
-    named = [_place(unit.file, call) for unit, call in sorted(found, key=lambda each: each[1].lineno)]
-    return ", ".join(named[:PLACES_NAMED]) + (", and others" if len(named) > PLACES_NAMED else "")
-
-
 IN_BFLOAT16 = '{{model}}.forward = torch.autocast("{}", dtype=torch.bfloat16)({{model}}.forward)'
+IN_KERAS_POLICY = partial(_once, call='keras.config.set_dtype_policy("mixed_bfloat16")', replaces=True)
 REWRITES: dict[str, RewriteRow] = {
     "workers": RewriteRow(
         _workers,
         takes_value=True,
         least=0,
         arguments={"dataloader_num_workers": "{value}", "dataloader_persistent_workers": "{is_some}"},
+        keras=keras_workers,
     ),
     "persistent_workers": RewriteRow(
         partial(_of_workers, keyword="persistent_workers", text="True"),
@@ -551,17 +469,27 @@ REWRITES: dict[str, RewriteRow] = {
         partial(_of_workers, keyword="prefetch_factor", text="{value}"),
         takes_value=True,
         arguments={"dataloader_prefetch_factor": "{value}"},
+        keras=keras_prefetch,
     ),
     "pinned": RewriteRow(_pinned, arguments={"dataloader_pin_memory": "True"}),
-    "batch_2x": RewriteRow(partial(_batch, times=2)),
-    "batch_4x": RewriteRow(partial(_batch, times=4)),
-    "batch_8x": RewriteRow(partial(_batch, times=8)),
-    "batch_half": RewriteRow(partial(_batch, times=0.5)),
+    "use_multiprocessing": RewriteRow(keras_processes),
+    "batch_2x": RewriteRow(partial(_batch, times=2), keras=partial(keras_batch, times=2)),
+    "batch_4x": RewriteRow(partial(_batch, times=4), keras=partial(keras_batch, times=4)),
+    "batch_8x": RewriteRow(partial(_batch, times=8), keras=partial(keras_batch, times=8)),
+    "batch_half": RewriteRow(partial(_batch, times=0.5), keras=partial(keras_batch, times=0.5)),
     "fused": RewriteRow(_fused, arguments={"optim": '"adamw_torch_fused"'}),
-    "compile": RewriteRow(partial(_before_optimizer, line="{model}.compile()"), arguments={"torch_compile": "True"}),
+    "compile": RewriteRow(
+        partial(_before_optimizer, line="{model}.compile()"),
+        arguments={"torch_compile": "True"},
+        keras=partial(keras_compile, keyword="jit_compile", text="True"),
+    ),
     "channels_last": RewriteRow(partial(_before_optimizer, line="{model}.to(memory_format=torch.channels_last)")),
-    "bf16_cpu": RewriteRow(partial(_before_optimizer, line=IN_BFLOAT16.format("cpu")), arguments={"bf16": "True"}),
-    "bf16_cuda": RewriteRow(partial(_before_optimizer, line=IN_BFLOAT16.format("cuda")), arguments={"bf16": "True"}),
+    "bf16_cpu": RewriteRow(
+        partial(_before_optimizer, line=IN_BFLOAT16.format("cpu")), arguments={"bf16": "True"}, keras=IN_KERAS_POLICY
+    ),
+    "bf16_cuda": RewriteRow(
+        partial(_before_optimizer, line=IN_BFLOAT16.format("cuda")), arguments={"bf16": "True"}, keras=IN_KERAS_POLICY
+    ),
     "flush_denormal": RewriteRow(partial(_once, call="torch.set_flush_denormal(True)", replaces=True)),
     "threads": RewriteRow(partial(_once, call="torch.set_num_threads({value})", replaces=True), takes_value=True),
     "matmul_high": RewriteRow(partial(_once, call='torch.set_float32_matmul_precision("high")', replaces=True)),
@@ -569,8 +497,8 @@ REWRITES: dict[str, RewriteRow] = {
     "keep_memory": RewriteRow(partial(_once, call="laptime.keep_memory()")),
     "float32": RewriteRow(_single),
     "no_item": RewriteRow(_reads),
-    "jit_compile": RewriteRow(partial(_keras_compile, keyword="jit_compile", text="True")),
+    "jit_compile": RewriteRow(partial(keras_compile, keyword="jit_compile", text="True")),
     "steps_per_execution": RewriteRow(
-        partial(_keras_compile, keyword="steps_per_execution", text="{value}"), takes_value=True
+        partial(keras_compile, keyword="steps_per_execution", text="{value}"), takes_value=True
     ),
 }

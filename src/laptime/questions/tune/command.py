@@ -49,8 +49,9 @@ seed, after the budget. --for energy rates settings by items per joule, which ne
 confirmed.
 
 A script is started once a heat, and what can be set in it without a changed line is tried: workers, prefetch, threads,
-memory, compile, the fused optimizer, channels last. Its first losses prove the same work. The page has the winner as a
-diff of the script; --apply writes it after a yes, or --yes, into files that git tracks, as `laptime apply` does.
+memory, compile, the fused optimizer, channels last; of Keras also several steps in a call. Its first losses prove the
+same work. The page has the winner as a diff of the script; --apply writes it after a yes, or --yes, into files that
+git tracks, as `laptime apply` does.
 """
 NOTHING_CONFIRMED = "no other settings were confirmed to be faster"
 

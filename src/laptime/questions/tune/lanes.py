@@ -26,7 +26,7 @@ ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH_SETTING, RATE = "batch", "lr"
 WAITS_SHARE = 0.2  # of its steps, in which a script waits for its data
 AS_MANY = "the script has as many already"
-WORKERS = "workers="
+WORKERS_WORD = "workers="
 NEEDS, NONE = {"prefetch": "workers"}, "0"  # what a script may have only with another setting, or without this value
 OWN_OPTIMIZER = "a training of your own brings its learning rate with its optimizer, and keeps it at another batch"
 OWN_RATE = "the lane names its learning rate, and keeps it at another batch"
@@ -188,7 +188,7 @@ def read_look(signs: StepSymptoms) -> ScriptLook:
     if isinstance(wait_ns, Missing) or isinstance(wall_ns, Missing) or not wall_ns:
         return ScriptLook(notes)
     trains_ns = max(wall_ns - wait_ns, 1)
-    has = next((int(key.removeprefix(WORKERS)) for key in notes if key.startswith(WORKERS)), 0)
+    has = next((int(key.removeprefix(WORKERS_WORD)) for key in notes if key.startswith(WORKERS_WORD)), 0)
     # Without workers a batch takes the wait; workers that a training waits for load one in each of its steps.
     return ScriptLook(notes, wait_ns / wall_ns, (has * wall_ns if has else wait_ns) / trains_ns)
 

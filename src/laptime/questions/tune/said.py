@@ -218,7 +218,8 @@ def _code_by_word(job: Job, search: Search, words: Sequence[str]) -> dict[str, s
     known = {
         experiment.settings[0]: experiment.code for experiment in list_experiments(training) if experiment.settings
     }
-    found = {word: known.get(word) or _code_of_word(word) for word in words}
+    fits = bool(subject.command) and subject.written_for == "keras"
+    found = {word: (fits and _code_in_keras(word)) or known.get(word) or _code_of_word(word) for word in words}
     return {word: line for word, line in found.items() if line and not line.startswith(ONLY_A_LANE)}
 
 
@@ -230,6 +231,11 @@ def _family(subject: Subject) -> str:
 def _code_of_word(word: str) -> str:
     found = find_setting(word)
     return "" if found is None else found[0].code.format(value=found[1])
+
+
+def _code_in_keras(word: str) -> str:
+    found = find_setting(word)
+    return "" if found is None else found[0].in_keras.format(value=found[1])
 
 
 def with_changes(job: Job, searches: Sequence[Search], tuning: Tuning, finder: ChangeFinder) -> Tuning:

@@ -297,7 +297,8 @@ def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
 
 def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = _gaps_share(loop, "loader start")
-    if share < GAP_MUCH or not any(loader.workers and not loader.keeps_workers for loader in process.loaders):
+    of_torch = [loader for loader in process.loaders if loader.kind != KERAS_OWN_DATA]  # which alone may keep them
+    if share < GAP_MUCH or not any(loader.workers and not loader.keeps_workers for loader in of_torch):
         return None
     return Finding(
         "script restarts workers",

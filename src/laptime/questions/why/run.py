@@ -50,7 +50,14 @@ FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the tr
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
 OF_INPUT = ("input=", "workers=")  # settings that a script without a DataLoader cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
-OF_TUNING = {"precision", "execution", "layout", "optimizer", "batch"}  # of a script: `laptime tune` tries them
+OF_TUNING = {
+    "precision",
+    "execution",
+    "layout",
+    "optimizer",
+    "batch",
+    "steps_per_execution",
+}  # of a script: `laptime tune` tries them
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 NOT_PROMISING = "nothing pointed to it"
