@@ -1,0 +1,83 @@
+"""Prints the tables of docs/evidence-scripts.md, from what bench/public_scripts.py found.
+
+python bench/public_scripts_page.py bench/results/2026-11-28-public_scripts.json
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from public_scripts import line_word, of_planted
+
+NATURAL = ("script", "changed", "laptime's first sentence", "the remedy, and its gain", "torch.profiler", "TraceML")
+PLANTED = ("script", "planted", "laptime's first sentence", "line", "slower by", "torch.profiler", "TraceML")
+# What laptime says after a colon of some causes is the same in each row.
+COMMON = (": numbers of twice the bytes", ": logging, metrics, or reading the loss", ": evaluation, or metrics")
+
+
+def main() -> int:
+    scripts = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["details"]["scripts"]
+    natural = [each for each in scripts if not each["planted"]]
+    planted = [each for each in scripts if each["planted"]]
+    print(*table(NATURAL, [natural_row(each) for each in natural]), sep="\n")
+    print()
+    print(*table(PLANTED, [planted_row(each) for each in planted]), sep="\n")
+    return 0
+
+
+def table(head: tuple[str, ...], rows: list[list[str]]) -> list[str]:
+    lines = (list(head), ["---"] * len(head), *rows)
+    return [f"| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in line)} |" for line in lines]
+
+
+def natural_row(each: dict[str, Any]) -> list[str]:
+    gained = gain_words(each)
+    remedy = f"{each['remedy']}: {gained}" if gained else ""
+    return [named(each), each["changes"], sentence(each["first"]), remedy, profiler(each), traceml(each)]
+
+
+def planted_row(each: dict[str, Any]) -> list[str]:
+    finding = of_planted(each)
+    if finding is None:
+        found = "not found"
+    else:
+        found = ", ".join(filter(None, (line_word(each), "" if each["says"] in each["first"] else "not first")))
+    said = sentence(each["first"])
+    return [named(each), each["planted"], said, found or "found", gain_words(each), profiler(each), traceml(each)]
+
+
+def named(each: dict[str, Any]) -> str:
+    """Return a script as its repository, its commit and its name in the list."""
+    name = each["name"].removeprefix("planted/")
+    return (
+        f"{each['repository']} {each['commit']}: {re.sub('^(examples|pytorch-tutorial|PyTorch-Tutorial)/', '', name)}"
+    )
+
+
+def sentence(says: str) -> str:
+    for each in COMMON:
+        says = says.partition(each)[0]
+    return says.rstrip(".") or "none"
+
+
+def gain_words(each: dict[str, Any]) -> str:
+    found = each.get("gain") or {}
+    ratio = found.get("ratio")
+    return "" if ratio is None else f"{ratio:.3g} ({found['low']:.3g} to {found['high']:.3g})"
+
+
+def profiler(each: dict[str, Any]) -> str:
+    return (each.get("torch.profiler") or {}).get("first") or "nothing"
+
+
+def traceml(each: dict[str, Any]) -> str:
+    found = each.get("TraceML") or {}
+    return found.get("verdict") or "nothing"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
