@@ -1,6 +1,7 @@
-"""Runs a script under torch.profiler, from its first line to its last, and writes what the profiler's table has first.
+"""Runs a script under a profiler, from its first line to its last.
 
-    python bench/profiled.py OUT.json SCRIPT ARGUMENTS...
+    python bench/profiled.py torch OUT.json SCRIPT ARGUMENTS...   torch.profiler: what its table has first
+    python bench/profiled.py jax FOLDER SCRIPT ARGUMENTS...       jax.profiler: a profile that XProf reads
 
 The script runs as `__main__`, from its own file, so that processes which it starts find it. OUT.json has the operators
 that took most of the processor's time themselves (`key_averages()` by `self_cpu_time_total`, as the profiler's own
@@ -8,33 +9,52 @@ examples sort it), each with its share and its calls.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
-
-import torch
 
 ROWS = 5
 
 
 def main() -> None:
-    out, script = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
-    sys.argv[:] = sys.argv[2:]
+    kind, out, script = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]).resolve()
+    sys.argv[:] = sys.argv[3:]
     sys.path[0] = str(script.parent)
     space = sys.modules["__main__"].__dict__
     space.update(__file__=str(script), __spec__=None)
     code = compile(script.read_text(encoding="utf-8"), str(script), "exec")
+    with under_torch(out) if kind == "torch" else under_jax(out):
+        exec(code, space)  # what Python itself does with a script
+
+
+@contextmanager
+def under_torch(out: Path) -> Iterator[None]:
+    import torch
+
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    write, dump, most = out.write_text, dumps, ROWS  # the script may give these names another meaning
     profiler.start()
     try:
-        exec(code, space)  # what Python itself does with a script
+        yield
     finally:
         profiler.stop()
         events = sorted(profiler.key_averages(), key=lambda each: -each.self_cpu_time_total)
         whole = sum(each.self_cpu_time_total for each in events)
-        rows = [
-            {"name": each.key, "share": each.self_cpu_time_total / whole, "calls": each.count} for each in events[:ROWS]
-        ]
-        out.write_text(dumps({"rows": rows, "self_cpu_s": whole / 1e6}), encoding="utf-8")
+        shares = [(each.key, each.self_cpu_time_total / whole, each.count) for each in events[:most]]
+        rows = [{"name": name, "share": share, "calls": calls} for name, share, calls in shares]
+        write(dump({"rows": rows, "self_cpu_s": whole / 1e6}), encoding="utf-8")
+
+
+@contextmanager
+def under_jax(folder: Path) -> Iterator[None]:
+    import jax
+
+    jax.profiler.start_trace(str(folder))
+    try:
+        yield
+    finally:
+        jax.profiler.stop_trace()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def profile(script: Published, python: str) -> dict[str, Any]:
     """Return what torch.profiler's table has first, of a whole run of the unchanged script."""
     with tempfile.TemporaryDirectory(prefix="laptime-profiled-") as place:
         out = Path(place) / "rows.json"
-        ended = run([python, PROFILED, str(out), *script.command], script.folder)
+        ended = run([python, PROFILED, "torch", str(out), *script.command], script.folder)
         if not out.exists():
             return {"first": "", "rows": [], **ended}
         rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
