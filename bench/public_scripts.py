@@ -13,8 +13,8 @@ No script is kept here: you bring them. LIST.json is a list of objects:
 `counts` names what one iteration of the script is: "steps" of optimizers, "backwards", "batches" of a DataLoader or
 "keras" batches, and `per` how many of these (2 for a generator and a discriminator). Scripts run with one thread.
 
-laptime         the script runs bare (if nothing is planted), then under `laptime watch`; in both a counter of our own,
-                set by PyTorch's hooks and not by laptime's, counts into a shared file
+laptime         the script runs under `laptime watch`; a counter of our own, set by PyTorch's hooks and not by
+                laptime's, counts into a shared file
 torch.profiler  the unchanged script runs under torch.profiler; the first row of its table is kept
 TraceML         `traceml run` runs `traced`, a copy with the lines of code that TraceML needs, or else the unchanged
                 script; `--traceml` is a folder with traceml-ai (pip install --target)
@@ -48,7 +48,7 @@ HEADLINE = re.compile(r" takes ([\d.,]+) (ns|µs|ms|s|min) [^.]*?per iteration")
 ROW = re.compile(r"^  \S.*?  +([\d.,]+) (ns|µs|ms|s|min) +([\d.]+) %$", re.MULTILINE)
 Part = Callable[[Published, argparse.Namespace], "dict[str, Any] | None"]
 PARTS: dict[str, Part] = {
-    "laptime": lambda script, given: watch_twice(script, given.python, given.pages),
+    "laptime": lambda script, given: watch(script, given.python, given.pages),
     "torch.profiler": lambda script, given: profile(script, given.python),
     "TraceML": lambda script, given: trace(script, given.python, given.traceml, script.traced or script.folder),
     "gain": lambda script, given: gain(script, given.python, given.rounds) if script.without else None,
@@ -102,8 +102,7 @@ SHOWN = (
     "expected",
     "iterations",
     "exact",
-    "as_bare",
-    "exit_codes",
+    "exit_code",
     "parts_over_headline",
     "batch",
     "seen_batch",
@@ -117,9 +116,8 @@ SHOWN = (
 )
 
 
-def watch_twice(script: Published, python: str, pages: Path | None) -> dict[str, Any]:
-    """Run a script bare, then watched, and put what both say next to each other."""
-    bare = None if script.planted else run_counted([python, *script.command], script, script.folder)
+def watch(script: Published, python: str, pages: Path | None) -> dict[str, Any]:
+    """Run a script watched, and put what laptime and the counter say next to each other."""
     with fresh_home() as home:
         record_file = home / "record.json"
         command = [LAPTIME, "watch", "--json", str(record_file), "--", python, *script.command]
@@ -127,8 +125,7 @@ def watch_twice(script: Published, python: str, pages: Path | None) -> dict[str,
         record = json.loads(record_file.read_text(encoding="utf-8")) if record_file.exists() else {}
     if pages is not None:
         pages.mkdir(parents=True, exist_ok=True)
-        text = f"{bare['tail'] if bare else ''}\n--- watched\n{watched['tail']}"
-        (pages / f"{script.name.replace('/', '-')}.txt").write_text(text, encoding="utf-8")
+        (pages / f"{script.name.replace('/', '-')}.txt").write_text(watched["tail"], encoding="utf-8")
         (pages / f"{script.name.replace('/', '-')}.json").write_text(json.dumps(record), encoding="utf-8")
     loops = [each["loop"] for each in record.get("answer", {}).get("processes", []) if each.get("loop")]
     iterations = [loop["iterations"] for loop in loops]
@@ -137,14 +134,12 @@ def watch_twice(script: Published, python: str, pages: Path | None) -> dict[str,
     findings = [each for each in record.get("findings", []) if each["rule"] != "not reliable"]
     return {
         "counted": watched["counts"],
-        "counted_bare": bare and bare["counts"],
         "expected": expected,
         "iterations": iterations,
         "exact": bool(expected) and sorted(iterations) == sorted(expected),
-        "as_bare": bare and bare["counts"] == watched["counts"],
         "unsure": [loop["unsure"] for loop in loops if loop.get("unsure")],
-        "exit_codes": [each["exit_code"] for each in (bare, watched) if each],
-        "seconds": [each["seconds"] for each in (bare, watched) if each],
+        "exit_code": watched["exit_code"],
+        "seconds": watched["seconds"],
         "parts_over_headline": parts_over_headline(page),
         "loader_batches": loader_batches(record),
         "seen_batch": loops[0]["items_per_iteration"] if loops else None,
@@ -176,7 +171,7 @@ def _in_ms(value: str, unit: str) -> float:
 def figures_of(found: list[dict[str, Any]]) -> list[Figure]:
     """Return how many scripts were seen rightly, of those that ran under laptime."""
     seen = [each for each in found if "exact" in each]
-    both = [each for each in seen if len(each["exit_codes"]) > 1]
+    both = [(each["exit_code"], each["torch.profiler"]["exit_code"]) for each in seen if "torch.profiler" in each]
     shown = [each["parts_over_headline"] for each in seen if each["parts_over_headline"] is not None]
     batches = [each for each in seen if each["batch"] is not None]
     planted = [each for each in seen if each["planted"]]
@@ -184,7 +179,7 @@ def figures_of(found: list[dict[str, Any]]) -> list[Figure]:
     return [
         Figure("scripts", len(found)),
         Figure("counted exactly", sum(each["exact"] for each in seen), least=len(seen)),
-        Figure("exit codes kept", sum(len(set(each["exit_codes"])) == 1 for each in both), least=len(both)),
+        Figure("exit codes as without laptime", sum(len(set(each)) == 1 for each in both), least=len(both)),
         Figure("pages with a headline", len(shown)),
         Figure("parts that sum to it", sum(abs(each - 1) <= SUM_LIMIT for each in shown), least=len(shown)),
         Figure("batches seen rightly", sum(_is_batch(batch) for batch in batches), least=len(batches)),

@@ -99,11 +99,13 @@ def run(command: list[str], folder: str, **variables: str) -> dict[str, Any]:
 def run_counted(command: list[str], script: Published, folder: str) -> dict[str, Any]:
     """Run a command in a folder, with the counter in each of its Pythons."""
     with tempfile.TemporaryDirectory(prefix="laptime-counts-") as place:
-        (Path(place) / "sitecustomize.py").write_text(COUNTER, encoding="utf-8")
+        own_code = Path(place) / "site-packages"  # a library's: laptime names lines of the script
+        own_code.mkdir()
+        (own_code / "sitecustomize.py").write_text(COUNTER, encoding="utf-8")
         counts = Path(place) / "counts"
         counts.mkdir()
         own = {"COUNTS": str(counts), "COUNTS_OF": script.counts, "WARM_UP": str(WARM_UP * script.per)}
-        ended = run(command, folder, PYTHONPATH=place, **own)
+        ended = run(command, folder, PYTHONPATH=str(own_code), **own)
         size = len(COUNTED) * SLOT.size
         rows = [list(SLOT.iter_unpack(f.read_bytes())) for f in counts.iterdir() if f.stat().st_size == size]
     found = {name: sorted(row[slot][0] for row in rows if row[slot][0]) for slot, name in enumerate(COUNTED)}
