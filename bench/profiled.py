@@ -1,11 +1,12 @@
-"""Runs a script under a profiler, from its first line to its last.
+"""Runs a script under a profiler.
 
     python bench/profiled.py torch OUT.json SCRIPT ARGUMENTS...   torch.profiler: what its table has first
     python bench/profiled.py jax FOLDER SCRIPT ARGUMENTS...       jax.profiler: a profile that XProf reads
 
-The script runs as `__main__`, from its own file, so that processes which it starts find it. OUT.json has the operators
-that took most of the processor's time themselves (`key_averages()` by `self_cpu_time_total`, as the profiler's own
-examples sort it), each with its share and its calls.
+The script runs as `__main__`, from its own file, so that processes which it starts find it. torch.profiler sees all
+from the script's first line to its 60th step of an optimizer: its events fill memory, and those of a whole training
+take minutes to add up. OUT.json has the operators that took most of the processor's time themselves
+(`key_averages()` by `self_cpu_time_total`, as the profiler's own examples sort it), each with its share and its calls.
 """
 
 import sys
@@ -15,6 +16,7 @@ from json import dumps
 from pathlib import Path
 
 ROWS = 5
+STEPS = 60
 
 
 def main() -> None:
@@ -31,14 +33,25 @@ def main() -> None:
 @contextmanager
 def under_torch(out: Path) -> Iterator[None]:
     import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-    write, dump, most = out.write_text, dumps, ROWS  # the script may give these names another meaning
+    write, dump, most, last = out.write_text, dumps, ROWS, STEPS  # the script may give these names another meaning
+    left = list(range(last))
+
+    def stepped(*_: object) -> None:
+        if left:
+            left.pop()
+            if not left:
+                profiler.stop()
+
+    register_optimizer_step_post_hook(stepped)
     profiler.start()
     try:
         yield
     finally:
-        profiler.stop()
+        if left:
+            profiler.stop()
         events = sorted(profiler.key_averages(), key=lambda each: -each.self_cpu_time_total)
         whole = sum(each.self_cpu_time_total for each in events)
         shares = [(each.key, each.self_cpu_time_total / whole, each.count) for each in events[:most]]
