@@ -4,7 +4,7 @@
     python bench/profiled.py jax FOLDER SCRIPT ARGUMENTS...       jax.profiler: a profile that XProf reads
 
 The script runs as `__main__`, from its own file, so that processes which it starts find it. torch.profiler sees all
-from the script's first line to its 60th step of an optimizer: its events fill memory, and those of a whole training
+from the script's first line to its 20th step of an optimizer: its events fill memory, and those of a whole training
 take minutes to add up. OUT.json has the operators that took most of the processor's time themselves
 (`key_averages()` by `self_cpu_time_total`, as the profiler's own examples sort it), each with its share and its calls.
 """
@@ -16,7 +16,7 @@ from json import dumps
 from pathlib import Path
 
 ROWS = 5
-STEPS = 60
+STEPS = 20
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ def profile(script: Published, python: str) -> dict[str, Any]:
 def trace(script: Published, python: str, traceml: Path, folder: str) -> dict[str, Any]:
     """Return the verdict of `traceml run` on a folder with the script; `script.traced` has the lines that it needs."""
     with tempfile.TemporaryDirectory(prefix="laptime-traced-") as place:
-        words = ["--logs-dir", place, "--run-name", "run", "--args", *script.command[1:]]
+        ports = [word for name in ("aggregator", "master") for word in (f"--{name}-port", free_port())]
+        words = ["--logs-dir", place, "--run-name", "run", *ports, "--args", *script.command[1:]]
         command = [python, str(traceml / "bin" / "traceml"), "run", script.command[0], *words]
         ended = run(command, folder, PYTHONPATH=str(traceml))
         summary = Path(place) / "run" / "final_summary.json"
@@ -36,3 +38,10 @@ def trace(script: Published, python: str, traceml: Path, folder: str) -> dict[st
         verdict = json.loads(summary.read_text(encoding="utf-8"))["primary_diagnosis"]
     found = {"verdict": verdict["status"], "why": verdict["summary"], "next": verdict["action"]}
     return {**found, "exit_code": ended["exit_code"], "seconds": ended["seconds"]}
+
+
+def free_port() -> str:
+    """Return a port that nobody uses: TraceML takes the same ones in each run."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])

@@ -15,6 +15,11 @@ from public_scripts import line_word, of_planted
 
 NATURAL = ("script", "changed", "laptime's first sentence", "the remedy, and its gain", "torch.profiler", "TraceML")
 PLANTED = ("script", "planted", "laptime's first sentence", "line", "slower by", "torch.profiler", "TraceML")
+# Of torch.profiler's names of a loader, what a reader needs.
+PROFILER_NAMES = {
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": "enumerate(DataLoader)",
+    "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__": "enumerate(DataLoader) with workers",
+}
 # What laptime says after a colon of some causes is the same in each row.
 COMMON = (": numbers of twice the bytes", ": logging, metrics, or reading the loss", ": evaluation, or metrics")
 
@@ -71,12 +76,16 @@ def gain_words(each: dict[str, Any]) -> str:
 
 
 def profiler(each: dict[str, Any]) -> str:
-    return (each.get("torch.profiler") or {}).get("first") or "nothing"
+    found = each.get("torch.profiler")
+    first = "" if found is None else found["first"] or "nothing"
+    for long, short in PROFILER_NAMES.items():
+        first = first.replace(long, short)
+    return first
 
 
 def traceml(each: dict[str, Any]) -> str:
-    found = each.get("TraceML") or {}
-    return found.get("verdict") or "nothing"
+    found = each.get("TraceML")
+    return "" if found is None else (found["verdict"] or "nothing").lower()
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from common import Figure, finish, parser_for
 
 PROFILED = str(Path(__file__).with_name("profiled.py"))
 ENDINGS = (".xplane.pb", ".xplane.riegeli")  # of the files that XProf looks for in a folder
+SAYS = ("conclusion", "statement", "hardware_type")  # of its first page: what it concludes
 TORCH = """
 import sys, torch
 net, x = torch.nn.Linear(64, 64), torch.rand(32, 64)
@@ -64,7 +65,9 @@ def read(folder: Path) -> dict[str, Any]:
     try:
         found["tools"] = xspace_to_tool_names(named or files)
         if named:
-            found["overview"] = json.loads(xspace_to_tool_data(named, "overview_page^", {})[0])
+            tables = json.loads(xspace_to_tool_data(named, "overview_page^", {})[0])
+            words = [text for table in tables for name, text in table["p"].items() if name.endswith(SAYS)]
+            found["says"] = sorted({text for text in words if text})
     except Exception as error:  # noqa: BLE001  whatever XProf says of a file that it does not know is the answer
         found["error"] = f"{type(error).__name__}: {error}"
     return found
