@@ -12,7 +12,7 @@ from typing import Any
 
 from public_scripts import line_word, of_planted
 
-NATURAL = ("script", "changed", "laptime's first sentence", "the remedy, and its gain", "torch.profiler", "TraceML")
+NATURAL = ("script", "changed", "laptime's first sentence", "torch.profiler", "TraceML")
 PLANTED = ("script", "planted", "laptime's first sentence", "line", "slower by", "torch.profiler", "TraceML")
 # Of torch.profiler's names of a loader, what a reader needs.
 PROFILER_NAMES = {
@@ -43,9 +43,7 @@ def table(head: tuple[str, ...], rows: list[list[str]]) -> list[str]:
 
 
 def natural_row(each: dict[str, Any]) -> list[str]:
-    gained = gain_words(each)
-    remedy = f"{each['remedy']}: {gained}" if gained else ""
-    return [named(each), each["changes"], sentence(each["first"]), remedy, profiler(each), traceml(each)]
+    return [named(each), each["changes"], sentence(each["first"]), *others(each)]
 
 
 def planted_row(each: dict[str, Any]) -> list[str]:
@@ -55,7 +53,7 @@ def planted_row(each: dict[str, Any]) -> list[str]:
     else:
         found = ", ".join(filter(None, (line_word(each), "" if each["says"] in each["first"] else "not first")))
     said = sentence(each["first"])
-    return [named(each), each["planted"], said, found or "found", gain_words(each), profiler(each), traceml(each)]
+    return [named(each), each["planted"], said, found or "found", gain_words(each), *others(each)]
 
 
 def named(each: dict[str, Any]) -> str:
@@ -73,6 +71,10 @@ def gain_words(each: dict[str, Any]) -> str:
     found = each.get("gain") or {}
     ratio = found.get("ratio")
     return "" if ratio is None else f"{ratio:.3g} ({found['low']:.3g} to {found['high']:.3g})"
+
+
+def others(each: dict[str, Any]) -> tuple[str, str]:
+    return profiler(each), traceml(each)
 
 
 def profiler(each: dict[str, Any]) -> str:

@@ -66,7 +66,7 @@ def read(folder: Path) -> dict[str, Any]:
         found["tools"] = xspace_to_tool_names(named or files)
         if named:
             tables = json.loads(xspace_to_tool_data(named, "overview_page^", {})[0])
-            words = [text for table in tables for name, text in table["p"].items() if name.endswith(SAYS)]
+            words = [text for table in tables for name, text in table.get("p", {}).items() if name.endswith(SAYS)]
             found["says"] = sorted({text for text in words if text})
     except Exception as error:  # noqa: BLE001  whatever XProf says of a file that it does not know is the answer
         found["error"] = f"{type(error).__name__}: {error}"
