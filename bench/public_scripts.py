@@ -1,94 +1,58 @@
-"""How right `laptime watch` is about training scripts that others published.
+"""How right `laptime watch` is about training scripts that others published, and what other tools say about them.
 
-    python bench/public_scripts.py LIST.json --python PYTHON --out FILE.json
+    python bench/public_scripts.py LIST.json --python PYTHON --rows FOLDER --out FILE.json
+    python bench/public_scripts.py LIST.json --rows FOLDER --part gain --part TraceML --traceml FOLDER ...
 
 No script is kept here: you bring them. LIST.json is a list of objects:
 
     {"name": "mnist", "repository": "pytorch/examples", "commit": "77f55b9", "folder": "/where/it/is/mnist",
      "command": ["main.py", "--epochs", "1"], "changes": "none", "counts": "steps", "per": 1, "batch": 64,
-     "planted": "", "says": "", "line": ""}
+     "planted": "", "says": "", "line": "", "remedy": "workers", "without": "/where/it/is/mnist-with-workers",
+     "traced": ""}
 
 `counts` names what one iteration of the script is: "steps" of optimizers, "backwards", "batches" of a DataLoader or
-"keras" batches, and `per` how many of these (2 for a generator and a discriminator). Each script runs twice, with one
-thread: bare, and under `laptime watch`. In both a counter of our own, set by PyTorch's hooks and not by laptime's,
-counts into a shared file. A script in which a cause is `planted` runs watched only; the first sentence on its page has
-to contain `says`, and a `line` (file:line) has to be the one that a finding names.
+"keras" batches, and `per` how many of these (2 for a generator and a discriminator). Scripts run with one thread.
+
+laptime         the script runs under `laptime watch`; a counter of our own, set by PyTorch's hooks and not by
+                laptime's, counts into a shared file
+torch.profiler  the unchanged script runs under torch.profiler; the first row of its table is kept
+TraceML         `traceml run` runs `traced`, a copy with the lines of code that TraceML needs, or else the unchanged
+                script; `--traceml` is a folder with traceml-ai (pip install --target)
+gain            the script and `without`, a copy in which the cause was removed, take turns; nothing watches them
+
+In a script with something `planted`, the first sentence of laptime's page has to contain `says`, and a `line`
+(file:line) has to be the one that a finding names. `--rows` keeps what each part found, so that parts can be run one
+after another; what is there is not run again. `bench/public_scripts_page.py` makes the tables of the docs.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
 import re
-import struct
-import subprocess
 import sys
-import tempfile
-import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from common import Figure, finish, fresh_home, parser_for
+from public_scripts_gain import gain
+from public_scripts_others import profile, trace
+from public_scripts_run import Published, run_counted
 
 LAPTIME = str(Path(sys.executable).parent / "laptime")
-COUNTED = ("steps", "backwards", "batches", "keras")
-SLOTS = struct.Struct(f"<{len(COUNTED)}q")
-LIMIT_S = 1_800  # a machine may be busy
 SUM_LIMIT = 0.01  # of the headline; a page has three digits
 UNITS = {"ns": 1e-6, "µs": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4}
 HEADLINE = re.compile(r" takes ([\d.,]+) (ns|µs|ms|s|min) [^.]*?per iteration")
 ROW = re.compile(r"^  \S.*?  +([\d.,]+) (ns|µs|ms|s|min) +([\d.]+) %$", re.MULTILINE)
-COUNTER = """
-import mmap, os, struct, sys
-file = os.open(os.path.join(os.environ["COUNTS"], "%d" % os.getpid()), os.O_RDWR | os.O_CREAT, 0o600)
-os.ftruncate(file, 32)
-state = {"pid": os.getpid(), "map": mmap.mmap(file, 32)}
-def count(slot):
-    if state["pid"] != os.getpid():
-        file = os.open(os.path.join(os.environ["COUNTS"], "%d" % os.getpid()), os.O_RDWR | os.O_CREAT, 0o600)
-        os.ftruncate(file, 32)
-        state.update(pid=os.getpid(), map=mmap.mmap(file, 32))
-    now = struct.unpack_from("<q", state["map"], 8 * slot)[0]
-    struct.pack_into("<q", state["map"], 8 * slot, now + 1)
-def counted(function, slot):
-    def called(*given, **named):
-        found = function(*given, **named)
-        count(slot)
-        return found
-    return called
-if any(os.path.basename(word) == "laptime" for word in sys.orig_argv[:3]) or "resource_tracker" in str(sys.orig_argv):
-    pass
-elif os.environ.get("COUNTS_OF") == "keras":
-    import keras
-    each = keras.callbacks.CallbackList
-    each.on_train_batch_end = counted(each.on_train_batch_end, 3)
-else:
-    import torch
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-    from torch.utils.data import dataloader
-    register_optimizer_step_post_hook(lambda *_: count(0))
-    torch.Tensor.backward = counted(torch.Tensor.backward, 1)
-    dataloader._BaseDataLoaderIter.__next__ = counted(dataloader._BaseDataLoaderIter.__next__, 2)
-"""
-
-
-@dataclass(frozen=True)
-class Published:
-    """One script, as the list describes it."""
-
-    name: str
-    repository: str
-    commit: str
-    folder: str
-    command: list[str]
-    changes: str = "none"
-    counts: str = "steps"
-    per: int = 1
-    batch: float | None = None
-    planted: str = ""
-    says: str = ""
-    line: str = ""
+Part = Callable[[Published, argparse.Namespace], "dict[str, Any] | None"]
+PARTS: dict[str, Part] = {
+    "laptime": lambda script, given: watch(script, given.python, given.pages),
+    "torch.profiler": lambda script, given: profile(script, given.python),
+    "TraceML": lambda script, given: trace(script, given.python, given.traceml, script.traced or script.folder),
+    "gain": lambda script, given: gain(script, given.python, given.rounds) if script.without else None,
+}
 
 
 def main() -> int:
@@ -96,91 +60,93 @@ def main() -> int:
     parser.add_argument("list", type=Path, metavar="LIST.json")
     parser.add_argument("--python", default=sys.executable, metavar="PYTHON", help="the Python that runs the scripts")
     parser.add_argument("--only", action="append", metavar="NAME", help="scripts of this name")
+    parser.add_argument("--part", action="append", choices=PARTS, help="what to do (default: laptime)")
+    parser.add_argument("--rows", type=Path, required=True, metavar="FOLDER", help="keep what each part found there")
     parser.add_argument("--pages", type=Path, metavar="FOLDER", help="keep pages and what scripts printed there")
+    parser.add_argument("--traceml", type=Path, metavar="FOLDER", help="where traceml-ai is")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of the gain (default: 3)")
     given = parser.parse_args()
+    if "TraceML" in (given.part or ()) and given.traceml is None:
+        parser.error("--part TraceML: --traceml FOLDER has to say where traceml-ai is")
     scripts = [Published(**load) for load in json.loads(given.list.read_text(encoding="utf-8"))]
+    given.rows.mkdir(parents=True, exist_ok=True)
     found = []
     for script in scripts:
-        if not given.only or script.name in given.only:
-            found.append(watch_twice(script, given.python, given.pages))
-            print(json.dumps({name: value for name, value in found[-1].items() if name in SHOWN}), flush=True)
+        if given.only and script.name not in given.only:
+            continue
+        for part in given.part or ("laptime",):
+            kept = kept_at(given.rows, script, part)
+            if not kept.exists():
+                row = PARTS[part](script, given)
+                kept.write_text(json.dumps(row), encoding="utf-8")
+                shown = {name: value for name, value in (row or {}).items() if name in SHOWN}
+                print(json.dumps({"name": script.name, "part": part, **shown}), flush=True)
+        found.append(all_of(script, given.rows))
     return finish("public_scripts", figures_of(found), given.out, details={"scripts": found})
 
 
+def kept_at(rows: Path, script: Published, part: str) -> Path:
+    return rows / f"{re.sub(r'[^a-z0-9]+', '_', script.name.lower())}.{part}.json"
+
+
+def all_of(script: Published, rows: Path) -> dict[str, Any]:
+    """Return what the list says of a script, and what all parts found that were run."""
+    files = {part: kept_at(rows, script, part) for part in PARTS}
+    kept = {part: json.loads(file.read_text(encoding="utf-8")) for part, file in files.items() if file.exists()}
+    own = {name: value for name, value in asdict(script).items() if name not in {"folder", "without", "traced"}}
+    watched = kept.pop("laptime", None) or {}
+    return {**own, "is_traced": bool(script.traced), **watched, **{part: row for part, row in kept.items() if row}}
+
+
 SHOWN = (
-    "name",
     "expected",
     "iterations",
     "exact",
-    "as_bare",
-    "exit_codes",
+    "exit_code",
     "parts_over_headline",
     "batch",
     "seen_batch",
     "first",
+    "where",
+    "verdict",
+    "why",
+    "ratio",
+    "low",
+    "high",
 )
 
 
-def watch_twice(script: Published, python: str, pages: Path | None) -> dict[str, Any]:
-    """Run a script bare, then watched, and put what both say next to each other."""
-    bare = None if script.planted else run_counted([python, *script.command], script)
+def watch(script: Published, python: str, pages: Path | None) -> dict[str, Any]:
+    """Run a script watched, and put what laptime and the counter say next to each other."""
     with fresh_home() as home:
         record_file = home / "record.json"
-        watched = run_counted([LAPTIME, "watch", "--json", str(record_file), "--", python, *script.command], script)
+        command = [LAPTIME, "watch", "--json", str(record_file), "--", python, *script.command]
+        watched = run_counted(command, script, script.folder)
         record = json.loads(record_file.read_text(encoding="utf-8")) if record_file.exists() else {}
     if pages is not None:
         pages.mkdir(parents=True, exist_ok=True)
-        text = f"{bare['tail'] if bare else ''}\n--- watched\n{watched['tail']}"
-        (pages / f"{script.name.replace('/', '-')}.txt").write_text(text, encoding="utf-8")
+        (pages / f"{script.name.replace('/', '-')}.txt").write_text(watched["tail"], encoding="utf-8")
         (pages / f"{script.name.replace('/', '-')}.json").write_text(json.dumps(record), encoding="utf-8")
     loops = [each["loop"] for each in record.get("answer", {}).get("processes", []) if each.get("loop")]
     iterations = [loop["iterations"] for loop in loops]
     expected = [count // script.per for count in watched["counts"][script.counts]]
     page = watched["tail"]
-    first = [each["says"] for each in record.get("findings", []) if each["rule"] != "not reliable"][:1]
+    findings = [each for each in record.get("findings", []) if each["rule"] != "not reliable"]
     return {
-        **{name: value for name, value in asdict(script).items() if name != "folder"},
         "counted": watched["counts"],
-        "counted_bare": bare and bare["counts"],
         "expected": expected,
         "iterations": iterations,
         "exact": bool(expected) and sorted(iterations) == sorted(expected),
-        "as_bare": bare and bare["counts"] == watched["counts"],
         "unsure": [loop["unsure"] for loop in loops if loop.get("unsure")],
-        "exit_codes": [each["exit_code"] for each in (bare, watched) if each],
-        "seconds": [each["seconds"] for each in (bare, watched) if each],
+        "exit_code": watched["exit_code"],
+        "seconds": watched["seconds"],
         "parts_over_headline": parts_over_headline(page),
         "loader_batches": loader_batches(record),
         "seen_batch": loops[0]["items_per_iteration"] if loops else None,
-        "first": first[0] if first else "",
-        "lines": [each["where"] for each in record.get("findings", []) if each["where"]],
+        "first": findings[0]["says"] if findings else "",
+        "where": findings[0]["where"] if findings else None,
+        "findings": [{name: each[name] for name in ("rule", "says", "where")} for each in findings],
     }
-
-
-def run_counted(command: list[str], script: Published) -> dict[str, Any]:
-    """Run a command with the counter in each of its Pythons."""
-    with tempfile.TemporaryDirectory(prefix="laptime-counts-") as place:
-        (Path(place) / "sitecustomize.py").write_text(COUNTER, encoding="utf-8")
-        counts = Path(place) / "counts"
-        counts.mkdir()
-        own = {"PYTHONPATH": place, "COUNTS": str(counts), "COUNTS_OF": script.counts}
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        begin = time.monotonic()
-        ended = subprocess.run(
-            command,
-            cwd=script.folder,
-            env={**os.environ, **threads, **own, "COLUMNS": "100"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        seconds = time.monotonic() - begin
-        rows = [SLOTS.unpack(file.read_bytes()) for file in counts.iterdir() if file.stat().st_size == SLOTS.size]
-        found = {name: sorted(row[slot] for row in rows if row[slot]) for slot, name in enumerate(COUNTED)}
-        tail = ended.stdout.decode(errors="replace")[-6_000:]
-        return {"counts": found, "exit_code": ended.returncode, "seconds": round(seconds, 2), "tail": tail}
 
 
 def loader_batches(record: dict[str, Any]) -> list[int]:
@@ -203,24 +169,39 @@ def _in_ms(value: str, unit: str) -> float:
 
 
 def figures_of(found: list[dict[str, Any]]) -> list[Figure]:
-    """Return how many scripts were seen rightly."""
-    both = [each for each in found if len(each["exit_codes"]) > 1]
-    shown = [each["parts_over_headline"] for each in found if each["parts_over_headline"] is not None]
-    batches = [each for each in found if each["batch"] is not None]
-    planted = [each for each in found if each["planted"]]
-    named = sum(each["says"] in each["first"] for each in planted)
-    right = sum(_is_batch(batch) for batch in batches)
-    with_line = [each for each in found if each["line"]]
+    """Return how many scripts were seen rightly, of those that ran under laptime."""
+    seen = [each for each in found if "exact" in each]
+    both = [(each["exit_code"], each["torch.profiler"]["exit_code"]) for each in seen if "torch.profiler" in each]
+    shown = [each["parts_over_headline"] for each in seen if each["parts_over_headline"] is not None]
+    batches = [each for each in seen if each["batch"] is not None]
+    planted = [each for each in seen if each["planted"]]
+    words = [line_word(each) for each in planted]
     return [
         Figure("scripts", len(found)),
-        Figure("counted exactly", sum(each["exact"] for each in found), least=len(found)),
-        Figure("exit codes kept", sum(len(set(each["exit_codes"])) == 1 for each in both), least=len(both)),
+        Figure("counted exactly", sum(each["exact"] for each in seen), least=len(seen)),
+        Figure("exit codes as without laptime", sum(len(set(each)) == 1 for each in both), least=len(both)),
         Figure("pages with a headline", len(shown)),
         Figure("parts that sum to it", sum(abs(each - 1) <= SUM_LIMIT for each in shown), least=len(shown)),
-        Figure("batches seen rightly", right, least=len(batches)),
-        Figure("planted causes named first", named, least=0.9 * len(planted)),
-        Figure("lines named", sum(each["line"] in each["lines"] for each in with_line), least=len(with_line)),
+        Figure("batches seen rightly", sum(_is_batch(batch) for batch in batches), least=len(batches)),
+        Figure("planted causes found", sum(bool(of_planted(each)) for each in planted), least=0.9 * len(planted)),
+        Figure("planted causes named first", sum(each["says"] in each["first"] for each in planted)),
+        Figure("planted lines named right", words.count("right"), least=sum(bool(each["line"]) for each in planted)),
+        Figure("planted lines named wrong", words.count("wrong"), most=0),
+        Figure("gains measured", sum(each.get("gain", {}).get("ratio") is not None for each in found)),
     ]
+
+
+def of_planted(each: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the finding that names what was planted."""
+    return next((finding for finding in each["findings"] if each["says"] in finding["says"]), None)
+
+
+def line_word(each: dict[str, Any]) -> str:
+    """Return whether the line of what was planted is "right", "wrong" or "none"; "" where a plant has no line."""
+    finding = of_planted(each)
+    if finding is None or finding["where"] is None:
+        return "none" if each["line"] else ""
+    return "right" if finding["where"] == each["line"] else "wrong"
 
 
 def _is_batch(each: dict[str, Any]) -> bool:

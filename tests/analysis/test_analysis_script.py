@@ -306,6 +306,24 @@ def test_the_first_iteration_is_no_part_of_what_a_step_waits_and_computes() -> N
     assert progress.first_ns == 2010 * MS
 
 
+def test_what_the_first_batch_of_a_later_epoch_is_waited_for_is_counted() -> None:
+    """11 ms instead of 3 in each of two later epochs; the first epoch starts the workers anyway."""
+
+    def epoch(start: float, wait: float) -> list[Event]:
+        waited = fetch(start - wait, start + 3)
+        return [
+            (kinds.LOADER_OPEN, start - wait - 1, start - wait, 1),
+            waited,
+            *steps(5, start)[1:],
+            (kinds.LOADER_END, start + 50, start + 51, 1),
+        ]
+
+    loop = loop_of([*epoch(0, 40), *epoch(100, 8), *epoch(200, 8)])
+    assert (loop.iterations, loop.epochs) == (15, 3)
+    assert loop.epoch_wait_s == pytest.approx(0.016)
+    assert loop_of(steps(20)).epoch_wait_s == 0
+
+
 def test_gaps_between_epochs_are_named() -> None:
     """Validation, another start of the loader, and the rest; together with the iterations they are all the time."""
     validation = [

@@ -9,11 +9,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from corpus_script import HEAD
 from watcher import Watcher
+
+from laptime.attach.lines import GrowingLists
 
 pytestmark = pytest.mark.framework
 DATA = """
@@ -170,6 +173,33 @@ def test_the_line_of_a_transform_in_worker_processes_is_named(tmp_path, workers)
     assert (line["where"], line["in_worker"]) == (place_of(source, "DATA"), True)
     assert process["others"] <= (1 if workers == "spawn" else 0) * 6
     assert process["out"].startswith("(")
+
+
+def test_a_list_that_is_emptied_in_between_does_not_grow():
+    """It is longer than two steps ago all the same: an episode of reinforcement learning may be."""
+    pytest.importorskip("torch")
+    collected, kept = list(range(10)), list(range(10))
+    lists = GrowingLists(SimpleNamespace(is_own=lambda file: file == __file__), sys._getframe())
+    collected.clear()
+    lists.look(1)
+    collected.extend(range(12))
+    kept.extend(range(2))
+    lists.look(2)
+    assert [(each["name"], each["grows"], each["by"]) for each in lists.growing(2)] == [("kept", 2, 1)]
+
+
+@pytest.mark.long
+def test_what_an_episode_collects_and_drops_is_no_memory_that_grows(tmp_path):
+    source = f"""{HEAD}
+model = net(); opt = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for episode in range(70):
+    for i in range(10 + episode):
+        losses.append(loss_of(model, X[:8], Y[:8]))
+    torch.stack(losses).sum().backward(); opt.step(); opt.zero_grad()
+    del losses[:]
+"""
+    assert watch(tmp_path, source)["lists"] == []
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from corpus import SCRIPTS
+from corpus_script import HEAD, SGD, STEP
 from watcher import Watcher
 
 pytestmark = pytest.mark.framework
@@ -134,3 +135,28 @@ def test_what_was_not_seen_has_its_reason(both: Any) -> None:
     assert no_loader["items_per_s"] == {"missing": "the size of its batches was not seen"}
     by_hand = _loop(both, "updates by hand")
     assert by_hand["steady"]["optimizer_s"] == {"missing": "no optimizer was seen"}
+
+
+RESTARTS = f"""{HEAD}{SGD}
+def start(worker): time.sleep(0.2)
+batches = loader(16, num_workers=1, worker_init_fn=start, persistent_workers={{keeps}})
+for epoch in range(8):
+    for x, y in batches:
+        {STEP}
+"""
+
+
+@pytest.mark.long
+def test_workers_that_start_again_are_waited_for_and_named(tmp_path: Path) -> None:
+    """A worker takes 0.2 s to start, in each of seven later epochs; one that is kept is ready."""
+    script, page = tmp_path / "train.py", {}
+    for keeps in (True, False):
+        script.write_text(RESTARTS.format(keeps=keeps), encoding="utf-8")
+        ended, answer = Watcher(tmp_path).watch(PYTHON, str(script))
+        (process,) = answer["processes"]
+        assert (process["loop"]["iterations"], process["loop"]["epochs"]) == (48, 8)
+        assert (process["loop"]["epoch_wait_s"] >= 7 * 0.15) is not keeps
+        page[keeps] = " ".join(ended.err.split())
+    assert "worker processes of the loader are started again for an epoch, and waited for." in page[False]
+    assert "persistent_workers=True" in page[False]
+    assert "started again" not in page[True]

@@ -103,6 +103,21 @@ def test_what_takes_the_most_is_first() -> None:
         assert next(iter(found(replace(answer, processes=(replace(process, loop=loop),))))) == first
 
 
+def test_workers_that_start_again_are_named_with_the_wait_for_them() -> None:
+    """Before the wait for data that they cause; not where they are kept, or where there are none."""
+    restarts, waits = "script restarts workers", "script waits for data"
+    (process,) = watched(2, TEN, data_wait_s=0.006).processes
+    loop = replace(process.loop, gaps=(Gap("loader start", 3, 0.002),), epoch_wait_s=0.0055)
+
+    def named(workers: int = 2, *, keeps_workers: bool | None) -> list[str]:
+        loader = SeenLoader(8, 10, workers, keeps_workers=keeps_workers)
+        return list(found(WatchAnswer(("python",), 0, 1.0, (replace(process, loop=loop, loaders=(loader,)),))))
+
+    assert named(keeps_workers=False) == [restarts, waits]
+    assert named(keeps_workers=True) == [waits]
+    assert named(0, keeps_workers=None) == [waits]
+
+
 def test_checkpoints_within_the_steps_are_named() -> None:
     """One that takes a twentieth of the time is not."""
     assert "60 % of an iteration" in found(watched(0, TEN, checkpoint_s=0.006))["script saves in its steps"].says

@@ -172,6 +172,7 @@ class LoopSummary:
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
         self._in_time = KeptIterations()
+        self._first_batches, self._other_batches = [0, 0], [0, 0]  # of epochs: how many, and what they were waited for
         self.compilations, self.compile_ns = 0, 0
         self._unsent: Counter[int] = Counter()
 
@@ -191,6 +192,9 @@ class LoopSummary:
             self.lines.add(unit)
             self._timed.append((unit.begin, unit.end))
         elif self._first is not None:
+            waited = self._first_batches if unit.first_data else self._other_batches
+            waited[0] += 1
+            waited[1] += unit.data
             self._in_time.add(self.iterations, unit)
             self._add_to_windows(unit)
         else:
@@ -333,7 +337,14 @@ class LoopSummary:
             losses=self.losses,
             unsure=unsure,
             typical=self._in_time.typical(since=kept[0].start_ns),
+            epoch_wait_s=self._epoch_wait_ns() / 1e9,
         )
+
+    def _epoch_wait_ns(self) -> float:
+        """Return what the first batches of later epochs were waited for longer than the others, in all."""
+        firsts, first_ns = self._first_batches
+        others, other_ns = self._other_batches
+        return max(0.0, first_ns - firsts * (other_ns / others if others else 0.0))
 
     def _merge(self) -> None:
         """Make each two neighbours one window."""

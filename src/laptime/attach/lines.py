@@ -359,6 +359,9 @@ class HeldList:
     def state(self) -> Any:
         return len(self._values)
 
+    def shrank(self, before: Any) -> bool:
+        return bool(len(self._values) < before)
+
     def size(self) -> int:
         return len(self._values)
 
@@ -386,6 +389,9 @@ class HeldSum:
 
     def state(self) -> Any:
         return id(self._frame.f_locals.get(self.name))
+
+    def shrank(self, _before: Any) -> bool:
+        return False
 
     def size(self) -> int:
         """Return how many steps of computing the number keeps, up to a limit."""
@@ -416,18 +422,23 @@ class GrowingLists:
         self._began = {key: each.size() for key, each in self._held.items()}
         self._states = {key: each.state() for key, each in self._held.items()}
         self._changed: dict = {}
+        self._emptied: set = set()  # what a step collects and throws away may be longer in the next one
 
     def look(self, place: int) -> None:
         """Find out which changed in the line that ran until now."""
         states = {key: each.state() for key, each in self._held.items()}
         if states != self._states:
-            self._changed.update({key: place for key, state in states.items() if state != self._states[key]})
+            changed = [key for key, state in states.items() if state != self._states[key]]
+            self._changed.update(dict.fromkeys(changed, place))
+            self._emptied.update([key for key in changed if self._held[key].shrank(self._states[key])])
             self._states = states
 
     def growing(self, steps: int) -> list:
-        """Return facts of those that became longer by one in each step, or by more."""
+        """Return facts of those that became longer by one in each step, or by more, and never shorter."""
         found = []
         for key, place in self._changed.items():
+            if key in self._emptied:
+                continue
             each = self._held[key]
             more = each.size() - self._began[key]
             if place and more >= steps > 0:

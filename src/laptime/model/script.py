@@ -152,7 +152,8 @@ class TrainingLoop:
     `counted` says what was counted as an iteration; "steps" are the batches of `laptime.steps`. `steady_from` is the
     first window that counts for `step_ms` and `steady`, which are without the first iteration and without compilation.
     `unsure` says why the count may be wrong. Of several `trainings` of Keras, with other models or batches, it is the
-    longest. `typical` is one of its iterations in time, where their events were kept.
+    longest. `typical` is one of its iterations in time, where their events were kept. For the first batches of later
+    epochs, the loop waited `epoch_wait_s` longer than for as many others.
     """
 
     counted: CountedBy
@@ -175,6 +176,7 @@ class TrainingLoop:
     unsure: str | None = None
     trainings: int = 1
     typical: TypicalIteration | None = None
+    epoch_wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

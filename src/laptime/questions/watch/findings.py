@@ -300,13 +300,13 @@ def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
 
 
 def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    share = _gaps_share(loop, "loader start")
+    share = _gaps_share(loop, "loader start", also_s=loop.epoch_wait_s)
     of_torch = [loader for loader in process.loaders if loader.kind != KERAS_OWN_DATA]  # which alone may keep them
     if share < GAP_MUCH or not any(loader.workers and not loader.keeps_workers for loader in of_torch):
         return None
     return Finding(
         "script restarts workers",
-        f"{percent(share)} of the time, worker processes of the loader are started again for an epoch.",
+        f"{percent(share)} of the time, worker processes of the loader are started again for an epoch, and waited for.",
         {"share": share},
         KEEP_WORKERS,
         "likely",
@@ -354,11 +354,11 @@ def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Fi
     )
 
 
-def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str) -> float:
-    """Return which part of the time is gaps of these kinds, or all of them."""
+def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str, also_s: float = 0.0) -> float:
+    """Return which part of the time is gaps of these kinds, or all of them, and what belongs to them."""
     gap_s = sum(gap.seconds for gap in loop.gaps if not kinds or gap.kind in kinds)
     all_s = loop.whole.wall_s + sum(gap.seconds for gap in loop.gaps)
-    return gap_s / all_s if all_s else 0.0
+    return (gap_s + also_s) / all_s if all_s else 0.0
 
 
 def _skewed(skew: RankSkew) -> Finding:
