@@ -301,7 +301,7 @@ def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
 
 def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = _gaps_share(loop, "loader start", also_s=loop.epoch_wait_s)
-    of_torch = [loader for loader in process.loaders if loader.kind != KERAS_OWN_DATA]  # which alone may keep them
+    of_torch = [loader for loader in process.loaders if loader.kind not in KERAS_DATA]  # which alone may keep them
     if share < GAP_MUCH or not any(loader.workers and not loader.keeps_workers for loader in of_torch):
         return None
     return Finding(
