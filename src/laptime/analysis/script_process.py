@@ -20,7 +20,7 @@ from laptime.analysis.script_loop import (
     LoopSummary,
     StepsBuilder,
 )
-from laptime.analysis.script_units import Unit, UnitBuilder
+from laptime.analysis.script_units import LINES_WAIT_MOST, TimedLine, Unit, UnitBuilder, take_lines
 from laptime.attach import kinds
 from laptime.model.quantities import Missing
 from laptime.model.script import GrowingList, RankSkew, ScriptProcess, SeenLine, SeenLoader, SeenOptimizer, TrainingLoop
@@ -199,7 +199,7 @@ class ProcessReader:
                 looks.add(self._summary.iterations, value)
                 continue
             if plain == kinds.LINE:
-                (self._summary.lines.add_fetch if self.hello.loads else self._units.line)(value, begin, end)
+                self._line_taker(value, begin, end)
                 continue
             if plain == kinds.COMPILE:
                 self._trained.compiled(begin, end)
@@ -213,6 +213,13 @@ class ProcessReader:
                 self._keras.fetched_within(begin, end)
             elif not self._keras.is_used:
                 self._units.take(kind, begin, end, value)
+
+    @property
+    def _line_taker(self) -> Callable[[int, int, int], None]:
+        """What takes the times of lines: of a worker process, those of its fetches."""
+        if self.hello.loads:
+            return self._summary.lines.add_fetch
+        return self._keras.line if self._keras.is_used else self._units.line
 
     def _skip(self, events: Mapping[int, int]) -> None:
         """Events follow that were not sent: what is open ends here, and these are counted."""
@@ -259,7 +266,8 @@ class ProcessReader:
     @property
     def timed_lines(self) -> tuple[SeenLine, ...]:
         """The lines that take most of each part; of a worker process of a data loader, of its fetches."""
-        return self._summary.lines.lines(self._places.get)
+        summary = self._keras.lead.summary if self._keras.is_used else self._summary
+        return summary.lines.lines(self._places.get)
 
     def _loop(self) -> TrainingLoop | None:
         if self._keras.is_used:
@@ -527,6 +535,7 @@ class KerasBuilder:
         self._last: Unit | None = None
         self._within: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # fetches of a data loader
         self._fetched: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # by Keras, for the next batch or within it
+        self._lines: list[TimedLine] = []  # whose batch has not ended
         self._made: dict[int, SeenLoader] = {}
         self._iterator = 0  # whose batches are trained on
         self._fits: dict[TrainingKey, Fit] = {}
@@ -553,6 +562,11 @@ class KerasBuilder:
         """Return the training that took longest, with its last batch closed where it ended."""
         if self._last is not None:
             self._close(self._last.last)
+        return self.lead
+
+    @property
+    def lead(self) -> Fit:
+        """The training that took longest so far."""
         return max(self._fits.values(), key=lambda fit: fit.wall_ns, default=self.now)
 
     def made(self, number: int, loader: SeenLoader) -> None:
@@ -571,6 +585,11 @@ class KerasBuilder:
         key = (model, trained, loader.batch if loader else None)
         if key in self._fits or len(self._fits) < TRAININGS_MOST:
             self.now = self._fits.setdefault(key, Fit(loader))
+
+    def line(self, place: int, begin: int, end: int) -> None:
+        """Keep what a line of the script took until its batch ends."""
+        if len(self._lines) < LINES_WAIT_MOST:
+            self._lines.append((place, begin, end))
 
     def fetched_within(self, begin: int, end: int) -> None:
         """Note a fetch of a data loader: those inside of a batch are its wait for data."""
@@ -638,6 +657,8 @@ class KerasBuilder:
         if unit is not None:
             unit.end = at
             unit.outside = at - unit.last
+            if self._lines:
+                self._lines = take_lines(unit, self._lines)
             self._everything.add(unit)
             self.now.summary.add(unit)
             self.now.wall_ns += unit.end - unit.begin

@@ -44,6 +44,10 @@ SeenSpan = tuple[SpanPart, int, int]
 """What a stretch of time was spent on, from when until when; it may be within another."""
 
 
+TimedLine = tuple[int, int, int]
+"""The number of a line's place, and from when until when it ran."""
+
+
 @dataclass(slots=True)
 class Unit:
     """A stretch of a training with at most one fetch that was worked on, or several of them put together."""
@@ -68,7 +72,7 @@ class Unit:
     placed: list[Placed] = field(default_factory=list)
     loaders: dict[int, int] = field(default_factory=dict)  # when each was first fetched from
     between: list[Placed] = field(default_factory=list)  # since the unit before
-    lines: list[tuple[int, int, int]] = field(default_factory=list)  # a place, from when until when it ran
+    lines: list[TimedLine] = field(default_factory=list)
     spans: list[SeenSpan] | None = None  # all that was seen of it in time; None where that was too much
     follows_fetch: bool = False
     # While it is open: since when a forward pass may run, and when its last work ended.
@@ -146,7 +150,7 @@ class UnitBuilder:
         self._passes = Passes()
         self._evaluated = Passes()  # of these, from `eval()` to `train()`
         self._placed: list[Placed] = []
-        self._lines: list[tuple[int, int, int]] = []  # whose iteration has not ended
+        self._lines: list[TimedLine] = []  # whose iteration has not ended
         self._spans: list[SeenSpan] = []  # what was seen in time, since the last unit ended
         self._last_backward = 0  # its end
         self.epochs = 0  # how often a loader that was trained on was started
@@ -417,8 +421,7 @@ class UnitBuilder:
         unit.between = [each for each in self._placed if each.end <= unit.begin]
         self._placed = [each for each in self._placed if each.begin >= unit.end]
         if self._lines:
-            unit.lines = [each for each in self._lines if each[1] < unit.end and each[2] > unit.begin]
-            self._lines = [each for each in self._lines if each[2] > unit.end]
+            self._lines = take_lines(unit, self._lines)
         unit.spans = self._spans if len(self._spans) <= SPANS_MOST else None
         later = self._spans and self._spans[-1][2] > unit.end  # events come in the order of their ends
         self._spans = [span for span in self._spans if span[2] > unit.end] if later else []
@@ -435,6 +438,12 @@ class UnitBuilder:
         if self._last_end:
             self._gap("validation", unit.begin, end, frozenset(unit.loaders))
         self._open, self._gap_begin, self._gap_known, self._ended = None, end, 0, None
+
+
+def take_lines(unit: Unit, lines: list[TimedLine]) -> list[TimedLine]:
+    """Move the lines that ran in an iteration, which has ended, to it. Return those that may run on in the next one."""
+    unit.lines = [each for each in lines if each[1] < unit.end and each[2] > unit.begin]
+    return [each for each in lines if each[2] > unit.end]
 
 
 def _take_back(unit: Unit, steps: list[tuple[int, int, int]]) -> None:

@@ -42,7 +42,7 @@ class Agent:
         self.double_at: Any = None  # the line of the script that made its weights float64
         self.doubles: dict = {}  # where arrays of float64 came in, by the addresses of their data
         self.places: dict = {}  # lines of the script, by file and line: their numbers
-        self.lines: Any = None  # what times these, once an optimizer stepped
+        self.lines: Any = None  # what times these, once a framework is there
         self.compiles = False  # a compiler has run
         self.loaders_started = 0
         self.loads = False  # it is a worker of a data loader, in which lines are timed
@@ -253,6 +253,7 @@ class Agent:
         self.flush_at = 0
         self._lost = 0
         self.steps = 0  # of all optimizers
+        self.backwards = self.batches = 0  # passes of PyTorch, and batches of Keras
         if self.lines is not None:
             self.lines.begin_afresh()
         self.trains = False  # a backward pass was seen, with an optimizer or without

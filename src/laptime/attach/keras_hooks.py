@@ -12,6 +12,7 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 from .fetches import describe_loading
+from .lines import timer_of
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
     listed = module.CallbackList
     began: dict = {}
     steps: dict = {"first": 0, "lap": None}
+    lines = timer_of(agent)
 
     def begin(name: str, method):
         @wraps(method)
@@ -55,6 +57,9 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
                         value = steps_in(steps["first"], int(given[0]) if given else 0, steps["lap"])
                         agent.keras_steps += value
                     agent.note(kind, began.pop(name), at, value)
+                    if name == "batch":
+                        agent.batches += 1
+                        lines.stepped(kind, agent.batches)
             except Exception as error:
                 agent.failed("callbacks", error)
             return method(self, *given, **named)
@@ -66,6 +71,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
         def watched(self, *given, **named):
             try:
                 model = self.model
+                lines.count_by(kinds.KERAS_BATCH)
                 agent.tell(
                     keras_fit=agent.batches_from,
                     model=number_of(agent, model),
@@ -78,8 +84,19 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
 
         return watched
 
+    def fit_ends(method: Any) -> Any:
+        @wraps(method)
+        def watched(self, *given, **named):
+            try:
+                lines.leave()  # it may have ended in the midst of a timing
+            except Exception as error:
+                agent.failed("fit", error)
+            return method(self, *given, **named)
+
+        return watched
+
     if hasattr(listed, "on_train_begin"):
-        listed.on_train_begin = fit_begins(listed.on_train_begin)
+        listed.on_train_begin, listed.on_train_end = fit_begins(listed.on_train_begin), fit_ends(listed.on_train_end)
     for name, kind, method in (
         ("batch", kinds.KERAS_BATCH, "train_batch"),
         ("epoch", kinds.KERAS_EPOCH, "epoch"),

@@ -1,6 +1,6 @@
 """Times each line of the script, but only in a few of its iterations: behind its 16th step, its 64th, its 256th ...
 
-Python calls us for each line of the script's own code that runs then; what a library does counts as the script's line
+A step is that of an optimizer of PyTorch, a batch of Keras's `fit`, or a backward pass where there is neither. Python calls us for each line of the script's own code that runs then; what a library does counts as the script's line
 that called it. These iterations take longer, and so the parent leaves their times out of the figures. Between them
 nothing is set, so that no other iteration takes longer because of this file.
 
@@ -25,26 +25,40 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 LINES_FIRST, LINES_FACTOR = 16, 4  # steps until the first timing, and how many times as many until the next
+COUNTED = (kinds.BACKWARD, kinds.STEP, kinds.KERAS_BATCH)  # what steps are: the last of these that a script has
 STEPS_TIMED = 2  # so that of what is between two steps, all is timed
 NEVER = 1 << 62  # a script that is raced is timed when the parent asks for it
 FETCHES_FIRST, FETCHES_FACTOR = 2, 8  # the same of the fetches of a worker process
 LINES_OF_CALL = 256  # of one call of a function; a loop that runs longer counts as its slowest line
 LINES_OF_LOOP = 4096  # of a function that was running before
 LINES_MOST = 8192  # of one timing, which then ends
+GENERATORS_MOST = 64  # that one timing keeps
+IS_GENERATOR = 0x20  # CO_GENERATOR: its function goes on later, and so has to be left as it was
 HAS_FAST_LOCALS = 1  # CO_OPTIMIZED: the code of a function, and not that of a module or a class
 COPIES_LOCALS = sys.version_info < (3, 13)  # a frame that was traced has a copy of its locals
 
 
+def timer_of(agent: Agent) -> LineTimer:
+    """Return what times the lines of this process."""
+    if agent.lines is None:
+        agent.lines = LineTimer(agent)
+    timer: LineTimer = agent.lines
+    return timer
+
+
 class LineTimer:
-    """Times lines from one step of an optimizer to a later one. What fails ends it, and never reaches the script."""
+    """Times lines from one step to a later one. What fails ends it, and never reaches the script."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._counts = kinds.BACKWARD  # the kind of events that are steps
         self.begin_afresh()
         self.is_on = False  # from the begin of a timing to its end
         self._is_tracing = False
         self._is_over = False  # it failed
-        self._began = self._until = 0  # by steps
+        self._steps = self._began = self._until = 0
+        self._fit: Any = None  # the line that called Keras's `fit`: all that Keras does is in it
+        self._generators: list = []  # frames that may go on after the timing
         self._place = self._since = self._left = 0
         self._numbers: dict = {}  # of the lines of this timing
         self._own: dict = {}  # files: whether they are the script's own
@@ -53,26 +67,38 @@ class LineTimer:
         self._lists: Any = None
 
     def begin_afresh(self) -> None:
-        """Begin to count steps again, as the agent does."""
+        """Begin to count steps again, as the hooks do."""
         self.due = LINES_FIRST if self._agent.hold is None else NEVER
 
     def begin_soon(self) -> None:
         """Begin a timing behind the next step."""
         self.due = 0
-        self._agent.due[kinds.STEP] = 0
+        self._agent.due[self._counts] = 0
 
-    def stepped(self) -> None:
-        """Begin or end a timing behind a step. The hook of optimizers calls this."""
+    def count_by(self, kind: int) -> None:
+        """Count events of this kind as steps from now on, unless the script has some that are closer to iterations."""
+        if COUNTED.index(kind) > COUNTED.index(self._counts):
+            self.leave()
+            self._counts = kind
+            self.begin_afresh()
+
+    def stepped(self, kind: int, steps: int) -> None:
+        """Begin or end a timing behind a step. The hooks call this behind events that may be steps."""
         agent = self._agent
+        if kind != self._counts:
+            return
         try:
-            if self.is_on:
+            self._steps = steps
+            if agent.is_off:
+                self.leave()
+            elif self.is_on:
                 self.turn(self._place)
-                if agent.steps >= self._until or not self._is_tracing:
+                if steps >= self._until or not self._is_tracing:
                     self.stop()
-            elif agent.steps >= self.due and not self._is_over:
+            elif steps >= self.due and not self._is_over:
                 self._start(sys._getframe(1))
             if self.is_on:
-                agent.due[kinds.STEP] = 0  # so that the hook looks at the step that ends the timing
+                agent.due[kind] = 0  # so that the hook looks at the step that ends the timing
         except Exception as error:
             self.fail(error)
             self.leave()
@@ -121,15 +147,15 @@ class LineTimer:
         frame: Any = sys._getframe(1)
         while frame is not None:
             if self.is_own(frame.f_code.co_filename):
-                frame.f_trace = None
-                frame.f_trace_lines = True
-                if COPIES_LOCALS and frame.f_code.co_flags & HAS_FAST_LOCALS:
-                    frame.f_locals.clear()  # of the copy, which else keeps tensors as long as the function runs
+                _untrace(frame)
             frame = frame.f_back
+        for each in self._generators:
+            _untrace(each)
+        self._generators = []
 
     def stop(self) -> None:
         """End a timing, and send what it found."""
-        agent, steps = self._agent, self._agent.steps - self._began
+        agent, steps = self._agent, self._steps - self._began
         self.mute()
         longer = [] if self._lists is None else self._lists.growing(steps)
         self._lists = None
@@ -139,9 +165,9 @@ class LineTimer:
                 agent.describe_once(number, describe_place, key)
         if self._reads is not None and self._reads.found:
             agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
-        tensors = self._alive.count(agent.steps) if steps else 0
+        tensors = self._alive.count(self._steps) if steps else 0
         if tensors:
-            agent.tell(tensors=tensors, at_step=agent.steps)
+            agent.tell(tensors=tensors, at_step=self._steps)
         for each in longer:
             agent.tell(**each)
         self._reads = None
@@ -155,11 +181,13 @@ class LineTimer:
         self.due = self.due * LINES_FACTOR or NEVER
         if sys.gettrace() is not None or self._agent.compiles:  # a compiler leaves out frames that are traced
             return
-        self._began = self._agent.steps
+        self._began = self._steps
         self._until = self._began + STEPS_TIMED
         self._lists = GrowingLists(self, frame)
         self.is_on = True  # from here on, there is something to set back
-        self._reads = TensorReads(self, sys.modules["torch"].Tensor)
+        tensor = tensor_type()
+        self._reads = TensorReads(self, tensor) if tensor is not NO_TENSOR else None
+        self._fit = own_line(frame) if self._counts == kinds.KERAS_BATCH else None
         self._begin(frame)
 
     def _begin(self, frame: Any) -> None:
@@ -179,6 +207,8 @@ class LineTimer:
         try:
             if self._is_tracing and self.is_own(frame.f_code.co_filename):
                 self.turn(self.number((frame.f_code.co_filename, frame.f_lineno)))
+                if frame.f_code.co_flags & IS_GENERATOR and len(self._generators) < GENERATORS_MOST:
+                    self._generators.append(frame)
                 return TimedFrame(self, LINES_OF_CALL)
         except Exception as error:
             self.fail(error)
@@ -209,8 +239,25 @@ class LineTimer:
         """Return the number of a line, which is described when the timing ends."""
         found: Any = self._numbers.get(key)
         if found is None:
-            found = self._numbers[key] = 0 if key is None else place_number(self._agent, key)
+            is_none = key is None or key == self._fit
+            found = self._numbers[key] = 0 if is_none else place_number(self._agent, key)
         return int(found)
+
+
+def _untrace(frame: Any) -> None:
+    """Leave a frame as it was before it was traced."""
+    frame.f_trace = None
+    frame.f_trace_lines = True
+    if COPIES_LOCALS and frame.f_code.co_flags & HAS_FAST_LOCALS:
+        frame.f_locals.clear()  # of the copy, which else keeps tensors as long as the function runs
+
+
+NO_TENSOR = ()  # no object is an instance of it
+
+
+def tensor_type() -> Any:
+    """Return PyTorch's class of tensors; Keras may train without PyTorch."""
+    return getattr(sys.modules.get("torch"), "Tensor", NO_TENSOR)
 
 
 class TimedFrame:
@@ -323,7 +370,7 @@ class HeldList:
             values = [next(iter(values))]
         last = values[-1]
         inner = last.values() if isinstance(last, dict) else last if isinstance(last, (list, tuple)) else (last,)
-        tensors = [each for each in inner if isinstance(each, sys.modules["torch"].Tensor)]
+        tensors = [each for each in inner if isinstance(each, tensor_type())]
         size = sum([each.numel() * each.element_size() for each in tensors])
         if any(each.grad_fn is not None for each in tensors):
             return "graph", size
@@ -359,7 +406,7 @@ class GrowingLists:
 
     def __init__(self, timer: LineTimer, frame: Any) -> None:
         self._timer = timer
-        self._tensor = sys.modules["torch"].Tensor
+        self._tensor = tensor_type()
         self._held: dict = {}
         while frame is not None and len(self._held) < HELD_MOST:
             if timer.is_own(frame.f_code.co_filename):

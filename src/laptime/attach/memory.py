@@ -63,7 +63,9 @@ class LivingTensors:
         except OSError:
             return 0
         grown, self._before = now - self._before if self._before else 0, now
-        return _count_tensors() if grown >= GROWN_BYTES and steps >= COUNTED_FROM else 0
+        if grown < GROWN_BYTES or steps < COUNTED_FROM or "torch" not in sys.modules:
+            return 0
+        return _count_tensors()
 
 
 def _count_tensors() -> int:

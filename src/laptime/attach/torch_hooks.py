@@ -17,7 +17,7 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 from .fetches import describe_loading, items_of
-from .lines import LineTimer
+from .lines import timer_of
 from .memory import Memory
 from .places import place_here, text_here
 
@@ -133,7 +133,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
     backward = module.backward
     keep, due, kind = agent.keep, agent.due, BACKWARD_KIND
     is_running = False  # and stays so once this hook has failed
-    losses = Losses(agent)
+    losses, lines = Losses(agent), timer_of(agent)
     agent.before_flush += [losses.read, Memory(agent).look]
 
     @wraps(backward)
@@ -149,6 +149,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
             is_running = False
         try:
             end = now_ns()
+            agent.backwards += 1
             if end >= due[BACKWARD_KIND]:
                 look(tensors, begin, end)
             else:
@@ -162,12 +163,14 @@ def hook_backward(agent: Agent, module: Any) -> None:
         """Note a backward pass with its thread and its loss."""
         nonlocal kind
         if agent.is_off:
+            lines.leave()
             return
         kind = agent.kind_here(BACKWARD_KIND)
         agent.trains = True
         keep((kind, begin, end, 0))
         losses.keep(tensors, end)
         agent.looked(BACKWARD_KIND, end)
+        lines.stepped(BACKWARD_KIND, agent.backwards)
 
     module.backward = watched
 
@@ -318,10 +321,11 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     mark = TORCH_MARKS + "_optimizer"
     is_inside = False  # and stays so once this hook has failed
     census = Census(agent)
-    agent.lines = LineTimer(agent)
+    lines = timer_of(agent)
 
     def timed(step: Any) -> Any:
         compiling = compiling_check()  # an optimizer is made: PyTorch is there
+        lines.count_by(STEP_KIND)
 
         @wraps(step)
         def watched(self, *given, **named):
@@ -352,7 +356,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     def look(optimizer: Any, begin: int, end: int) -> None:
         """Note a step, and describe the optimizer if that was not done."""
         if agent.is_off:
-            agent.lines.leave()
+            lines.leave()
             return
         number = optimizer.__dict__.get(mark)
         if number is None:
@@ -364,7 +368,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
         agent.looked(STEP_KIND, end)
         if agent.steps >= census.due:
             census.look(optimizer)
-        agent.lines.stepped()
+        lines.stepped(STEP_KIND, agent.steps)
 
     hook_syncs(agent)
     wrap_steps(agent, module.Optimizer, timed)
