@@ -44,6 +44,36 @@ def test_a_line_has_a_share_of_each_part_that_it_runs_through() -> None:
     assert loop.steady.wall_s == pytest.approx(0.010, rel=0.01)  # the last has no end of its own
 
 
+def test_a_line_of_keras_has_a_share_of_each_part_of_its_batch() -> None:
+    """Batch 5 is timed, from its fetch to the next one's: line 5 takes 2 of the 3 ms of waiting and what is outside.
+
+    What Keras itself does has no line (0), and counts in the whole. The lines are those of the longest training.
+    """
+    reader = ProcessReader(HELLO)
+    reader.take_facts({"keras_batch": 32, "keras_data": "ArrayDataAdapter", "iterator": 1})
+    for model in (9, 8):
+        reader.take_facts({"keras_fit": 1, "model": model, "trained": 4})
+        for at in range(0, 100 if model == 9 else 40, 10):
+            since = at + 1000 * (model == 8)
+            events = [(kinds.KERAS_FETCH, since, since + 3, 1), (kinds.KERAS_BATCH, since + 3, since + 9, 1)]
+            if at == 50:
+                lines = [(50, 52, 5), (52, 53, 6), (53, 59, 0), (59, 60, 5)]
+                events += [(kinds.LINE, *each) for each in lines]
+            for kind, begin, end, value in events:
+                reader.take_events(struct.pack(kinds.EVENT, kind, begin * MS, end * MS, value))
+    for each in ({"place": 5, "where": "train.py:5"}, {"place": 6, "where": "train.py:6"}):
+        reader.take_facts(each)
+    process = reader.process()
+    assert {(each.part, each.where): each.share for each in process.lines} == {
+        ("data", "train.py:5"): pytest.approx(2 / 3), ("data", "train.py:6"): pytest.approx(1 / 3),
+        ("outside", "train.py:5"): 1,
+    }  # fmt: skip
+    loop = process.loop
+    assert loop is not None
+    assert (loop.iterations, sum(window.iterations for window in loop.windows)) == (10, 9)
+    assert [(gap.kind, gap.times, gap.seconds) for gap in loop.gaps] == [("timing lines", 1, pytest.approx(0.010))]
+
+
 def test_lines_of_workers_are_those_of_fetches_and_have_their_mean_share() -> None:
     reader = read([(kinds.LINE, 0, 9, 5), (kinds.LINE, 9, 10, 6)], loads=True)
     lines = reader.timed_lines

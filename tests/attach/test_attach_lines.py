@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,13 @@ def train(epochs, **more):
 )
 
 
-def watch(tmp_path, source: str, **more: Any) -> dict[str, Any]:
+def watch(tmp_path, source: str, *, failed: Sequence[str] = (), **more: Any) -> dict[str, Any]:
     script = tmp_path / "train.py"
     script.write_text(source)
     ended, answer = Watcher(tmp_path).watch(sys.executable, str(script), **more)
     assert ended.code == 0, ended.err
     (process,) = answer["processes"]
-    assert process["failed"] == {}
+    assert [*process["failed"]] == [*failed], process["failed"]
     return {**process, "out": ended.out, "others": answer["others"]}
 
 

@@ -1,8 +1,9 @@
 """Times each line of the script, but only in a few of its iterations: behind its 16th step, its 64th, its 256th ...
 
-A step is that of an optimizer of PyTorch, a batch of Keras's `fit`, or a backward pass where there is neither. Python calls us for each line of the script's own code that runs then; what a library does counts as the script's line
-that called it. These iterations take longer, and so the parent leaves their times out of the figures. Between them
-nothing is set, so that no other iteration takes longer because of this file.
+A step is that of an optimizer of PyTorch, a batch of Keras's `fit`, or a backward pass where there is neither. Python
+calls us for each line of the script's own code that runs then; what a library does counts as the script's line that
+called it. These iterations take longer, and so the parent leaves their times out of the figures. Between them nothing
+is set, so that no other iteration takes longer because of this file.
 
 In the same iterations, this file notes which line reads a value of a tensor, and which makes a list longer. Worker
 processes of a data loader are timed in a few of their fetches.

@@ -36,6 +36,7 @@ SKEWED = 1.2
 MORE_TENSORS = 0.5  # alive with each step: something keeps them
 LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
 KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
+KERAS_GENERATOR = "GeneratorDataAdapter"
 LOAD_IN_WORKERS = (
     "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True); "
     "laptime.auto(loader) finds how many."
@@ -169,6 +170,8 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     advice = "Try more workers, faster decoding, or data that were decoded before."
     if any(loader.kind == KERAS_OWN_DATA for loader in process.loaders):  # Keras's own loader of it has no workers
         advice = "Fetch ahead: give your PyDataset workers=2, use_multiprocessing=True."
+    elif any(loader.kind == KERAS_GENERATOR for loader in process.loaders):  # it cannot be in several processes
+        advice = "Fetch ahead: make your generator a PyDataset with workers=2, use_multiprocessing=True."
     elif workers == {0}:
         advice = LOAD_IN_WORKERS
     elif workers and max(workers) >= cores:

@@ -26,6 +26,8 @@ def get_num_threads():
 class Tensor:
     """A number that can be learned from."""
 
+    grad_fn = None
+
     class device:  # noqa: N801
         type = "cpu"
 
