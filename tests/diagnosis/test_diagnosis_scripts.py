@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from cases import MACHINE
 
 from laptime.model.quantities import Missing
@@ -67,14 +68,18 @@ def test_no_more_workers_are_advised_than_there_are_cores() -> None:
         assert words.startswith(f"{count} workers and the training share {cores} cores: more of them gain nothing.")
 
 
-def test_a_data_set_of_keras_is_fetched_ahead_by_its_own_workers() -> None:
-    """On PyTorch, Keras reads it by a DataLoader of its own, on whose workers a script has no say."""
+@pytest.mark.parametrize(
+    ("kind", "begins"),
+    [("PyDatasetAdapter", "give your PyDataset"), ("GeneratorDataAdapter", "make your generator a PyDataset with")],
+)
+def test_data_of_keras_are_fetched_ahead_by_its_own_workers(kind: str, begins: str) -> None:
+    """On PyTorch, Keras reads them by a DataLoader of its own, on whose workers a script has no say."""
     answer = watched(0, Estimate(10.0, 9.0, 11.0), data_wait_s=0.005)
     (process,) = answer.processes
-    own = SeenLoader(None, None, None, kind="PyDatasetAdapter")
+    own = SeenLoader(None, None, None, kind=kind)
     answer = replace(answer, processes=(replace(process, loaders=(own, *process.loaders)),))
     assert found(answer)["script waits for data"].advice == (
-        "Fetch ahead: give your PyDataset workers=2, use_multiprocessing=True."
+        f"Fetch ahead: {begins} workers=2, use_multiprocessing=True."
     )
 
 

@@ -35,8 +35,10 @@ OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the by
 SKEWED = 1.2
 MORE_TENSORS = 0.5  # alive with each step: something keeps them
 LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
-KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
-KERAS_GENERATOR = "GeneratorDataAdapter"
+KERAS_DATA = {  # what Keras makes of data that the script's own code fetches, and what to do with that code
+    "PyDatasetAdapter": "give your PyDataset",
+    "GeneratorDataAdapter": "make your generator a PyDataset with",
+}
 LOAD_IN_WORKERS = (
     "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True); "
     "laptime.auto(loader) finds how many."
@@ -168,10 +170,9 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     workers = {loader.workers for loader in process.loaders if loader.workers is not None}
     cores = machine.processor.cores_usable
     advice = "Try more workers, faster decoding, or data that were decoded before."
-    if any(loader.kind == KERAS_OWN_DATA for loader in process.loaders):  # Keras's own loader of it has no workers
-        advice = "Fetch ahead: give your PyDataset workers=2, use_multiprocessing=True."
-    elif any(loader.kind == KERAS_GENERATOR for loader in process.loaders):  # it cannot be in several processes
-        advice = "Fetch ahead: make your generator a PyDataset with workers=2, use_multiprocessing=True."
+    keras = next((KERAS_DATA[loader.kind] for loader in process.loaders if loader.kind in KERAS_DATA), None)
+    if keras is not None:  # Keras's own loader of it has no workers
+        advice = f"Fetch ahead: {keras} workers=2, use_multiprocessing=True."
     elif workers == {0}:
         advice = LOAD_IN_WORKERS
     elif workers and max(workers) >= cores:
