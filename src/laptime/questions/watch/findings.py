@@ -35,8 +35,9 @@ OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the by
 SKEWED = 1.2
 MORE_TENSORS = 0.5  # alive with each step: something keeps them
 LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
+KERAS_OWN_DATA = "PyDatasetAdapter"  # what Keras makes of a data set that is a class of the script's own
 KERAS_DATA = {  # what Keras makes of data that the script's own code fetches, and what to do with that code
-    "PyDatasetAdapter": "give your PyDataset",
+    KERAS_OWN_DATA: "give your PyDataset",
     "GeneratorDataAdapter": "make your generator a PyDataset with",
 }
 LOAD_IN_WORKERS = (
