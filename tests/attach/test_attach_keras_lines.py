@@ -12,6 +12,7 @@ pytestmark = pytest.mark.framework
 # What the agent hooks of Keras, and nothing else of it.
 CALLBACKS = """
 class CallbackList:
+    params = {}
     def __init__(self, callbacks, model): self.callbacks, self.model = callbacks, model
     def on_train_begin(self, logs=None): pass
     on_train_end = on_train_begin
@@ -26,6 +27,7 @@ import itertools
 class Adapter:
     batch_size = None
 class EpochIterator:
+    steps_per_epoch = None
     def __init__(self, batches): self.data_adapter, self.batches = Adapter(), batches
     def __iter__(self): return self
     def __next__(self): return next(self.batches)
@@ -34,7 +36,7 @@ FIT = """
 from .src.callbacks.callback_list import CallbackList
 from .src.trainers.epoch_iterator import EpochIterator
 class Model:
-    trainable_variables = ()
+    trainable_variables, steps_per_execution = (), 1
     def fit(self, batches, steps, callbacks):
         fetched = EpochIterator(batches)
         listed = CallbackList(callbacks, self)
