@@ -26,6 +26,7 @@ import select
 import selectors
 import socket
 import time
+from pathlib import Path
 
 from laptime.errors import WireError
 
@@ -40,7 +41,7 @@ STRANGER_MOST_BYTES = 256  # a challenge and an answer are half of it
 FIRST_MOST_BYTES = 16_384
 STRANGER_S = 10.0  # from the connection to the first signed line
 SEATS = 128  # connections at once that have not proven that they know the secret; but no more than this ...
-SEATS_SHARE = 4  # ... of the files that the process may open: it has work to do
+SEATS_SHARE = 4  # ... of the files that the process may still open: it has work to do
 BACKLOG = 1024  # connections that wait to be accepted
 NO_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 PROOF_WAIT_S = 0.05
@@ -207,7 +208,8 @@ class Admission:
         server.setblocking(False)
         self._server, self._secret, self._stranger_s = server, secret, stranger_s
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._seats = SEATS if files == resource.RLIM_INFINITY else max(1, min(SEATS, files // SEATS_SHARE))
+        free = files - sum(1 for _ in Path("/dev/fd").iterdir())  # of those that this process may open
+        self._seats = SEATS if files == resource.RLIM_INFINITY else max(1, min(SEATS, free // SEATS_SHARE))
         self._strangers: dict[socket.socket, Stranger] = {}  # in the order in which they came
         self._ear, self._bell = socket.socketpair()
         self._selector = selectors.DefaultSelector()

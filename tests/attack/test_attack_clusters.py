@@ -59,9 +59,16 @@ def test_a_thousand_strangers_end_no_race(meeting):
     assert arrive(meeting).refused is None
 
 
-def test_a_race_with_few_descriptors_outlives_a_crowd(meeting):
-    """Strangers get a share of its files: it can still open some, also while the crowd is there."""
+@pytest.mark.parametrize("used", [0, 80], ids=["few files", "many files"])
+def test_a_race_with_few_descriptors_outlives_a_crowd(meeting, used):
+    """Strangers get a share of the files that are left: it can still open some, also while the crowd is there."""
     meeting.close()
+    with contextlib.ExitStack() as held:
+        assert len([held.enter_context(open(os.devnull)) for _ in range(used)]) == used  # noqa: PTH123
+        outlive_a_crowd()
+
+
+def outlive_a_crowd():
     "a".encode("idna")  # the first connection of a process opens the file of this codec
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (room_for_files(24), hard))

@@ -76,7 +76,7 @@ def test_a_script_races_unchanged(house, train):
     """Two lanes take turns; with memory kept in the process, this script takes half as long."""
     lanes = ("--on", "cpu", "--set", "malloc=keep")
     words = (*lanes, "--heats", "2", "--budget", "4s", "--", "--epochs", "9999")
-    answer = house.run("race", str(train), *words, env={"IMPORTS_S": "0.3"})
+    answer = house.run("race", str(train), *words, env={"IMPORTS_S": "0.3"}, is_wide=True)
     assert answer.code == 0, answer.err
     noted = train.with_suffix(".py.times").read_text().split("\n")
     assert noted[:4] == ["begins", "has imported"] * 2, "what the first heats hold is not known before"

@@ -36,6 +36,7 @@ def test_a_candidate_at_another_rate_is_other_work_after_one_round(torch_house):
     assert "DISCARD" in torch_house.done("report", fields["record"], "--format", "md", "-o", "-").out
 
 
+@pytest.mark.long
 def test_a_candidate_that_does_not_train_is_discarded_in_words(torch_house):
     answer = asked(torch_house, "broken", code=1)
     assert "DISCARD: it does not train: own_changes.py, line " in answer.err
@@ -55,6 +56,7 @@ def of_example(house, candidate, *, code):
     return fields
 
 
+@pytest.mark.long
 def test_a_gradient_as_one_product_is_kept(torch_house):
     """It is some twenty times as fast, so that few rounds are enough, also on a busy machine."""
     fields = of_example(torch_house, "after", code=0)
@@ -80,6 +82,7 @@ def test_a_clock_that_the_candidate_slows_down_is_not_asked(torch_house):
     assert fields["ratio"] is None or fields["ratio"] < 1.5
 
 
+@pytest.mark.long
 def test_a_plain_step_that_trains_no_more_once_it_was_proven_is_other_work(torch_house):
     """It was kept as 300 times as fast: only PyTorch's lanes took a step of the proof again after they were timed."""
     words = (

@@ -30,6 +30,7 @@ def judged(house, candidate, *words, code=None, base=f"{EXAMPLE}:base"):
     return fields
 
 
+@pytest.mark.long
 def test_a_rate_that_is_five_times_as_high_is_kept(torch_house):
     """As one that learns as well, faster; nothing says that it does the same work."""
     fields = judged(torch_house, f"{EXAMPLE}:higher_rate", code=0)

@@ -105,6 +105,7 @@ def step_ms(said):
     return sum(each.end_ns - each.start_ns for each in windows) / sum(each.steps for each in windows) / 1e6
 
 
+@pytest.mark.long
 @pytest.mark.framework
 def test_a_slow_data_set_has_workers_and_steps_in_a_call(heat):
     """All but the search: they are set, the batches come sooner, and steps are counted in calls."""
