@@ -98,7 +98,8 @@ def check_calls_of_fit(process: Any) -> None:
     assert loop["items_per_iteration"] == 8
     assert [each["batch"] for each in process["loaders"] if each["kind"] != "DataLoader"] == [8]
     assert 0 < loop["steady"]["data_wait_s"] < 0.5 * loop["steady"]["wall_s"]
-    assert {each["kind"]: each["times"] for each in loop["gaps"]} == {"validation": 4}  # with that of `evaluate`
+    gaps = {each["kind"]: each["times"] for each in loop["gaps"]}
+    assert gaps == {"validation": 4, "timing lines": 2}  # with that of `evaluate`
 
 
 @pytest.mark.long

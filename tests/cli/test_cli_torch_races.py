@@ -92,8 +92,9 @@ def test_settings_are_reachable_by_name_in_the_example_of_a_training_of_ones_own
     assert row["lap_s"]["middle"] == pytest.approx(
         row["step_ms"]["middle"] if lap is None else longer * lap["median"], rel=0.001
     )
-    # What the counted step held, besides what CUDA takes: weights, gradients and two moments at least.
-    assert 800_000_000 + 4 * 4 * 54_277 < told["rows"][0]["memory_bytes"] < 900_000_000
+    # What the counted step held, besides the least that CUDA takes: weights, gradients and two moments at least.
+    memory = row["memory_bytes"]
+    assert 450_000_000 + 4 * 4 * 54_277 / 1.06 < memory["low"] < memory["middle"] < memory["high"] < 2_200_000_000
     assert "T4 would take" in torch_house.done("forecast", record["id"], lanes[0], "--on", "t4").out
 
 

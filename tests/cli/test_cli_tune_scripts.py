@@ -152,12 +152,14 @@ def test_the_example_is_tuned_and_then_learns_the_same(house):
 
 @pytest.mark.long
 @pytest.mark.framework
-@pytest.mark.parametrize("engine", ["jax", "tensorflow", "torch"])
-def test_the_example_of_keras_is_tuned_and_then_learns_the_same(house, engine):
-    """Its data set sleeps, so workers gain most, on each engine; its batches are alike, so that this is proven."""
+def test_the_example_of_keras_is_tuned_and_then_learns_the_same(house):
+    """Its data set sleeps, so workers gain most; its batches are alike, so that this is proven.
+
+    On JAX: the other engines take several times as long to start, for what heats of their own show.
+    """
     shutil.copy(EXAMPLES / "keras_fit.py", house.folder / "train.py")
     commit(house.folder)
-    env = {"KERAS_BACKEND": engine}
+    env = {"KERAS_BACKEND": "jax"}
     before = run_example(house.folder, env)
     answer = house.run("tune", "train.py", "cpu", "--budget", "150s", "--apply", "--yes", "-q", "--", "--epochs", "99",
                        env=env)  # fmt: skip
@@ -169,8 +171,7 @@ def test_the_example_of_keras_is_tuned_and_then_learns_the_same(house, engine):
     assert winner["parity"]["status"] == "same"
     reasons = {each["word"]: each["reason"] for each in tuned["settings"] if each["reason"]}
     assert reasons["fused"] == "Keras has optimizers of its own, without another form"
-    assert "on PyTorch, Keras takes" in reasons["steps_per_execution=8"] or engine != "torch"
-    assert reasons.get("compile") == ("Keras compiles its steps already" if engine == "jax" else None)
+    assert reasons["compile"] == "Keras compiles its steps already"
     if "is changed" not in answer.out:
         written_after_all(house, answer)
     assert re.search(r"^\+    data = OnDisk\(workers=\d+", git(house.folder, "diff"), re.MULTILINE)
