@@ -27,8 +27,6 @@ if TYPE_CHECKING:
         LaneList,
         PlanResult,
         Ratio,
-        WatchedBatches,
-        Watching,
         compare,
         devices,
         doctor,
@@ -39,9 +37,8 @@ if TYPE_CHECKING:
         records,
         report,
         resume,
-        steps,
-        watching,
     )
+    from laptime.library.blocks import WatchedBatches, Watching, steps, watching
     from laptime.library.functions import *  # noqa: F403  the functions, results and asks of questions
     from laptime.model.ask import Ask
     from laptime.model.quantities import Missing
@@ -60,10 +57,14 @@ PUBLIC_PLACES = {
     "LaptimeError": "errors",
     "Missing": "model.quantities",
     "Training": "model.workload",
+    "WatchedBatches": "library.blocks",
+    "Watching": "library.blocks",
     "auto": "remedies.auto",
     "cached": "remedies.cached",
     "keep_memory": "remedies.allocator",
     "same_shapes": "remedies.shapes",
+    "steps": "library.blocks",
+    "watching": "library.blocks",
 }
 OLD_NAMES = {"full": "train"}
 

@@ -1,11 +1,9 @@
 """`import laptime` as a library: what is not of one question alone; the table of questions names the rest."""
 
-from laptime.library.blocks import WatchedBatches, Watching, steps, watching
-from laptime.library.calls import compare, devices, doctor, history, load, records, report, resume
-from laptime.library.functions import forecast, plan
+from laptime.library.calls import compare, devices, doctor, history, load, plan, records, report, resume
 from laptime.library.results import DevicesResult, DoctorResult, LaneFigures, LaneList, PlanResult, Ratio
 from laptime.questions.compare.call import CompareResult, HistoryResult
-from laptime.questions.forecast.call import ForecastResult
+from laptime.questions.forecast.call import ForecastResult, forecast
 
 __all__ = [
     "CompareResult",
@@ -17,8 +15,6 @@ __all__ = [
     "LaneList",
     "PlanResult",
     "Ratio",
-    "WatchedBatches",
-    "Watching",
     "compare",
     "devices",
     "doctor",
@@ -29,6 +25,4 @@ __all__ = [
     "records",
     "report",
     "resume",
-    "steps",
-    "watching",
 ]
