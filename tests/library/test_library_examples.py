@@ -68,7 +68,7 @@ def test_there_is_an_example_of_each_function():
 @pytest.mark.long
 def test_a_verdict_is_a_word_and_a_sentence(examples):
     """The real training of the example, on whatever machine this is."""
-    if examples["verdict"].cause == "busy":
+    if examples["verdict"].needs == "a quieter machine":
         pytest.skip("other processes computed meanwhile")
     assert examples["verdict"].word == "KEEP", examples["verdict"]
     assert "as fast, and does the same work." in examples["verdict"].why
