@@ -1,4 +1,4 @@
-"""A perceptron whose batches need large arrays, which the system hands out anew in each step."""
+"""A perceptron whose batches need large arrays, which the system hands out again in each step."""
 
 import torch
 from loop import train

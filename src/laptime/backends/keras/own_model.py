@@ -14,6 +14,7 @@ import numpy.typing as npt
 from keras.src.initializers import random_initializers
 from keras.src.trainers.data_adapters import get_data_adapter
 
+from laptime.attach.keras_setting import FIT_BATCH
 from laptime.backends.arrays import scale_near
 from laptime.backends.keras.engines import OneDevice
 from laptime.backends.keras.feeds import ON_DEVICE, Feed
@@ -321,7 +322,6 @@ class OwnModel:
 
 # A user's data as `fit` takes them: as the user passes them, or the first batches kept on the host or the device.
 
-DEFAULT_FIT_BATCH = 32  # the default of `fit` for arrays
 BATCH_PART_COUNTS = (1, 2, 3)  # inputs, targets, and the weight of each item
 BatchParts = tuple[Any, ...]
 
@@ -332,7 +332,7 @@ class UserData:
     def __init__(self, data: Any, batch: int | None, steps_per_lap: int | None, name: str, devices: OneDevice) -> None:
         self.given = self._data = data
         self._name, self._devices, self.times = name, devices, devices.times
-        self._batch = batch or DEFAULT_FIT_BATCH
+        self._batch = batch or FIT_BATCH
         self.is_arrays = _are_arrays(data)
         self._is_spent_once = hasattr(data, "__next__")
         self.trouble: LaptimeError | None = None
