@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import pytest
 
+from long_cases import cases
+
 # Keras on PyTorch is raced against PyTorch's own loop in test_cli_files.py.
 ENGINES = {"keras-tf": "tensorflow", "keras-jax": "jax"}
 
 
-@pytest.mark.long
-def test_a_race_across_frameworks_proves_the_same_work(torch_house):
+@pytest.mark.parametrize("names", cases(["keras-tf"], long=[[*ENGINES]]), ids=["one engine", "all engines"])
+def test_a_race_across_frameworks_proves_the_same_work(torch_house, names):
     """PyTorch's own loop and Keras on its engines, against one float64 reference; versions are in the record."""
-    names = [*ENGINES]
     record = torch_house.raced("cifar-mlp", "torch/cpu", *names, "--heats", "1", "--budget", "2s")
     proven = [(lane["parity"]["status"], lane["status"]) for lane in record["lanes"]]
     assert proven == [("same", "ok")] * (1 + len(names))

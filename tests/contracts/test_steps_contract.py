@@ -182,12 +182,13 @@ def test_a_step_is_taken_apart():
     apart = runner.parts()
     signs = break_down_steps(time.perf_counter_ns, runner.fence, apart)
     assert 3 <= signs.steps <= 50
-    assert 0 < signs.wait_ns < signs.compute_ns
     assert signs.shapes == 2
     assert isinstance(signs.copy_ns, Missing)
     assert signs.compiles >= 2 if ROOM == "jax" else isinstance(signs.compiles, Missing)
     again = break_down_steps(time.perf_counter_ns, runner.fence, runner.parts())
     assert again.compiles == 0 if ROOM == "jax" else isinstance(again.compiles, Missing)
+    # Another process may hold one part up for milliseconds, where a step takes 50 us: each part by its quicker time.
+    assert 0 < min(signs.wait_ns, again.wait_ns) < min(signs.compute_ns, again.compute_ns)
 
 
 def test_whole_trainings_and_answers_are_not_there_yet():
