@@ -131,7 +131,7 @@ def test_after_its_first_heat_a_script_is_not_tried_with_what_it_cannot_have():
     )  # fmt: skip
     look = read_look(signs)
     cannot = {"layout": "no convolution", "workers=0": "as many", "threads=6": "the script has as many already"}
-    assert look == ScriptLook(cannot, waits_share=0.9, workers_wanted=9.0)
+    assert look == ScriptLook(cannot, waits_share=0.9, workers_wanted=9.0, step_ms=1e-4)
     found = of_script().after_look(look)
     assert (found.values["workers"], found.values["threads"]) == (("3", "6", "12"), ("1", "3"))
     assert "layout" not in found.values
@@ -155,6 +155,18 @@ def test_a_script_that_waits_is_tried_first_with_as_many_workers_as_that_asks_fo
     assert [dict(words)["workers"] for words in known if dict(words).keys() == {"workers"}] == (
         [guess] if guess else []
     )
+
+
+def test_a_script_of_short_steps_is_tried_first_with_one_thread():
+    """What sixty small layers gain from one thread is 1.2 times; a step that waits, or is long, has other guesses."""
+    short = ScriptLook({}, waits_share=0.1, step_ms=5.0)
+    usual = {**dict(of_script().known[0]), "threads": "6"}
+    assert [dict(words) for words in of_script().after_look(short).known] == [usual, usual | {"threads": "1"}]
+    no_loader = read_look(StepSymptoms(10, wall_ns=50_000_000))
+    assert no_loader == ScriptLook({}, step_ms=5.0)
+    for other in (ScriptLook({}), replace(short, step_ms=40.0), replace(short, waits_share=0.9, workers_wanted=3.0),
+                  replace(short, cannot={"threads=1": "the script has as many already"})):  # fmt: skip
+        assert not any(dict(words).get("threads") == "1" for words in of_script().after_look(other).known)
 
 
 def test_what_needs_workers_is_tried_with_some():

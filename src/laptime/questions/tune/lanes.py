@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +26,7 @@ SettingWords = tuple[tuple[str, str], ...]
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH_SETTING, RATE = "batch", "lr"
 WAITS_SHARE = 0.2  # of its steps, in which a script waits for its data
+SHORT_STEP_MS = 30.0  # threads may take longer to meet in its operators than they save
 AS_MANY = "the script has as many already"
 WORKERS_WORD = "workers="
 NEEDS, NONE = {"prefetch": "workers"}, "0"  # what a script may have only with another setting, or without this value
@@ -71,7 +73,7 @@ class Tunable:
     def after_look(self, look: ScriptLook) -> Tunable:
         """Return what is left to try on a script, once its first heat showed what it cannot have, or has already.
 
-        Where it waits for its data, more workers are the first guess.
+        Where it waits for its data, more workers are the first guess. Where its steps are short, one thread is another.
         """
         pairs = [(name, value) for name, values in self.values.items() for value in values]
         why = {pair: look.why_not(*pair) for pair in pairs}
@@ -84,6 +86,8 @@ class Tunable:
         if look.waits and loads:
             guess = next((count for count in loads if count >= look.workers_wanted), loads[-1])
             known = [changed(words, "workers", str(guess)) for words in (*known, ())]
+        elif look.step_ms < SHORT_STEP_MS and ("threads", "1") in kept:
+            known = [*known, *(changed(words, "threads", "1") for words in known or [()])]
         return replace(
             self,
             values=_by_name(kept),
@@ -164,12 +168,14 @@ def find_tunable(lane: Lane, machine: Machine, subject: SubjectFacts, plan: Plan
 @dataclass(frozen=True, slots=True)
 class ScriptLook:
     """What the first heat of a script showed: settings that it cannot have, by name or word, each with the reason;
-    the share of its steps in which it waits for its data; and how many workers would load as fast as it trains.
+    the share of its steps in which it waits for its data; how many workers would load as fast as it trains; and how
+    long a step took.
     """
 
     cannot: Mapping[str, str]
     waits_share: float = 0.0
     workers_wanted: float = 0.0
+    step_ms: float = math.inf
 
     @property
     def waits(self) -> bool:
@@ -184,13 +190,14 @@ def read_look(signs: StepSymptoms) -> ScriptLook:
     notes = {key.removeprefix(CANNOT_HAVE): why for key, why in signs.notes.items() if key.startswith(CANNOT_HAVE)}
     if not isinstance(signs.threads, Missing):
         notes[f"threads={signs.threads}"] = AS_MANY
-    wait_ns, wall_ns = signs.wait_ns, signs.wall_ns
-    if isinstance(wait_ns, Missing) or isinstance(wall_ns, Missing) or not wall_ns:
+    if isinstance(signs.wall_ns, Missing) or not signs.wall_ns:
         return ScriptLook(notes)
+    wait_ns, wall_ns = 0 if isinstance(signs.wait_ns, Missing) else signs.wait_ns, signs.wall_ns
     trains_ns = max(wall_ns - wait_ns, 1)
     has = next((int(key.removeprefix(WORKERS_WORD)) for key in notes if key.startswith(WORKERS_WORD)), 0)
     # Without workers a batch takes the wait; workers that a training waits for load one in each of its steps.
-    return ScriptLook(notes, wait_ns / wall_ns, (has * wall_ns if has else wait_ns) / trains_ns)
+    wanted = (has * wall_ns if has else wait_ns) / trains_ns
+    return ScriptLook(notes, wait_ns / wall_ns, wanted, wall_ns / signs.steps / 1e6)
 
 
 def _planned_with(lane: Lane, words: SettingWords, plan: PlanLane) -> PlannedLane | str:
