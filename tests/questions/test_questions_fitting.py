@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from measured import heat_of
 
 from laptime.model.ask import Ask
+from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.quantities import Missing
 from laptime.planner import make_plan
 from laptime.planner.lanes import parse_lane
-from laptime.planner.plan import plan_lane
+from laptime.planner.plan import find_devices, plan_lane, plan_script_lane
+from laptime.planner.refusals import SubjectFacts
 from laptime.questions.asking import Prepared, facts_of
 from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import CheckpointFiles, Job, Services
@@ -96,3 +99,16 @@ def test_a_tuning_does_not_try_a_batch_that_does_not_fit_nor_anything_with_it(pr
     assert not search.add((("batch", "4x"),))
     assert search.refused[("batch", "4x"),].startswith("it would need about 33.6 GB")
     assert not [words for words in search.neighbours((), {}) if ("batch", "4x") in words]
+
+
+def test_next_to_a_first_guess_its_next_values_are_tried_first(prepared, rounds):
+    """A guess may be off: the values on both sides of it come before all other settings, and are known as its own."""
+    plan = partial(plan_script_lane, devices=find_devices(MACHINE), machine=MACHINE)
+    lane = replace(parse_lane("cuda"), framework=SCRIPT)
+    tunable = replace(find_tunable(lane, MACHINE, SubjectFacts(None), plan, TuneAsk()), first="workers")
+    search = Search(tunable, rounds, Objective(prepared.plan.ask))
+    guess = (("workers", "2"),)
+    found = search.neighbours(guess, {})
+    assert found[:3] == [(("workers", value),) for value in ("1", "4", "0")]
+    assert [search.is_about_first(words, guess) for words in found] == [True] * 3 + [False] * (len(found) - 3)
+    assert len(found) > 3

@@ -262,8 +262,8 @@ class Tune:
         search.kept.add(best)
         near = [words for words in search.contenders(ratings) if ratings[words].heats < HEATS_USUAL]
         new = fresh or search.neighbours(best, ratings)[:A_ROUND]
-        if not best and new:
-            near = []  # what was never tried comes before what cannot be told from the lane as asked
+        if new and (not best or search.is_about_first(new[0], best)):
+            near = []  # what was never tried comes before what cannot be told from the lane as asked, or from a guess
         wanted = list(dict.fromkeys([best, *near[:NEAR_A_ROUND]]))
         if not new and all(ratings[words].heats >= HEATS_USUAL for words in wanted):
             return False

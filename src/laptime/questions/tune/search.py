@@ -106,7 +106,8 @@ class Search:
     def neighbours(self, words: SettingWords, ratings: dict[SettingWords, Rating]) -> list[SettingWords]:
         """Return the sets that differ in one setting and were not tried: what may be useless first, then what may help.
 
-        A setting that costs much alone may still help with others, but is not tried then.
+        A setting that costs much alone may still help with others, but is not tried then. Of those with the same
+        promise, the next values of the setting that is tried before all others come first.
         """
         without = {changed(words, name, None): -self._alone(((name, value),), ratings) for name, value in words}
         others = {
@@ -120,7 +121,15 @@ class Search:
         failed |= {pair for each in self.refused if len(each) == 1 for pair in each} - self.tunable.in_company
         new = [each for each in promise if not failed & set(each)]
         new = [each for each in new if each not in self.tried and self._can_be(each)]
-        return sorted(new, key=lambda each: -promise[each])
+        return sorted(new, key=lambda each: (-promise[each], self._values_between(each, words)))
+
+    def _values_between(self, words: SettingWords, other: SettingWords) -> float:
+        """Return how many values of the first setting are between two sets; infinity where both have the same."""
+        mine, theirs = (dict(each).get(self.tunable.first) for each in (words, other))
+        values = self.tunable.values.get(self.tunable.first, ())
+        if mine == theirs or mine is None or theirs is None:
+            return math.inf
+        return abs(values.index(mine) - values.index(theirs))
 
     def _can_be(self, words: SettingWords) -> bool:
         """Whether there can be such a lane; if not, the reason is kept."""
@@ -150,6 +159,10 @@ class Search:
         self._settled = self.ratings()
         self.kept.add(self.winner())
         return self.winner()
+
+    def is_about_first(self, words: SettingWords, other: SettingWords) -> bool:
+        """Whether two sets differ in the value of the setting that is tried before all others."""
+        return not math.isinf(self._values_between(words, other))
 
     def winner(self) -> SettingWords:
         return choose(self.ratings())
