@@ -187,7 +187,7 @@ def test_a_step_is_taken_apart():
     assert signs.compiles >= 2 if ROOM == "jax" else isinstance(signs.compiles, Missing)
     again = break_down_steps(time.perf_counter_ns, runner.fence, runner.parts())
     assert again.compiles == 0 if ROOM == "jax" else isinstance(again.compiles, Missing)
-    # Another process may hold one part up for milliseconds, where a step takes 50 us: each part by the shorter of its times.
+    # Another process may hold one part up for milliseconds, where a step takes 50 us: each by its shorter time.
     assert 0 < min(signs.wait_ns, again.wait_ns) < min(signs.compute_ns, again.compute_ns)
 
 

@@ -157,6 +157,13 @@ def test_a_script_that_waits_is_tried_first_with_as_many_workers_as_that_asks_fo
     )
 
 
+@pytest.mark.parametrize(("waits_share", "alone"), [(0.3, 1), (0.9, 0)])
+def test_presets_are_tried_without_workers_where_a_script_does_not_mostly_wait(waits_share, alone):
+    """Where cores load what other cores train on, workers may gain nothing, and the presets something."""
+    known = of_script().after_look(ScriptLook({}, waits_share, workers_wanted=1.0)).known
+    assert [dict(words).get("workers") for words in known] == [None] * alone + ["3", "3"]
+
+
 def test_a_script_of_short_steps_is_tried_first_with_one_thread():
     """What sixty small layers gain from one thread is 1.2 times; a step that waits, or is long, has other guesses."""
     short = ScriptLook({}, waits_share=0.1, step_ms=5.0)

@@ -26,6 +26,7 @@ SettingWords = tuple[tuple[str, str], ...]
 ALLOWED_BY = {"arithmetic": "precision", "learning": "batch"}
 BATCH_SETTING, RATE = "batch", "lr"
 WAITS_SHARE = 0.2  # of its steps, in which a script waits for its data
+WAITS_MOSTLY = 0.5  # of its steps: then nothing but the wait decides
 SHORT_STEP_MS = 30.0  # threads may take longer to meet in its operators than they save
 AS_MANY = "the script has as many already"
 WORKERS_WORD = "workers="
@@ -73,7 +74,8 @@ class Tunable:
     def after_look(self, look: ScriptLook) -> Tunable:
         """Return what is left to try on a script, once its first heat showed what it cannot have, or has already.
 
-        Where it waits for its data, more workers are the first guess. Where its steps are short, one thread is another.
+        Where it waits for its data, more workers are the first guess, with what the presets set and without; so are the
+        presets alone, where it does not wait most of the time. Where its steps are short, one thread is another guess.
         """
         pairs = [(name, value) for name, values in self.values.items() for value in values]
         why = {pair: look.why_not(*pair) for pair in pairs}
@@ -85,7 +87,8 @@ class Tunable:
         loads = sorted(int(value) for name, value in kept if name == "workers" and value != NONE)
         if look.waits and loads:
             guess = next((count for count in loads if count >= look.workers_wanted), loads[-1])
-            known = [changed(words, "workers", str(guess)) for words in (*known, ())]
+            alone = known if look.waits_share < WAITS_MOSTLY else []
+            known = [*alone, *(changed(words, "workers", str(guess)) for words in (*known, ()))]
         elif look.step_ms < SHORT_STEP_MS and ("threads", "1") in kept:
             known = [*known, *(changed(words, "threads", "1") for words in known or [()])]
         return replace(

@@ -343,6 +343,8 @@ class Tune:
         if not best and len(self._searches) == 1:
             least_s = max(0.0, GROUP_HEATS_LEAST * pair_s - OVERRUN * budget_s)
             return least_s if least_s + pair_s <= self._job.left_s else 0.0
+        if len(self._searches) == 1 and GROUP_HEATS_LEAST * pair_s > self._job.left_s + OVERRUN * budget_s:
+            return 0.0  # too late for that: what is left is for the search
         is_script = search.tunable.base.framework == SCRIPT
         share_s = (CONFIRMING_SCRIPT if is_script else CONFIRMING) * budget_s / len(self._searches)
         return max(min(CONFIRMED_MOST * LONGER * pair_s, share_s), GROUP_HEATS_LEAST * pair_s)
