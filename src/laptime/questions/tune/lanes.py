@@ -72,33 +72,23 @@ class Tunable:
         return _planned_with(self.lane, self._in_full(words), self.plan)
 
     def after_look(self, look: ScriptLook) -> Tunable:
-        """Return what is left to try on a script, once its first heat showed what it cannot have, or has already.
-
-        Where it waits for its data, more workers are the first guess, with what the presets set and without; so are the
-        presets alone, where it does not wait most of the time. Where its steps are short, one thread is another guess.
-        """
+        """Return what is left to try on a script, once its first heat showed what it cannot have, or has already."""
         pairs = [(name, value) for name, values in self.values.items() for value in values]
         why = {pair: look.why_not(*pair) for pair in pairs}
         may_have = {name for name, other in NEEDS.items()
                     if name in look.cannot and any(pair[0] == other and pair[1] != NONE and not why[pair]
                                                    for pair in pairs)}  # fmt: skip
         kept = [pair for pair in pairs if not why[pair] or pair[0] in may_have]
-        known = [tuple(pair for pair in words if not why.get(pair)) for words in self.known]
-        loads = sorted(int(value) for name, value in kept if name == "workers" and value != NONE)
-        if look.waits and loads:
-            guess = next((count for count in loads if count >= look.workers_wanted), loads[-1])
-            alone = known if look.waits_share < WAITS_MOSTLY else []
-            known = [*alone, *(changed(words, "workers", str(guess)) for words in (*known, ()))]
-        elif look.step_ms < SHORT_STEP_MS and ("threads", "1") in kept:
-            known = [*known, *(changed(words, "threads", "1") for words in known or [()])]
+        presets = [tuple(pair for pair in words if not why.get(pair)) for words in self.known]
+        known, first = guess_first(look, presets, kept)
         return replace(
             self,
             values=_by_name(kept),
-            known=tuple(words for words in dict.fromkeys(known) if words),
+            known=known,
             refused={**self.refused, **{written((pair,))[0]: reason for pair, reason in why.items() if reason}},
             in_company=self.in_company | {pair for pair in kept if pair[0] in may_have},
             needs={name: NEEDS[name] for name in may_have},
-            first="workers" if look.waits and loads else "",
+            first=first,
         )
 
     def written(self, words: SettingWords) -> tuple[str, ...]:
@@ -186,6 +176,25 @@ class ScriptLook:
 
     def why_not(self, name: str, value: str) -> str | None:
         return self.cannot.get(name) or self.cannot.get(SETTINGS[name].written(value))
+
+
+def guess_first(
+    look: ScriptLook, presets: Sequence[SettingWords], pairs: Sequence[tuple[str, str]]
+) -> tuple[tuple[SettingWords, ...], str]:
+    """Return the sets that a script's first heat suggests, and the setting that is tried before all others.
+
+    Where it waits for its data, that is more workers, with what the presets set and without; and the presets alone,
+    where it does not wait most of the time. Where its steps are short, one thread is another guess.
+    """
+    loads = sorted(int(value) for name, value in pairs if name == "workers" and value != NONE)
+    guesses, first = list(presets), ""
+    if look.waits and loads:
+        first, wanted = "workers", next((count for count in loads if count >= look.workers_wanted), loads[-1])
+        alone = presets if look.waits_share < WAITS_MOSTLY else ()
+        guesses = [*alone, *(changed(words, first, str(wanted)) for words in (*presets, ()))]
+    elif look.step_ms < SHORT_STEP_MS and ("threads", "1") in pairs:
+        guesses += [changed(words, "threads", "1") for words in presets or [()]]
+    return tuple(words for words in dict.fromkeys(guesses) if words), first
 
 
 def read_look(signs: StepSymptoms) -> ScriptLook:
