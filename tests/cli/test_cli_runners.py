@@ -100,10 +100,12 @@ def test_the_action_installs_laptime_and_judges_a_change(here, sides, code, word
     environment = programs_first(environment, programs) | OFFLINE
     package = str(make_wheel(folder.parent))
     ran = run_action(folder, environment, base=commit, budget="4m", package=package, **TRAINING)
-    assert (ran.code, ran.outputs["verdict"]) == (code, word), ran.said
     assert (programs / "laptime").is_file()
     left = Path(ran.outputs["folder"])
     fields = json.loads((left / "verdict.json").read_text(encoding="utf-8"))
+    if fields["cause"] == "busy":
+        pytest.skip("other processes computed meanwhile")
+    assert (ran.code, ran.outputs["verdict"]) == (code, word), ran.said
     assert (fields["verdict"], fields["cause"]) == (word, cause)
     assert float(ran.outputs["ratio"]) == fields["ratio"]
     assert f"{word}: it is" in ran.summary
