@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
 	@echo "make test    make .venv, install, run lint, types and tests (within 8 minutes on two cores)"
-	@echo "make test-all  the rest of the tests, marked long: all engines, real programs, all attacks (within 25 minutes)"
+	@echo "make test-all  the rest of the tests, marked long: all engines, real programs, all attacks (half an hour)"
 	@echo "make test-again  what failed in the run before, one after another"
 	@echo "make test-quick  the fast ones of the tests that need no framework, within two minutes"
 	@echo "make docs    build docs/ as a site, into site/"
