@@ -82,7 +82,9 @@ def test_what_is_planted_in_a_script_is_found_and_written(planted):
     assert reasons["channels_last"] == "no model of PyTorch was called to train"
     assert reasons["workers=0"] == "the script has as many already"
     made = PLANTED.splitlines()[19]
-    line = f"{made[:-1]}, num_workers={found[2]}, persistent_workers=True)"
+    ahead = re.search(r"prefetch=(\d+)", found[1])  # what few batches ahead gain here is chance
+    more = f", prefetch_factor={ahead[1]}" if ahead else ""
+    line = f"{made[:-1]}, num_workers={found[2]}, persistent_workers=True{more})"
     assert f"+{line}" in answer.out
     written = answer if "is changed" in answer.out else written_after_all(planted, answer)
     assert "train.py:20 is changed.\nUndo: git checkout -- train.py\n" in written.out
