@@ -165,7 +165,7 @@ def test_presets_are_tried_without_workers_where_a_script_does_not_mostly_wait(w
 
 
 def test_a_script_of_short_steps_is_tried_first_with_one_thread():
-    """What sixty small layers gain from one thread is 1.2 times; a step that waits, or is long, has other guesses."""
+    """Threads that meet in many small operators may cost; a step that waits, or is long, has other guesses."""
     short = ScriptLook({}, waits_share=0.1, step_ms=5.0)
     usual = {**dict(of_script().known[0]), "threads": "6"}
     assert [dict(words) for words in of_script().after_look(short).known] == [usual, usual | {"threads": "1"}]
