@@ -491,6 +491,71 @@ def test_what_a_keras_step_fetches_within_itself_is_its_wait_for_data() -> None:
     assert parts == pytest.approx((0.004, 0.005, 0.0008), abs=0.0003)
 
 
+def made_ahead(*events: Event, steps_at_once: int = 1) -> TrainingLoop | None:
+    """Return the loop of a `fit` whose batches come from iterator 1, made in a thread."""
+    reader = ProcessReader(HELLO)
+    reader.take_facts({"keras_fit": 1, "model": 9, "trained": 4, "at_once": steps_at_once})
+    for kind, begin, end, value in events:
+        reader.take_events(struct.pack(kinds.EVENT, kind, round(begin * MS), round(end * MS), value))
+    return reader.process().loop
+
+
+def made(begin: float, end: float, lap: int = 1, iterator: int = 1) -> Event:
+    return (kinds.KERAS_MADE, begin, end, iterator << kinds.PASS_SHIFT | lap)
+
+
+def test_a_step_on_tensorflow_waits_until_its_batch_was_made() -> None:
+    """The thread makes one in 6 ms and is one ahead; a step takes 3 ms. In the second lap, batches are ready.
+
+    A validation in between has batches of its own, and the pass before may still make one.
+    """
+    first: list[Event] = []
+    for at in range(0, 60, 6):
+        first += [made(at, at + 6), (kinds.KERAS_BATCH, at + (at > 0) * 3, at + 9, 1)]
+    between = [made(61, 62, iterator=2), (kinds.KERAS_TEST, 63, 69, 0), (kinds.KERAS_EPOCH, 0, 70, 0)]
+    loop = made_ahead(*first, *between)
+    assert loop is not None
+    assert (loop.iterations, loop.epochs) == (10, 1)
+    assert (loop.steady.data_wait_s, loop.steady.forward_backward_s) == pytest.approx((0.003, 0.003))
+    ready = [made(70 + at, 71 + at, 2) for at in range(3)]
+    late = made(72, 90)  # of the first pass
+    quick = [(kinds.KERAS_BATCH, 100 + 10 * at, 109 + 10 * at, 1) for at in range(3)]
+    again = made_ahead(*first, *between, *ready, late, *quick)
+    assert again is not None
+    assert [window.data_ns / MS for window in again.windows][-3:] == [0, 0, 0]
+
+
+def test_several_steps_in_a_call_wait_together() -> None:
+    """Batches are ready at 0, 10 and 20 ms of a call of 24 ms: a step takes 4 ms, and 12 are waited for."""
+    events: list[Event] = []
+    for at in range(0, 600, 30):
+        events += [*(made(at - 9 + each, at + each) for each in (0, 10, 20)), (kinds.KERAS_BATCH, at, at + 24, 3)]
+    loop = made_ahead(*events, steps_at_once=3)
+    assert loop is not None
+    assert loop.steady.data_wait_s == pytest.approx(0.012)
+
+
+def test_where_batches_were_not_seen_the_wait_is_not_known() -> None:
+    """None was; or some were too many to be sent, until the next pass through the data begins."""
+    batches = [(kinds.KERAS_BATCH, 10 * at, 10 * at + 9, 1) for at in range(30)]
+    loop = made_ahead(*batches)
+    assert loop is not None
+    assert isinstance(loop.steady.data_wait_s, Missing)
+    reader = ProcessReader(HELLO)
+    reader.take_facts({"keras_fit": 1, "model": 9, "trained": 4})
+
+    def take(*events: Event) -> None:
+        for kind, begin, end, value in events:
+            reader.take_events(struct.pack(kinds.EVENT, kind, round(begin * MS), round(end * MS), value))
+
+    take(made(0, 4), batches[0])
+    reader.take_facts({"skipped": {str(kinds.KERAS_MADE): 1, str(kinds.KERAS_BATCH): 1}})
+    take(made(5, 25), batches[2], made(30, 34, 2), batches[3])
+    found = reader.process().loop
+    assert found is not None
+    assert [window.data_ns / MS for window in found.windows] == [4, 0, 4]
+
+
 def test_an_evaluation_of_keras_after_its_last_fit_is_no_validation() -> None:
     """One within an epoch is, and so is one between two calls of `fit`."""
     batches = [(kinds.KERAS_BATCH, 10 * at, 10 * at + 9, 1) for at in range(6)]

@@ -74,6 +74,23 @@ def test_a_line_of_keras_has_a_share_of_each_part_of_its_batch() -> None:
     assert [(gap.kind, gap.times, gap.seconds) for gap in loop.gaps] == [("timing lines", 1, pytest.approx(0.010))]
 
 
+def test_lines_of_a_thread_that_makes_batches_take_the_place_of_the_line_that_waits() -> None:
+    reader = ProcessReader(HELLO)
+    reader.take_facts({"keras_fit": 1, "model": 9, "trained": 4})
+    events: list[tuple[int, int, int, int]] = []
+    for at in range(0, 200, 10):
+        made = (kinds.KERAS_MADE, at, at + 6, 1 << kinds.PASS_SHIFT | 1)
+        lines = [(kinds.LINE, at, at + 10, 0)] if at == 160 else []
+        in_thread = [(kinds.MADE_LINE, at, at + 5, 5), (kinds.MADE_LINE, at + 5, at + 6, 6)] if at == 160 else []
+        events += [made, *lines, *in_thread, (kinds.KERAS_BATCH, at, at + 9, 1)]
+    for kind, begin, end, value in events:
+        reader.take_events(struct.pack(kinds.EVENT, kind, begin * MS, end * MS, value))
+    for each in ({"place": 5, "where": "train.py:5"}, {"place": 6, "where": "train.py:6"}):
+        reader.take_facts(each)
+    data = [(each.where, each.share) for each in reader.process().lines if each.part == "data"]
+    assert data == [("train.py:5", pytest.approx(5 / 6)), ("train.py:6", pytest.approx(1 / 6))]
+
+
 def test_lines_of_workers_are_those_of_fetches_and_have_their_mean_share() -> None:
     reader = read([(kinds.LINE, 0, 9, 5), (kinds.LINE, 9, 10, 6)], loads=True)
     lines = reader.timed_lines

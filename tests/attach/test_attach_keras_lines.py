@@ -175,7 +175,8 @@ BY_ENGINE = [
     ("torch", "Batches()", {"data": "DATASET", "outside": "CALLBACK", "step": "STEP"}),
     ("torch", "make(), steps_per_epoch=80", {"data": "GENERATOR", "outside": "CALLBACK", "step": "STEP"}),
     ("torch", "torch.utils.data.DataLoader(Batches(), batch_size=None)", {"data": "DATASET", "outside": "CALLBACK"}),
-    ("tensorflow", "Batches()", {"outside": "CALLBACK", "step": "STEP"}),  # it fetches within its own threads
+    ("tensorflow", "Batches()", {"data": "DATASET", "outside": "CALLBACK", "step": "STEP"}),
+    ("tensorflow", "make(), steps_per_epoch=80", {"data": "GENERATOR", "outside": "CALLBACK"}),
     ("jax", "Batches()", {"data": "DATASET", "outside": "CALLBACK"}),
 ]
 
@@ -183,7 +184,7 @@ BY_ENGINE = [
 @pytest.mark.long
 @pytest.mark.parametrize(("engine", "data", "marks"), BY_ENGINE)
 def test_lines_are_named_on_each_engine_of_keras(tmp_path: Path, engine: str, data: str, marks: dict[str, str]) -> None:
-    """What no line is expected of cannot be known on that engine: it fetches in threads, or runs compiled code."""
+    """What no line is expected of cannot be known on that engine: it runs compiled code."""
     source = REAL.replace("SLOW", 'hashlib.pbkdf2_hmac("sha256", b"", b"", 20000)')
     source += f"model.fit({data}, epochs=1, verbose=0, callbacks=[Log()])\nimport sys; print(sys.gettrace())\n"
     process = watch(tmp_path, source, env={"KERAS_BACKEND": engine})

@@ -97,6 +97,27 @@ def test_lines_are_named_of_what_only_looks_like_pytorch(tmp_path):
     assert (found["where"], found["name"], found["holds"]) == (place_of(WITHOUT_TORCH, "LIST"), "kept", "int")
 
 
+WITHOUT_LOADER = """
+import time, torch
+def computed(until):
+    while time.thread_time() < until: pass  # COMPUTES
+opt = torch.optim.SGD()
+for step in range(40):
+    computed(time.thread_time() + 0.001)
+    torch.Tensor(2.5).backward()
+    opt.step()
+    time.sleep(0.004)  # WAITS
+"""
+
+
+def test_a_line_that_waits_is_told_from_one_that_computes(tmp_path):
+    """Without a loader, what follows a step is seen in front of the next backward pass."""
+    process = watch(tmp_path, WITHOUT_LOADER, env={"PYTHONPATH": str(STAND_IN)})
+    waited = {each["where"]: each["waited"] for each in process["lines"] if each["part"] == "forward"}
+    assert waited[place_of(WITHOUT_LOADER, "WAITS")] > 0.4
+    assert waited.get(place_of(WITHOUT_LOADER, "COMPUTES"), 0.0) == 0.0
+
+
 @pytest.mark.long
 def test_the_line_is_named_that_each_part_is_spent_on(tmp_path):
     """Of 36 iterations, three are timed; all are counted, and the times of the others are the figures."""

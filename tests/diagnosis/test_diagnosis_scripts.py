@@ -187,6 +187,20 @@ def test_outside_of_the_step_a_line_that_reads_tensors_is_told_from_one_that_wai
     assert reads.evidence["reads"] == 200
 
 
+def test_a_line_that_waits_is_named_where_no_part_has_its_name() -> None:
+    """In a loop without a loader, a logger is seen in what precedes the next backward pass. Python that computes there
+    is the training's own; what waits in another part is that part's.
+    """
+    answer = watched(0, TEN, forward_backward_s=0.009, backward_s=0.003)
+    logs = SeenLine("train.py:30", "forward", 0.7, waited=0.5), SeenLine("train.py:9", "forward", 0.3)
+    still = found(changed(answer, lines=logs))["script waits in a line"]
+    assert (still.says, still.where) == (
+        "30 % of an iteration, train.py:30 waits, and nothing is computed.", "train.py:30"
+    )  # fmt: skip
+    for lines in (logs[1:], (SeenLine("train.py:30", "backward", 0.9, waited=0.9),)):
+        assert "script waits in a line" not in found(changed(answer, lines=lines))
+
+
 def test_a_read_that_waits_for_a_card_is_named_and_on_a_processor_it_waits_for_nothing() -> None:
     answer = changed(watched(0, TEN), reads=(SeenReads("train.py:12", 1, 4.0), SeenReads("train.py:3", 9, 0.1)))
     for device, rules in (("cuda:0", ["script reads in each step"]), ("cpu", [])):

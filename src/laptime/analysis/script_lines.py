@@ -10,6 +10,7 @@ from statistics import fmean, median
 
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_units import Unit, laid_out
+from laptime.attach import kinds
 from laptime.model.script import GrowingList, MemoryTrend, SeenLine, SeenReads, SpanPart
 from laptime.stats import mean_interval
 
@@ -25,6 +26,8 @@ class LineTimes:
 
     def __init__(self) -> None:
         self._ns: Counter[tuple[SpanPart, int]] = Counter()
+        self._waited: Counter[tuple[SpanPart, int]] = Counter()  # of that, in which nothing was computed
+        self._fetches: Counter[int] = Counter()  # of what else makes batches: the training only waits for it
         self._reads: dict[int, tuple[int, int]] = {}
         self._steps = 0  # in which reads were counted
         self._lists: dict[tuple[int, str], GrowingList] = {}
@@ -37,16 +40,17 @@ class LineTimes:
         for span in laid_out(unit.begin, unit.end, unit.spans):
             first, last = unit.begin + span.start_ns, unit.begin + span.end_ns
             for place, begin, end in unit.lines:
-                if begin < last and end > first:
-                    self._add(span.part, place, min(last, end) - max(first, begin))
+                key = span.part, place & kinds.PLACE_MASK
+                if begin < last and end > first and (key in self._ns or len(self._ns) < TIMED_PLACES_MOST):
+                    took = min(last, end) - max(first, begin)
+                    self._ns[key] += took
+                    self._waited[key] += took if place & kinds.LINE_WAITED else 0
 
     def add_fetch(self, place: int, begin: int, end: int) -> None:
-        """Take a line of a fetch in a worker process."""
-        self._add("data", place, end - begin)
-
-    def _add(self, part: SpanPart, place: int, ns: int) -> None:
-        if (part, place) in self._ns or len(self._ns) < TIMED_PLACES_MOST:
-            self._ns[part, place] += ns
+        """Take a line of a fetch in a worker process, or in a thread that makes batches."""
+        place &= kinds.PLACE_MASK
+        if place in self._fetches or len(self._fetches) < TIMED_PLACES_MOST:
+            self._fetches[place] += end - begin
 
     def read(self, places: Mapping[int, tuple[int, int]], steps: int) -> None:
         """Take how often lines read a value of a tensor in some steps, and for how many nanoseconds."""
@@ -76,14 +80,18 @@ class LineTimes:
     def lines(self, name: Callable[[int], str | None]) -> tuple[SeenLine, ...]:
         """Return the lines that take the most of each part."""
         found: list[SeenLine] = []
-        for part in dict.fromkeys(part for part, _ in self._ns):
-            here = {place: ns for (of, place), ns in self._ns.items() if of == part}
+        times: dict[SpanPart, dict[int, int]] = {}
+        for (part, place), ns in self._ns.items():
+            times.setdefault(part, {})[place] = ns
+        if self._fetches:
+            times["data"] = self._fetches
+        for part, here in times.items():
             whole = sum(here.values())
             longest = sorted(here, key=lambda place: -here[place])[:LINES_KEPT]
             for place in longest if whole else ():
                 where = name(place)
                 if where is not None and here[place] >= SHARE_LEAST * whole:
-                    found.append(SeenLine(where, part, here[place] / whole))
+                    found.append(SeenLine(where, part, here[place] / whole, waited=self._waited[part, place] / whole))
         return tuple(found)
 
     def reads(self, name: Callable[[int], str | None]) -> tuple[SeenReads, ...]:

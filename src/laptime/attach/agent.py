@@ -13,6 +13,7 @@ import os
 import struct
 import sys
 from _thread import get_ident
+from itertools import count
 from time import monotonic_ns
 
 from . import kinds
@@ -56,7 +57,8 @@ class Agent:
         self.due = [0] * kinds.SOME  # for each kind of event: when its hook has to look closely again
         self._looks_left: list = []
         self._is_busy = False  # a thread is packing or sending
-        self._numbers = self._lost = 0
+        self._numbers = count(1)  # its next one is found at once: another thread cannot get the same
+        self._lost = 0
         self.begin(address)
         self._exit = os._exit
         os._exit = self._leave  # type: ignore[assignment]
@@ -119,8 +121,7 @@ class Agent:
 
     def new_number(self) -> int:
         """Return a number for a loader or an optimizer. It stays the same however often the agent begins."""
-        self._numbers += 1
-        return self._numbers
+        return next(self._numbers)
 
     def describe_once(self, number: int, describe: Any, given: Any) -> None:
         """Send what `describe(given, number)` returns, unless it was sent since the agent began."""

@@ -12,7 +12,7 @@ from time import monotonic_ns as now_ns
 from . import kinds
 from .agent import Agent
 from .fetches import describe_loading
-from .lines import timer_of
+from .lines import LineTimer, timer_of
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 KERAS_MARKS = __name__.replace(".", "_")  # marks are per agent, of which a process may have two
 NUMBER_MARK = KERAS_MARKS + "_number"  # of a model, and of what batches come from
 PY_DATASET, DATA_LOADER = "PyDatasetAdapter", "TorchDataLoaderAdapter"  # what Keras makes of such data
+PASS_BEGINS = {PY_DATASET: "_get_iterator", "GeneratorDataAdapter": "generator"}  # what begins a pass through such data
+OF_TENSORFLOW = "TFEpochIterator"
 JAX_COMPILED_EVENT = "backend_compile_duration"  # the end of the name of JAX's event
 
 
@@ -120,7 +122,8 @@ def number_of(agent: Agent, thing: Any) -> int:
 def hook_epochs(agent: Agent, module: Any) -> None:
     """Report what each training's batches come from, and note each of them.
 
-    On TensorFlow, and on PyTorch before Keras 3.10, batches are fetched within the step, where nothing sees it.
+    On PyTorch before Keras 3.10, batches are fetched within the step, where nothing sees it. On TensorFlow, steps fetch
+    them, too, but the script's own code makes them in a thread, which is noted.
     """
     iterator = module.EpochIterator
     make, fetch = iterator.__init__, iterator.__dict__.get("__next__")
@@ -131,6 +134,8 @@ def hook_epochs(agent: Agent, module: Any) -> None:
         try:
             agent.batches_from = number_of(agent, self)
             agent.tell(iterator=agent.batches_from, **_describe_data(self))
+            if type(self).__name__ == OF_TENSORFLOW:
+                _hook_passes(agent, self.data_adapter, agent.batches_from)
         except Exception as error:
             agent.failed("epochs", error)
 
@@ -143,6 +148,44 @@ def hook_epochs(agent: Agent, module: Any) -> None:
     iterator.__init__ = __init__
     if fetch is not None:
         iterator.__next__ = wraps(fetch)(__next__)
+
+
+def _hook_passes(agent: Agent, adapter: Any, number: int) -> None:
+    """Note each batch that the script's own code makes in a thread of TensorFlow, and time the lines of some.
+
+    That thread sends nothing: its events go with those of the thread that trains.
+    """
+    name = PASS_BEGINS.get(type(adapter).__name__)
+    make = getattr(adapter, name, None) if name else None
+    if make is None:
+        return
+    timer, training = LineTimer(agent, kinds.MADE_LINE), timer_of(agent)
+    agent.before_flush.append(timer.describe)
+    passes = 0
+
+    def fetch(batches):
+        if training.is_on and not timer.is_on:  # a thread of the pass before may not have ended
+            return timer.fetch(next, batches)
+        return next(batches)
+
+    def noted(batches, value):
+        while True:
+            begin = now_ns()
+            try:
+                batch = fetch(batches)
+            except StopIteration:
+                return
+            if not agent.is_off:
+                agent.keep((kinds.KERAS_MADE, begin, now_ns(), value))
+            yield batch
+
+    @wraps(make)
+    def watched():
+        nonlocal passes
+        passes += 1
+        return noted(iter(make()), number << kinds.PASS_SHIFT | passes)
+
+    setattr(adapter, name, watched)
 
 
 def _describe_data(iterator: Any) -> dict:

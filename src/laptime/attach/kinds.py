@@ -23,10 +23,12 @@ NO_GRAD = 14  # a stretch without gradients; value: the number of its place
 KERAS_FETCH = 15  # a batch of Keras came; value: the number of what it came from
 SYNC = 16  # the script waited until a disk had what it wrote; value: the number of its place
 EVALUATED = 17  # a model, from its `eval()` to its `train()`; value: the number of its place
-LINE = 18  # what a line of the script took, in an iteration whose lines are timed; value: the number of its place
+LINE = 18  # what a line took, in an iteration whose lines are timed; value: the number of its place, and LINE_WAITED
 MEMORY = 19  # bytes that the process has, in value
 CARD_MEMORY = 20  # bytes of tensors that PyTorch has on a card, in value
-KERAS_KINDS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH))
+KERAS_MADE = 21  # a thread of TensorFlow made a batch; value: the number of what it came from above, the pass below
+MADE_LINE = 22  # what a line of the script took in such a thread; value: as of LINE
+KERAS_KINDS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH, KERAS_MADE))
 SOME = 24  # more than there are
 
 PLACED = {NO_GRAD: "evaluation", EVALUATED: "evaluation", SAVE: "checkpoints", SYNC: "waiting for the disk"}
@@ -38,6 +40,9 @@ THREAD_SHIFT = 8
 KIND_MASK = (1 << THREAD_SHIFT) - 1
 ITEMS_SHIFT = 32  # a fetch's value: the loader's number above, the items below; no items where they were not seen
 ITEMS_MASK = (1 << ITEMS_SHIFT) - 1
+LINE_WAITED = 1 << ITEMS_SHIFT  # added to the number of a line's place: its thread computed next to nothing meanwhile
+PLACE_MASK = LINE_WAITED - 1
+PASS_SHIFT, PASS_MASK = ITEMS_SHIFT, ITEMS_MASK  # of what Keras made
 AS_BEFORE = ITEMS_MASK  # in place of the items: nobody looked, they count as those of the loader's batch before
 
 # Each message is a head and its body. A body of FACTS is one JSON object, one of EVENTS holds events.

@@ -6,7 +6,8 @@ called it. These iterations take longer, and so the parent leaves their times ou
 is set, so that no other iteration takes longer because of this file.
 
 In the same iterations, this file notes which line reads a value of a tensor, and which makes a list longer. Worker
-processes of a data loader are timed in a few of their fetches.
+processes of a data loader are timed in a few of their fetches, and a thread in which TensorFlow makes batches while the
+lines of the training are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import sys
 from functools import wraps
 from time import monotonic_ns as now_ns
+from time import thread_time_ns as ran_ns
 
 from . import kinds
 from .memory import LivingTensors
@@ -33,6 +35,7 @@ FETCHES_FIRST, FETCHES_FACTOR = 2, 8  # the same of the fetches of a worker proc
 LINES_OF_CALL = 256  # of one call of a function; a loop that runs longer counts as its slowest line
 LINES_OF_LOOP = 4096  # of a function that was running before
 LINES_MOST = 8192  # of one timing, which then ends
+WAITED_LEAST_NS, WAITED_RAN = 200_000, 0.2  # a line waited that took so long, and computed for no more than this of it
 GENERATORS_MOST = 64  # that one timing keeps
 IS_GENERATOR = 0x20  # CO_GENERATOR: its function goes on later, and so has to be left as it was
 HAS_FAST_LOCALS = 1  # CO_OPTIMIZED: the code of a function, and not that of a module or a class
@@ -50,8 +53,9 @@ def timer_of(agent: Agent) -> LineTimer:
 class LineTimer:
     """Times lines from one step to a later one. What fails ends it, and never reaches the script."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, kind: int = kinds.LINE) -> None:
         self._agent = agent
+        self._kind = kind  # of what it notes
         self._counts = kinds.BACKWARD  # the kind of events that are steps
         self.begin_afresh()
         self.is_on = False  # from the begin of a timing to its end
@@ -60,7 +64,7 @@ class LineTimer:
         self._steps = self._began = self._until = 0
         self._fit: Any = None  # the line that called Keras's `fit`: all that Keras does is in it
         self._generators: list = []  # frames that may go on after the timing
-        self._place = self._since = self._left = 0
+        self._place = self._since = self._ran = self._left = 0
         self._numbers: dict = {}  # of the lines of this timing
         self._own: dict = {}  # files: whether they are the script's own
         self._alive = LivingTensors()
@@ -105,7 +109,7 @@ class LineTimer:
             self.leave()
 
     def fetch(self, fetch: Any, *given: Any) -> Any:
-        """Fetch a batch in a worker process, and time the lines of it."""
+        """Fetch a batch in a worker process, or in a thread, and time the lines of it."""
         try:
             if sys.gettrace() is None:
                 self._begin(None)
@@ -117,16 +121,23 @@ class LineTimer:
             try:
                 if self.is_on:
                     self.turn(0)
-                    self.stop()
-                    self._agent.flush(now_ns())
+                    self.leave()
             except Exception as error:
                 self.fail(error)
 
+    def describe(self) -> None:
+        """Send where the lines are that were timed: of a thread, before what it noted is sent by another."""
+        for key, number in list(self._numbers.items()):  # a thread may add some
+            if number:
+                self._agent.describe_once(number, describe_place, key)
+
     def turn(self, place: int) -> None:
         """End the line that ran until now; another one begins, by its number."""
-        now = now_ns()
-        self._agent.keep((kinds.LINE, self._since, now, self._place))
-        self._since, self._place = now, place
+        now, ran = now_ns(), ran_ns()
+        took = now - self._since
+        has_waited = took >= WAITED_LEAST_NS and ran - self._ran < WAITED_RAN * took
+        self._agent.keep((self._kind, self._since, now, self._place | (kinds.LINE_WAITED if has_waited else 0)))
+        self._since, self._ran, self._place = now, ran, place
         self._left -= 1
         if self._left <= 0:
             self.mute()
@@ -161,9 +172,7 @@ class LineTimer:
         longer = [] if self._lists is None else self._lists.growing(steps)
         self._lists = None
         self.leave()  # last: to look at a frame's names makes a copy of them again
-        for key, number in self._numbers.items():
-            if number:
-                agent.describe_once(number, describe_place, key)
+        self.describe()
         if self._reads is not None and self._reads.found:
             agent.tell(reads=[[place, *each] for place, each in self._reads.found.items()], timed_steps=steps)
         tensors = self._alive.count(self._steps) if steps else 0
@@ -195,7 +204,7 @@ class LineTimer:
         self._left = LINES_MOST
         self._numbers = {}
         self._place = self.number(own_line(frame))
-        self._since = now_ns()
+        self._since, self._ran = now_ns(), ran_ns()
         self.is_on = self._is_tracing = True
         while frame is not None:
             if self.is_own(frame.f_code.co_filename):
@@ -489,6 +498,7 @@ def hook_workers(agent: Agent, module: Any) -> None:
 
 def _hook_fetchers(agent: Agent, fetchers: Any, workers: Any) -> None:
     timer = LineTimer(agent)
+    agent.before_flush.append(timer.describe)
     due, fetched = FETCHES_FIRST, 0
 
     def timed(fetch: Any) -> Any:
@@ -501,7 +511,15 @@ def _hook_fetchers(agent: Agent, fetchers: Any, workers: Any) -> None:
             due *= FETCHES_FACTOR
             agent.loads = True
             info = workers.get_worker_info()
-            return fetch(*given) if info is None or info.id else timer.fetch(fetch, *given)
+            if info is None or info.id:
+                return fetch(*given)
+            try:
+                return timer.fetch(fetch, *given)
+            finally:
+                try:
+                    agent.flush(now_ns())
+                except Exception as error:
+                    timer.fail(error)
 
         return watched
 

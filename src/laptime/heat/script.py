@@ -137,10 +137,11 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
         try:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
-            if order.breakdown and _is_replayable(script.leader.reader):
+            if order.breakdown and script.leader.reader.trained_loader is not None:
                 runner.last = script.go_on(max(1, round(LINES_ITERATIONS * runner.ends)), kinds.TIME_LINES)
-                script.leader.is_counted = False  # what this takes is no part of the script's iterations
-                runner.last = script.go_on(1, kinds.FETCH_AGAIN)
+                script.leader.is_counted = False  # what follows is no part of the script's iterations
+                if _is_replayable(script.leader.reader):
+                    runner.last = script.go_on(1, kinds.FETCH_AGAIN)
             if order.counts_work:
                 script.leader.is_counted = False
                 line.say(_count_work(script, runner))
@@ -330,7 +331,7 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
     notes |= {DATA_LINE: line} if line is not None else {}
     return StepSymptoms(
         progress.later,
-        wait_ns=progress.data_ns if has_loader else NOT_LOOKED,
+        wait_ns=progress.data_ns if has_loader and reader.sees_waits else NOT_LOOKED,
         compute_ns=progress.computing_ns if device.kind == "cpu" else NOT_LOOKED,
         shapes=shapes if has_loader else NOT_LOOKED,
         threads=threads,

@@ -184,13 +184,14 @@ class SeenLine:
     """A line of the script, and its share of the time of a part, in the few iterations whose lines were timed.
 
     What a library does counts as the script's line that called it. With `in_worker`, worker processes of the data
-    loader ran it.
+    loader ran it. `waited` is the share of the part in which the line's thread computed nothing.
     """
 
     where: str
     part: SpanPart
     share: float
     in_worker: bool = False
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

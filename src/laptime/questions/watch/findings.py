@@ -4,6 +4,7 @@ experiment was made.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,6 +46,7 @@ LOAD_IN_WORKERS = (
 )
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
 FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
+WAIT_ELSEWHERE = "Fetch data in worker processes, as a DataLoader does; log every few steps only, or in a thread."
 LOG_LESS = "Log every few steps only, and do not call .item() in each."
 GRAPH, SUM = "graph", "sum"
 KEPT_WORDS = {  # what the last item of a list is: how it is named, and what to do
@@ -249,6 +251,28 @@ def _reads(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
     )
 
 
+def _waits_in_a_line(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """In a loop without a loader, what logs or fetches runs where the next forward pass is seen."""
+    steady = loop.steady
+    backward_s = 0.0 if isinstance(steady.backward_s, Missing) else steady.backward_s
+    forward = share_of(steady.forward_backward_s, steady) - backward_s / max(steady.wall_s, 1e-12)
+    parts = {"forward": forward, "unattributed": share_of(steady.unattributed_s, steady)}
+    waits: Counter[str] = Counter()
+    for line in process.lines:
+        waits[line.where] += line.waited * parts.get(line.part, 0.0)
+    where, share = max(waits.items(), key=lambda pair: pair[1], default=("", 0.0))
+    if share < WITHOUT_MUCH:
+        return None
+    return Finding(
+        "script waits in a line",
+        f"{percent(share)} of an iteration, {where} waits, and nothing is computed.",
+        {"share": share},
+        WAIT_ELSEWHERE,
+        "likely",
+        where=where,
+    )
+
+
 def _evaluates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = share_of(loop.steady.no_grad_s, loop.steady)
     if share < WITHOUT_MUCH:
@@ -380,6 +404,7 @@ SCRIPT_RULES = (
     ScriptRule("waits for data", _waits),
     ScriptRule("restarts workers", _restarts, of_all=True),
     ScriptRule("outside the step", _outside),
+    ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True),
     ScriptRule("without gradients", _evaluates),
     ScriptRule("saves in its steps", _saves),
     ScriptRule("in float64", _in_double),

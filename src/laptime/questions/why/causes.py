@@ -165,7 +165,7 @@ CAUSES: list[CauseRow] = [
             ),
             ExperimentRow(
                 "workers",
-                "workers={workers}",
+                "workers={workers}{processes}",
                 "decode in {workers} worker processes",
                 "with worker processes",
                 {

@@ -80,6 +80,8 @@ class AskedTraining:
             "cores": cores,
             "threads": f"{cores} threads" if cores > 1 else "one thread",
             "workers": min(cores, TRIED_MOST_WORKERS),
+            # Of Keras's own workers, threads would wait for each other wherever plain Python decodes.
+            "processes": "+processes=on" if self.written_for == "keras" else "",
             "limit": floats or "4 GB",
             "floats": f"{floats} of {TAKES_MEMORY}" if floats else TAKES_MEMORY,
             "bytes": f"{raw} of {TAKES_MEMORY}",
@@ -98,14 +100,14 @@ class AskedTraining:
 class ExperimentRow:
     """One experiment. Its texts may name `AskedTraining.words` in braces.
 
-    `setting` is a word of a lane; `says` names the remedy and `did` completes "... it is 3.7x as fast". `code` does the
-    same in the user's own training; with one text per family, "" is for all other families. `expects` is the gain by
-    which the next experiment is chosen (without it, an experiment always runs), `predicts` the gain shown with its
-    remedy. Experiments with the same `aim` try the same thing. Of two with the same expected gain, the lower `turn` is
-    first; `place` is the order of remedies without a figure. `when` says for which trainings the row exists,
-    `not_built_in` why a built-in workload cannot run it. One that `keeps_items` freezes what a data set draws at random
-    for each item. `rewrite` is the word of a change of code (`questions/rewrites.py`) that is the remedy, where one is;
-    a single text is for PyTorch.
+    `setting` is a word of a lane, or several joined by "+"; `says` names the remedy and `did` completes "... it is 3.7x
+    as fast". `code` does the same in the user's own training; with one text per family, "" is for all other families.
+    `expects` is the gain by which the next experiment is chosen (without it, an experiment always runs), `predicts` the
+    gain shown with its remedy. Experiments with the same `aim` try the same thing. Of two with the same expected gain,
+    the lower `turn` is first; `place` is the order of remedies without a figure. `when` says for which trainings the
+    row exists, `not_built_in` why a built-in workload cannot run it. One that `keeps_items` freezes what a data set
+    draws at random for each item. `rewrite` is the word of a change of code (`questions/rewrites.py`) that is the
+    remedy, where one is; a single text is for PyTorch.
     """
 
     name: str
@@ -132,7 +134,8 @@ class ExperimentRow:
         by_family = {"": self.code} if isinstance(self.code, str) else self.code
         code = by_family.get(training.family, by_family.get("", ""))
         rewrites = {"torch": self.rewrite} if isinstance(self.rewrite, str) else self.rewrite
-        texts = (self.says.format(**words), (setting,), self.changes.format(**words), code.format(**words))
+        settings = tuple(setting.split("+"))
+        texts = (self.says.format(**words), settings, self.changes.format(**words), code.format(**words))
         refused = self.not_built_in if training.workload is not None else ""
         absent = Missing(refused) if refused else None
         rewrite = rewrites.get(training.family, "").format(**words)

@@ -25,7 +25,7 @@ from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Comparison, LaneResult
 from laptime.model.sample import Reference
-from laptime.model.symptoms import NO_INPUT
+from laptime.model.symptoms import CANNOT_HAVE, NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import find_devices, plan_lane, plan_script, plan_script_lane
@@ -48,7 +48,7 @@ BEYOND = 1.5  # times the step by which a state was there
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
-OF_INPUT = ("input=", "workers=")  # settings that a script without a DataLoader cannot have
+OF_INPUT = "input="  # settings that a script without a DataLoader of PyTorch cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
 OF_TUNING = {
     "precision",
@@ -189,21 +189,23 @@ class WhySearch:
         return False
 
     def _leave_out_input(self) -> None:
-        """Leave out all experiments with the batches of a script, where its first heat saw no DataLoader."""
-        signs = [
-            result.heat.signs for result in self._rounds.result_of(self._base).heats if result.heat.signs is not None
+        """Leave out the experiments with the batches of a script that its first heat says it cannot have."""
+        heats = self._rounds.result_of(self._base).heats
+        notes = next((each.heat.signs.notes for each in heats if each.heat.signs is not None), {})
+        if NO_INPUT not in notes:
+            return
+
+        def why_not(experiment: Experiment) -> str | None:
+            if experiment.settings[0].startswith(OF_INPUT):
+                return notes[NO_INPUT]
+            words = [word for each in experiment.settings for word in (each, each.partition("=")[0])]
+            return next((notes[CANNOT_HAVE + word] for word in words if CANNOT_HAVE + word in notes), None)
+
+        left = [
+            each if each.absent or (why := why_not(each)) is None else replace(each, absent=Missing(why))
+            for each in self._inquiry.experiments
         ]
-        why = next((sign.notes[NO_INPUT] for sign in signs if NO_INPUT in sign.notes), None)
-        if why is not None:
-            self._inquiry = replace(
-                self._inquiry,
-                experiments=tuple(
-                    replace(experiment, absent=experiment.absent or Missing(why))
-                    if experiment.settings[0].startswith(OF_INPUT)
-                    else experiment
-                    for experiment in self._inquiry.experiments
-                ),
-            )
+        self._inquiry = replace(self._inquiry, experiments=tuple(left))
 
     def _add(self, experiment: Experiment) -> None:
         """Add an experiment to the rounds. Experiments with the same settings share a lane."""

@@ -151,10 +151,13 @@ def _share_of_validation(facts: WhyFacts) -> float | None:
 
 
 def input_pipeline(facts: WhyFacts) -> Verdict:
-    """Decoded batches from memory remove the loader, and on a processor nothing else: that proves it."""
-    if facts.symptoms is not None and NO_INPUT in facts.symptoms.notes:
-        return Verdict(INPUT, "not testable here", facts.symptoms.notes[NO_INPUT])
+    """Decoded batches from memory remove the loader, and on a processor nothing else: that proves it.
+
+    Of batches that cannot be replayed, the wait may have been seen, and workers may have removed it.
+    """
     part, alone = part_share(facts, "loader"), stage_share(facts, "loader")
+    if isinstance(alone, Missing) and facts.symptoms is not None and NO_INPUT in facts.symptoms.notes:
+        return Verdict(INPUT, "not testable here", facts.symptoms.notes[NO_INPUT])
     if (
         isinstance(alone, Missing)
         and facts.symptoms is None
