@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 STAND_IN = Path(__file__).parents[1] / "attach" / "stand_in"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = f"""
 import argparse, os, random, sys, time
 def note(what):
@@ -163,6 +164,23 @@ def test_why_starts_no_lane_of_the_loader_where_there_is_none(house):
     assert len(why["missing"]) == len(set(why["missing"]))
     parts = {each["of"]: each["share"] for each in why["parts"]}
     assert parts["compute"] > 0.5
+
+
+@pytest.mark.long
+@pytest.mark.framework
+def test_why_knows_the_wait_of_keras_and_the_line_that_makes_its_batches(house):
+    """On TensorFlow a thread makes them. They cannot be replayed, but a PyDataset can have workers."""
+    shutil.copy(EXAMPLES / "keras_fit.py", house.folder / "train.py")
+    told = ("why", "train.py", "cpu", "--budget", "4s", "--", "--epochs", "99")
+    answer = house.run(*told, env={"KERAS_BACKEND": "tensorflow"})
+    assert answer.code == 0, answer.err
+    why = json.loads(house.run("show", "latest", "--json").out)["answer"]["why"]
+    loader = next(each for each in why["causes"] if each["cause"] == "input pipeline")
+    line = 1 + (EXAMPLES / "keras_fit.py").read_text().splitlines().index("        time.sleep(DISK_S)")
+    assert (loader["standing"], loader["evidence"]["where"]) == ("likely", f"train.py:{line}")
+    assert {each["of"]: each["share"] for each in why["parts"]}["loader"] > 0.5
+    workers = next(each for each in why["remedies"] if each["says"].startswith("decode in"))
+    assert "use_multiprocessing=True" in workers["code"]
 
 
 @pytest.mark.parametrize(

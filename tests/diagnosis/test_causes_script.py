@@ -75,6 +75,19 @@ def test_without_a_data_loader_nothing_is_said_of_it():
     assert (judged.standing, judged.says) == ("not testable here", "it has no DataLoader")
 
 
+def test_batches_that_cannot_be_replayed_have_a_wait_a_line_and_the_gain_of_workers():
+    """As those of Keras's `fit`: the steps wait for 6 of their 10 ms, and two workers remove that."""
+    notes = {NO_INPUT: "it has no DataLoader", DATA_LINE: "train.py:9"}
+    told = signs_of(steps=100, places=(), wall_ns=1000 * MS, wait_ns=600 * MS, compute_ns=390 * MS, notes=notes)
+    lane = lane_of(10.0, signs=told)
+    seen = verdicts_of(case_of(lane))["input pipeline"]
+    assert (seen.standing, seen.gain) == ("likely", pytest.approx(2.5, rel=1e-3))
+    assert seen.says.startswith("the loader takes 60 % of a step")
+    assert seen.says.endswith("most of it in train.py:9")
+    raced = verdicts_of(case_of(lane, trial("workers", 1.9)))["input pipeline"]
+    assert raced.standing == "proven"
+
+
 def test_an_experiment_is_named_once():
     """Two rows have this name: one for cards, one for processors."""
     case = case_of(lane_of(10.0, signs=signs_of(steps=100, compute_ns=900 * MS)), trial("matmul", reason="later"))
