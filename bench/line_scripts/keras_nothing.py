@@ -10,7 +10,7 @@ class Watch(keras.callbacks.Callback):
 
 
 def main():
-    compiled(2048).fit(*points(64 * 256), batch_size=256, epochs=5, verbose=0, callbacks=[Watch()])
+    compiled(8192).fit(*points(64 * 256), batch_size=256, epochs=5, verbose=0, callbacks=[Watch()])
 
 
 main()

@@ -20,6 +20,6 @@ class Training:
 
 
 training = Training()
-for _ in range(4):
+for _ in range(12):
     for x, y in DataLoader(Points(64_000), batch_size=64, shuffle=True):
         training.step(x, y)

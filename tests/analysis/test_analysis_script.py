@@ -517,6 +517,7 @@ def test_a_step_on_tensorflow_waits_until_its_batch_was_made() -> None:
     assert loop is not None
     assert (loop.iterations, loop.epochs) == (10, 1)
     assert (loop.steady.data_wait_s, loop.steady.forward_backward_s) == pytest.approx((0.003, 0.003))
+    assert loop.made_share == 1
     ready = [made(70 + at, 71 + at, 2) for at in range(3)]
     late = made(72, 90)  # of the first pass
     quick = [(kinds.KERAS_BATCH, 100 + 10 * at, 109 + 10 * at, 1) for at in range(3)]
@@ -574,7 +575,7 @@ def test_an_evaluation_of_keras_after_its_last_fit_is_no_validation() -> None:
 
     assert gaps_of([*batches, (kinds.KERAS_EPOCH, 0, 60, 0), after]) == []
     assert gaps_of([*epoch, after]) == [("validation", 1, 0.01)]
-    assert gaps_of([*epoch, after, *again]) == [("validation", 2, 0.025)]
+    assert gaps_of([*epoch, after, *again]) == [("validation", 2, 0.025), ("between epochs", 1, 0.005)]
 
 
 def test_the_rank_that_others_wait_for_is_named() -> None:

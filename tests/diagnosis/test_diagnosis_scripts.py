@@ -83,6 +83,21 @@ def test_data_of_keras_are_fetched_ahead_by_its_own_workers(kind: str, begins: s
     )
 
 
+def test_a_thread_that_always_makes_batches_bounds_the_training_though_no_step_waits() -> None:
+    """Plain Python in it keeps the lock that the step needs; a wait of most of a step says it already."""
+    answer = watched(0, TEN, data_wait_s=0.0001)
+    (process,) = answer.processes
+    for made, wait_s, begins in (
+        (0.96, 0.0001, "A thread makes batches for 96 % of an iteration"),
+        (0.96, 0.008, "80 % of an iteration is waiting for data"),
+        (0.6, 0.0001, None),
+    ):
+        loop = replace(process.loop, made_share=made, steady=replace(process.loop.steady, data_wait_s=wait_s))
+        judged = found(changed(answer, loop=loop)).get("script waits for data")
+        assert (judged is None) == (begins is None)
+        assert judged is None or judged.says.startswith(begins)
+
+
 def test_few_iterations_show_nothing() -> None:
     """One iteration that waited is no finding; enough of them are."""
     parts = {"data_wait_s": 0.004, "outside_s": 0.003, "no_grad_s": 0.003}

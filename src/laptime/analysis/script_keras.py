@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
 from laptime.analysis.script_loop import LoopSummary
 from laptime.analysis.script_units import LINES_WAIT_MOST, TimedLine, Unit, take_lines
 from laptime.attach import kinds
-from laptime.model.script import SeenLoader
+from laptime.model.script import GapKind, SeenLoader
 
+MADE_LATEST = 512  # batches whose times are kept
 WAITS_MOST = 4096  # fetches of a data loader within one batch of Keras
 CALL_STEPS_MOST = 1 << 20  # of one call
 TRAININGS_MOST = 64  # all further ones count as the last of these
@@ -28,6 +30,17 @@ class Fit:
     wall_ns: int = 0
     has_fetches: bool = False
     at_once: int = 1  # steps that Keras gives its engine in one call
+    made_ns: deque[int] = field(
+        default_factory=lambda: deque(maxlen=MADE_LATEST)
+    )  # that a thread took for each batch
+    steps_ns: deque[float] = field(default_factory=lambda: deque(maxlen=MADE_LATEST))  # what each iteration took
+
+    @property
+    def made_share(self) -> float:
+        """For how much of an iteration a thread makes batches. Workers of Keras's own make them elsewhere."""
+        if not self.made_ns or not self.steps_ns or (self.loader is not None and self.loader.workers):
+            return 0.0
+        return min(1.0, median(self.made_ns) / max(median(self.steps_ns), 1))
 
 
 MADE_AHEAD_MOST = 1 << 16  # batches
@@ -75,6 +88,7 @@ class KerasBuilder:
     def __init__(self, everything: LoopSummary) -> None:
         self._everything = everything
         self._last: Unit | None = None
+        self._epoch_ended: int | None = None  # its last batch, or the validation after it; a call of `fit` has others
         self._within: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # fetches of a data loader
         self._fetched: deque[tuple[int, int]] = deque(maxlen=WAITS_MOST)  # by Keras, for the next batch or within it
         self._ahead = MadeAhead()
@@ -124,6 +138,7 @@ class KerasBuilder:
             self._close(self._last.last)
         self._fetched.clear()
         self._ahead = MadeAhead()
+        self._epoch_ended = None
         self._iterator, self.is_used = number, True
         loader = self._made.get(number)
         key = (model, trained, loader.batch if loader else None)
@@ -146,6 +161,7 @@ class KerasBuilder:
         if kind == kinds.KERAS_MADE:
             if value >> kinds.PASS_SHIFT == self._iterator:
                 self._ahead.made(value & kinds.PASS_MASK, end)
+                self.now.made_ns.append(end - begin)
             return
         if kind == kinds.KERAS_FETCH:
             if value == self._iterator:
@@ -156,10 +172,12 @@ class KerasBuilder:
             self._batch(begin, end, value)
         elif kind == kinds.KERAS_TEST:
             self._close(begin)
-            self._everything.gap("validation", begin, end)
-            self.now.summary.gap("validation", begin, end)
+            self._gap("validation", begin, end)
+            self._epoch_ended = end
         elif kind == kinds.KERAS_EPOCH:
-            self._close(self._last.last if self._last else end)
+            if self._last is not None:
+                self._epoch_ended = self._last.last
+                self._close(self._last.last)
             for each in (self._everything, self.now.summary):
                 each.validated(until=end, since=begin)
             self._fetched.clear()
@@ -170,11 +188,15 @@ class KerasBuilder:
         if self._last is not None:
             self._close(self._last.last)
         self._ahead.lose()
+        self._epoch_ended = None
         self.now.summary.skip(events)
 
     def _batch(self, begin: int, end: int, steps: int) -> None:
         first, ready = next((each for each in reversed(self._fetched) if each[0] < begin), (begin, begin))
         self._close(first)
+        if self._epoch_ended is not None:
+            self._gap("between epochs", self._epoch_ended, first)
+            self._epoch_ended = None
         within = [
             each for each in self._fetched if each[0] >= begin
         ]  # on JAX; a data loader's are then inside of these
@@ -203,6 +225,10 @@ class KerasBuilder:
             ],
         )
 
+    def _gap(self, kind: GapKind, begin: int, end: int) -> None:
+        for each in (self._everything, self.now.summary):
+            each.gap(kind, begin, end)
+
     def _close(self, at: int) -> None:
         """End the last batch: the next one, a validation or the end of the epoch begins."""
         unit = self._last
@@ -214,4 +240,5 @@ class KerasBuilder:
             self._everything.add(unit)
             self.now.summary.add(unit)
             self.now.wall_ns += unit.end - unit.begin
+            self.now.steps_ns.append((unit.end - unit.begin) / max(unit.steps, 1))
             self._last = None

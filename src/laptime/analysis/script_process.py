@@ -283,7 +283,7 @@ class ProcessReader:
             fit = self._keras.longest()
             unseen = IN_ONE_CALL if fit.has_fetches else {**IN_ONE_CALL, "data_wait_s": KERAS_FETCHES}
             loop = fit.summary.loop("Keras batches", fit.epochs, unseen, self._unsure())
-            return None if loop is None else replace(loop, trainings=self._keras.trainings)
+            return None if loop is None else replace(loop, trainings=self._keras.trainings, made_share=fit.made_share)
         if not self._computes and self._by_fetch.iterations:
             return self._by_fetch.loop("steps", self._steps.epochs, ONE_PART, self._unsure())
         self._units.finish()

@@ -155,20 +155,20 @@ def _hook_passes(agent: Agent, adapter: Any, number: int) -> None:
 
     That thread sends nothing: its events go with those of the thread that trains.
     """
-    name = PASS_BEGINS.get(type(adapter).__name__)
-    make = getattr(adapter, name, None) if name else None
+    name = PASS_BEGINS.get(type(adapter).__name__, "")
+    make = getattr(adapter, name, None)
     if make is None:
         return
     timer, training = LineTimer(agent, kinds.MADE_LINE), timer_of(agent)
     agent.before_flush.append(timer.describe)
     passes = 0
 
-    def fetch(batches):
+    def fetch(batches: Any) -> Any:
         if training.is_on and not timer.is_on:  # a thread of the pass before may not have ended
             return timer.fetch(next, batches)
         return next(batches)
 
-    def noted(batches, value):
+    def noted(batches: Any, value: int) -> Any:
         while True:
             begin = now_ns()
             try:
@@ -180,7 +180,7 @@ def _hook_passes(agent: Agent, adapter: Any, number: int) -> None:
             yield batch
 
     @wraps(make)
-    def watched():
+    def watched() -> Any:
         nonlocal passes
         passes += 1
         return noted(iter(make()), number << kinds.PASS_SHIFT | passes)

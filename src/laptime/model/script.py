@@ -153,7 +153,8 @@ class TrainingLoop:
     first window that counts for `step_ms` and `steady`, which are without the first iteration and without compilation.
     `unsure` says why the count may be wrong. Of several `trainings` of Keras, with other models or batches, it is the
     longest. `typical` is one of its iterations in time, where their events were kept. For the first batches of later
-    epochs, the loop waited `epoch_wait_s` longer than for as many others.
+    epochs, the loop waited `epoch_wait_s` longer than for as many others. A thread of Keras's engine made batches for
+    `made_share` of an iteration.
     """
 
     counted: CountedBy
@@ -177,6 +178,7 @@ class TrainingLoop:
     trainings: int = 1
     typical: TypicalIteration | None = None
     epoch_wait_s: float = 0.0
+    made_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

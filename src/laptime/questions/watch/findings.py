@@ -4,7 +4,7 @@ experiment was made.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,7 +26,8 @@ from laptime.model.script import (
 from laptime.model.symptoms import CHECKPOINTS, EVALUATION, TimedPlace
 
 CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
-WAITS_SOME = 0.05
+WAITS_SOME, WAITS_MUCH = 0.05, 0.5
+MADE_MOSTLY = 0.7  # of an iteration: faster steps would soon wait
 OUTSIDE_MUCH = 0.2
 GAP_MUCH = 0.1
 WITHOUT_MUCH = 0.1
@@ -167,6 +168,11 @@ def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None
 
 def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     share = share_of(loop.steady.data_wait_s, loop.steady)
+    line = _line_of(process, "data")
+    says = f"{percent(share)} of an iteration is waiting for data{_share_at(line)}."
+    if loop.made_share >= MADE_MOSTLY and share < WAITS_MUCH:  # both want Python's lock, so that the step waits, too
+        share = loop.made_share
+        says = f"A thread makes batches for {percent(share)} of an iteration{_share_at(line)}: no step can be shorter."
     if share < WAITS_SOME:
         return None
     workers = {loader.workers for loader in process.loaders if loader.workers is not None}
@@ -180,10 +186,9 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     elif workers and max(workers) >= cores:
         use = f"{max(workers)} workers and the training share {cores} core{'s' * (cores != 1)}"
         advice = f"{use}: more of them gain nothing. Decode faster, or keep data that were decoded before."
-    line = _line_of(process, "data")
     return Finding(
         "script waits for data",
-        f"{percent(share)} of an iteration is waiting for data{_share_at(line)}.",
+        says,
         {"share": share, "workers": sorted(workers), **_evidence_of(line)},
         advice,
         "likely",
@@ -257,7 +262,7 @@ def _waits_in_a_line(process: ScriptProcess, loop: TrainingLoop, _machine: Machi
     backward_s = 0.0 if isinstance(steady.backward_s, Missing) else steady.backward_s
     forward = share_of(steady.forward_backward_s, steady) - backward_s / max(steady.wall_s, 1e-12)
     parts = {"forward": forward, "unattributed": share_of(steady.unattributed_s, steady)}
-    waits: Counter[str] = Counter()
+    waits: defaultdict[str, float] = defaultdict(float)
     for line in process.lines:
         waits[line.where] += line.waited * parts.get(line.part, 0.0)
     where, share = max(waits.items(), key=lambda pair: pair[1], default=("", 0.0))
