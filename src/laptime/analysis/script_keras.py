@@ -30,9 +30,7 @@ class Fit:
     wall_ns: int = 0
     has_fetches: bool = False
     at_once: int = 1  # steps that Keras gives its engine in one call
-    made_ns: deque[int] = field(
-        default_factory=lambda: deque(maxlen=MADE_LATEST)
-    )  # that a thread took for each batch
+    made_ns: deque[int] = field(default_factory=lambda: deque(maxlen=MADE_LATEST))  # that a thread took for each batch
     steps_ns: deque[float] = field(default_factory=lambda: deque(maxlen=MADE_LATEST))  # what each iteration took
 
     @property
