@@ -13,7 +13,6 @@ import os
 import struct
 import sys
 from _thread import get_ident
-from itertools import count
 from time import monotonic_ns
 
 from . import kinds
@@ -49,6 +48,7 @@ class Agent:
         self.loads = False  # it is a worker of a data loader, in which lines are timed
         self.keras_steps = 0  # that Keras's `fit` took
         self.batches_from = 0  # the number of the last that Keras made of what batches come from
+        self.trains_from = 0  # that of its training
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._noted: list = []  # the numbers of events, four each
         self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else
@@ -57,7 +57,7 @@ class Agent:
         self.due = [0] * kinds.SOME  # for each kind of event: when its hook has to look closely again
         self._looks_left: list = []
         self._is_busy = False  # a thread is packing or sending
-        self._numbers = count(1)  # its next one is found at once: another thread cannot get the same
+        self._numbers = iter(range(1, 1 << 62))  # another thread cannot get the same
         self._lost = 0
         self.begin(address)
         self._exit = os._exit

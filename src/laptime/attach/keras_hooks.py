@@ -74,6 +74,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
             try:
                 model = self.model
                 lines.count_by(kinds.KERAS_BATCH)
+                agent.trains_from = agent.batches_from
                 agent.tell(
                     keras_fit=agent.batches_from,
                     model=number_of(agent, model),
@@ -127,6 +128,8 @@ def hook_epochs(agent: Agent, module: Any) -> None:
     """
     iterator = module.EpochIterator
     make, fetch = iterator.__init__, iterator.__dict__.get("__next__")
+    made_lines = LineTimer(agent, kinds.MADE_LINE)  # one for all: a script may call `evaluate` after each step
+    agent.before_flush.append(made_lines.describe)
 
     @wraps(make)
     def __init__(self, *given, **named):
@@ -135,7 +138,7 @@ def hook_epochs(agent: Agent, module: Any) -> None:
             agent.batches_from = number_of(agent, self)
             agent.tell(iterator=agent.batches_from, **_describe_data(self))
             if type(self).__name__ == OF_TENSORFLOW:
-                _hook_passes(agent, self.data_adapter, agent.batches_from)
+                _hook_passes(agent, made_lines, self.data_adapter, agent.batches_from)
         except Exception as error:
             agent.failed("epochs", error)
 
@@ -150,7 +153,7 @@ def hook_epochs(agent: Agent, module: Any) -> None:
         iterator.__next__ = wraps(fetch)(__next__)
 
 
-def _hook_passes(agent: Agent, adapter: Any, number: int) -> None:
+def _hook_passes(agent: Agent, timer: LineTimer, adapter: Any, number: int) -> None:
     """Note each batch that the script's own code makes in a thread of TensorFlow, and time the lines of some.
 
     That thread sends nothing: its events go with those of the thread that trains.
@@ -159,12 +162,11 @@ def _hook_passes(agent: Agent, adapter: Any, number: int) -> None:
     make = getattr(adapter, name, None)
     if make is None:
         return
-    timer, training = LineTimer(agent, kinds.MADE_LINE), timer_of(agent)
-    agent.before_flush.append(timer.describe)
-    passes = 0
+    training, passes = timer_of(agent), 0
 
     def fetch(batches: Any) -> Any:
-        if training.is_on and not timer.is_on:  # a thread of the pass before may not have ended
+        is_timed = training.is_on and number == agent.trains_from
+        if is_timed and not timer.is_on:  # a thread of the pass before may not have ended
             return timer.fetch(next, batches)
         return next(batches)
 
