@@ -172,7 +172,7 @@ def test_why_knows_the_wait_of_keras_and_the_line_that_makes_its_batches(house):
     """On TensorFlow a thread makes them. They cannot be replayed, but a PyDataset can have workers."""
     shutil.copy(EXAMPLES / "keras_fit.py", house.folder / "train.py")
     told = ("why", "train.py", "cpu", "--budget", "4s", "--", "--epochs", "99")
-    answer = house.run(*told, env={"KERAS_BACKEND": "tensorflow"})
+    answer = house.run(*told, env={"KERAS_BACKEND": "tensorflow"}, is_wide=True)
     assert answer.code == 0, answer.err
     why = json.loads(house.run("show", "latest", "--json").out)["answer"]["why"]
     loader = next(each for each in why["causes"] if each["cause"] == "input pipeline")
