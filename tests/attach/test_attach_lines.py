@@ -25,7 +25,7 @@ class Slow(torch.utils.data.Dataset):
     def __len__(self): return 96
     def __getitem__(self, i):
         x = X[i]
-        hashlib.pbkdf2_hmac("sha256", b"", b"", 2000)  # DATA
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10000)  # DATA
         return x, Y[i]
 """
 LOOP = (
@@ -241,4 +241,4 @@ for i in range(1100):
         assert (process["tensors_per_step"] is not None) == grows
         if grows:
             assert process["tensors_per_step"] == pytest.approx(1, abs=0.1)
-            assert memory["low"] <= 256 * 64 * 4 <= memory["high"] * 1.2
+            assert memory["low"] / 1.02 <= 256 * 64 * 4 <= memory["high"] * 1.2  # a tensor is more than its numbers
