@@ -28,7 +28,7 @@ class Adapter:
     batch_size = None
 class EpochIterator:
     steps_per_epoch = None
-    def __init__(self, batches): self.data_adapter, self.batches = Adapter(), batches
+    def __init__(self, batches, adapter=None): self.data_adapter, self.batches = adapter or Adapter(), batches
     def __iter__(self): return self
     def __next__(self): return next(self.batches)
 """
@@ -104,6 +104,24 @@ def test_lines_of_a_fit_are_named_and_nothing_is_left_behind(tmp_path: Path, ker
         assert (line["where"], line["share"] > 0.5) == (place_of(source, mark), True)
     assert place_of(source, "FIT") not in {each["where"] for each in process["lines"]}
     assert process["out"] == "None None True 1\n"  # the batch that the generator has just made
+
+
+PREDICTION = """
+from keras.src.trainers.epoch_iterator import EpochIterator
+class GeneratorDataAdapter:
+    batch_size = None
+    def generator(self): return iter(range(1000))
+class TFEpochIterator(EpochIterator): pass
+adapter = GeneratorDataAdapter()
+TFEpochIterator(None, adapter)
+print(len([*adapter.generator()]), len(sys.modules["_laptime_attach.finder"].armed[0]._noted))
+"""
+
+
+def test_what_a_thread_makes_for_a_prediction_is_not_kept(tmp_path: Path, keras: dict[str, str]) -> None:
+    """Nothing would send it: no step of a training notes anything meanwhile."""
+    process = watch(tmp_path, f"{TRAINING}\n{PREDICTION}\nmain(20)", env=keras)
+    assert (process["out"], process["loop"]["iterations"]) == ("1000 0\n", 20)
 
 
 def test_a_fit_that_ends_while_its_lines_are_timed_leaves_nothing_behind(tmp_path: Path, keras: dict[str, str]) -> None:

@@ -154,9 +154,9 @@ def hook_epochs(agent: Agent, module: Any) -> None:
 
 
 def _hook_passes(agent: Agent, timer: LineTimer, adapter: Any, number: int) -> None:
-    """Note each batch that the script's own code makes in a thread of TensorFlow, and time the lines of some.
+    """Note each batch of a training that the script's own code makes in a thread of TensorFlow; time the lines of some.
 
-    That thread sends nothing: its events go with those of the thread that trains.
+    That thread sends nothing: its events go with those of the thread that trains. So a prediction notes none.
     """
     name = PASS_BEGINS.get(type(adapter).__name__, "")
     make = getattr(adapter, name, None)
@@ -165,8 +165,7 @@ def _hook_passes(agent: Agent, timer: LineTimer, adapter: Any, number: int) -> N
     training, passes = timer_of(agent), 0
 
     def fetch(batches: Any) -> Any:
-        is_timed = training.is_on and number == agent.trains_from
-        if is_timed and not timer.is_on:  # a thread of the pass before may not have ended
+        if training.is_on and number == agent.trains_from and not timer.is_on:  # an earlier pass may have a thread
             return timer.fetch(next, batches)
         return next(batches)
 
@@ -177,7 +176,7 @@ def _hook_passes(agent: Agent, timer: LineTimer, adapter: Any, number: int) -> N
                 batch = fetch(batches)
             except StopIteration:
                 return
-            if not agent.is_off:
+            if number == agent.trains_from and not agent.is_off:
                 agent.keep((kinds.KERAS_MADE, begin, now_ns(), value))
             yield batch
 

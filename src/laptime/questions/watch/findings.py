@@ -259,8 +259,7 @@ def _reads(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
 def _waits_in_a_line(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """In a loop without a loader, what logs or fetches runs where the next forward pass is seen."""
     steady = loop.steady
-    backward_s = 0.0 if isinstance(steady.backward_s, Missing) else steady.backward_s
-    forward = share_of(steady.forward_backward_s, steady) - backward_s / max(steady.wall_s, 1e-12)
+    forward = share_of(steady.forward_backward_s, steady) - share_of(steady.backward_s, steady)
     parts = {"forward": forward, "unattributed": share_of(steady.unattributed_s, steady)}
     waits: defaultdict[str, float] = defaultdict(float)
     for line in process.lines:
