@@ -1,7 +1,8 @@
 """The messages between parent and child: one JSON object per line, with a version that both must share.
 
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and each window. After its last
-planned window it sends `Ready`. The parent answers `Again` (more windows), `TakeTurn` or `Enough`. `Fresh` steps of a
+planned window it sends `Ready`. The parent answers `Again` (more windows), `TakeTurn` or `Enough`; between turns also
+`KeepTurn`, to which `TurnShown` is the answer, and `ReplayTurn`, to which it is `TurnReplayed`. `Fresh` steps of a
 loader that holds its items come first; `Paced` gives the windows' length. `Examined`, `Counted`, `TookLate` and
 `Signed` come last, if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint,
 `Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference
@@ -33,10 +34,10 @@ from laptime.model.protocol import (
     Predictions,
 )
 from laptime.model.quantities import Missing
-from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Window
+from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Replay, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 27
+WIRE_VERSION = 28
 NOT_TOLD = Missing("not told")
 
 
@@ -81,10 +82,28 @@ class FirstStep(msgspec.Struct, frozen=True, tag=True):
 
 
 class Closed(msgspec.Struct, frozen=True, tag=True):
-    """A window has closed. The loss is that of its last step; NaN travels as null."""
+    """A window has closed. The loss is that of its last step; NaN travels as null.
+
+    `digest` is of the training's state now, where a turn may be taken again.
+    """
 
     window: Window
     loss: float | None
+    digest: str = ""
+
+
+class TurnShown(msgspec.Struct, frozen=True, tag=True):
+    """The turn that was to be kept is in this file, or is not, for this reason."""
+
+    path: str
+    reason: str = ""
+
+
+class TurnReplayed(msgspec.Struct, frozen=True, tag=True):
+    """What came of taking another heat's turn again, or why that could not be done."""
+
+    replay: Replay | None
+    reason: str = ""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -392,6 +411,23 @@ class TakeTurn(msgspec.Struct, frozen=True, tag=True):
     after: int | None = None
 
 
+class KeepTurn(msgspec.Struct, frozen=True, tag=True):
+    """Keep the turn that ended last: what it began with, and what it came to. Show it in a file, if `is_shown`."""
+
+    is_shown: bool
+
+
+class ReplayTurn(msgspec.Struct, frozen=True, tag=True):
+    """Take the turn that another heat has shown in a file, from the same place in the data as your own kept turn.
+
+    `began` and `ended` are the digests that it told before it was asked; the first is empty where none is known.
+    """
+
+    path: str
+    began: str
+    ended: str
+
+
 class WeighLoss(msgspec.Struct, frozen=True, tag=True):
     """Return the loss of the weights in this file. Those of before the first step show what begins alike."""
 
@@ -417,6 +453,8 @@ FromHeat = (
     | Proved
     | FirstStep
     | Closed
+    | TurnShown
+    | TurnReplayed
     | Ready
     | Fresh
     | Paced
@@ -433,7 +471,7 @@ FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
 FromChild = FromAll | FromHeat | FromTraining | FromInference | Profiled | FromScout
 Order = Run | Train | Learn | Judge | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
-FromParent = Warm | Order | TakeTurn | Again | Enough | GoOn | WeighLoss
+FromParent = Warm | Order | TakeTurn | KeepTurn | ReplayTurn | Again | Enough | GoOn | WeighLoss
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from laptime.backends.replay import StateRewinder
 from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder
@@ -182,6 +183,9 @@ class Runner(Steppable, Protocol):
     def take_seen(self) -> SeenBatch | None:
         """Return the batch of the last step of `run_marked`, once, and keep it no longer; called off the clock."""
 
+    def rewinder(self) -> StateRewinder | Missing:
+        """Return what puts this training back to where a turn began, or why nothing can."""
+
     @property
     def ranks(self) -> RankTimes | None:
         """What each rank took before the last fence, where there are several; read after `step_ns`, off the clock."""
@@ -347,6 +351,7 @@ class Backend(Builder, Protocol):
 
 
 NO_CENSUS = Missing("denormal numbers are counted in PyTorch's lanes only")
+NO_REWINDER = Missing("it is put back to where a turn began on torch, jax and python lanes, not captured, on one device")
 NO_JUDGE = Missing("its weights are seen in PyTorch's lanes only")
 
 
@@ -367,6 +372,9 @@ class UnseenWeights:
 
     def take_seen(self) -> SeenBatch | None:
         return None
+
+    def rewinder(self) -> StateRewinder | Missing:
+        return NO_REWINDER
 
 
 class StepwiseRunner(UnseenWeights, ABC):

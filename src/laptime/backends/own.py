@@ -24,6 +24,7 @@ from laptime.model.record import digest_source
 from laptime.model.symptoms import is_memory_error
 from laptime.model.workload import Training
 
+SEEDS = 1 << 31  # all generators take such a seed
 INSTALLED = {"site-packages", "dist-packages"}
 LAPTIME = Path(__file__).parents[1]
 RELATIVE_IMPORT = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
@@ -104,17 +105,38 @@ def length_of(data: Any) -> int | None:
         return None
 
 
-def endless(data: Iterable[Any], name: str) -> Iterator[Any]:
+LAPS_A_SEED = 1_000_003
+
+
+@dataclass(slots=True)
+class LapNotes:
+    """How many laps of a user's data have begun. Each begins with a seed of its own.
+
+    So two trainings shuffle alike in all their laps, whatever their steps draw in between.
+    """
+
+    seed_all: Callable[[int], None]
+    seed: int
+    laps: int = 0
+
+    def note(self) -> None:
+        self.laps += 1
+        self.seed_all((self.seed + self.laps * LAPS_A_SEED) % SEEDS)
+
+
+def endless(data: Iterable[Any], name: str, notes: LapNotes | None = None) -> Iterator[Any]:
     """Iterate a user's data again and again; raise an error if a lap has no batch.
 
     No code of ours runs between two batches of a lap: next to a step of 0.2 ms it would be seen.
     """
-    return itertools.chain.from_iterable(_laps(data, name))
+    return itertools.chain.from_iterable(_laps(data, name, notes))
 
 
-def _laps(data: Iterable[Any], name: str) -> Iterator[Iterable[Any]]:
+def _laps(data: Iterable[Any], name: str, notes: LapNotes | None) -> Iterator[Iterable[Any]]:
     """Yield the first batch of each lap, and then the rest of it."""
     for lap in itertools.count():
+        if notes is not None:
+            notes.note()
         batches = iter(data)
         first = tuple(itertools.islice(batches, 1))
         if not first:

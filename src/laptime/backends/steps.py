@@ -31,8 +31,9 @@ from laptime.backends.arrays import (
     widen_batch,
     widen_state,
 )
-from laptime.backends.base import NO_JUDGE, Learner, Predictor, StepwiseRunner
-from laptime.backends.own import call_own, endless, is_keras, length_of
+from laptime.backends.base import NO_JUDGE, NO_REWINDER, Learner, Predictor, StepwiseRunner
+from laptime.backends.own import LapNotes, call_own, endless, is_keras, length_of
+from laptime.backends.replay import LEAVES, SHARED, Generators, Leaf, Place, StateRewinder, place_in_laps
 from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
 from laptime.model.process import KEPT_INPUTS
@@ -57,9 +58,15 @@ class OwnSteps:
     steps_per_lap: int | None
     proof_steps: int
     seed: int
+    laps: LapNotes | None = None
 
     def batches(self) -> Iterator[Any]:
         return endless(self.data, self.name)
+
+    def timed_batches(self, first: int = 0) -> Iterator[Any]:
+        """Return the same, from batch number `first` on, with notes on its laps where these are wanted."""
+        draws_nothing = type(self.data) in {list, tuple}  # to begin a lap
+        return itertools.islice(endless(self.data, self.name, None if draws_nothing else self.laps), first, None)
 
     def take(self, state: Any, batch: Any) -> tuple[Any, Any]:
         told = self.step(state, batch)
@@ -139,8 +146,9 @@ def call_for_steps(order: HeatOrder, lanes: str) -> tuple[OwnSteps, Training]:
 def make_own_steps(order: HeatOrder, training: Training) -> OwnSteps:
     assert training.step is not None
     lap = training.steps_per_lap or length_of(training.data)
+    laps = LapNotes(_generators().seed, order.seed) if order.replays else None
     return OwnSteps(
-        order.subject.name, training.data, training.step, training.fence, lap, order.proof.steps, order.seed
+        order.subject.name, training.data, training.step, training.fence, lap, order.proof.steps, order.seed, laps
     )
 
 
@@ -214,7 +222,7 @@ def see_batch(batch: Any, items: int | None = None) -> SeenBatch | None:
 def supply_batches(own: OwnSteps, kind: str, place: Callable[[Any], Any]) -> Callable[[], Any]:
     """Return a function that returns the next batch: of the user's data, or of some that are kept as the lane says."""
     if kind not in KEPT_INPUTS:
-        return own.batches().__next__
+        return own.batches().__next__ if own.laps is None else own.timed_batches().__next__
     count = 1 if kind == "one" else min(KEPT_BATCHES, own.steps_per_lap or KEPT_BATCHES)
     kept = [place(batch) for batch in itertools.islice(own.batches(), count)]
     return itertools.cycle(kept).__next__
@@ -249,8 +257,11 @@ class WindowRunner(StepwiseRunner):
 class StepRunner(WindowRunner):
     """A user's training, ready to be timed."""
 
+    keeps_batches = False
+
     def __init__(self, steps: Steps, supply: Callable[[], Any]) -> None:
         self._steps, self._supply, self._take = steps, supply, steps.own.take
+        self._own_supply = supply
         self._state: Any = steps.fresh_state()
         self._loss: Any = None
         self._seen: Any = None
@@ -276,6 +287,30 @@ class StepRunner(WindowRunner):
         """Take the proof's first step with the code that was timed: it may count its calls."""
         run = take_steps(self._steps, "fp32", most=1)
         return None if run.problem else LateStep("fp32", run.losses[0], run.moves)
+
+    def rewinder(self) -> StateRewinder | Missing:
+        if self._steps.own.laps is None or self.keeps_batches:
+            return NO_REWINDER
+        return StateRewinder(
+            _leaf_kinds(), _generators(), lambda: self._state, self._hold, self._find_place, self._feed,
+            self._run_again, "fp32",
+        )  # fmt: skip
+
+    def _hold(self, state: Any) -> None:
+        self._state = state
+
+    def _feed(self, supply: Callable[[], Any] | None) -> None:
+        self._supply = supply or self._own_supply
+
+    def _run_again(self, steps: int) -> None:
+        self.run(steps)
+        self.fence()
+
+    def _find_place(self, taken: int) -> Place:
+        own = self._steps.own
+        if type(own.data) in {list, tuple}:
+            return Place(lambda: own.timed_batches(taken % len(own.data)).__next__, 0)
+        return place_in_laps(lambda: own.timed_batches().__next__, taken, length_of(own.data), own.laps)
 
     def parts(self) -> OwnStepParts | Missing:
         return OwnStepParts(self._steps, self._supply, self._take_batch)
@@ -373,7 +408,36 @@ def start_runner(
     """Return a runner for the training, or for the one stage that the lane names."""
     if kind == "only":
         return SupplyRunner(steps, supply)
-    return SupplyRunner(steps, supply, place) if kind == "copy" else runner(steps, supply)
+    if kind == "copy":
+        return SupplyRunner(steps, supply, place)
+    made = runner(steps, supply)
+    made.keeps_batches = kind in KEPT_INPUTS
+    return made
+
+
+def _generators() -> Generators:
+    """Return the generators that a step in Python draws from: PyTorch's, too, where it is loaded."""
+    if "torch" not in sys.modules:
+        return SHARED
+    import torch
+
+    from laptime.backends.torch.rewinding import generators_of
+
+    return generators_of(torch.device("cpu"))
+
+
+def _leaf_kinds() -> tuple[Leaf, ...]:
+    """Return what is known of the objects that a state may hold, of the frameworks that are loaded."""
+    kinds: tuple[Leaf, ...] = LEAVES
+    if "jax" in sys.modules:
+        from laptime.backends.jax.rewinding import JaxLeaf
+
+        kinds = (JaxLeaf(), *kinds)
+    if "torch" in sys.modules:
+        from laptime.backends.torch.rewinding import TORCH_LEAVES
+
+        kinds = (*kinds, *TORCH_LEAVES)
+    return kinds
 
 
 # The proof of a user's step: its first steps as it runs them, compared with the same steps in float64.

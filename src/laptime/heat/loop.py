@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from laptime import wire
 from laptime.backends.base import Builder, BuiltTraining, Learner, Runner
 from laptime.backends.own import digest_imported
+from laptime.backends.replay import LARGEST_BYTES, TurnKeeper
 from laptime.errors import LaneError
 from laptime.heat.work import (
     REPEATED_TOLERANCE,
@@ -62,18 +63,24 @@ def run_heat(
     `last` is called after all that, when the training can still take steps.
     """
     training = build_training(backend, order, line)
-    if not order.first_losses:
+    if not order.first_losses and not order.is_fresh:
         prove_training(backend, training, order.lane.settings, line)
     runner = take_first_steps(backend, training, order, line)
     line.say(wire.Phase("timing", backend.clock()))
-    facts = PartFacts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken)
+    keeper = open_keeper(runner) if order.replays else None
+    if isinstance(keeper, Missing):
+        send_notes((f"no turn of it can be taken again: {keeper.missing}",), line)
+        keeper = None
+    facts = PartFacts(
+        training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken, keeper
+    )
     sizing = measure(backend.clock, runner, order.pace, line, facts)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.census:
         missed = (*missed, *take_census(backend.clock, runner, line))
     if order.breakdown:
         missed = (*missed, *break_down(backend.clock, runner, sizing.burst or 1, line, training.data))
-    if order.first_losses == ():
+    if order.first_losses == () and not order.is_fresh:
         missed = (*missed, *take_late_step(backend.clock, runner, line))
     last()
     send_notes((*missed, *runner.close()), line)
@@ -198,13 +205,14 @@ def _checked(run: ProofRun) -> ProofRun:
 class PartFacts:
     """The steps in a lap, if known; how long a turn warms up before it is timed; how to ask for the device's memory.
 
-    `taken` is how many steps the training has taken before it is measured.
+    `taken` is how many steps the training has taken before it is measured. `keeper` notes where its turns begin.
     """
 
     lap: int | None = None
     warm_s: float = 0.0
     device_memory_bytes: Callable[[], int | Missing] = lambda: wire.NOT_TOLD
     taken: int = 0
+    keeper: TurnKeeper | None = None
 
 
 def measure(
@@ -221,7 +229,7 @@ def measure(
     facts = facts or PartFacts()
     counted = runner if isinstance(runner, CountedRunner) else CountedRunner(runner, facts.taken)
     sizing = _begin(clock, counted, pace, line, facts)
-    windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None)
+    windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None, keeper=facts.keeper)
     while not (pace.takes_turns or _is_enough(windows.spent_ns, windows.done, pace)):
         windows.run_one()
     while True:
@@ -232,12 +240,57 @@ def measure(
                 for _ in range(more):
                     windows.run_one()
             case wire.TakeTurn(steps=steps, after=after):
+                if facts.keeper is not None:
+                    facts.keeper.begin(counted.taken)
                 untimed = warm_steps(windows.sizing, facts.warm_s) if after is None else after - counted.taken
                 if untimed > 0:
                     counted.run(untimed)
                 windows.run_one(steps)
+            case wire.KeepTurn(is_shown=is_shown):
+                line.say(_keep_turn(facts.keeper, counted.taken, is_shown=is_shown))
+            case wire.ReplayTurn(path=path, began=began, ended=ended):
+                line.say(wire.Phase("replay", clock()))
+                line.say(_replay_turn(facts.keeper, path, (began, ended)))
+                line.say(wire.Phase("timing", clock()))
             case _:
                 return sizing
+
+
+def open_keeper(runner: Runner) -> TurnKeeper | Missing:
+    """Return what keeps a turn of this training, or why none can be kept. It is tried once, before the turns."""
+    try:
+        rewinder = runner.rewinder()
+        if isinstance(rewinder, Missing):
+            return rewinder
+        if rewinder.size_bytes() > LARGEST_BYTES:
+            return Missing(f"its state is larger than {LARGEST_BYTES >> 30} GiB")
+        rewinder.note(0)
+        return TurnKeeper(rewinder)
+    except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+        return Missing(f"{type(error).__name__}: {error}")
+
+
+NOTHING_KEPT = "it notes no turns"
+
+
+def _keep_turn(keeper: TurnKeeper | None, taken: int, *, is_shown: bool) -> wire.TurnShown:
+    if keeper is None:
+        return wire.TurnShown("", NOTHING_KEPT)
+    try:
+        keeper.keep(taken)
+        return wire.TurnShown(keeper.show() if is_shown else "")
+    except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+        return wire.TurnShown("", f"{type(error).__name__}: {error}")
+
+
+def _replay_turn(keeper: TurnKeeper | None, path: str, digests: tuple[str, str]) -> wire.TurnReplayed:
+    if keeper is None:
+        return wire.TurnReplayed(None, NOTHING_KEPT)
+    try:
+        found = keeper.replay(path, digests)
+    except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+        return wire.TurnReplayed(None, f"{type(error).__name__}: {error}")
+    return wire.TurnReplayed(None, found.missing) if isinstance(found, Missing) else wire.TurnReplayed(found)
 
 
 @dataclass(slots=True)
@@ -251,11 +304,12 @@ class WindowRun:
     done: int = 0
     spent_ns: int = 0
     is_rough: bool = True
+    keeper: TurnKeeper | None = None
 
     def run_one(self, steps: int | None = None) -> None:
         """Run a window of these steps, or of as many as fit into its time."""
         steps = steps or self.sizing.window_steps
-        window_ns = _run_window(self.clock, self.runner, steps, self.done, self.line)
+        window_ns = _run_window(self.clock, self.runner, steps, self.done, self.line, self.keeper)
         self.spent_ns += window_ns
         self.done += 1
         if self.is_rough:
@@ -305,7 +359,9 @@ def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
     return spent_s >= pace.measure_s and windows >= pace.windows_min
 
 
-def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine) -> int:
+def _run_window(
+    clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine, keeper: TurnKeeper | None
+) -> int:
     first_step, before = runner.taken + 1, runner.updates()
     runner.fence()
     start_ns, outside_ns = clock(), runner.outside_ns
@@ -324,7 +380,8 @@ def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, li
     )  # fmt: skip
     if number == 0 and runner.early_ns:
         line.say(wire.Early(runner.early_ns))
-    line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None))
+    digest = keeper.end() if keeper is not None else ""
+    line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None, digest))
     if loss is not None and not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")
     return end_ns - start_ns

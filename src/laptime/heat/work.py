@@ -14,6 +14,7 @@ from typing import Any
 from laptime import wire
 from laptime.backends.arrays import list_leaves, read_array
 from laptime.backends.base import BuiltTraining, Evaluator, Runner, StepParts
+from laptime.backends.replay import StateRewinder
 from laptime.model.hardware import StepWork
 from laptime.model.process import RankTimes
 from laptime.model.quantities import Missing
@@ -110,6 +111,9 @@ class CountedRunner:
 
     def take_seen(self) -> SeenBatch | None:
         return self._runner.take_seen()
+
+    def rewinder(self) -> StateRewinder | Missing:
+        return self._runner.rewinder()
 
     def compare_updates(self, before: Updates | None, steps: int) -> tuple[float | None, float | None]:
         """Return how often each of these last steps changed the weights, and the rate now, next to the first step."""

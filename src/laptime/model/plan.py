@@ -180,7 +180,7 @@ class Pace:
     Where a heat `takes_turns` with those of other lanes, a window is one turn. A heat of a script ends after
     `steps_most` timed steps, if that is set. `known_step_ns` is how long a step took in an earlier heat of the lane:
     then no steps are spent on an estimate. Heats that take turns go on to step `reach_step`, if that does not take far
-    longer.
+    longer. With `shares_steps`, all of them time the same steps, however fast they are.
     """
 
     heats_min: int
@@ -194,6 +194,7 @@ class Pace:
     steps_most: int | None = None
     known_step_ns: float | None = None
     reach_step: int = 0
+    shares_steps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,8 @@ class HeatOrder:
     a batch. `versions` are those that each node of a cluster has to have; elsewhere it is empty. `first_losses` are
     those of the lane's heat that was proven: one that repeats them needs no proof. If they are empty, the heat is the
     one to be proven; if they are None, each heat is. A script has to begin its training within `seen_within_s`, and
-    with `counts_work`, one of its iterations is counted after the windows, operator by operator.
+    with `counts_work`, one of its iterations is counted after the windows, operator by operator. With `replays`, a turn
+    of it may be taken again, and with `is_fresh` its seed is new to everybody, so that it repeats no proven heat.
     """
 
     subject: Subject
@@ -269,6 +271,8 @@ class HeatOrder:
     first_losses: tuple[float, ...] | None = None
     seen_within_s: float | None = None
     counts_work: bool = False
+    replays: bool = False
+    is_fresh: bool = False
 
     @property
     def counts_step(self) -> bool:

@@ -137,6 +137,64 @@ class LateStep:
     moves: tuple[float, ...]
 
 
+REPLAY_TOLERANCE = 1e-3  # of how far a turn moves all weights
+REPLAY_MARGIN = 8.0  # times what rounding alone does
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPart:
+    """How far one kind of a training's numbers came out from where a replay of its turn leads.
+
+    `of` is weights, buffers, or what the optimizer keeps. `apart` is the distance, and `rounding` what rounding alone
+    makes of it, both as parts of how far the turn moved them. `array` is the distance of the worst single array, in
+    units of what is allowed.
+    """
+
+    of: str
+    apart: float
+    rounding: float
+    array: float
+
+    @property
+    def allowed(self) -> float:
+        return max(REPLAY_TOLERANCE, REPLAY_MARGIN * self.rounding)
+
+    @property
+    def is_same(self) -> bool:
+        return self.apart <= self.allowed and self.array <= 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayChance:
+    """Where a turn of a training that draws random numbers ended, among replays of it with other draws.
+
+    `far` is the distance of each end from the middle of all others, and `along` how far it is beyond that middle in the
+    way's direction. Those of the training itself come last. `of` is weights or buffers.
+    """
+
+    of: str
+    far: tuple[float, ...]
+    along: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A timed turn of a training, taken again by another's code: that of the base, from where the turn began.
+
+    The turn was chosen after it was timed. `steps` is how many it has. `repeats` is how far the base's own turn comes
+    out from itself. `is_shown` says that the state which the training showed is the one that it had told a digest of,
+    and `is_joined` that the turn began where the one before had ended. `chance` is there where the base draws random
+    numbers, and the training may have drawn others.
+    """
+
+    steps: int
+    repeats: float
+    is_shown: bool
+    is_joined: bool
+    parts: tuple[ReplayPart, ...]
+    chance: tuple[ReplayChance, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """The float64 run that every lane is compared with, and a float32 twin that shows the effect of rounding alone.
@@ -217,7 +275,8 @@ class Heat:
     `late_step` is a step of the proof after the windows, by the training that was timed. `early_ns` are the times of
     the first steps, before any window. `changed` is what the training's code replaced of the clocks and fences that
     judge it, and of laptime. `work` is what one iteration of a script computes, counted in it after its windows;
-    `uncounted` says why that is missing.
+    `uncounted` says why that is missing. `replay` is a turn of it that the base of a verdict took again, and
+    `unreplayed` says why none was; the heat has a `seed` of its own where nobody was to know it before.
     """
 
     process: ProcessRun
@@ -241,6 +300,9 @@ class Heat:
     changed: tuple[str, ...] = ()
     work: StepWork | None = None
     uncounted: str | None = None
+    replay: Replay | None = None
+    unreplayed: str | None = None
+    seed: int | None = None
 
 
 # The sensors that a race can read: one row per sensor; installed packages may add rows.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +28,13 @@ from laptime.questions.profile.run import with_profile
 from laptime.questions.proving import Proof, order_heat, run_together, say_why_alone
 from laptime.questions.train.run import find_protocol
 from laptime.run.instruments import SensorSelection
+from laptime.run.replays import DrawnTurn
 from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
 from laptime.run.turns import CORES_A_CHILD, MOST_AT_ONCE, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import count_heat_memory, count_step_memory
 
+SEEDS = 1 << 31  # all generators take such a seed
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
 
 UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
@@ -61,6 +65,9 @@ class HeatRounds:
         self.alone: dict[str, str] = {}
         self.turn_steps: dict[frozenset[str], dict[str, TurnSteps]] = {}  # by the lanes that took turns
         self.step_ns: dict[str, float] = {}
+        self.replays: Callable[[], bool] | None = None  # whether this round's heats have a turn taken again
+        self.has_new_seeds = False  # whether each round after the first has a seed that nobody knew before
+        self._seed: int | None = None
         self._numbers = itertools.count()
         self._protocol: Protocol | None = None
         self._sensors = SensorSelection(("none",), 1.0)
@@ -198,13 +205,16 @@ class HeatRounds:
 
     def order(self, lane: PlannedLane, pace: Pace) -> HeatOrder:
         """Return the order for the next heat of a lane."""
-        plan = self.job.plan
+        plan, proven = self.job.plan, self._proven_losses(lane)
+        is_fresh = bool(proven) and self._seed is not None
         return replace(
-            order_heat(plan, lane, pace, self.done),
+            order_heat(plan, lane, pace, self.done, self._seed if is_fresh else None),
             test_items=self._test_items(lane),
             census=self._wants_census(lane),
             versions=self._versions_of(lane),
-            first_losses=self._proven_losses(lane),
+            first_losses=() if is_fresh else proven,
+            is_fresh=is_fresh,
+            replays=self.replays is not None,
             counts_work=self._wants_work(lane),
             seen_within_s=max(plan.ask.budget_s, UNSEEN_LEAST_S) if plan.subject.command else None,
             profiles_exchange=plan.ask.scale is not None
@@ -308,7 +318,8 @@ class HeatRounds:
         return Progress(f"round {self.rounds + 1}", self.job.elapsed_s, max(self.job.left_s, 0.0), is_most=False)
 
     def _begin(self, lanes: Sequence[PlannedLane]) -> None:
-        """Show that a round of these lanes begins, in a line of its own where there is no terminal."""
+        """Draw the round's seed, and show that it begins, in a line of its own where there is no terminal."""
+        self._seed = secrets.randbelow(SEEDS) if self.has_new_seeds and self.rounds else None
         self._doing = dict.fromkeys((lane.name for lane in lanes), "waits")
         self.job.show(replace(self.describe(), lanes=dict(self._doing)))
 
@@ -372,8 +383,20 @@ class _Crew:
         begun = [steps.after for step in rounds.turn_steps.values() for steps in step.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
         rounds.say(together, "turn 1")
-        steps = play_turns(turned, rounds.pace, kept, max(begun, default=0), partial(self._say_turn, players))
+        drawn = DrawnTurn(players, self._expect_turns()) if rounds.replays is not None and rounds.replays() else None
+        steps = play_turns(
+            turned, rounds.pace, kept, max(begun, default=0), partial(self._say_turn, players),
+            drawn.after if drawn is not None else lambda _turn: None,
+        )  # fmt: skip
         rounds.turn_steps[together] = steps
+        if drawn is not None:
+            rounds.say(together, "is replayed")
+            drawn.replay()
+
+    def _expect_turns(self) -> int:
+        """Return how many turns the round will have, by those before or by its times."""
+        had = [len(heat.windows) for heats in self.rounds.heats.values() for heat in heats[-1:] if heat.windows]
+        return min(had, default=math.ceil(self.rounds.pace.measure_s / self.rounds.pace.window_s))
 
     def _say_turn(self, players: Sequence[Player[HeatRunner]], turn: int, of: int) -> None:
         playing = [player.runner for player in players if not player.is_over]

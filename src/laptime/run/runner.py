@@ -332,6 +332,10 @@ class HeatRunner(ProcessRunner):
         self._work: StepWork | None = None
         self._uncounted: str | None = None
         self._late_step: LateStep | None = None
+        self.digests: list[str] = []  # of the training's state at the end of each window
+        self.shown: wire.TurnShown | None = None
+        self.replayed: wire.TurnReplayed | None = None  # the last turn of another heat that this one took again
+        self.replay_of: wire.TurnReplayed | None = None  # what came of a turn of this heat
         self._early_ns: tuple[int, ...] = ()
         self._reruns = 0
         self._reopened_ns = 0  # by this process's clock; 0 where the heat takes no turns
@@ -366,6 +370,9 @@ class HeatRunner(ProcessRunner):
             exchanges=self.finished.exchanges if self.finished else (),
             first_losses=self._first_losses,
             late_step=self._late_step,
+            replay=self.replay_of.replay if self.replay_of else None,
+            unreplayed=(self.replay_of.reason or None) if self.replay_of else None,
+            seed=self.order.seed if self.order.is_fresh else None,
             early_ns=self._early_ns,
             changed=self.finished.changed if self.finished else (),
         )
@@ -376,7 +383,8 @@ class HeatRunner(ProcessRunner):
                 self._tell(name)
                 if name == "timing":
                     self._watch.open(child)
-            case wire.Closed(window=window, loss=loss):
+            case wire.Closed(window=window, loss=loss, digest=digest):
+                self.digests.append(digest)
                 took_ns = time.monotonic_ns() - self._reopened_ns if self._reopened_ns else None
                 window = replace(window, turn=self.turn, turn_ns=took_ns if self.shares_our_clock else None)
                 self._windows.append(self._watch.close_window(window))
@@ -406,6 +414,10 @@ class HeatRunner(ProcessRunner):
                 self._early_ns = step_ns
             case wire.TookLate(step=step):
                 self._late_step = step
+            case wire.TurnShown():
+                self.shown = message
+            case wire.TurnReplayed():
+                self.replayed = message
             case wire.Signed(signs=signs):
                 self._signs = signs
             case wire.FirstStep(losses=losses):

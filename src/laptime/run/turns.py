@@ -71,6 +71,12 @@ class Player(Generic[R_co]):
             self.runner.child.say(order)
         self._hear_until_ready()
 
+    def ask(self, message: wire.KeepTurn | wire.ReplayTurn) -> None:
+        """Let the heat do something between its turns."""
+        if self._went_on():
+            self.runner.child.say(message)
+        self._hear_until_ready()
+
     def leave(self) -> Dnf | None:
         """Let the heat do what comes after its turns, and end the child. Return why it did not finish, or None."""
         if not self.is_over:
@@ -149,19 +155,21 @@ def play_turns(
     kept: Mapping[str, TurnSteps] = NO_STEPS,
     least: int = 0,
     told: Callable[[int, int], None] = lambda _turn, _of: None,
+    after_turn: Callable[[int], None] = lambda _turn: None,
 ) -> dict[str, TurnSteps]:
     """Let the heats take turns until each was timed for long enough. A turn in which one was disturbed is repeated.
 
     Only times decide how many turns there are, never a ratio. `kept` are the steps of the turns in an earlier round of
     the same lanes; those of this round are returned. Without them the turns begin after `least` steps, where heats have
     nearly come so far. `told` is called between turns, while all heats are stopped, with the number of the next one and
-    with how many it seems there will be.
+    with how many it seems there will be; `after_turn` with the number of the one that ended.
     """
     turn = 0
     steps = _begin_steps([player for player in players if not player.is_over], pace, kept, least)
     while True:
         playing = [player for player in players if not player.is_over]
         _play_one(playing, turn, {each: steps[each].order(turn) for each in playing})
+        after_turn(turn)
         left = [each for each in playing if not each.is_over]
         if turn == 0 and not kept:
             steps = _correct_steps(left, pace)
@@ -204,13 +212,14 @@ def _begin_steps(
     if players and all(player.runner.lane in kept for player in players):
         steps = fit_steps([kept[player.runner.lane] for player in players], entrants)
     else:
-        steps = choose_steps(entrants, pace.window_s, least)
+        steps = choose_steps(entrants, pace.window_s, least, shares_steps=pace.shares_steps)
     return dict(zip(players, steps, strict=True))
 
 
 def _correct_steps(players: Sequence[Player[HeatRunner]], pace: Pace) -> dict[Player[HeatRunner], TurnSteps]:
     """Return the steps of the coming turns: the first turn shows better how long a step is."""
-    steps = choose_steps([entrant_of(player.runner) for player in players], pace.window_s)
+    entrants = [entrant_of(player.runner) for player in players]
+    steps = choose_steps(entrants, pace.window_s, shares_steps=pace.shares_steps)
     # `order` counts turns from 0, and the next one is turn 1.
     return {player: found.shifted(-(found.untimed + found.steps)) for player, found in zip(players, steps, strict=True)}
 
@@ -315,8 +324,12 @@ class Entrant:
     taken: int
 
 
-def choose_steps(entrants: Sequence[Entrant], window_s: float, least: int = 0) -> list[TurnSteps]:
+def choose_steps(
+    entrants: Sequence[Entrant], window_s: float, least: int = 0, *, shares_steps: bool = False
+) -> list[TurnSteps]:
     """Return the steps of each heat's turns, the first of them after at least `least`."""
+    if shares_steps and entrants:
+        return [_shared_steps(entrants, window_s, least)] * len(entrants)
     chosen: dict[int, TurnSteps] = {}
     for group in _groups(entrants, window_s):
         steps = _steps_of([entrants[each] for each in group], window_s, least)
@@ -367,6 +380,28 @@ def _is_cheap(entrant: Entrant, together: TurnSteps, window_s: float) -> bool:
     catch_up_s = further * entrant.needs.step_ns / 1e9
     is_near = further <= LATER or catch_up_s <= CATCH_UP_S
     return is_near and together.untimed + together.steps <= DEAR * (alone.untimed + alone.steps)
+
+
+def _shared_steps(entrants: Sequence[Entrant], window_s: float, least: int) -> TurnSteps:
+    """Return the same turns for all, however fast they are: what is not the same steps cannot be compared.
+
+    No lane takes longer than the windows of all would. So the turns of one that is a hundred times as fast are short,
+    and its factor is known less well, which then matters little.
+    """
+    times_s = [max(each.needs.step_ns, 1.0) / 1e9 for each in entrants]
+    longest_s = window_s * len(entrants)
+    fitting = max(longest_s / sum(times_s), min(SHORTEST_S / min(times_s), longest_s / max(times_s)))
+    unit = math.lcm(*(each.needs.unit for each in entrants))
+    stride = math.lcm(*(each.needs.stride for each in entrants))
+    if unit > fitting:  # laps of two lengths, or long ones
+        unit = stride
+    steps = max(math.ceil(fitting / unit - TURN_SHORTER), 1) * unit
+    warm = max(each.needs.warm for each in entrants)
+    if warm * max(times_s) > window_s:
+        warm = max(entrants, key=lambda each: each.needs.step_ns).needs.warm
+    untimed = math.ceil(warm / stride) * stride
+    taken = math.ceil(max(each.taken for each in entrants) / stride) * stride + untimed
+    return TurnSteps(max(taken, math.ceil(least / stride) * stride) if least <= taken + LATER else taken, untimed, steps)
 
 
 def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnSteps:

@@ -24,7 +24,7 @@ from laptime.backends.torch.devices import (
     set_up,
     take_device,
 )
-from laptime.backends.torch.inputs import BatchSource, open_source
+from laptime.backends.torch.inputs import BatchSource, find_place, open_source
 from laptime.backends.torch.judging import TorchLossJudge, as_arrays, as_tensors
 from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.predictor import TorchPredictor
@@ -59,7 +59,7 @@ class TorchTraining:
 
     def __init__(self, order: HeatOrder, recipe: TorchRecipe | None = None) -> None:
         self._settings: Settings = order.lane.settings
-        self._seed = order.seed
+        self._seed, self._replays = order.seed, order.replays
         self._device = torch.device(order.lane.device.name)
         opened = recipe or open_recipe(order)
         assert isinstance(opened, TorchRecipe)  # a step of your own has a training of its own
@@ -98,7 +98,10 @@ class TorchTraining:
         evaluator = None
         if self._group.is_whole:
             evaluator = TorchEvaluator(self._recipe, stepper.network, self._settings, self._device)
-        return runner(stepper, source, device_clock, evaluator)
+        made = runner(stepper, source, device_clock, evaluator)
+        if self._replays and isinstance(made, EagerRunner) and self._group.of == 1:
+            made.place = partial(find_place, self._recipe, self._settings, self._device, self._seed)
+        return made
 
     def learn(self) -> Learner:
         set_up(self._settings, self._precision, self._seed)

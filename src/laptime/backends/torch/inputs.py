@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +20,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from laptime.backends.items import repeated
-from laptime.backends.own import endless
+from laptime.backends.own import endless, length_of
+from laptime.backends.replay import Place, place_in_laps
 from laptime.backends.torch.batches import count_bytes, describe, filled, in_layout, leaves, mapped
 from laptime.backends.torch.ranks import OneProcess, Ranks
 from laptime.backends.torch.recipe import BuiltInRecipe, OwnData, StepBatch
@@ -181,6 +183,26 @@ def open_source(
         count = max(1, min(most, gather.batches_a_lap // recipe.group.of))
         return _cycle([gather((first + number) % count) for number in range(count)], settings, move)
     return Stream(map(gather, itertools.count(first)), move)
+
+
+def find_place(
+    recipe: BuiltInRecipe | OwnData, settings: Settings, device: torch.device, seed: int, taken: int
+) -> Place:
+    """Return where a training that took so many batches stands in its source."""
+
+    def open_at(first: int) -> BatchSource:
+        return open_source(recipe, settings, device, seed, first=first)
+
+    if not isinstance(recipe, OwnData):
+        return Place(partial(open_at, taken), 0)
+    if settings.joined is not None:
+        raise LaneError("its batches are joined of several")
+    if settings.input in KEPT_INPUTS:
+        return Place(partial(open_at, taken), 0, recipe.laps)
+    data = recipe.training.data
+    if type(data) in {list, tuple}:
+        return Place(partial(open_at, taken % len(data)), 0)
+    return place_in_laps(partial(open_at, 0), taken, length_of(data), recipe.laps)
 
 
 def _open_own(recipe: OwnData, settings: Settings, move: Callable[[StepBatch], StepBatch], first: int) -> BatchSource:
@@ -469,7 +491,7 @@ def walk_own(data: Any, recipe: OwnData, settings: Settings) -> Generator[StepBa
 
     Closing the generator also closes the loader and its workers.
     """
-    batches: Iterator[StepBatch] = endless(data, recipe.name)
+    batches: Iterator[StepBatch] = endless(data, recipe.name, recipe.laps)
     if isinstance(recipe.group, Ranks) and not hands_out_shares(data):
         batches = recipe.group.own(batches)
     if settings.workers is not None:

@@ -18,7 +18,7 @@ from laptime.backends.steps import CopiedSteps, OwnSteps, StepTraining, compare_
 from laptime.backends.torch.batches import mapped, move_leaf
 from laptime.backends.torch.counting import count_work
 from laptime.backends.torch.devices import DeviceClock, LanePrecision, peak_bytes, set_precision, set_up
-from laptime.backends.torch.inputs import open_source
+from laptime.backends.torch.inputs import find_place, open_source
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.random_numbers import draws_left_to_kernels
 from laptime.backends.torch.recipe import OwnData, StepBatch
@@ -60,8 +60,11 @@ class OwnStepper:
 
     is_eager = counts_updates = True
 
-    def __init__(self, own: OwnSteps, state: Any, take_late_step: Callable[[], LateStep | None]) -> None:
+    def __init__(
+        self, own: OwnSteps, state: Any, take_late_step: Callable[[], LateStep | None], precision: str
+    ) -> None:
         self._take, self.state, self.take_late_step = own.take, state, take_late_step
+        self.precision = precision
 
     def __call__(self, batch: StepBatch) -> Any:
         self.state, loss = self._take(self.state, batch)
@@ -69,6 +72,12 @@ class OwnStepper:
 
     def as_timed(self) -> OwnStepper:
         return self
+
+    def held(self) -> Any:
+        return self.state
+
+    def hold(self, state: Any) -> None:
+        self.state = state
 
     @property
     def network(self) -> nn.Module:
@@ -138,7 +147,10 @@ class TorchStepTraining(StepTraining):
         stepper, wait = self._stepper(), self._own.fence
         clock = DeviceClock(self._device) if wait is None else StepClock(self._device, lambda: wait(stepper.state))
         runner = DeferredRunner if self._settings.reads == "deferred" else EagerRunner
-        return runner(stepper, source, clock, None)
+        made = runner(stepper, source, clock, None)
+        if self._data.laps is not None:
+            made.place = partial(find_place, self._data, self._settings, self._device, self._seed)
+        return made
 
     def profiler(self, _scratch: Path) -> TorchProfiler:
         return TorchProfiler(self._device)
@@ -157,7 +169,7 @@ class TorchStepTraining(StepTraining):
         return peak_bytes(self._device)
 
     def _stepper(self) -> OwnStepper:
-        return OwnStepper(self._own, self._steps.fresh_state(), self._take_late_step)
+        return OwnStepper(self._own, self._steps.fresh_state(), self._take_late_step, self._settings.precision)
 
     def _take_late_step(self) -> LateStep | None:
         """Take the proof's first step with the code that was timed: it may count its calls."""

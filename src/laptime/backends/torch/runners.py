@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from laptime.backends.base import MarkedRunner
+from laptime.backends.base import NO_REWINDER, MarkedRunner
+from laptime.backends.replay import Place, StateRewinder
 from laptime.backends.steps import see_batch
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
 from laptime.backends.torch.judging import take_weights
 from laptime.backends.torch.profiling import NOTHING_COMPUTED, TorchStepParts
 from laptime.backends.torch.recipe import StepBatch, count_batch_items
+from laptime.backends.torch.rewinding import TORCH_LEAVES, generators_of
 from laptime.backends.torch.stepping import Stepper, TorchEvaluator
 from laptime.backends.torch.symptoms import caller, is_users, take_census
 from laptime.core_score import measure_core
@@ -188,6 +190,14 @@ class TorchRunner(MarkedRunner):
 class TimedStepper(Protocol):
     """A training that takes one step on a batch and returns its loss."""
 
+    precision: str
+
+    def held(self) -> Any:
+        """Return the state that its steps change."""
+
+    def hold(self, state: Any) -> None:
+        """Take such a state."""
+
     def as_timed(self) -> Callable[[StepBatch], Any]:
         """Return what takes the timed steps."""
 
@@ -204,12 +214,31 @@ class EagerRunner(TorchRunner):
     ) -> None:
         super().__init__(source, clock)
         self.looked_into, self._take_step = stepper, stepper.as_timed()
-        self._next_batch = source.fetch if source.in_place else source
+        self._next_batch: Callable[[], Any] = source.fetch if source.in_place else source
+        self._own_batches = self._next_batch
         self.evaluator = evaluator
+        self.place: Callable[[int], Place] | None = None
         self._loss: Any = None
 
     def step(self) -> None:
         self._loss = self._take_step(self._next_batch())
+
+    def rewinder(self) -> StateRewinder | Missing:
+        if self.place is None:
+            return NO_REWINDER
+        stepper = self.looked_into
+        device = self._device_clock.device
+        return StateRewinder(
+            TORCH_LEAVES, generators_of(device), stepper.held, stepper.hold, self.place, self._feed, self._run_again,
+            stepper.precision,
+        )  # fmt: skip
+
+    def _feed(self, supply: Callable[[], Any] | None) -> None:
+        self._next_batch = supply or self._own_batches
+
+    def _run_again(self, steps: int) -> None:
+        self.run(steps)
+        self.fence()
 
     def train(self, batch: Any) -> None:
         self._loss = self._take_step(batch)

@@ -75,6 +75,7 @@ class Stepper:
             avoid_weight_casts(self.network)
         self.scaler = torch.amp.GradScaler(device.type) if settings.precision == "fp16" else None
         self.is_eager = settings.execution == "eager"
+        self.precision = settings.precision
         # A loss scaler leaves out steps in which a gradient overflows, an optimizer that takes a closure decides how
         # often it changes the weights, and a graph does not count its changes.
         self.counts_updates = self.scaler is None and not (recipe.needs_closure or settings.is_captured)
@@ -105,6 +106,13 @@ class Stepper:
             self.scaler.step(self.optimizer)
             self.scaler.update()
         return loss
+
+    def held(self) -> Any:
+        """Return all objects that a step changes; they are put back in place."""
+        return self.network, self.optimizer, self.scaler, self._loss.given if isinstance(self._loss, OwnLoss) else None
+
+    def hold(self, state: Any) -> None:
+        """Take the same objects again, which are as they were."""
 
     def widen(self) -> None:
         """Compute in float64 from now on."""

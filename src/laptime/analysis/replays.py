@@ -1,0 +1,72 @@
+"""Timed turns that the base of a verdict took again -> whether the candidate does the same work in them.
+
+A turn is drawn after it was timed, and taken again from where it began by the base's own code, on the base's batches of
+the same steps. An honest candidate comes to the same weights, as near as rounding leaves them, or is one more of the
+ends to which other random draws lead. One turn that differs may be chance, such as a value that rounding puts on the
+other side of a rectifier: it takes a second one, in another round, from another seed.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean, stdev
+
+from laptime.model.quantities import Missing, number
+from laptime.model.record import LaneResult
+from laptime.model.sample import Replay, ReplayChance
+
+REPEATS_WITHIN = 1e-3  # of its way: how far the base's own turn may come out from itself
+DIFFERING_LEAST = 2  # turns
+# Of the middle of the other ends. Four honest ways to write dropout were within 3 %; a rate of 0.2 for 0.3 is 17 % nearer.
+FAR_APART, SPREADS = 0.12, 4.0
+
+TAKEN_AGAIN = "taken again by the base's own code"
+NOT_SHOWN = "the state that it showed of a timed turn is not the one that it had told a digest of"
+NOT_JOINED = "its state changed between two of its turns"
+
+
+def find_other_replay(candidate: LaneResult) -> str | Missing | None:
+    """Return how a turn of the candidate differs from the base's code; Missing where that is not known for certain."""
+    heats = [result.heat for result in candidate.heats]
+    replays = [(heat, heat.replay) for heat in heats if heat.replay is not None]
+    found: list[str] = []
+    for heat, replay in replays:
+        if not replay.is_shown:
+            return NOT_SHOWN
+        if not replay.is_joined:
+            found.append(NOT_JOINED)
+        elif replay.repeats <= REPEATS_WITHIN and (says := _find_difference(replay)) is not None:
+            found.append(says)
+    if len(found) >= DIFFERING_LEAST:
+        return found[-1]
+    if found:
+        return Missing(f"{found[0]}; one more turn would tell chance from other work")
+    unfit = next((heat.unreplayed for heat in heats if heat.unreplayed), None)
+    return None if unfit is None else Missing(f"no timed turn of it could be {TAKEN_AGAIN}: {unfit}")
+
+
+def _find_difference(replay: Replay) -> str | None:
+    """Return how a turn came out elsewhere, in a sentence."""
+    chances = {chance.of: chance for chance in replay.chance}
+    for part in replay.parts:
+        chance = chances.get(part.of)
+        if part.is_same or (replay.chance and (chance is None or is_one_of(chance))):
+            continue
+        steps = f"{replay.steps:,} timed steps, {TAKEN_AGAIN}, lead elsewhere"
+        if chance is not None:
+            return f"{steps}, with any random draws: its {part.of} end {number(_nearness(chance))} times as far apart"
+        return f"{steps}: its {part.of} are {number(part.apart)} of the way off ({number(part.allowed)} allowed)"
+    return None
+
+
+def is_one_of(chance: ReplayChance) -> bool:
+    """Whether the training's end lies among those of other draws: as far out as they are, and no further along."""
+    *others, far = chance.far
+    *rest, along = chance.along
+    usual = fmean(others)
+    off = abs(far - usual) <= max(FAR_APART * usual, SPREADS * stdev(others))
+    return off and abs(along - fmean(rest)) <= max(FAR_APART * usual, SPREADS * stdev(rest))
+
+
+def _nearness(chance: ReplayChance) -> float:
+    *others, far = chance.far
+    return far / max(fmean(others), 1e-30)

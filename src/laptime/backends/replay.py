@@ -1,0 +1,479 @@
+"""A turn that was timed, taken again: from where it began, on the same batches, by the code of this process.
+
+So the base of a verdict takes a turn of its candidate: it begins with the candidate's weights, and has to come to where
+the candidate came. What the candidate reports of its losses or its updates is not needed for that. How far honest code
+may be off is measured on the spot, by a twin that begins where rounding may have put it, and by other random draws.
+
+docs/decisions/0059-a-timed-turn-is-taken-again.md says why so.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import math
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from laptime.backends.arrays import FloatArray, has_floats, read_array, rebuild, seed_globals
+from laptime.backends.own import LapNotes
+from laptime.checkpoint import DAMAGES, Checkpoint, read_checkpoint, write_checkpoint
+from laptime.errors import LaneError
+from laptime.model.quantities import Missing
+from laptime.model.sample import REPLAY_MARGIN, Replay, ReplayChance, ReplayPart
+
+WEIGHTS, BUFFERS, OPTIMIZER, OTHERS = "weights", "buffers", "optimizer", "others"
+Numbers = list[tuple[str, FloatArray]]
+"""The arrays of a state in order, each with what it is of. Those of an optimizer name their key, too."""
+
+ARRAY_TOLERANCE = 0.25  # of how far an array moves, where rounding explains no more
+MOVED_LEAST = 1e-3  # of the whole movement: an array that moves less is held against this
+SAMPLED = 1_024  # numbers of an array: enough to know a state again
+LARGEST_BYTES = 1 << 30  # of a state that is copied in each turn
+DRAWS = 5  # further replays that show how far random draws alone lead apart
+ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
+
+
+class Leaf(Protocol):
+    """What is known of one kind of object in a state."""
+
+    def takes(self, leaf: Any) -> bool:
+        """Whether a leaf is of this kind."""
+
+    def arrays(self, leaf: Any) -> Iterator[tuple[str, Any]]:
+        """Yield its arrays, each with what it is of."""
+
+    def rest(self, leaf: Any) -> Any:
+        """Return a copy of all else that its next step depends on."""
+
+    def put(self, leaf: Any, arrays: Sequence[FloatArray], rest: Any) -> Any:
+        """Return the leaf with these arrays, which it holds in the same order, and the rest of it."""
+
+
+class ArrayLeaf:
+    """An array of NumPy."""
+
+    def takes(self, leaf: Any) -> bool:
+        return isinstance(leaf, np.ndarray)
+
+    def arrays(self, leaf: Any) -> Iterator[tuple[str, Any]]:
+        yield WEIGHTS if has_floats(leaf) else OTHERS, leaf
+
+    def rest(self, leaf: Any) -> Any:  # noqa: ARG002  an array is nothing else
+        return None
+
+    def put(self, leaf: Any, arrays: Sequence[FloatArray], rest: Any) -> Any:  # noqa: ARG002
+        if not leaf.flags.writeable:
+            return np.array(arrays[0], leaf.dtype)
+        leaf[...] = arrays[0]
+        return leaf
+
+
+class GeneratorLeaf:
+    """A generator of random numbers."""
+
+    def takes(self, leaf: Any) -> bool:
+        return isinstance(leaf, np.random.Generator | random.Random)
+
+    def arrays(self, leaf: Any) -> Iterator[tuple[str, Any]]:  # noqa: ARG002
+        yield from ()
+
+    def rest(self, leaf: Any) -> Any:
+        return leaf.getstate() if isinstance(leaf, random.Random) else copy.deepcopy(leaf.bit_generator.state)
+
+    def put(self, leaf: Any, arrays: Sequence[FloatArray], rest: Any) -> Any:  # noqa: ARG002
+        if isinstance(leaf, random.Random):
+            leaf.setstate(rest)
+        else:
+            leaf.bit_generator.state = copy.deepcopy(rest)
+        return leaf
+
+
+LEAVES: tuple[Leaf, ...] = (ArrayLeaf(), GeneratorLeaf())
+
+
+@dataclass(frozen=True, slots=True)
+class Generators:
+    """How the generators that all code shares are read, put back, and seeded."""
+
+    read: Callable[[], Any]
+    put: Callable[[Any], None]
+    seed: Callable[[int], None]
+
+
+def read_shared() -> Any:
+    return random.getstate(), np.random.get_state()  # noqa: NPY002  a user's code may draw from the global generator
+
+
+def put_shared(state: Any) -> None:
+    random.setstate(state[0])
+    np.random.set_state(state[1])  # noqa: NPY002
+
+
+SHARED = Generators(read_shared, put_shared, seed_globals)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a training stands in its data: how its source is opened again, and how many batches of it were used.
+
+    That source begins after the `laps` of its `notes`.
+    """
+
+    open: Callable[[], Callable[[], Any]]
+    used: int
+    notes: LapNotes | None = None
+    laps: int = 0
+
+
+def place_in_laps(
+    open_again: Callable[[], Callable[[], Any]], taken: int, lap: int | None, notes: LapNotes | None
+) -> Place:
+    """Return the place after so many batches, in data that are walked through lap by lap."""
+    if notes is None or (notes.laps > 1 and lap is None):
+        raise LaneError("its data do not say how many batches a lap has")
+    before = max(notes.laps - 1, 0)
+    return Place(open_again, taken - before * (lap or 0), notes, before)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """All that the coming steps of a training depend on, as it was at one moment."""
+
+    structure: Any
+    leaves: tuple[tuple[Any, Leaf, int, Any], ...]  # an object, its kind, how many arrays it has, and its rest
+    numbers: Numbers
+    generators: Any
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class StateRewinder:
+    """Puts a training back by its state: any tree of arrays, and of objects whose kinds are in `kinds`.
+
+    `state` returns the tree, and `take_state` is given it again. `supply_from` feeds the training from another source, or
+    from its own again.
+    """
+
+    kinds: Sequence[Leaf]
+    generators: Generators
+    state: Callable[[], Any]
+    take_state: Callable[[Any], None]
+    place: Callable[[int], Place]
+    supply_from: Callable[[Callable[[], Any] | None], None]
+    run: Callable[[int], None]
+    precision: str
+
+    def note(self, taken: int) -> Note:
+        structure = rebuild(self.state(), _leave, {})
+        leaves: list[tuple[Any, Leaf, int, Any]] = []
+        numbers: Numbers = []
+        for leaf, kind in self._leaves(structure):
+            mine = [(of, read_array(array)) for of, array in kind.arrays(leaf)]
+            leaves.append((leaf, kind, len(mine), kind.rest(leaf)))
+            numbers += mine
+        return Note(structure, tuple(leaves), numbers, self.generators.read(), self.place(taken))
+
+    def size_bytes(self) -> int:
+        return sum(4 * math.prod(array.shape) for _, array in self._arrays())
+
+    def numbers(self) -> Numbers:
+        """Return a copy of all arrays as they are now."""
+        return [(of, read_array(array)) for of, array in self._arrays()]
+
+    def digest(self) -> str:
+        return digest_numbers(self._arrays())
+
+    def open(self, note: Note) -> Callable[[], Any]:
+        """Return what supplies the batches that followed the note."""
+        place = note.place
+        if place.notes is not None:
+            place.notes.laps = place.laps
+        supply = place.open()
+        for _ in range(place.used):
+            supply()
+        self.generators.put(note.generators)
+        return supply
+
+    def put_back(self, note: Note, supply: Callable[[], Any], numbers: Numbers | None = None) -> None:
+        self.supply_from(supply)
+        arrays = iter([array for _, array in (note.numbers if numbers is None else numbers)])
+        made = {
+            id(leaf): kind.put(leaf, [next(arrays) for _ in range(count)], copy.deepcopy(rest))
+            for leaf, kind, count, rest in note.leaves
+        }
+        self.take_state(rebuild(note.structure, lambda leaf: made.get(id(leaf), leaf), {}))
+        self.generators.put(note.generators)
+
+    def _arrays(self) -> Iterator[tuple[str, Any]]:
+        for leaf, kind in self._leaves(self.state()):
+            yield from kind.arrays(leaf)
+
+    def _leaves(self, state: Any) -> list[tuple[Any, Leaf]]:
+        found: dict[int, tuple[Any, Leaf]] = {}
+
+        def look(leaf: Any) -> Any:
+            kind = next((kind for kind in self.kinds if kind.takes(leaf)), None)
+            if kind is not None:
+                found[id(leaf)] = leaf, kind
+            return leaf
+
+        rebuild(state, look, {})
+        return list(found.values())
+
+
+def _leave(leaf: Any) -> Any:
+    return leaf
+
+
+def digest_numbers(numbers: Iterable[tuple[str, Any]]) -> str:
+    """Return a digest of the shapes of some arrays, and of a sample of their numbers."""
+    found = hashlib.blake2b(digest_size=12)
+    for of, array in numbers:
+        found.update(f"{of} {tuple(array.shape)}".encode())
+        flat = array.reshape(-1)
+        sample = read_array(flat[:: max(1, len(flat) // SAMPLED)])
+        found.update(np.ascontiguousarray(sample, np.float32 if has_floats(sample) else None).tobytes())
+    return found.hexdigest()
+
+
+# What a heat keeps of a turn, and what it shows of it.
+
+
+@dataclass(slots=True)
+class TurnKeeper:
+    """Notes where each turn of a training begins, and keeps the turn that laptime then asks for."""
+
+    rewinder: StateRewinder
+    _begun: tuple[int, Note] | None = None
+    _kept: tuple[Note, Numbers, int] | None = None  # where it began, where it ended, and its steps
+
+    def begin(self, taken: int) -> None:
+        self._begun = taken, self.rewinder.note(taken)
+
+    def end(self) -> str:
+        """Return a digest of what the turn came to: it is told before anybody knows which turn will be looked at."""
+        return self.rewinder.digest()
+
+    def keep(self, taken: int) -> None:
+        """Keep the turn that ended last."""
+        assert self._begun is not None
+        before, note = self._begun
+        self._kept = note, self.rewinder.numbers(), taken - before
+
+    def show(self) -> str:
+        """Write the kept turn to a file in this heat's own folder, and return its path."""
+        assert self._kept is not None
+        note, end, _ = self._kept
+        path = Path(tempfile.mkdtemp(prefix="turn-")) / "turn.npz"
+        shown = {name: [list(each) for each in numbers] for name, numbers in (("start", note.numbers), ("end", end))}
+        write_checkpoint(path, Checkpoint({}, (), shown))
+        return str(path)
+
+    def replay(self, path: str, digests: tuple[str, str]) -> Replay | Missing:
+        """Take the turn that another heat has shown, by the code of this one.
+
+        `digests` are those that it told at the turn's begin, if known, and at its end, before it was asked.
+        """
+        assert self._kept is not None
+        note, end, steps = self._kept
+        shown = read_turn(Path(path))
+        if isinstance(shown, str):
+            return Missing(shown)
+        began, ended = map(digest_numbers, shown)
+        return TurnReplay(self.rewinder, note, steps).compare(
+            end, *shown, is_shown=ended == digests[1], is_joined=digests[0] in {"", began}
+        )
+
+
+def read_turn(path: Path) -> tuple[Numbers, Numbers] | str:
+    """Read a turn that another process wrote; nothing of it is believed before it is compared."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > 4 * LARGEST_BYTES:
+            return f"it showed no turn of its own at {path}"
+        state = read_checkpoint(path, {}).state
+        start, end = (
+            [(str(of), np.asarray(array)) for of, array in state[key]] for key in ("start", "end")
+        )
+    except (*DAMAGES, LaneError) as error:
+        return f"the turn that it showed cannot be read: {error}"
+    return start, end
+
+
+class RecordedBatches:
+    """The batches of a turn: fetched once, and what its data drew for each from the shared generators."""
+
+    def __init__(self, supply: Callable[[], Any], generators: Generators) -> None:
+        self._supply, self._generators = supply, generators
+        self._held: list[tuple[Any, Any]] = []
+        self.steps_draw = False
+
+    def record(self) -> Any:
+        self.note_draws()
+        batch = self._supply()
+        self._held.append((batch, self._generators.read()))
+        return batch
+
+    def note_draws(self) -> None:
+        """Note whether anything was drawn since the last batch: by a step."""
+        if self._held and not self.steps_draw:
+            self.steps_draw = not _same(self._held[-1][1], self._generators.read())
+
+    def again(self, *, as_drawn: bool) -> Callable[[], Any]:
+        """Return what gives the same batches again; `as_drawn`, with the generators as they were then, too."""
+        held = iter(self._held)
+
+        def supply() -> Any:
+            batch, state = next(held)
+            if as_drawn:
+                self._generators.put(state)
+            return batch
+
+        return supply
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReplay:
+    """A turn to be taken again, as often as it needs."""
+
+    rewinder: StateRewinder
+    note: Note
+    steps: int
+
+    def compare(
+        self, own_end: Numbers, start: Numbers, end: Numbers, *, is_shown: bool, is_joined: bool
+    ) -> Replay | Missing:
+        """Take the turn from the other's start, and return how far the other's end is from where it leads."""
+        rewinder, own_start = self.rewinder, self.note.numbers
+        batches = RecordedBatches(rewinder.open(self.note), rewinder.generators)
+        mine = self._take(batches.record)
+        batches.note_draws()
+        repeats = compare_part(WEIGHTS, *(_of(each, WEIGHTS) for each in (own_start, own_end, mine, mine))).apart
+        fitted = fit_numbers(own_start, start, end)
+        if isinstance(fitted, str):
+            return Missing(fitted)
+        start, end = fitted
+        again = self._take(batches.again(as_drawn=True), start)
+        size = ROUNDING[rewinder.precision] * math.sqrt(self.steps)
+        twin = self._take(batches.again(as_drawn=True), _rounded(start, again, size))
+        groups = [of for of in dict.fromkeys(of for of, _ in start) if of != OTHERS]
+        parts = [compare_part(of, *(_of(each, of) for each in (start, end, again, twin))) for of in groups]
+        chance: list[ReplayChance] = []
+        if batches.steps_draw and not all(part.is_same for part in parts):
+            others = [self._take(batches.again(as_drawn=False), start, seed=draw) for draw in range(1, DRAWS + 1)]
+            chance = [
+                compare_with_chance(of, _of(start, of), _of(end, of), [_of(each, of) for each in others])
+                for of in groups
+                if of in {WEIGHTS, BUFFERS}
+            ]
+        rewinder.supply_from(None)
+        return Replay(self.steps, repeats, is_shown, is_joined, tuple(parts), tuple(chance))
+
+    def _take(self, supply: Callable[[], Any], numbers: Numbers | None = None, seed: int | None = None) -> Numbers:
+        """Return where the turn leads; with a seed, with other random draws than it had."""
+        self.rewinder.put_back(self.note, supply, numbers)
+        if seed is not None:
+            self.rewinder.generators.seed(seed)
+        self.rewinder.run(self.steps)
+        return self.rewinder.numbers()
+
+
+def fit_numbers(own: Numbers, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers] | str:
+    """Return another training's numbers in the order of one's own, or why they do not fit.
+
+    What it has beyond them is left out. Buffers that it lacks are one's own: they are no weights.
+    """
+    fitted: tuple[Numbers, Numbers] = ([], [])
+    for of in dict.fromkeys(of for of, _ in own):
+        mine = [array.shape for each, array in own if each == of]
+        theirs = [[array for each, array in numbers if each == of] for numbers in (start, end)]
+        fits = all([array.shape for array in arrays] == mine for arrays in theirs)
+        if not fits and of not in {BUFFERS, OTHERS}:
+            return f"it keeps {'other weights' if of == WEIGHTS else 'another state of its optimizer'}, by number or shape"
+        for kept, arrays in zip(fitted, theirs, strict=True):
+            kept += [(of, array) for array in (arrays if fits and of != OTHERS else _of(own, of))]
+    places = [of for of, _ in own]
+    return tuple(_in_order(kept, places) for kept in fitted)  # type: ignore[return-value]
+
+
+def _in_order(numbers: Numbers, places: Sequence[str]) -> Numbers:
+    """Return numbers that are grouped by what they are of in the order of the places."""
+    by_group = {of: iter([array for each, array in numbers if each == of]) for of in dict.fromkeys(places)}
+    return [(of, next(by_group[of])) for of in places]
+
+
+def _of(numbers: Numbers, of: str) -> list[FloatArray]:
+    return [array for each, array in numbers if each == of]
+
+
+def _rounded(start: Numbers, end: Numbers, size: float) -> Numbers:
+    """Return numbers that rounding may have made of the start, for as long as the way to the end is."""
+    draws = np.random.default_rng(0)
+    made: Numbers = []
+    for (of, old), (_, new) in zip(start, end, strict=True):
+        off = old
+        if of == WEIGHTS:
+            moved = float(np.sqrt(np.mean(np.square(new.astype(np.float64) - old)))) if old.size else 0.0
+            off = old + size * (old * draws.standard_normal(old.shape) + moved * draws.standard_normal(old.shape))
+        made.append((of, np.asarray(off, old.dtype)))
+    return made
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two states of generators are equal, at any depth of tuples."""
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+
+
+def compare_part(
+    of: str, start: Sequence[FloatArray], end: Sequence[FloatArray], again: Sequence[FloatArray],
+    twin: Sequence[FloatArray],
+) -> ReplayPart:  # fmt: skip
+    """Return how far an end is from the one of the replay, as a part of how far that moved."""
+    moved, apart, chance = (
+        [_length(one, other) for one, other in zip(*pair, strict=True)]
+        for pair in ((again, start), (end, again), (twin, again))
+    )
+    whole = max(math.hypot(*moved), 1e-30)
+    arrays = (
+        far / max(ARRAY_TOLERANCE * (part + MOVED_LEAST * whole), REPLAY_MARGIN * off, 1e-30)
+        for far, part, off in zip(apart, moved, chance, strict=True)
+    )
+    return ReplayPart(of, math.hypot(*apart) / whole, math.hypot(*chance) / whole, max(arrays, default=0.0))
+
+
+def _length(one: FloatArray, other: FloatArray) -> float:
+    return float(np.linalg.norm((one.astype(np.float64) - other).ravel()))
+
+
+def compare_with_chance(
+    of: str, start: Sequence[FloatArray], end: Sequence[FloatArray], others: Sequence[Sequence[FloatArray]]
+) -> ReplayChance:
+    """Return how an end lies among those to which the same turn led with other random draws.
+
+    An honest end is one more of them: as far from their middle as each of them is from the middle of the rest, and no
+    further along the way than they are.
+    """
+    ends = [_joined(each) for each in (*others, end)]
+    begun = _joined(start)
+    far, along = zip(*(_place_among(ends[:number] + ends[number + 1 :], each, begun) for number, each in enumerate(ends)), strict=True)
+    return ReplayChance(of, tuple(far), tuple(along))
+
+
+def _joined(arrays: Sequence[FloatArray]) -> FloatArray:
+    return np.concatenate([array.ravel() for array in arrays]).astype(np.float32)
+
+
+def _place_among(rest: Sequence[FloatArray], one: FloatArray, start: FloatArray) -> tuple[float, float]:
+    """Return how far one end is from the middle of the rest, and how far it is beyond it along the way."""
+    middle = np.mean(rest, axis=0, dtype=np.float64)
+    way = middle - start
+    off = one - middle
+    return float(np.linalg.norm(off)), float(off @ way / max(float(np.linalg.norm(way)), 1e-30))

@@ -1,0 +1,57 @@
+"""One turn of a round is taken again by the base: which one is drawn before the round, and told when it was timed.
+
+What the others did in it they have to show: where it began, and where it ended. The base begins there with its own code
+and its own data. A heat tells a digest of its state at the end of each turn, before anybody asks for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from laptime import wire
+from laptime.run.runner import HeatRunner
+from laptime.run.turns import Player
+
+Players = Sequence[Player[HeatRunner]]
+
+
+class DrawnTurn:
+    """The turn of a round that the first of its heats takes again for all others."""
+
+    def __init__(self, players: Players, expected: int) -> None:
+        self._base, self._others = players[0], players[1:]
+        self._drawn = secrets.randbelow(max(1, expected))
+        self._kept: int | None = None
+
+    def after(self, turn: int) -> None:
+        """Keep the drawn turn, now that it was timed."""
+        if turn == self._drawn:
+            self._keep(turn)
+
+    def replay(self) -> None:
+        """Let the base take the kept turn of each other heat again; the last turn, if the drawn one did not come."""
+        turns = len(self._base.runner.digests)
+        if self._kept is None and turns:
+            self._keep(turns - 1)
+        if self._kept is None or self._base.is_over:
+            return
+        for player in self._others:
+            if not player.is_over:
+                player.runner.replay_of = self._replay(player.runner, self._kept)
+
+    def _keep(self, turn: int) -> None:
+        self._kept = turn
+        for player in (self._base, *self._others):
+            if not player.is_over:
+                player.ask(wire.KeepTurn(is_shown=player is not self._base))
+
+    def _replay(self, runner: HeatRunner, turn: int) -> wire.TurnReplayed:
+        shown, mine = runner.shown, self._base.runner.shown
+        if mine is None or mine.reason:
+            return wire.TurnReplayed(None, f"of the base, {mine.reason if mine else 'nothing was kept'}")
+        if shown is None or shown.reason:
+            return wire.TurnReplayed(None, shown.reason if shown else "it showed nothing")
+        before = runner.digests[turn - 1] if turn else ""
+        self._base.ask(wire.ReplayTurn(shown.path, before, runner.digests[turn]))
+        return self._base.runner.replayed or wire.TurnReplayed(None, "the base ended in it")
