@@ -61,7 +61,7 @@ def steady_windows(result: HeatResult) -> tuple[Window, ...]:
 
 def step_ms(window: Window) -> float:
     """Return a window's mean step, from fence to fence, so that it includes everything."""
-    return (window.end_ns - window.start_ns) / window.steps / 1e6
+    return window.took_ns / window.steps / 1e6
 
 
 def pairs_of_heats(heats: Sequence[HeatResult], others: Sequence[HeatResult]) -> list[tuple[HeatResult, HeatResult]]:
@@ -143,7 +143,7 @@ def steps_of(window: Window) -> range:
 
 def mean_step_ms(windows: Sequence[Window]) -> float:
     """Return the mean step of some windows in milliseconds, each window weighted by its steps."""
-    return sum(window.end_ns - window.start_ns for window in windows) / sum(window.steps for window in windows) / 1e6
+    return sum(window.took_ns for window in windows) / sum(window.steps for window in windows) / 1e6
 
 
 # One figure across the heats or trainings of a lane: with its interval, or with the reason why it has none.

@@ -104,10 +104,10 @@ def compare_references(mine: Reference, theirs: Reference) -> str | Missing | No
         and ours != others
     ):
         return f"its batches are other ones: {says}"
-    return says or _find_other_rates(mine, theirs)
+    return says or find_other_rates(mine, theirs)
 
 
-def _find_other_rates(mine: Reference, theirs: Reference) -> str | Missing | None:
+def find_other_rates(mine: Reference, theirs: Reference) -> str | Missing | None:
     """Return how the rates of two networks' modules differ. One that only one of them has may be written otherwise."""
     ours, others = dict(mine.rates), dict(theirs.rates)
     for name, rate in ours.items():
@@ -337,6 +337,7 @@ LATE_MOVE = {"fp32": 1e-2, "tf32": 0.1, "fp16": 0.1, "bf16": 0.2}
 
 # Batches of windows: how many must be known of both lanes, and how many times as many different ones one must have.
 BATCHES_SEEN, BATCHES_APART = 4, 2
+BATCHES_OTHER = 3  # that are others at the same steps
 # Losses of windows: how many must be known. They are apart where their mean distance is this large, and this many times
 # what it would be by the chance of single batches. Dropout that is drawn in another order moves single losses, and not
 # their mean.
@@ -350,13 +351,18 @@ NEAR_STEPS, NEAR_LOSS = 50, {"fp32": 2e-3, "tf32": 2e-2, "fp16": 2e-2, "bf16": 0
 # Of the items of a lap: a last batch may be left out.
 LAPS_ALIKE = 0.01
 
-StepRange = tuple[int, int]
-"""The first step of a window, and how many it has."""
+StepRange = tuple[int, int, int]
+"""The first step of a window, how many it has, and the seed of its round: with another seed, a step is another one."""
 
 
 def find_other_timed(one: LaneResult, other: LaneResult) -> Missing | None:
     """Return how two trainings' work differs outside of the proof; None if nothing was seen."""
-    return find_other_laps(one, other) or find_other_steps(one, other) or find_other_losses(one, other)
+    return (
+        find_other_laps(one, other)
+        or find_other_steps(one, other)
+        or find_other_batches(one, other)
+        or find_other_losses(one, other)
+    )
 
 
 def find_other_laps(one: LaneResult, other: LaneResult) -> Missing | None:
@@ -389,10 +395,35 @@ def find_other_steps(one: LaneResult, other: LaneResult) -> Missing | None:
     return _compare_late(lanes, [_late_of(lane) for lane in lanes])
 
 
+def find_other_batches(one: LaneResult, other: LaneResult) -> Missing | None:
+    """Return that two trainings took other batches at the same timed steps, where both are fed alike.
+
+    A single one may be chance: data may draw within a process that also draws for a step.
+    """
+    if one.settings != other.settings:
+        return None
+    mine, theirs = _windows_of(one), _windows_of(other)
+    both = [(mine[steps].seen, theirs[steps].seen) for steps in sorted(mine.keys() & theirs.keys())]
+    seen = [(ours, its) for ours, its in both if ours is not None and its is not None]
+    name, other_name = _names_of((one, other))
+    for ours, its in seen:
+        if ours.numbers is not None and its.numbers is not None and ours.numbers != its.numbers:
+            return Missing(
+                f"while it was timed, {name} trained on batches of {ours.numbers:,} numbers, and {other_name} of "
+                f"{its.numbers:,}"
+            )
+    others = sum(ours.digest != its.digest for ours, its in seen)
+    if others < BATCHES_OTHER:
+        return None
+    return Missing(
+        f"its batches are other ones: at {others:,} of {len(seen):,} timed steps, than {other_name} has there"
+    )
+
+
 def _windows_of(lane: LaneResult) -> dict[StepRange, Window]:
     """Return a window for each stretch of steps that a lane timed: its heats do the same at the same steps."""
     return {
-        (window.first_step, window.steps): window
+        (window.first_step, window.steps, result.heat.seed or 0): window
         for result in lane.heats
         for window in result.heat.windows
         if window.first_step is not None
@@ -452,8 +483,8 @@ def find_other_losses(one: LaneResult, other: LaneResult) -> Missing | None:
     name, its = _names_of((one, other))
     means = [sum(losses[each] for each in both) / len(both) for losses in (mine, theirs)]
     return Missing(
-        f"at {len(both)} timed steps up to step {sum(both[-1]) - 1:,}, the losses of {name} are {means[0]:.4g} in the "
-        f"mean, and those of {its} {means[1]:.4g}"
+        f"at {len(both)} timed steps up to step {max(map(_end_of, both)):,}, the losses of {name} are {means[0]:.4g} in "
+        f"the mean, and those of {its} {means[1]:.4g}"
     )
 
 
@@ -464,25 +495,31 @@ def find_other_beginning(one: LaneResult, other: LaneResult) -> Missing | None:
     """
     precision, (name, its) = one.settings.precision, _names_of((one, other))
     first = [
-        next((result.heat.first_losses for result in lane.heats if result.heat.first_losses), ())
+        {result.heat.seed: result.heat.first_losses for result in lane.heats if result.heat.first_losses}
         for lane in (one, other)
     ]
     found = [
-        (step, mine, theirs, BEGIN_LOSS[precision]) for step, (mine, theirs) in enumerate(zip(*first, strict=False), 1)
+        (step, mine, theirs, BEGIN_LOSS[precision])
+        for seed in first[0].keys() & first[1].keys()
+        for step, (mine, theirs) in enumerate(zip(first[0][seed], first[1][seed], strict=False), 1)
     ]
     mine, theirs = _losses_of(one), _losses_of(other)
-    near = sorted(each for each in mine.keys() & theirs.keys() if sum(each) - 1 <= NEAR_STEPS)
-    found += [(sum(each) - 1, mine[each], theirs[each], NEAR_LOSS[precision]) for each in near]
+    near = sorted(each for each in mine.keys() & theirs.keys() if _end_of(each) <= NEAR_STEPS)
+    found += [(_end_of(each), mine[each], theirs[each], NEAR_LOSS[precision]) for each in near]
     for step, my_loss, its_loss, allowed in found:
         if relative(my_loss, its_loss) > allowed:
             return Missing(f"at its step {step}, {name} has a loss of {my_loss:.6g}, and {its} of {its_loss:.6g}")
     return None
 
 
+def _end_of(steps: StepRange) -> int:
+    return steps[0] + steps[1] - 1
+
+
 def _losses_of(lane: LaneResult) -> dict[StepRange, float]:
     """Return the loss at the end of each stretch of steps that a lane timed, where all are known."""
     return {
-        (window.first_step, window.steps): loss
+        (window.first_step, window.steps, result.heat.seed or 0): loss
         for result in lane.heats
         if len(result.heat.losses) == len(result.heat.windows)
         for window, loss in zip(result.heat.windows, result.heat.losses, strict=True)

@@ -8,15 +8,15 @@ other side of a rectifier: it takes a second one, in another round, from another
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from laptime.model.quantities import Missing, number
-from laptime.model.record import LaneResult
-from laptime.model.sample import Replay, ReplayChance
+from laptime.model.sample import Heat, Replay, ReplayChance
 
 REPEATS_WITHIN = 1e-3  # of its way: how far the base's own turn may come out from itself
 DIFFERING_LEAST = 2  # turns
-# Of the middle of the other ends. Four honest ways to write dropout were within 3 %; a rate of 0.2 for 0.3 is 17 % nearer.
+# Of the other ends' distance from their middle. An honest dropout was within 3 %, a rate of 0.2 for 0.3 is 17 % nearer.
 FAR_APART, SPREADS = 0.12, 4.0
 
 TAKEN_AGAIN = "taken again by the base's own code"
@@ -24,12 +24,10 @@ NOT_SHOWN = "the state that it showed of a timed turn is not the one that it had
 NOT_JOINED = "its state changed between two of its turns"
 
 
-def find_other_replay(candidate: LaneResult) -> str | Missing | None:
-    """Return how a turn of the candidate differs from the base's code; Missing where that is not known for certain."""
-    heats = [result.heat for result in candidate.heats]
-    replays = [(heat, heat.replay) for heat in heats if heat.replay is not None]
+def find_other_replay(heats: Sequence[Heat]) -> str | Missing | None:
+    """Return how a turn of a training differs from the base's code; Missing where that is not known for certain."""
     found: list[str] = []
-    for heat, replay in replays:
+    for replay in filter(None, (heat.replay for heat in heats)):
         if not replay.is_shown:
             return NOT_SHOWN
         if not replay.is_joined:

@@ -351,7 +351,9 @@ class Backend(Builder, Protocol):
 
 
 NO_CENSUS = Missing("denormal numbers are counted in PyTorch's lanes only")
-NO_REWINDER = Missing("it is put back to where a turn began on torch, jax and python lanes, not captured, on one device")
+NO_REWINDER = Missing(
+    "it is put back to where a turn began on torch, jax and python lanes, not captured, on one device"
+)
 NO_JUDGE = Missing("its weights are seen in PyTorch's lanes only")
 
 

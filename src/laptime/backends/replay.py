@@ -157,8 +157,8 @@ class Note:
 class StateRewinder:
     """Puts a training back by its state: any tree of arrays, and of objects whose kinds are in `kinds`.
 
-    `state` returns the tree, and `take_state` is given it again. `supply_from` feeds the training from another source, or
-    from its own again.
+    `state` returns the tree, and `take_state` is given it again. `supply_from` feeds the training from another source,
+    or from its own again.
     """
 
     kinds: Sequence[Leaf]
@@ -298,9 +298,7 @@ def read_turn(path: Path) -> tuple[Numbers, Numbers] | str:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > 4 * LARGEST_BYTES:
             return f"it showed no turn of its own at {path}"
         state = read_checkpoint(path, {}).state
-        start, end = (
-            [(str(of), np.asarray(array)) for of, array in state[key]] for key in ("start", "end")
-        )
+        start, end = ([(str(of), np.asarray(array)) for of, array in state[key]] for key in ("start", "end"))
     except (*DAMAGES, LaneError) as error:
         return f"the turn that it showed cannot be read: {error}"
     return start, end
@@ -395,7 +393,9 @@ def fit_numbers(own: Numbers, start: Numbers, end: Numbers) -> tuple[Numbers, Nu
         theirs = [[array for each, array in numbers if each == of] for numbers in (start, end)]
         fits = all([array.shape for array in arrays] == mine for arrays in theirs)
         if not fits and of not in {BUFFERS, OTHERS}:
-            return f"it keeps {'other weights' if of == WEIGHTS else 'another state of its optimizer'}, by number or shape"
+            return (
+                f"it keeps {'other weights' if of == WEIGHTS else 'another state of its optimizer'}, by number or shape"
+            )
         for kept, arrays in zip(fitted, theirs, strict=True):
             kept += [(of, array) for array in (arrays if fits and of != OTHERS else _of(own, of))]
     places = [of for of, _ in own]
@@ -463,7 +463,10 @@ def compare_with_chance(
     """
     ends = [_joined(each) for each in (*others, end)]
     begun = _joined(start)
-    far, along = zip(*(_place_among(ends[:number] + ends[number + 1 :], each, begun) for number, each in enumerate(ends)), strict=True)
+    far, along = zip(
+        *(_place_among(ends[:number] + ends[number + 1 :], each, begun) for number, each in enumerate(ends)),
+        strict=True,
+    )
     return ReplayChance(of, tuple(far), tuple(along))
 
 

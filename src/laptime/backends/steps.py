@@ -216,7 +216,8 @@ def see_batch(batch: Any, items: int | None = None) -> SeenBatch | None:
             found.update(leaf.tobytes() if isinstance(leaf, np.ndarray) else repr(leaf).encode())
     except Exception:  # noqa: BLE001  sparse, nested, or of a library of which nothing is known
         return None
-    return SeenBatch(items or count_items(arrays), found.hexdigest())
+    numbers = sum(math.prod(leaf.shape) for leaf in arrays if hasattr(leaf, "shape"))
+    return SeenBatch(items or count_items(arrays), found.hexdigest(), numbers)
 
 
 def supply_batches(own: OwnSteps, kind: str, place: Callable[[Any], Any]) -> Callable[[], Any]:

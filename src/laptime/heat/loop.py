@@ -67,13 +67,10 @@ def run_heat(
         prove_training(backend, training, order.lane.settings, line)
     runner = take_first_steps(backend, training, order, line)
     line.say(wire.Phase("timing", backend.clock()))
-    keeper = open_keeper(runner) if order.replays else None
-    if isinstance(keeper, Missing):
-        send_notes((f"no turn of it can be taken again: {keeper.missing}",), line)
-        keeper = None
-    facts = PartFacts(
-        training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken, keeper
-    )
+    if order.replays:
+        runner.keeper, why_not = open_keeper(runner)
+        send_notes(why_not, line)
+    facts = PartFacts(training.steps_per_lap, warm_up_s(order.lane.device), training.device_memory_bytes, runner.taken)
     sizing = measure(backend.clock, runner, order.pace, line, facts)
     missed = look_ahead(backend.clock, runner, order.test_items, training.items_per_step, line.say)
     if order.census:
@@ -205,14 +202,13 @@ def _checked(run: ProofRun) -> ProofRun:
 class PartFacts:
     """The steps in a lap, if known; how long a turn warms up before it is timed; how to ask for the device's memory.
 
-    `taken` is how many steps the training has taken before it is measured. `keeper` notes where its turns begin.
+    `taken` is how many steps the training has taken before it is measured.
     """
 
     lap: int | None = None
     warm_s: float = 0.0
     device_memory_bytes: Callable[[], int | Missing] = lambda: wire.NOT_TOLD
     taken: int = 0
-    keeper: TurnKeeper | None = None
 
 
 def measure(
@@ -229,7 +225,7 @@ def measure(
     facts = facts or PartFacts()
     counted = runner if isinstance(runner, CountedRunner) else CountedRunner(runner, facts.taken)
     sizing = _begin(clock, counted, pace, line, facts)
-    windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None, keeper=facts.keeper)
+    windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None)
     while not (pace.takes_turns or _is_enough(windows.spent_ns, windows.done, pace)):
         windows.run_one()
     while True:
@@ -240,34 +236,36 @@ def measure(
                 for _ in range(more):
                     windows.run_one()
             case wire.TakeTurn(steps=steps, after=after):
-                if facts.keeper is not None:
-                    facts.keeper.begin(counted.taken)
+                if counted.keeper is not None:
+                    counted.keeper.begin(counted.taken)
                 untimed = warm_steps(windows.sizing, facts.warm_s) if after is None else after - counted.taken
                 if untimed > 0:
                     counted.run(untimed)
                 windows.run_one(steps)
             case wire.KeepTurn(is_shown=is_shown):
-                line.say(_keep_turn(facts.keeper, counted.taken, is_shown=is_shown))
+                line.say(_keep_turn(counted.keeper, counted.taken, is_shown=is_shown))
             case wire.ReplayTurn(path=path, began=began, ended=ended):
                 line.say(wire.Phase("replay", clock()))
-                line.say(_replay_turn(facts.keeper, path, (began, ended)))
+                line.say(_replay_turn(counted.keeper, path, (began, ended)))
                 line.say(wire.Phase("timing", clock()))
             case _:
                 return sizing
 
 
-def open_keeper(runner: Runner) -> TurnKeeper | Missing:
-    """Return what keeps a turn of this training, or why none can be kept. It is tried once, before the turns."""
+def open_keeper(runner: Runner) -> tuple[TurnKeeper | None, tuple[str, ...]]:
+    """Return what keeps a turn of this training, or a note on why none can be kept. It is tried before the turns."""
     try:
         rewinder = runner.rewinder()
         if isinstance(rewinder, Missing):
-            return rewinder
-        if rewinder.size_bytes() > LARGEST_BYTES:
-            return Missing(f"its state is larger than {LARGEST_BYTES >> 30} GiB")
-        rewinder.note(0)
-        return TurnKeeper(rewinder)
+            why = rewinder.missing
+        elif rewinder.size_bytes() > LARGEST_BYTES:
+            why = f"its state is larger than {LARGEST_BYTES >> 30} GiB"
+        else:
+            rewinder.note(0)
+            return TurnKeeper(rewinder), ()
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
-        return Missing(f"{type(error).__name__}: {error}")
+        why = f"{type(error).__name__}: {error}"
+    return None, (f"no turn of it can be taken again: {why}",)
 
 
 NOTHING_KEPT = "it notes no turns"
@@ -304,12 +302,11 @@ class WindowRun:
     done: int = 0
     spent_ns: int = 0
     is_rough: bool = True
-    keeper: TurnKeeper | None = None
 
     def run_one(self, steps: int | None = None) -> None:
         """Run a window of these steps, or of as many as fit into its time."""
         steps = steps or self.sizing.window_steps
-        window_ns = _run_window(self.clock, self.runner, steps, self.done, self.line, self.keeper)
+        window_ns = _run_window(self.clock, self.runner, steps, self.done, self.line)
         self.spent_ns += window_ns
         self.done += 1
         if self.is_rough:
@@ -359,9 +356,7 @@ def _is_enough(spent_ns: int, windows: int, pace: Pace) -> bool:
     return spent_s >= pace.measure_s and windows >= pace.windows_min
 
 
-def _run_window(
-    clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine, keeper: TurnKeeper | None
-) -> int:
+def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, line: ParentLine) -> int:
     first_step, before = runner.taken + 1, runner.updates()
     runner.fence()
     start_ns, outside_ns = clock(), runner.outside_ns
@@ -380,7 +375,7 @@ def _run_window(
     )  # fmt: skip
     if number == 0 and runner.early_ns:
         line.say(wire.Early(runner.early_ns))
-    digest = keeper.end() if keeper is not None else ""
+    digest = runner.keeper.end() if runner.keeper is not None else ""
     line.say(wire.Closed(window, loss if loss is not None and math.isfinite(loss) else None, digest))
     if loss is not None and not math.isfinite(loss):
         raise LaneError(f"the loss became {loss} in window {number + 1}: this lane does not learn, and cannot win")

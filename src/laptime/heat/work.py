@@ -14,7 +14,7 @@ from typing import Any
 from laptime import wire
 from laptime.backends.arrays import list_leaves, read_array
 from laptime.backends.base import BuiltTraining, Evaluator, Runner, StepParts
-from laptime.backends.replay import StateRewinder
+from laptime.backends.replay import StateRewinder, TurnKeeper
 from laptime.model.hardware import StepWork
 from laptime.model.process import RankTimes
 from laptime.model.quantities import Missing
@@ -73,7 +73,9 @@ EARLY_MOST = 128  # steps before the first window that are timed one by one
 
 
 class CountedRunner:
-    """Counts the steps that are taken through it. All else is left to the runner."""
+    """Counts the steps that are taken through it. All else is left to the runner; `keeper` notes where turns begin."""
+
+    keeper: TurnKeeper | None = None
 
     def __init__(self, runner: Runner, taken: int = 0) -> None:
         self._runner, self.taken = runner, taken

@@ -49,7 +49,8 @@ class Window:
     the training, whose very first step is 1. `updates` is how often a step of it changed the weights, and `rate` the
     learning rate at its end, both as multiples of the training's first step; None where they are not seen. `seen` is
     the batch of its last step. `turn_ns` is how long the turn took by the clock of laptime's own process, which the
-    training cannot write to: from when its heat went on until it reported the window.
+    training cannot write to: from when its heat went on until it reported the window. `judged_ns` is how long the
+    window took by that clock, where a verdict needs it: what a turn costs besides is known from the base.
     """
 
     start_ns: int
@@ -65,14 +66,21 @@ class Window:
     rate: float | None = None
     seen: SeenBatch | None = None
     turn_ns: int | None = None
+    judged_ns: int | None = None
+
+    @property
+    def took_ns(self) -> int:
+        """How long its steps took: by the clock of laptime's own process, where that judges."""
+        return self.end_ns - self.start_ns if self.judged_ns is None else self.judged_ns
 
 
 @dataclass(frozen=True, slots=True)
 class SeenBatch:
-    """A batch that was trained on while the clock ran: its items, and a digest of some of its numbers."""
+    """A batch that was trained on while the clock ran: its items, a digest of some numbers, and how many it has."""
 
     items: int
     digest: str
+    numbers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from functools import partial
 
 from laptime.analysis.heats import estimate_memory, find_largest_batch, judge_rounds, memory_of, summarise_heat
 from laptime.analysis.lanes import scales, summarise_lane
+from laptime.analysis.own_clock import by_own_clock
 from laptime.machine.look import available_memory_bytes
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import NO_TRAINING, ProcessRun
@@ -67,6 +68,7 @@ class HeatRounds:
         self.step_ns: dict[str, float] = {}
         self.replays: Callable[[], bool] | None = None  # whether this round's heats have a turn taken again
         self.has_new_seeds = False  # whether each round after the first has a seed that nobody knew before
+        self.judges_by_own_clock = False
         self._seed: int | None = None
         self._numbers = itertools.count()
         self._protocol: Protocol | None = None
@@ -385,10 +387,14 @@ class _Crew:
         rounds.say(together, "turn 1")
         drawn = DrawnTurn(players, self._expect_turns()) if rounds.replays is not None and rounds.replays() else None
         steps = play_turns(
-            turned, rounds.pace, kept, max(begun, default=0), partial(self._say_turn, players),
-            drawn.after if drawn is not None else lambda _turn: None,
+            turned, rounds.pace, kept, max(begun, default=0), told=partial(self._say_turn, players),
+            after_turn=drawn.after if drawn is not None else lambda _turn: None,
         )  # fmt: skip
         rounds.turn_steps[together] = steps
+        base, *others = (player.runner for player in players)
+        if rounds.judges_by_own_clock:
+            for runner in others:
+                runner.retime(by_own_clock(runner.windows, base.windows))
         if drawn is not None:
             rounds.say(together, "is replayed")
             drawn.replay()

@@ -20,7 +20,8 @@ class DrawnTurn:
     """The turn of a round that the first of its heats takes again for all others."""
 
     def __init__(self, players: Players, expected: int) -> None:
-        self._base, self._others = players[0], players[1:]
+        self._base = players[0]
+        self._others = [each for each in players[1:] if _computes_alike(each, self._base)]
         self._drawn = secrets.randbelow(max(1, expected))
         self._kept: int | None = None
 
@@ -34,7 +35,8 @@ class DrawnTurn:
         turns = len(self._base.runner.digests)
         if self._kept is None and turns:
             self._keep(turns - 1)
-        if self._kept is None or self._base.is_over:
+        mine = self._base.runner.shown
+        if self._kept is None or self._base.is_over or mine is None or mine.reason:
             return
         for player in self._others:
             if not player.is_over:
@@ -47,11 +49,15 @@ class DrawnTurn:
                 player.ask(wire.KeepTurn(is_shown=player is not self._base))
 
     def _replay(self, runner: HeatRunner, turn: int) -> wire.TurnReplayed:
-        shown, mine = runner.shown, self._base.runner.shown
-        if mine is None or mine.reason:
-            return wire.TurnReplayed(None, f"of the base, {mine.reason if mine else 'nothing was kept'}")
+        shown = runner.shown
         if shown is None or shown.reason:
             return wire.TurnReplayed(None, shown.reason if shown else "it showed nothing")
         before = runner.digests[turn - 1] if turn else ""
         self._base.ask(wire.ReplayTurn(shown.path, before, runner.digests[turn]))
         return self._base.runner.replayed or wire.TurnReplayed(None, "the base ended in it")
+
+
+def _computes_alike(player: Player[HeatRunner], base: Player[HeatRunner]) -> bool:
+    """Whether the base can take another's turn: on one kind of device, in one precision."""
+    mine, its = player.runner.order.lane, base.runner.order.lane
+    return mine.framework == its.framework and mine.settings.precision == its.settings.precision

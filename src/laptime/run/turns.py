@@ -154,6 +154,7 @@ def play_turns(
     pace: Pace,
     kept: Mapping[str, TurnSteps] = NO_STEPS,
     least: int = 0,
+    *,
     told: Callable[[int, int], None] = lambda _turn, _of: None,
     after_turn: Callable[[int], None] = lambda _turn: None,
 ) -> dict[str, TurnSteps]:
@@ -401,7 +402,9 @@ def _shared_steps(entrants: Sequence[Entrant], window_s: float, least: int) -> T
         warm = max(entrants, key=lambda each: each.needs.step_ns).needs.warm
     untimed = math.ceil(warm / stride) * stride
     taken = math.ceil(max(each.taken for each in entrants) / stride) * stride + untimed
-    return TurnSteps(max(taken, math.ceil(least / stride) * stride) if least <= taken + LATER else taken, untimed, steps)
+    return TurnSteps(
+        max(taken, math.ceil(least / stride) * stride) if least <= taken + LATER else taken, untimed, steps
+    )
 
 
 def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnSteps:

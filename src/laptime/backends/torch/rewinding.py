@@ -64,7 +64,9 @@ class OptimizerLeaf:
                     yield f"{OPTIMIZER} {key}", state[key]
 
     def rest(self, leaf: Optimizer) -> Any:
-        states = [{key: value for key, value in each.items() if not isinstance(value, Tensor)} for each in _states(leaf)]
+        states = [
+            {key: value for key, value in each.items() if not isinstance(value, Tensor)} for each in _states(leaf)
+        ]
         if any(isinstance(value, list | dict | tuple) for each in states for value in each.values()):
             raise LaneError("its optimizer keeps lists of tensors")
         groups = [{key: value for key, value in each.items() if key != "params"} for each in leaf.param_groups]

@@ -190,7 +190,8 @@ class TorchRunner(MarkedRunner):
 class TimedStepper(Protocol):
     """A training that takes one step on a batch and returns its loss."""
 
-    precision: str
+    @property
+    def precision(self) -> str: ...
 
     def held(self) -> Any:
         """Return the state that its steps change."""

@@ -9,6 +9,7 @@ from math import ceil, inf
 
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import find_other_steps, find_other_timed
+from laptime.analysis.replays import find_other_replay
 from laptime.diagnosis.findings import find_findings
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
@@ -32,6 +33,7 @@ from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
 SET_UP = 2.0  # times what passed until a race was planned: so long it takes until its first heat, at least
+REPLAYS_SHARE = 0.03  # of the time until now
 SETTLED_EARLY_SHARE = (
     0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 )
@@ -54,6 +56,8 @@ class Race:
         self._rounds.describe = self._describe
         self._goal: tuple[str, ...] = ()  # how near the end is, by the intervals of the last look
         self._profiles: dict[str, ProfileRun] | None = None
+        if any(subject.function is not None for subject in job.plan.subjects):
+            self._rounds.replays = self._wants_replay
         self._is_final = True  # if the race is interrupted after a look, that look is the last
 
     def run(self) -> None:
@@ -88,6 +92,13 @@ class Race:
             self._rounds.parameters,
             self._describe_others(lanes),
         )
+
+    def _wants_replay(self) -> bool:
+        """Whether a turn of this round is taken again: after one that differed, or where it costs little."""
+        heats = [heat for mine in self._rounds.heats.values() for heat in mine]
+        spent_s = sum(heat.process.phases_s.get("replay", 0.0) for heat in heats)
+        is_open = any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
+        return is_open or spent_s <= REPLAYS_SHARE * self._job.elapsed_s
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
         """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""
@@ -248,11 +259,17 @@ class Race:
         plan = self._job.plan
         mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
         if mine == theirs:
-            cut = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes)
+            cut = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes) or _replayed(lanes[0])
             return found if cut is None else replace(found, same_work=cut)
-        differs = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes)
+        differs = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes) or _replayed(lanes[0])
         same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
         return replace(found, same_work=same)
+
+
+def _replayed(lane: LaneResult) -> Missing | None:
+    """Return how timed turns of a lane came out elsewhere, where those of the first lane's code were taken again."""
+    found = find_other_replay([result.heat for result in lane.heats if result.heat.replay is not None])
+    return Missing(found) if isinstance(found, str) else found
 
 
 # The same lanes on each type of nodes of a cluster (`--each`): a plan for each type, joined into one race.

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from laptime.analysis.own_clock import hidden_share
 from laptime.analysis.parity import AND_OF_THE_PROOF, LOSS_DIFFERS
+from laptime.analysis.replays import NOT_JOINED, NOT_SHOWN, TAKEN_AGAIN
 from laptime.model.quantities import number
 from laptime.model.record import LaneResult
 from laptime.model.sample import Heat
@@ -34,6 +36,10 @@ CHEATS = (
     Cheat("changed base", "the files of the base changed"),
     Cheat("other batch size", "batches have"),
     Cheat("fewer items", "trained on batches of"),
+    Cheat("other random draws", "with any random draws"),
+    Cheat("knows the judge", TAKEN_AGAIN),
+    Cheat("knows the judge", NOT_SHOWN),
+    Cheat("knows the judge", NOT_JOINED),
     Cheat("fewer items", AND_OF_THE_PROOF),
     Cheat("fewer items", "a lap of"),
     Cheat("repeated batches", "different ones"),
@@ -61,6 +67,8 @@ def name_cheat(says: str) -> str:
 
 
 HIDDEN_PART = 0.25  # of what its windows take: more than a busy machine adds to the ways between two processes
+HIDDEN_ALWAYS = 0.08  # the same, where each of several rounds has it
+HIDDEN_ROUNDS = 3
 HIDDEN_LEAST_S = 0.01
 
 
@@ -73,33 +81,28 @@ def find_replaced(candidate: LaneResult) -> str | None:
 def find_hidden_time(candidate: LaneResult, base: LaneResult) -> str | None:
     """Return that turns of the candidate took longer than it reported, next to those of the base.
 
-    Both took the same steps in a turn, some of them not timed, so what a turn takes beyond its window is alike.
+    Both took the same steps in a turn, some of them not timed, so what a turn takes beyond its window is alike. The
+    factor counts it in any case (`laptime.analysis.own_clock`).
     """
-    mine, theirs = _turns_of(candidate), _turns_of(base)
-    if not mine or not theirs:
+    theirs = {result.heat.round: result.heat.windows for result in base.heats}
+    rounds = [
+        (share, median(window.end_ns - window.start_ns for window in result.heat.windows) / 1e9)
+        for result in candidate.heats
+        if (share := hidden_share(result.heat.windows, theirs.get(result.heat.round, ()))) is not None
+    ]
+    if not rounds:
         return None
-    (turn_s, window_s), (base_turn_s, base_window_s) = (
-        (median(turn for turn, _ in turns), median(window for _, window in turns)) for turns in (mine, theirs)
-    )
-    usual_s = (base_turn_s - base_window_s) * max(1.0, window_s / base_window_s)
-    hidden_s = turn_s - window_s - usual_s
-    if hidden_s <= max(HIDDEN_PART * window_s, HIDDEN_LEAST_S):
+    shares, usual_s = [share for share, _ in rounds], median(window_s for _, window_s in rounds)
+    always = min(shares) if len(shares) >= HIDDEN_ROUNDS else 0.0
+    if median(shares) <= HIDDEN_PART and always <= HIDDEN_ALWAYS:
+        return None
+    hidden_s = median(shares) * usual_s
+    if hidden_s <= HIDDEN_LEAST_S:
         return None
     return (
-        f"by laptime's own clock its turns took {number(turn_s * 1e3)} ms, of which it reported "
-        f"{number(window_s * 1e3)} ms; those of the base took {number(base_turn_s * 1e3)} and reported "
-        f"{number(base_window_s * 1e3)} ms"
+        f"by laptime's own clock its turns took {number(hidden_s * 1e3)} ms longer than it reported, next to those of "
+        f"the base; it reported {number(usual_s * 1e3)} ms"
     )
-
-
-def _turns_of(lane: LaneResult) -> list[tuple[float, float]]:
-    """Return the seconds of each undisturbed turn by laptime's own clock, and of the window in it."""
-    return [
-        (window.turn_ns / 1e9, (window.end_ns - window.start_ns) / 1e9)
-        for result in lane.heats
-        for window in result.heat.windows
-        if window.turn_ns is not None and window.flag is None
-    ]
 
 
 SOON_LAPS = 10  # in which a gain must pay for what is done before the first step

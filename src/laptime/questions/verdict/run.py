@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from laptime.analysis.parity import AND_OF_THE_PROOF, find_other_beginning, find_other_timed
+from laptime.analysis.parity import AND_OF_THE_PROOF, find_other_beginning, find_other_rates, find_other_timed
+from laptime.analysis.replays import find_other_replay
 from laptime.analysis.script_pair import compare_scripts
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
@@ -18,7 +20,8 @@ from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTrai
 from laptime.model.sample import Reference
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
-from laptime.questions.job import Outcome, RecordStatus
+from laptime.questions.heat_rounds import SEEDS
+from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
@@ -67,6 +70,10 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
     prepared = prepare_pair_of(ask, machine, twin=TWIN if _asked(ask).gate else None)
     plan = prepared.plan
+    if not plan.subject.command:  # nobody is to know before what its weights and its order of data will be
+        seed = plan.ask.seed or secrets.randbelow(SEEDS)
+        plan = replace(plan, ask=replace(plan.ask, seed=seed))
+        prepared = replace(prepared, plan=plan)
     if plan.alone is not None:
         return prepared
     pace = verdict_pace(plan.ask, len(plan.lanes), forks=all(lane.may_fork for lane in plan.lanes))
@@ -76,7 +83,7 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
 def verdict_pace(ask: Ask, lanes: int, *, forks: bool) -> Pace:
     """Return as many short rounds as fit, as rounds differ by more than turns do; more, where these are faster."""
     pace = choose_pace(ask, lanes, takes_turns=True, forks=forks, most=ROUNDS_MOST)
-    return replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST))
+    return replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST), shares_steps=True)
 
 
 def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
@@ -113,7 +120,15 @@ def _asked(ask: Ask) -> VerdictAsk:
 
 
 class VerdictRace(Race):
-    """A race that ends when its verdict is known."""
+    """A race that ends when its verdict is known.
+
+    Each round after the first has a seed that nobody knew before, and a turn of it may be taken again by the base. The
+    times are those of laptime's own process.
+    """
+
+    def __init__(self, job: Job, prepared: Prepared) -> None:
+        super().__init__(job, prepared)
+        self._rounds.has_new_seeds = self._rounds.judges_by_own_clock = not job.plan.subject.command
 
     def run(self) -> None:
         with names_the_candidate(self._job.plan.others[0].name):
@@ -149,8 +164,11 @@ class VerdictRace(Race):
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
-        if isinstance(self._find_difference(), str):
+        replayed = self._find_replayed()
+        if isinstance(self._find_difference(), str) or isinstance(replayed, str):
             return True  # and no round changes that
+        if isinstance(replayed, Missing):
+            return False  # one more replay may tell
         if self._rounds.rounds not in looks(plan.pace.heats_max):
             return False
         found, twin = self._split(self._compare(self._rounds.results(), final=False))
@@ -164,6 +182,12 @@ class VerdictRace(Race):
         lanes = self._rounds.results()
         base, candidate = (self._lane_of(lanes, subject) for subject in (plan.subject, plan.others[0]))
         return compare_scripts(candidate, base)
+
+    def _find_replayed(self) -> SameWork:
+        """Return how timed turns of the candidate came out elsewhere, where the base took them again."""
+        plan = self._job.plan
+        lane = next(lane for lane in plan.lanes if plan.subject_of(lane) == plan.others[0])
+        return find_other_replay(self._rounds.heats[lane.name])
 
     @staticmethod
     def _lane_of(lanes: tuple[LaneResult, ...], subject: Subject) -> LaneResult:
@@ -193,7 +217,9 @@ class VerdictRace(Race):
         """Return how the candidate's work differs: in the references, in the proofs, or in the timed steps."""
         if self._job.plan.subject.command:
             return compare_scripts(candidate, base)
-        other = raced.others[0].differs if raced.others else None
+        other, replayed = raced.others[0].differs if raced.others else None, self._find_replayed()
+        if replayed is None and self._differs_in_rates_alone(other, candidate):
+            other = None
         items, base_items = candidate.items_per_step, base.items_per_step
         if items is not None and base_items is not None and items != base_items:
             return f"its batches have {items:,} items, and those of the base {base_items:,}"
@@ -210,9 +236,20 @@ class VerdictRace(Race):
             return timed.missing
         if base.parity.status == "same" and AND_OF_THE_PROOF in (candidate.parity.reason or ""):
             return str(candidate.parity.reason)  # batches that vary would vary in the base, too
+        if isinstance(replayed, str):
+            return replayed
         unproven = [each.parity for each in (base, candidate) if each.parity.status != "same"]
         reasons = dict.fromkeys(each.reason or "no proof was taken" for each in unproven)
-        return other or (Missing("; ".join(reasons)) if reasons else None)
+        return other or (Missing("; ".join(reasons)) if reasons else replayed)
+
+    def _differs_in_rates_alone(self, other: SameWork, candidate: LaneResult) -> bool:
+        """Whether only one side has a module that drops, and a turn of it that was taken again shows that both do."""
+        references = [self._rounds.proof.references.get(each.name) for each in self._job.plan.subjects[:2]]
+        base, changed = references
+        if not isinstance(base, Reference) or not isinstance(changed, Reference):
+            return False
+        is_replayed = any(result.heat.replay is not None for result in candidate.heats)
+        return is_replayed and isinstance(other, Missing) and find_other_rates(changed, base) == other
 
     def _split(self, compared: tuple[Comparison, ...]) -> tuple[Comparison | None, Comparison | None]:
         """Return the comparison of the candidate, and that of the base's twin, each with the base."""

@@ -1,0 +1,50 @@
+"""Turns by the clock of laptime's own process -> windows that no code of a training has timed.
+
+A training runs in the process that times its windows, and may hide time from it. From outside, a turn is seen whole:
+it costs what any turn costs, and the steps. What it costs besides is known from the base, which took the same steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+
+from laptime.model.sample import Window
+
+QUIET_LEAST = 3  # turns: of fewer, a median is noise
+
+
+def by_own_clock(windows: Sequence[Window], base: Sequence[Window]) -> tuple[Window, ...]:
+    """Return the windows of a candidate's turns with what they took by laptime's clock, next to those of the base.
+
+    The share that its own process did not report is a median of the round's turns: of one turn it would be noise.
+    """
+    hidden = hidden_share(windows, base)
+    if hidden is None:
+        return tuple(windows)
+    return tuple(
+        replace(window, judged_ns=round((window.end_ns - window.start_ns) * max(1 + hidden, 0.5))) for window in windows
+    )
+
+
+def hidden_share(windows: Sequence[Window], base: Sequence[Window]) -> float | None:
+    """Return what turns took beyond those of the base and was in no window, as a part of a window; None if unknown."""
+    mine, theirs = _outside_ns(windows), _outside_ns(base)
+    if min(len(mine), len(theirs)) < QUIET_LEAST:
+        return None
+    usual_ns = median(window.end_ns - window.start_ns for window in windows)
+    return (median(mine) - median(theirs)) / max(usual_ns, 1)
+
+
+def _outside_ns(windows: Sequence[Window]) -> list[float]:
+    """Return what each undisturbed turn took besides its steps. How many it did not time, the next one shows."""
+    quiet = [window for window in windows if window.flag is None and window.turn_ns is not None]
+    untimed = [
+        later.first_step - earlier.first_step - earlier.steps
+        for earlier, later in pairwise(windows)
+        if earlier.first_step is not None and later.first_step is not None
+    ]
+    before = min(untimed, default=0)
+    return [(window.turn_ns or 0) - (window.end_ns - window.start_ns) * (1 + before / window.steps) for window in quiet]
