@@ -1,0 +1,122 @@
+"""A timed turn is taken again by the base's code: what does the same comes to the same weights, and nothing else does."""
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from planted_orders import own_order
+
+from laptime.analysis.replays import NOT_JOINED, NOT_SHOWN, TAKEN_AGAIN, find_other_replay
+from laptime.backends.replay import Numbers, read_turn
+from laptime.backends.torch.backend import TorchBackend
+from laptime.heat.loop import open_keeper
+from laptime.heat.work import CountedRunner
+from laptime.model.process import ProcessRun, Settings
+from laptime.model.quantities import Missing
+from laptime.model.sample import Heat, Replay
+
+FILE = str(Path(__file__).with_name("replayed_trainings.py"))
+UNTIMED, STEPS, TURNS = 13, 30, 3  # so that the last turn is in the fourth and fifth lap of twenty batches
+
+HONEST = {
+    "plain": ("fused", "by_workers", "other_order"),
+    "dropping": ("dropping", "own_dropout"),
+    "own_step": ("own_step",),
+}
+OTHER = {
+    "plain": ("few_rows_later", "every_other", "forgetful", "stale", "first_lap"),
+    "dropping": ("few_rows_dropping", "no_dropout", "namesake", "less_dropout", "other_momentum"),
+    "own_step": ("own_step_fewer",),
+}
+
+
+@functools.cache
+def show_turn(name: str) -> tuple[str, tuple[str, str]]:
+    """Run the turns of a training; return the file that shows its last one, and the digests that were told before."""
+    keeper, told = play(name)
+    return keeper.show(), (told[-2], told[-1])
+
+
+def play(name: str):
+    training = TorchBackend().build(replace(own_order(FILE, name, Settings()), seed=5, replays=True))
+    runner = CountedRunner(training.start())
+    keeper, why_not = open_keeper(runner)
+    assert why_not == ()
+    runner.run(UNTIMED)
+    told = []
+    for _ in range(TURNS):
+        keeper.begin(runner.taken)
+        runner.run(STEPS)
+        runner.fence()
+        told.append(keeper.end())
+    keeper.keep(runner.taken)
+    return keeper, told
+
+
+def replay(base: str, name: str) -> Replay | Missing:
+    path, told = show_turn(name)
+    return play(base)[0].replay(path, told)
+
+
+def judge(*replays: Replay) -> str | Missing | None:
+    process = ProcessRun(lane="torch/cpu", status="ok")
+    return find_other_replay([Heat(process, order=0, round=number, replay=each) for number, each in enumerate(replays)])
+
+
+def pairs(table):
+    return [(base, name) for base, names in table.items() for name in names]
+
+
+@pytest.mark.parametrize(("base", "name"), pairs(HONEST))
+def test_an_honest_turn_comes_to_the_same_weights(base, name):
+    found = replay(base, name)
+    assert isinstance(found, Replay), found
+    assert (found.steps, found.repeats, found.is_shown, found.is_joined) == (STEPS, 0.0, True, True)
+    assert judge(found, found) is None, found
+
+
+@pytest.mark.parametrize(("base", "name"), pairs(OTHER))
+def test_a_turn_that_does_other_work_comes_out_elsewhere(base, name):
+    found = replay(base, name)
+    assert isinstance(found, Replay), found
+    assert isinstance(judge(found), Missing)  # one may be chance
+    assert TAKEN_AGAIN in judge(found, found), found
+
+
+def test_weights_that_were_not_told_of_before_are_not_believed():
+    path, (began, _) = show_turn("plain")
+    assert judge(play("plain")[0].replay(path, (began, "another"))) == NOT_SHOWN
+
+
+def test_a_state_that_changes_between_turns_is_seen():
+    path, (_, ended) = show_turn("plain")
+    found = play("plain")[0].replay(path, ("another", ended))
+    assert judge(found, found) == NOT_JOINED
+
+
+def test_another_state_does_not_fit():
+    path, told = show_turn("own_step")
+    assert "other weights" in play("plain")[0].replay(path, told).missing
+
+
+def test_a_file_of_a_stranger_is_read_as_numbers_or_not_at_all(tmp_path):
+    damaged, link = tmp_path / "turn.npz", tmp_path / "link.npz"
+    np.savez(damaged, np.array([object()]), allow_pickle=True)
+    link.symlink_to(show_turn("plain")[0])
+    assert "cannot be read" in read_turn(damaged)
+    for path in (link, tmp_path, tmp_path / "none", Path("/dev/zero")):
+        assert "no turn of its own" in read_turn(path)
+    found = read_turn(Path(show_turn("plain")[0]))
+    assert all(isinstance(numbers, list) for numbers in found)
+
+
+def test_the_turn_is_left_as_it_was_found():
+    """A training that was taken again goes on with its own batches."""
+    keeper, _ = play("plain")
+    path, told = show_turn("plain")
+    before: Numbers = keeper.rewinder.numbers()
+    keeper.replay(path, told)
+    keeper.rewinder.run(1)
+    assert len(keeper.rewinder.numbers()) == len(before)
