@@ -34,7 +34,7 @@ from laptime.model.protocol import (
     Predictions,
 )
 from laptime.model.quantities import Missing
-from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, Replay, Window
+from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, TurnTakenAgain, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
 WIRE_VERSION = 28
@@ -102,7 +102,7 @@ class TurnShown(msgspec.Struct, frozen=True, tag=True):
 class TurnReplayed(msgspec.Struct, frozen=True, tag=True):
     """What came of taking another heat's turn again, or why that could not be done."""
 
-    replay: Replay | None
+    replay: TurnTakenAgain | None
     reason: str = ""
 
 

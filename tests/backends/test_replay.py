@@ -1,4 +1,4 @@
-"""A timed turn is taken again by the base's code: what does the same comes to the same weights, and nothing else does."""
+"""A timed turn is taken again by the base's code: only what does the same comes to the same weights."""
 
 import functools
 from dataclasses import replace
@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from planted_orders import own_order
 
-from laptime.analysis.replays import NOT_JOINED, NOT_SHOWN, TAKEN_AGAIN, find_other_replay
-from laptime.backends.replay import Numbers, read_turn
+from laptime.analysis.replays import NOT_AS_TOLD, NOT_JOINED, TAKEN_AGAIN, find_other_replay
+from laptime.backends.replay import StateNumbers
 from laptime.backends.torch.backend import TorchBackend
+from laptime.heat.kept_turn import read_turn
 from laptime.heat.loop import open_keeper
 from laptime.heat.work import CountedRunner
 from laptime.model.process import ProcessRun, Settings
 from laptime.model.quantities import Missing
-from laptime.model.sample import Heat, Replay
+from laptime.model.sample import Heat, TurnTakenAgain
 
 FILE = str(Path(__file__).with_name("replayed_trainings.py"))
 UNTIMED, STEPS, TURNS = 13, 30, 3  # so that the last turn is in the fourth and fifth lap of twenty batches
@@ -55,12 +56,12 @@ def play(name: str):
     return keeper, told
 
 
-def replay(base: str, name: str) -> Replay | Missing:
+def replay(base: str, name: str) -> TurnTakenAgain | Missing:
     path, told = show_turn(name)
     return play(base)[0].replay(path, told)
 
 
-def judge(*replays: Replay) -> str | Missing | None:
+def judge(*replays: TurnTakenAgain) -> str | Missing | None:
     process = ProcessRun(lane="torch/cpu", status="ok")
     return find_other_replay([Heat(process, order=0, round=number, replay=each) for number, each in enumerate(replays)])
 
@@ -72,7 +73,7 @@ def pairs(table):
 @pytest.mark.parametrize(("base", "name"), pairs(HONEST))
 def test_an_honest_turn_comes_to_the_same_weights(base, name):
     found = replay(base, name)
-    assert isinstance(found, Replay), found
+    assert isinstance(found, TurnTakenAgain), found
     assert (found.steps, found.repeats, found.is_shown, found.is_joined) == (STEPS, 0.0, True, True)
     assert judge(found, found) is None, found
 
@@ -80,14 +81,14 @@ def test_an_honest_turn_comes_to_the_same_weights(base, name):
 @pytest.mark.parametrize(("base", "name"), pairs(OTHER))
 def test_a_turn_that_does_other_work_comes_out_elsewhere(base, name):
     found = replay(base, name)
-    assert isinstance(found, Replay), found
+    assert isinstance(found, TurnTakenAgain), found
     assert isinstance(judge(found), Missing)  # one may be chance
     assert TAKEN_AGAIN in judge(found, found), found
 
 
 def test_weights_that_were_not_told_of_before_are_not_believed():
     path, (began, _) = show_turn("plain")
-    assert judge(play("plain")[0].replay(path, (began, "another"))) == NOT_SHOWN
+    assert judge(play("plain")[0].replay(path, (began, "another"))) == NOT_AS_TOLD
 
 
 def test_a_state_that_changes_between_turns_is_seen():
@@ -116,7 +117,7 @@ def test_the_turn_is_left_as_it_was_found():
     """A training that was taken again goes on with its own batches."""
     keeper, _ = play("plain")
     path, told = show_turn("plain")
-    before: Numbers = keeper.rewinder.numbers()
+    before: StateNumbers = keeper.rewinder.numbers()
     keeper.replay(path, told)
     keeper.rewinder.run(1)
     assert len(keeper.rewinder.numbers()) == len(before)

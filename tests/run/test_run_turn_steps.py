@@ -77,3 +77,24 @@ def test_every_turn_is_long_enough_and_nobody_goes_back(lanes):
         assert steps.after >= heat.taken
         assert steps.steps % heat.needs.unit == 0
         assert steps.steps * heat.needs.step_ns >= WINDOW_S * 1e9 / (2 * FAR_SLOWER)
+
+
+def test_where_steps_are_shared_even_a_lane_that_is_hundreds_of_times_as_fast_takes_the_same_ones():
+    """What is too fast to be compared would not be proven."""
+    slow, fast = choose_steps([entrant(60.0), entrant(0.2, warm=150, taken=40)], WINDOW_S, shares_steps=True)
+    assert slow == fast
+    assert slow.steps * 60.0e-3 <= 2 * WINDOW_S + 60.0e-3
+    assert slow.untimed <= 1
+    assert slow.after >= 40
+
+
+def test_shared_steps_of_lanes_of_one_speed_are_turns_as_usual():
+    usual = choose_steps([entrant(5.0), entrant(4.0)], WINDOW_S)
+    assert choose_steps([entrant(5.0), entrant(4.0)], WINDOW_S, shares_steps=True) == usual
+
+
+def test_laps_of_two_lengths_do_not_make_shared_turns_longer():
+    """One that trains on half of the data has other laps, and their common multiple may be minutes."""
+    one, other = choose_steps([entrant(5.0, unit=97), entrant(5.0, unit=89)], WINDOW_S, shares_steps=True)
+    assert one == other
+    assert one.steps * 5.0e-3 <= 2 * WINDOW_S

@@ -29,7 +29,18 @@ from laptime.model.protocol import (
     Score,
 )
 from laptime.model.quantities import Missing
-from laptime.model.sample import Examination, FreshSteps, LateStep, Noise, ProofRun, Reference, Window
+from laptime.model.sample import (
+    Examination,
+    FreshSteps,
+    LateStep,
+    Noise,
+    ProofRun,
+    Reference,
+    ReplayChance,
+    ReplayPart,
+    TurnTakenAgain,
+    Window,
+)
 from laptime.model.symptoms import DenormalCensus, Operator, Profile, ProfileOrder, Site, StepSymptoms, TimedPlace
 from laptime.model.workload import ProofPlan
 
@@ -98,6 +109,14 @@ FROM_CHILD = (
     wire.Worked(StepWork(1e9, 1e6, "counted", (StepOperator("flash", 1e9, 1e6, 12),), memory=MEMORY)),
     wire.Worked(uncounted="it has no operators"),
     wire.TookLate(LateStep("fp32", 2.3, (0.5, 0.25))),
+    wire.TurnShown("/tmp/turn-1/turn.npz"),
+    wire.TurnShown("", "ValueError: no"),
+    wire.TurnReplayed(
+        TurnTakenAgain(
+            30, 0.0, True, True, (ReplayPart("weights", 1e-7, 2e-6, 0.01),), (ReplayChance("weights", (0.3,), (0.1,)),)
+        )
+    ),
+    wire.TurnReplayed(None, "it keeps other weights"),
     wire.Counted(DenormalCensus({"weights": 0.5}, ("float32",), True, "compiled", 12)),
     wire.Ready(1 << 30),
     wire.Resumed((LAP, LAP)),
@@ -146,6 +165,8 @@ FROM_PARENT = (
     wire.Look("torch", SUBJECT),
     wire.Look("torch", SUBJECT, stays_unused=True),
     wire.TakeTurn(),
+    wire.KeepTurn(is_shown=True),
+    wire.ReplayTurn("/ä b/turn.npz", "", "8f2a"),
     wire.Again(2),
     wire.Enough(),
     wire.GoOn(),

@@ -13,7 +13,7 @@ from statistics import median
 
 from laptime.model.sample import Window
 
-QUIET_LEAST = 3  # turns: of fewer, a median is noise
+QUIET_TURNS = 3  # turns: of fewer, a median is noise
 
 
 def by_own_clock(windows: Sequence[Window], base: Sequence[Window]) -> tuple[Window, ...]:
@@ -32,7 +32,7 @@ def by_own_clock(windows: Sequence[Window], base: Sequence[Window]) -> tuple[Win
 def hidden_share(windows: Sequence[Window], base: Sequence[Window]) -> float | None:
     """Return what turns took beyond those of the base and was in no window, as a part of a window; None if unknown."""
     mine, theirs = _outside_ns(windows), _outside_ns(base)
-    if min(len(mine), len(theirs)) < QUIET_LEAST:
+    if min(len(mine), len(theirs)) < QUIET_TURNS:
         return None
     usual_ns = median(window.end_ns - window.start_ns for window in windows)
     return (median(mine) - median(theirs)) / max(usual_ns, 1)

@@ -483,8 +483,8 @@ def find_other_losses(one: LaneResult, other: LaneResult) -> Missing | None:
     name, its = _names_of((one, other))
     means = [sum(losses[each] for each in both) / len(both) for losses in (mine, theirs)]
     return Missing(
-        f"at {len(both)} timed steps up to step {max(map(_end_of, both)):,}, the losses of {name} are {means[0]:.4g} in "
-        f"the mean, and those of {its} {means[1]:.4g}"
+        f"at {len(both)} timed steps up to step {max(map(_end_of, both)):,}, the losses of {name} are "
+        f"{means[0]:.4g} in the mean, and those of {its} {means[1]:.4g}"
     )
 
 

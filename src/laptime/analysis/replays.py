@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from laptime.model.quantities import Missing, number
-from laptime.model.sample import Heat, Replay, ReplayChance
+from laptime.model.sample import Heat, ReplayChance, TurnTakenAgain
 
 REPEATS_WITHIN = 1e-3  # of its way: how far the base's own turn may come out from itself
 DIFFERING_LEAST = 2  # turns
@@ -20,7 +20,7 @@ DIFFERING_LEAST = 2  # turns
 FAR_APART, SPREADS = 0.12, 4.0
 
 TAKEN_AGAIN = "taken again by the base's own code"
-NOT_SHOWN = "the state that it showed of a timed turn is not the one that it had told a digest of"
+NOT_AS_TOLD = "the state that it showed of a timed turn is not the one that it had told a digest of"
 NOT_JOINED = "its state changed between two of its turns"
 
 
@@ -29,7 +29,7 @@ def find_other_replay(heats: Sequence[Heat]) -> str | Missing | None:
     found: list[str] = []
     for replay in filter(None, (heat.replay for heat in heats)):
         if not replay.is_shown:
-            return NOT_SHOWN
+            return NOT_AS_TOLD
         if not replay.is_joined:
             found.append(NOT_JOINED)
         elif replay.repeats <= REPEATS_WITHIN and (says := _find_difference(replay)) is not None:
@@ -42,7 +42,7 @@ def find_other_replay(heats: Sequence[Heat]) -> str | Missing | None:
     return None if unfit is None else Missing(f"no timed turn of it could be {TAKEN_AGAIN}: {unfit}")
 
 
-def _find_difference(replay: Replay) -> str | None:
+def _find_difference(replay: TurnTakenAgain) -> str | None:
     """Return how a turn came out elsewhere, in a sentence."""
     chances = {chance.of: chance for chance in replay.chance}
     for part in replay.parts:

@@ -24,7 +24,6 @@ from laptime.model.record import digest_source
 from laptime.model.symptoms import is_memory_error
 from laptime.model.workload import Training
 
-SEEDS = 1 << 31  # all generators take such a seed
 INSTALLED = {"site-packages", "dist-packages"}
 LAPTIME = Path(__file__).parents[1]
 RELATIVE_IMPORT = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
@@ -105,7 +104,7 @@ def length_of(data: Any) -> int | None:
         return None
 
 
-LAPS_A_SEED = 1_000_003
+LAPS_A_SEED, LARGEST_SEED = 1_000_003, 1 << 31  # all generators take such a seed
 
 
 @dataclass(slots=True)
@@ -121,7 +120,7 @@ class LapNotes:
 
     def note(self) -> None:
         self.laps += 1
-        self.seed_all((self.seed + self.laps * LAPS_A_SEED) % SEEDS)
+        self.seed_all((self.seed + self.laps * LAPS_A_SEED) % LARGEST_SEED)
 
 
 def endless(data: Iterable[Any], name: str, notes: LapNotes | None = None) -> Iterator[Any]:

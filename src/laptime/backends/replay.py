@@ -13,31 +13,28 @@ import copy
 import hashlib
 import math
 import random
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from laptime.backends.arrays import FloatArray, has_floats, read_array, rebuild, seed_globals
 from laptime.backends.own import LapNotes
-from laptime.checkpoint import DAMAGES, Checkpoint, read_checkpoint, write_checkpoint
 from laptime.errors import LaneError
 from laptime.model.quantities import Missing
-from laptime.model.sample import REPLAY_MARGIN, Replay, ReplayChance, ReplayPart
+from laptime.model.sample import REPLAY_MARGIN, ReplayChance, ReplayPart, TurnTakenAgain
 
-WEIGHTS, BUFFERS, OPTIMIZER, OTHERS = "weights", "buffers", "optimizer", "others"
-Numbers = list[tuple[str, FloatArray]]
+WEIGHT_ARRAYS, BUFFER_ARRAYS, OPTIMIZER_ARRAYS, WHOLE_NUMBERS = "weights", "buffers", "optimizer", "counts"
+StateNumbers = list[tuple[str, FloatArray]]
 """The arrays of a state in order, each with what it is of. Those of an optimizer name their key, too."""
 
-ARRAY_TOLERANCE = 0.25  # of how far an array moves, where rounding explains no more
+ARRAY_APART = 0.25  # of how far an array moves, where rounding explains no more
 MOVED_LEAST = 1e-3  # of the whole movement: an array that moves less is held against this
-SAMPLED = 1_024  # numbers of an array: enough to know a state again
-LARGEST_BYTES = 1 << 30  # of a state that is copied in each turn
-DRAWS = 5  # further replays that show how far random draws alone lead apart
-ROUNDING = {"fp32": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
+STATE_SAMPLE = 1_024  # numbers of an array: enough to know a state again
+LARGEST_STATE_BYTES = 1 << 30  # of a state that is copied in each turn
+OTHER_DRAWS = 5  # further replays that show how far random draws alone lead apart
+ROUNDED_BY = {"fp32": 2.0**-23, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
 
 
 class Leaf(Protocol):
@@ -63,7 +60,7 @@ class ArrayLeaf:
         return isinstance(leaf, np.ndarray)
 
     def arrays(self, leaf: Any) -> Iterator[tuple[str, Any]]:
-        yield WEIGHTS if has_floats(leaf) else OTHERS, leaf
+        yield WEIGHT_ARRAYS if has_floats(leaf) else WHOLE_NUMBERS, leaf
 
     def rest(self, leaf: Any) -> Any:  # noqa: ARG002  an array is nothing else
         return None
@@ -120,7 +117,7 @@ SHARED = Generators(read_shared, put_shared, seed_globals)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataPlace:
     """Where a training stands in its data: how its source is opened again, and how many batches of it were used.
 
     That source begins after the `laps` of its `notes`.
@@ -134,12 +131,12 @@ class Place:
 
 def place_in_laps(
     open_again: Callable[[], Callable[[], Any]], taken: int, lap: int | None, notes: LapNotes | None
-) -> Place:
+) -> DataPlace:
     """Return the place after so many batches, in data that are walked through lap by lap."""
     if notes is None or (notes.laps > 1 and lap is None):
         raise LaneError("its data do not say how many batches a lap has")
     before = max(notes.laps - 1, 0)
-    return Place(open_again, taken - before * (lap or 0), notes, before)
+    return DataPlace(open_again, taken - before * (lap or 0), notes, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +145,9 @@ class Note:
 
     structure: Any
     leaves: tuple[tuple[Any, Leaf, int, Any], ...]  # an object, its kind, how many arrays it has, and its rest
-    numbers: Numbers
+    numbers: StateNumbers
     generators: Any
-    place: Place
+    place: DataPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,7 @@ class StateRewinder:
     generators: Generators
     state: Callable[[], Any]
     take_state: Callable[[Any], None]
-    place: Callable[[int], Place]
+    place: Callable[[int], DataPlace]
     supply_from: Callable[[Callable[[], Any] | None], None]
     run: Callable[[int], None]
     precision: str
@@ -173,7 +170,7 @@ class StateRewinder:
     def note(self, taken: int) -> Note:
         structure = rebuild(self.state(), _leave, {})
         leaves: list[tuple[Any, Leaf, int, Any]] = []
-        numbers: Numbers = []
+        numbers: StateNumbers = []
         for leaf, kind in self._leaves(structure):
             mine = [(of, read_array(array)) for of, array in kind.arrays(leaf)]
             leaves.append((leaf, kind, len(mine), kind.rest(leaf)))
@@ -183,7 +180,7 @@ class StateRewinder:
     def size_bytes(self) -> int:
         return sum(4 * math.prod(array.shape) for _, array in self._arrays())
 
-    def numbers(self) -> Numbers:
+    def numbers(self) -> StateNumbers:
         """Return a copy of all arrays as they are now."""
         return [(of, read_array(array)) for of, array in self._arrays()]
 
@@ -201,7 +198,7 @@ class StateRewinder:
         self.generators.put(note.generators)
         return supply
 
-    def put_back(self, note: Note, supply: Callable[[], Any], numbers: Numbers | None = None) -> None:
+    def put_back(self, note: Note, supply: Callable[[], Any], numbers: StateNumbers | None = None) -> None:
         self.supply_from(supply)
         arrays = iter([array for _, array in (note.numbers if numbers is None else numbers)])
         made = {
@@ -238,70 +235,12 @@ def digest_numbers(numbers: Iterable[tuple[str, Any]]) -> str:
     for of, array in numbers:
         found.update(f"{of} {tuple(array.shape)}".encode())
         flat = array.reshape(-1)
-        sample = read_array(flat[:: max(1, len(flat) // SAMPLED)])
+        sample = read_array(flat[:: max(1, len(flat) // STATE_SAMPLE)])
         found.update(np.ascontiguousarray(sample, np.float32 if has_floats(sample) else None).tobytes())
     return found.hexdigest()
 
 
-# What a heat keeps of a turn, and what it shows of it.
-
-
-@dataclass(slots=True)
-class TurnKeeper:
-    """Notes where each turn of a training begins, and keeps the turn that laptime then asks for."""
-
-    rewinder: StateRewinder
-    _begun: tuple[int, Note] | None = None
-    _kept: tuple[Note, Numbers, int] | None = None  # where it began, where it ended, and its steps
-
-    def begin(self, taken: int) -> None:
-        self._begun = taken, self.rewinder.note(taken)
-
-    def end(self) -> str:
-        """Return a digest of what the turn came to: it is told before anybody knows which turn will be looked at."""
-        return self.rewinder.digest()
-
-    def keep(self, taken: int) -> None:
-        """Keep the turn that ended last."""
-        assert self._begun is not None
-        before, note = self._begun
-        self._kept = note, self.rewinder.numbers(), taken - before
-
-    def show(self) -> str:
-        """Write the kept turn to a file in this heat's own folder, and return its path."""
-        assert self._kept is not None
-        note, end, _ = self._kept
-        path = Path(tempfile.mkdtemp(prefix="turn-")) / "turn.npz"
-        shown = {name: [list(each) for each in numbers] for name, numbers in (("start", note.numbers), ("end", end))}
-        write_checkpoint(path, Checkpoint({}, (), shown))
-        return str(path)
-
-    def replay(self, path: str, digests: tuple[str, str]) -> Replay | Missing:
-        """Take the turn that another heat has shown, by the code of this one.
-
-        `digests` are those that it told at the turn's begin, if known, and at its end, before it was asked.
-        """
-        assert self._kept is not None
-        note, end, steps = self._kept
-        shown = read_turn(Path(path))
-        if isinstance(shown, str):
-            return Missing(shown)
-        began, ended = map(digest_numbers, shown)
-        return TurnReplay(self.rewinder, note, steps).compare(
-            end, *shown, is_shown=ended == digests[1], is_joined=digests[0] in {"", began}
-        )
-
-
-def read_turn(path: Path) -> tuple[Numbers, Numbers] | str:
-    """Read a turn that another process wrote; nothing of it is believed before it is compared."""
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > 4 * LARGEST_BYTES:
-            return f"it showed no turn of its own at {path}"
-        state = read_checkpoint(path, {}).state
-        start, end = ([(str(of), np.asarray(array)) for of, array in state[key]] for key in ("start", "end"))
-    except (*DAMAGES, LaneError) as error:
-        return f"the turn that it showed cannot be read: {error}"
-    return start, end
+# A turn is taken again as often as it needs.
 
 
 class RecordedBatches:
@@ -345,35 +284,39 @@ class TurnReplay:
     steps: int
 
     def compare(
-        self, own_end: Numbers, start: Numbers, end: Numbers, *, is_shown: bool, is_joined: bool
-    ) -> Replay | Missing:
+        self, own_end: StateNumbers, start: StateNumbers, end: StateNumbers, *, is_shown: bool, is_joined: bool
+    ) -> TurnTakenAgain | Missing:
         """Take the turn from the other's start, and return how far the other's end is from where it leads."""
         rewinder, own_start = self.rewinder, self.note.numbers
         batches = RecordedBatches(rewinder.open(self.note), rewinder.generators)
         mine = self._take(batches.record)
         batches.note_draws()
-        repeats = compare_part(WEIGHTS, *(_of(each, WEIGHTS) for each in (own_start, own_end, mine, mine))).apart
+        repeats = compare_part(
+            WEIGHT_ARRAYS, *(_of(each, WEIGHT_ARRAYS) for each in (own_start, own_end, mine, mine))
+        ).apart
         fitted = fit_numbers(own_start, start, end)
         if isinstance(fitted, str):
             return Missing(fitted)
         start, end = fitted
         again = self._take(batches.again(as_drawn=True), start)
-        size = ROUNDING[rewinder.precision] * math.sqrt(self.steps)
+        size = ROUNDED_BY[rewinder.precision] * math.sqrt(self.steps)
         twin = self._take(batches.again(as_drawn=True), _rounded(start, again, size))
-        groups = [of for of in dict.fromkeys(of for of, _ in start) if of != OTHERS]
+        groups = [of for of in dict.fromkeys(of for of, _ in start) if of != WHOLE_NUMBERS]
         parts = [compare_part(of, *(_of(each, of) for each in (start, end, again, twin))) for of in groups]
         chance: list[ReplayChance] = []
         if batches.steps_draw and not all(part.is_same for part in parts):
-            others = [self._take(batches.again(as_drawn=False), start, seed=draw) for draw in range(1, DRAWS + 1)]
+            others = [self._take(batches.again(as_drawn=False), start, seed=draw) for draw in range(1, OTHER_DRAWS + 1)]
             chance = [
                 compare_with_chance(of, _of(start, of), _of(end, of), [_of(each, of) for each in others])
                 for of in groups
-                if of in {WEIGHTS, BUFFERS}
+                if of in {WEIGHT_ARRAYS, BUFFER_ARRAYS}
             ]
         rewinder.supply_from(None)
-        return Replay(self.steps, repeats, is_shown, is_joined, tuple(parts), tuple(chance))
+        return TurnTakenAgain(self.steps, repeats, is_shown, is_joined, tuple(parts), tuple(chance))
 
-    def _take(self, supply: Callable[[], Any], numbers: Numbers | None = None, seed: int | None = None) -> Numbers:
+    def _take(
+        self, supply: Callable[[], Any], numbers: StateNumbers | None = None, seed: int | None = None
+    ) -> StateNumbers:
         """Return where the turn leads; with a seed, with other random draws than it had."""
         self.rewinder.put_back(self.note, supply, numbers)
         if seed is not None:
@@ -382,43 +325,42 @@ class TurnReplay:
         return self.rewinder.numbers()
 
 
-def fit_numbers(own: Numbers, start: Numbers, end: Numbers) -> tuple[Numbers, Numbers] | str:
+def fit_numbers(own: StateNumbers, start: StateNumbers, end: StateNumbers) -> tuple[StateNumbers, StateNumbers] | str:
     """Return another training's numbers in the order of one's own, or why they do not fit.
 
     What it has beyond them is left out. Buffers that it lacks are one's own: they are no weights.
     """
-    fitted: tuple[Numbers, Numbers] = ([], [])
+    fitted: tuple[StateNumbers, StateNumbers] = ([], [])
     for of in dict.fromkeys(of for of, _ in own):
         mine = [array.shape for each, array in own if each == of]
         theirs = [[array for each, array in numbers if each == of] for numbers in (start, end)]
         fits = all([array.shape for array in arrays] == mine for arrays in theirs)
-        if not fits and of not in {BUFFERS, OTHERS}:
-            return (
-                f"it keeps {'other weights' if of == WEIGHTS else 'another state of its optimizer'}, by number or shape"
-            )
-        for kept, arrays in zip(fitted, theirs, strict=True):
-            kept += [(of, array) for array in (arrays if fits and of != OTHERS else _of(own, of))]
+        if not fits and of not in {BUFFER_ARRAYS, WHOLE_NUMBERS}:
+            kept = "other weights" if of == WEIGHT_ARRAYS else "another state of its optimizer"
+            return f"it keeps {kept}, by number or shape"
+        for side, arrays in zip(fitted, theirs, strict=True):
+            side += [(of, array) for array in (arrays if fits and of != WHOLE_NUMBERS else _of(own, of))]
     places = [of for of, _ in own]
     return tuple(_in_order(kept, places) for kept in fitted)  # type: ignore[return-value]
 
 
-def _in_order(numbers: Numbers, places: Sequence[str]) -> Numbers:
+def _in_order(numbers: StateNumbers, places: Sequence[str]) -> StateNumbers:
     """Return numbers that are grouped by what they are of in the order of the places."""
     by_group = {of: iter([array for each, array in numbers if each == of]) for of in dict.fromkeys(places)}
     return [(of, next(by_group[of])) for of in places]
 
 
-def _of(numbers: Numbers, of: str) -> list[FloatArray]:
+def _of(numbers: StateNumbers, of: str) -> list[FloatArray]:
     return [array for each, array in numbers if each == of]
 
 
-def _rounded(start: Numbers, end: Numbers, size: float) -> Numbers:
+def _rounded(start: StateNumbers, end: StateNumbers, size: float) -> StateNumbers:
     """Return numbers that rounding may have made of the start, for as long as the way to the end is."""
     draws = np.random.default_rng(0)
-    made: Numbers = []
+    made: StateNumbers = []
     for (of, old), (_, new) in zip(start, end, strict=True):
         off = old
-        if of == WEIGHTS:
+        if of == WEIGHT_ARRAYS:
             moved = float(np.sqrt(np.mean(np.square(new.astype(np.float64) - old)))) if old.size else 0.0
             off = old + size * (old * draws.standard_normal(old.shape) + moved * draws.standard_normal(old.shape))
         made.append((of, np.asarray(off, old.dtype)))
@@ -443,7 +385,7 @@ def compare_part(
     )
     whole = max(math.hypot(*moved), 1e-30)
     arrays = (
-        far / max(ARRAY_TOLERANCE * (part + MOVED_LEAST * whole), REPLAY_MARGIN * off, 1e-30)
+        far / max(ARRAY_APART * (part + MOVED_LEAST * whole), REPLAY_MARGIN * off, 1e-30)
         for far, part, off in zip(apart, moved, chance, strict=True)
     )
     return ReplayPart(of, math.hypot(*apart) / whole, math.hypot(*chance) / whole, max(arrays, default=0.0))

@@ -33,7 +33,7 @@ from laptime.backends.arrays import (
 )
 from laptime.backends.base import NO_JUDGE, NO_REWINDER, Learner, Predictor, StepwiseRunner
 from laptime.backends.own import LapNotes, call_own, endless, is_keras, length_of
-from laptime.backends.replay import LEAVES, SHARED, Generators, Leaf, Place, StateRewinder, place_in_laps
+from laptime.backends.replay import LEAVES, SHARED, DataPlace, Generators, Leaf, StateRewinder, place_in_laps
 from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
 from laptime.model.process import KEPT_INPUTS
@@ -307,10 +307,10 @@ class StepRunner(WindowRunner):
         self.run(steps)
         self.fence()
 
-    def _find_place(self, taken: int) -> Place:
+    def _find_place(self, taken: int) -> DataPlace:
         own = self._steps.own
         if type(own.data) in {list, tuple}:
-            return Place(lambda: own.timed_batches(taken % len(own.data)).__next__, 0)
+            return DataPlace(lambda: own.timed_batches(taken % len(own.data)).__next__, 0)
         return place_in_laps(lambda: own.timed_batches().__next__, taken, length_of(own.data), own.laps)
 
     def parts(self) -> OwnStepParts | Missing:
@@ -420,11 +420,9 @@ def _generators() -> Generators:
     """Return the generators that a step in Python draws from: PyTorch's, too, where it is loaded."""
     if "torch" not in sys.modules:
         return SHARED
-    import torch
-
     from laptime.backends.torch.rewinding import generators_of
 
-    return generators_of(torch.device("cpu"))
+    return generators_of(None)
 
 
 def _leaf_kinds() -> tuple[Leaf, ...]:

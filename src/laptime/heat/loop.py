@@ -10,8 +10,9 @@ from typing import Any, Protocol
 from laptime import wire
 from laptime.backends.base import Builder, BuiltTraining, Learner, Runner
 from laptime.backends.own import digest_imported
-from laptime.backends.replay import LARGEST_BYTES, TurnKeeper
+from laptime.backends.replay import LARGEST_STATE_BYTES
 from laptime.errors import LaneError
+from laptime.heat.kept_turn import TurnKeeper
 from laptime.heat.work import (
     REPEATED_TOLERANCE,
     Clock,
@@ -258,8 +259,8 @@ def open_keeper(runner: Runner) -> tuple[TurnKeeper | None, tuple[str, ...]]:
         rewinder = runner.rewinder()
         if isinstance(rewinder, Missing):
             why = rewinder.missing
-        elif rewinder.size_bytes() > LARGEST_BYTES:
-            why = f"its state is larger than {LARGEST_BYTES >> 30} GiB"
+        elif rewinder.size_bytes() > LARGEST_STATE_BYTES:
+            why = f"its state is larger than {LARGEST_STATE_BYTES >> 30} GiB"
         else:
             rewinder.note(0)
             return TurnKeeper(rewinder), ()

@@ -14,7 +14,8 @@ from typing import Any
 from laptime import wire
 from laptime.backends.arrays import list_leaves, read_array
 from laptime.backends.base import BuiltTraining, Evaluator, Runner, StepParts
-from laptime.backends.replay import StateRewinder, TurnKeeper
+from laptime.backends.replay import StateRewinder
+from laptime.heat.kept_turn import TurnKeeper
 from laptime.model.hardware import StepWork
 from laptime.model.process import RankTimes
 from laptime.model.quantities import Missing

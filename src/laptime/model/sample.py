@@ -186,7 +186,7 @@ class ReplayChance:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class TurnTakenAgain:
     """A timed turn of a training, taken again by another's code: that of the base, from where the turn began.
 
     The turn was chosen after it was timed. `steps` is how many it has. `repeats` is how far the base's own turn comes
@@ -308,7 +308,7 @@ class Heat:
     changed: tuple[str, ...] = ()
     work: StepWork | None = None
     uncounted: str | None = None
-    replay: Replay | None = None
+    replay: TurnTakenAgain | None = None
     unreplayed: str | None = None
     seed: int | None = None
 

@@ -35,7 +35,7 @@ from laptime.run.turns import CORES_A_CHILD, MOST_AT_ONCE, NO_STEPS, Player, Pre
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import count_heat_memory, count_step_memory
 
-SEEDS = 1 << 31  # all generators take such a seed
+NEW_SEEDS = 1 << 31  # all generators take such a seed
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
 
 UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
@@ -321,7 +321,7 @@ class HeatRounds:
 
     def _begin(self, lanes: Sequence[PlannedLane]) -> None:
         """Draw the round's seed, and show that it begins, in a line of its own where there is no terminal."""
-        self._seed = secrets.randbelow(SEEDS) if self.has_new_seeds and self.rounds else None
+        self._seed = secrets.randbelow(NEW_SEEDS) if self.has_new_seeds and self.rounds else None
         self._doing = dict.fromkeys((lane.name for lane in lanes), "waits")
         self.job.show(replace(self.describe(), lanes=dict(self._doing)))
 

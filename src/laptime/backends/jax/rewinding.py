@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from laptime.backends.arrays import FloatArray, has_floats
-from laptime.backends.replay import OTHERS, WEIGHTS
+from laptime.backends.replay import WEIGHT_ARRAYS, WHOLE_NUMBERS
 
 
 class JaxLeaf:
@@ -19,7 +19,7 @@ class JaxLeaf:
 
     def arrays(self, leaf: Any) -> Iterator[tuple[str, Any]]:
         if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            yield WEIGHTS if has_floats(leaf) else OTHERS, leaf
+            yield WEIGHT_ARRAYS if has_floats(leaf) else WHOLE_NUMBERS, leaf
 
     def rest(self, leaf: Any) -> None:  # noqa: ARG002  an array is nothing else
         return None

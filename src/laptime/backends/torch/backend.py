@@ -24,7 +24,7 @@ from laptime.backends.torch.devices import (
     set_up,
     take_device,
 )
-from laptime.backends.torch.inputs import BatchSource, find_place, open_source
+from laptime.backends.torch.inputs import BatchSource, find_data_place, open_source
 from laptime.backends.torch.judging import TorchLossJudge, as_arrays, as_tensors
 from laptime.backends.torch.own_steps import TorchStepTraining
 from laptime.backends.torch.predictor import TorchPredictor
@@ -100,7 +100,7 @@ class TorchTraining:
             evaluator = TorchEvaluator(self._recipe, stepper.network, self._settings, self._device)
         made = runner(stepper, source, device_clock, evaluator)
         if self._replays and isinstance(made, EagerRunner) and self._group.of == 1:
-            made.place = partial(find_place, self._recipe, self._settings, self._device, self._seed)
+            made.place = partial(find_data_place, self._recipe, self._settings, self._device, self._seed)
         return made
 
     def learn(self) -> Learner:

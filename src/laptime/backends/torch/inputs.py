@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from laptime.backends.items import repeated
 from laptime.backends.own import endless, length_of
-from laptime.backends.replay import Place, place_in_laps
+from laptime.backends.replay import DataPlace, place_in_laps
 from laptime.backends.torch.batches import count_bytes, describe, filled, in_layout, leaves, mapped
 from laptime.backends.torch.ranks import OneProcess, Ranks
 from laptime.backends.torch.recipe import BuiltInRecipe, OwnData, StepBatch
@@ -185,23 +185,23 @@ def open_source(
     return Stream(map(gather, itertools.count(first)), move)
 
 
-def find_place(
+def find_data_place(
     recipe: BuiltInRecipe | OwnData, settings: Settings, device: torch.device, seed: int, taken: int
-) -> Place:
+) -> DataPlace:
     """Return where a training that took so many batches stands in its source."""
 
     def open_at(first: int) -> BatchSource:
         return open_source(recipe, settings, device, seed, first=first)
 
     if not isinstance(recipe, OwnData):
-        return Place(partial(open_at, taken), 0)
+        return DataPlace(partial(open_at, taken), 0)
     if settings.joined is not None:
         raise LaneError("its batches are joined of several")
     if settings.input in KEPT_INPUTS:
-        return Place(partial(open_at, taken), 0, recipe.laps)
+        return DataPlace(partial(open_at, taken), 0, recipe.laps)
     data = recipe.training.data
     if type(data) in {list, tuple}:
-        return Place(partial(open_at, taken % len(data)), 0)
+        return DataPlace(partial(open_at, taken % len(data)), 0)
     return place_in_laps(partial(open_at, 0), taken, length_of(data), recipe.laps)
 
 

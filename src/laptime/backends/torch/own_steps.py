@@ -18,7 +18,7 @@ from laptime.backends.steps import CopiedSteps, OwnSteps, StepTraining, compare_
 from laptime.backends.torch.batches import mapped, move_leaf
 from laptime.backends.torch.counting import count_work
 from laptime.backends.torch.devices import DeviceClock, LanePrecision, peak_bytes, set_precision, set_up
-from laptime.backends.torch.inputs import find_place, open_source
+from laptime.backends.torch.inputs import find_data_place, open_source
 from laptime.backends.torch.profiling import TorchProfiler
 from laptime.backends.torch.random_numbers import draws_left_to_kernels
 from laptime.backends.torch.recipe import OwnData, StepBatch
@@ -149,7 +149,7 @@ class TorchStepTraining(StepTraining):
         runner = DeferredRunner if self._settings.reads == "deferred" else EagerRunner
         made = runner(stepper, source, clock, None)
         if self._data.laps is not None:
-            made.place = partial(find_place, self._data, self._settings, self._device, self._seed)
+            made.place = partial(find_data_place, self._data, self._settings, self._device, self._seed)
         return made
 
     def profiler(self, _scratch: Path) -> TorchProfiler:

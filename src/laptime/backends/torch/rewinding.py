@@ -12,11 +12,11 @@ from torch.optim import Optimizer
 
 from laptime.backends.arrays import FloatArray
 from laptime.backends.replay import (
-    BUFFERS,
+    BUFFER_ARRAYS,
     LEAVES,
-    OPTIMIZER,
-    OTHERS,
-    WEIGHTS,
+    OPTIMIZER_ARRAYS,
+    WEIGHT_ARRAYS,
+    WHOLE_NUMBERS,
     Generators,
     Leaf,
     put_shared,
@@ -25,7 +25,7 @@ from laptime.backends.replay import (
 from laptime.backends.torch.random_numbers import seed_all
 from laptime.errors import LaneError
 
-PLAIN = (bool, int, float, str, type(None))
+PLAIN_ATTRIBUTES = (bool, int, float, str, type(None))
 
 
 class NetworkLeaf:
@@ -36,13 +36,15 @@ class NetworkLeaf:
 
     def arrays(self, leaf: nn.Module) -> Iterator[tuple[str, Tensor]]:
         for _, weights in nn.Module.named_parameters(leaf):
-            yield WEIGHTS, weights
+            yield WEIGHT_ARRAYS, weights
         for _, buffer in nn.Module.named_buffers(leaf):
-            yield BUFFERS if buffer.is_floating_point() else OTHERS, buffer
+            yield BUFFER_ARRAYS if buffer.is_floating_point() else WHOLE_NUMBERS, buffer
 
     def rest(self, leaf: nn.Module) -> list[dict[str, Any]]:
         modules = nn.Module.modules(leaf)
-        return [{key: value for key, value in vars(each).items() if isinstance(value, PLAIN)} for each in modules]
+        return [
+            {key: value for key, value in vars(each).items() if isinstance(value, PLAIN_ATTRIBUTES)} for each in modules
+        ]
 
     def put(self, leaf: nn.Module, arrays: Sequence[FloatArray], rest: Any) -> nn.Module:
         _copy(self.arrays(leaf), arrays)
@@ -61,7 +63,7 @@ class OptimizerLeaf:
         for state in _states(leaf):
             for key in sorted(map(str, state)):
                 if isinstance(state.get(key), Tensor):
-                    yield f"{OPTIMIZER} {key}", state[key]
+                    yield f"{OPTIMIZER_ARRAYS} {key}", state[key]
 
     def rest(self, leaf: Optimizer) -> Any:
         states = [
@@ -93,7 +95,7 @@ class TensorLeaf:
         return isinstance(leaf, Tensor)
 
     def arrays(self, leaf: Tensor) -> Iterator[tuple[str, Tensor]]:
-        yield WEIGHTS if leaf.is_floating_point() else OTHERS, leaf
+        yield WEIGHT_ARRAYS if leaf.is_floating_point() else WHOLE_NUMBERS, leaf
 
     def rest(self, leaf: Tensor) -> None:  # noqa: ARG002  a tensor is nothing else
         return None
@@ -140,8 +142,12 @@ def _copy(held: Iterator[tuple[str, Tensor]] | list[tuple[str, Tensor]], arrays:
         tensor.copy_(torch.from_numpy(array))
 
 
-def generators_of(device: torch.device) -> Generators:
-    """Return the generators that a training on this device draws from: PyTorch's, NumPy's, and Python's own."""
+def generators_of(given: torch.device | None) -> Generators:
+    """Return the generators that a training on this device draws from: PyTorch's, NumPy's, and Python's own.
+
+    None is the processor.
+    """
+    device = given or torch.device("cpu")
     module: Any = getattr(torch, device.type) if device.type in {"cuda", "xpu", "mps"} else None
     which = () if device.type == "mps" else (device,)
 

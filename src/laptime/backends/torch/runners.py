@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from laptime.backends.base import NO_REWINDER, MarkedRunner
-from laptime.backends.replay import Place, StateRewinder
+from laptime.backends.replay import DataPlace, StateRewinder
 from laptime.backends.steps import see_batch
 from laptime.backends.torch.devices import DeviceClock
 from laptime.backends.torch.inputs import BatchSource
@@ -218,7 +218,7 @@ class EagerRunner(TorchRunner):
         self._next_batch: Callable[[], Any] = source.fetch if source.in_place else source
         self._own_batches = self._next_batch
         self.evaluator = evaluator
-        self.place: Callable[[int], Place] | None = None
+        self.place: Callable[[int], DataPlace] | None = None
         self._loss: Any = None
 
     def step(self) -> None:

@@ -13,7 +13,7 @@ from statistics import median
 
 from laptime.analysis.own_clock import hidden_share
 from laptime.analysis.parity import AND_OF_THE_PROOF, LOSS_DIFFERS
-from laptime.analysis.replays import NOT_JOINED, NOT_SHOWN, TAKEN_AGAIN
+from laptime.analysis.replays import NOT_AS_TOLD, NOT_JOINED, TAKEN_AGAIN
 from laptime.model.quantities import number
 from laptime.model.record import LaneResult
 from laptime.model.sample import Heat
@@ -38,7 +38,7 @@ CHEATS = (
     Cheat("fewer items", "trained on batches of"),
     Cheat("other random draws", "with any random draws"),
     Cheat("knows the judge", TAKEN_AGAIN),
-    Cheat("knows the judge", NOT_SHOWN),
+    Cheat("knows the judge", NOT_AS_TOLD),
     Cheat("knows the judge", NOT_JOINED),
     Cheat("fewer items", AND_OF_THE_PROOF),
     Cheat("fewer items", "a lap of"),

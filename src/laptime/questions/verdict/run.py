@@ -20,7 +20,7 @@ from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTrai
 from laptime.model.sample import Reference
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
-from laptime.questions.heat_rounds import SEEDS
+from laptime.questions.heat_rounds import NEW_SEEDS
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
@@ -71,7 +71,7 @@ def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     prepared = prepare_pair_of(ask, machine, twin=TWIN if _asked(ask).gate else None)
     plan = prepared.plan
     if not plan.subject.command:  # nobody is to know before what its weights and its order of data will be
-        seed = plan.ask.seed or secrets.randbelow(SEEDS)
+        seed = plan.ask.seed or secrets.randbelow(NEW_SEEDS)
         plan = replace(plan, ask=replace(plan.ask, seed=seed))
         prepared = replace(prepared, plan=plan)
     if plan.alone is not None:

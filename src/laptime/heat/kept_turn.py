@@ -1,0 +1,73 @@
+"""What a heat keeps of a timed turn, and how it shows it to the heat of the base, which takes the turn again."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from laptime.backends.replay import LARGEST_STATE_BYTES, Note, StateNumbers, StateRewinder, TurnReplay, digest_numbers
+from laptime.checkpoint import DAMAGES, Checkpoint, read_checkpoint, write_checkpoint
+from laptime.errors import LaneError
+from laptime.model.quantities import Missing
+from laptime.model.sample import TurnTakenAgain
+
+
+@dataclass(slots=True)
+class TurnKeeper:
+    """Notes where each turn of a training begins, and keeps the turn that laptime then asks for."""
+
+    rewinder: StateRewinder
+    _begun: tuple[int, Note] | None = None
+    _kept: tuple[Note, StateNumbers, int] | None = None  # where it began, where it ended, and its steps
+
+    def begin(self, taken: int) -> None:
+        self._begun = taken, self.rewinder.note(taken)
+
+    def end(self) -> str:
+        """Return a digest of what the turn came to: it is told before anybody knows which turn will be looked at."""
+        return self.rewinder.digest()
+
+    def keep(self, taken: int) -> None:
+        """Keep the turn that ended last."""
+        assert self._begun is not None
+        before, note = self._begun
+        self._kept = note, self.rewinder.numbers(), taken - before
+
+    def show(self) -> str:
+        """Write the kept turn to a file in this heat's own folder, and return its path."""
+        assert self._kept is not None
+        note, end, _ = self._kept
+        path = Path(tempfile.mkdtemp(prefix="turn-")) / "turn.npz"
+        shown = {name: [list(each) for each in numbers] for name, numbers in (("start", note.numbers), ("end", end))}
+        write_checkpoint(path, Checkpoint({}, (), shown))
+        return str(path)
+
+    def replay(self, path: str, digests: tuple[str, str]) -> TurnTakenAgain | Missing:
+        """Take the turn that another heat has shown, by the code of this one.
+
+        `digests` are those that it told at the turn's begin, if known, and at its end, before it was asked.
+        """
+        assert self._kept is not None
+        note, end, steps = self._kept
+        shown = read_turn(Path(path))
+        if isinstance(shown, str):
+            return Missing(shown)
+        began, ended = map(digest_numbers, shown)
+        return TurnReplay(self.rewinder, note, steps).compare(
+            end, *shown, is_shown=ended == digests[1], is_joined=digests[0] in {"", began}
+        )
+
+
+def read_turn(path: Path) -> tuple[StateNumbers, StateNumbers] | str:
+    """Read a turn that another process wrote; nothing of it is believed before it is compared."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > 4 * LARGEST_STATE_BYTES:
+            return f"it showed no turn of its own at {path}"
+        state = read_checkpoint(path, {}).state
+        start, end = ([(str(of), np.asarray(array)) for of, array in state[key]] for key in ("start", "end"))
+    except (*DAMAGES, LaneError) as error:
+        return f"the turn that it showed cannot be read: {error}"
+    return start, end
