@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from importlib.machinery import all_suffixes
+from math import inf
 from pathlib import Path
 
 from laptime.disk import cache_folder
@@ -160,11 +161,14 @@ def _protect(folder: Path) -> None:
             place.chmod(place.stat().st_mode & ~0o222)
 
 
-def code_in(folder: Path) -> Iterator[Path]:
-    """Yield the files of code in a folder, in order. Folders that are links are not entered."""
+def code_in(folder: Path, most: float = inf) -> Iterator[Path]:
+    """Yield the files of code in a folder, in order, among its first `most` files. Links to folders are not entered."""
+    seen = 0
     for inside, folders, names in os.walk(folder):
-        folders.sort()
-        for name in sorted(names):
-            place = Path(inside, name)
-            if name.endswith(CODE_SUFFIXES) and place.is_file():
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        seen += len(names)
+        if seen > most:
+            return
+        for place in (Path(inside, name) for name in sorted(names) if name.endswith(CODE_SUFFIXES)):
+            if place.is_file():
                 yield place
