@@ -59,7 +59,7 @@ AS_A_SCRIPT = "import train; print(train.training().items)"
 
 @pytest.mark.parametrize("program", [CALLS, AS_A_SCRIPT])
 def test_a_compiled_file_of_other_code_is_neither_read_nor_left(tmp_path, program):
-    """As Python does by itself, where its time and size are those of the source."""
+    """As Python does on its own, where its time and size are those of the source."""
     (tmp_path / "train.py").write_text(
         "import parts, laptime\ndef training():\n    return laptime.Training(step=max, data=[], items=parts.ITEMS)\n"
     )
@@ -73,7 +73,7 @@ def test_a_compiled_file_of_other_code_is_neither_read_nor_left(tmp_path, progra
         assert run(file, environment) == "theirs\n"
         compiled_of_train = Path(cache_from_source(tmp_path / "train.py"))
         compiled_of_train.unlink()
-        own = {kinds.ADDRESS: "nowhere", kinds.HOLDS_VARIABLE: "1", kinds.OWN_FOLDER: str(tmp_path)}
+        own = {kinds.ADDRESS: "nowhere", kinds.HOLDS_VARIABLE: "1", kinds.OWN_MODULES: str(tmp_path)}
         environment |= {**own, "PYTHONPATH": str(Path(kinds.__file__).parent / "site")}
     assert run(file, environment) == "mine\n"
     assert (list(compiled.parent.iterdir()), compiled.read_bytes()) == ([compiled], before)

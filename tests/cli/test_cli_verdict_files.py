@@ -30,13 +30,13 @@ def training():
 # Written when it is imported, and so before the base's next process imports it.
 SLOWS = """
 from pathlib import Path
-SLEEP = "\\nimport time\\nquick = step\\ndef step(*given):\\n    time.sleep(0.002)\\n    return quick(*given)\\n"
+SLEEP = "\\nimport time\\nreal = step\\ndef step(*given):\\n    time.sleep(0.002)\\n    return real(*given)\\n"
 for place in {places}:
     if "SLEEP" not in place.read_text() and "time.sleep" not in place.read_text():
         place.chmod(0o600)
         place.write_text(place.read_text() + SLEEP)
 """
-HERE, BESIDE = '[Path(__file__).with_name("parts.py")]', 'Path(__file__).parents[1].glob("*/parts.py")'
+HERE, COPIES = '[Path(__file__).with_name("parts.py")]', 'Path(__file__).parents[1].glob("*/parts.py")'
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_candidate_that_slows_the_bases_module_is_discarded_by_its_name(torch_
 @pytest.mark.long
 def test_a_candidate_that_slows_the_copy_of_the_bases_commit_is_discarded(torch_house, work):
     """The copy stayed so, and was used again by each later verdict on that commit."""
-    (work / "train.py").write_text(TRAIN + SLOWS.format(places=BESIDE))
+    (work / "train.py").write_text(TRAIN + SLOWS.format(places=COPIES))
     commit(work)
     fields = judged(torch_house, "git:HEAD~1:train.py:training", "git:HEAD", code=1)
     assert (fields["verdict"], fields["cheat"]) == ("DISCARD", "changed base")

@@ -90,7 +90,7 @@ def test_a_pipe_a_device_and_a_ring_of_links_in_a_folder_are_left_out(work):
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_a_patch_that_is_no_regular_file_is_refused_at_once(work, kind):
-    """A pipe hung, and a link to /dev/zero filled the memory."""
+    """A pipe was waited for without end, and a link to /dev/zero filled the memory."""
     (work / "change.patch").unlink()
     make = {"pipe": os.mkfifo, "device": lambda place: place.symlink_to("/dev/zero")}
     make[kind](work / "change.patch")

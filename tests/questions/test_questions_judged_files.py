@@ -8,7 +8,7 @@ from importlib.util import cache_from_source
 import pytest
 
 from laptime.questions.copies import copies_in_use, copies_of_a_question
-from laptime.questions.verdict.judged_files import JudgedFiles, note_code
+from laptime.questions.verdict.judged_files import JudgedFiles, note_files
 
 CLOCK_TICK_S = 0.02  # the system's times of files move on in steps of some milliseconds
 
@@ -87,13 +87,13 @@ def test_the_candidates_own_file_decides_nothing(work, files):
 
 def test_where_names_are_made_at_run_time_all_code_of_the_folder_counts(work):
     (work / "base.py").write_text("import importlib\ndef training(): importlib.import_module('no' + 'tes')\n")
-    assert work / "notes.py" in note_code(work / "base.py")
+    assert work / "notes.py" in note_files(work / "base.py")
 
 
 def test_all_code_of_a_copy_counts_and_what_is_compiled_next_to_it(tmp_path, monkeypatch):
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
     with copies_of_a_question():
         copy = copies_in_use().place("word", lambda folder: (folder / "base.py").write_text(""))
-        noted = note_code(copy / "base.py")
+        noted = note_files(copy / "base.py")
         assert {copy / "base.py", copy / cache_from_source("base.py")} <= noted.keys()
         assert (copy / "base.py").stat().st_mode & 0o222 == 0

@@ -165,11 +165,11 @@ PATCH_OF_TRAIN = (
 
 @pytest.mark.parametrize("word", ["git:HEAD:src/train.py:training", "patch:more.patch:src/train.py:training"])
 def test_links_lead_where_they_do_here(repository, word):
-    """A tracked link to a folder, one to data that git ignores, and one beside the repository; a ring stays a ring."""
-    beside = repository.parent / "beside"
-    beside.mkdir()
-    (beside / "far.txt").write_text("far")
-    for name, target in {"code": "src", "items": "data", "far": "../beside", "ring": "ring"}.items():
+    """A tracked link to a folder, one to data that git ignores, and one next to the repository; a ring stays a ring."""
+    outside = repository.parent / "outside"
+    outside.mkdir()
+    (outside / "far.txt").write_text("far")
+    for name, target in {"code": "src", "items": "data", "far": "../outside", "ring": "ring"}.items():
         (repository / name).symlink_to(target)
     git(repository, "add", "code", "items", "far", "ring")
     git(repository, *OWN, "commit", "-qm", "links")

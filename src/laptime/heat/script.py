@@ -634,7 +634,7 @@ def _environment(address: str, sets: Mapping[str, str], folder: str) -> dict[str
         "PYTHONPATH": os.pathsep.join(paths),
         kinds.ADDRESS: address,
         kinds.HOLDS_VARIABLE: "1",
-        kinds.OWN_FOLDER: folder,
+        kinds.OWN_MODULES: folder,
         kinds.SET: words,
     }
 

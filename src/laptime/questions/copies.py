@@ -25,8 +25,8 @@ from laptime.disk import cache_folder
 from laptime.errors import CopyError, StoreError
 
 TREES = "trees"
-NAME_BYTES = 16
-NAME = re.compile(rf"[0-9a-f]{{{2 * NAME_BYTES}}}")
+TREE_NAME_BYTES = 16
+TREE_NAME = re.compile(rf"[0-9a-f]{{{2 * TREE_NAME_BYTES}}}")
 EARLIER_NAME = re.compile(r"[0-9a-f]{12}|\..{8}")  # of a laptime that locked none and used them again
 UNLOCKED_DAYS = 30  # until a copy counts as left behind where none can be locked: a training may take as long
 CODE_SUFFIXES = (*all_suffixes(), ".pyx", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp")
@@ -111,7 +111,7 @@ def copies_in_use() -> Copies:
 def _make_locked(home: Path) -> tuple[Path, int]:
     """Make a folder under a new name, and lock it. Until then, another process may take it for remains."""
     for _ in range(MADE_TRIES):
-        folder = home / secrets.token_hex(NAME_BYTES)
+        folder = home / secrets.token_hex(TREE_NAME_BYTES)
         folder.mkdir(mode=0o700)
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -135,7 +135,7 @@ def _lock(folder: int) -> bool | None:
 def _remove_remains(home: Path) -> None:
     """Remove the copies that dead processes left."""
     for folder in home.iterdir():
-        is_ours = NAME.fullmatch(folder.name) is not None
+        is_ours = TREE_NAME.fullmatch(folder.name) is not None
         if not (is_ours or EARLIER_NAME.fullmatch(folder.name)):
             continue
         with contextlib.suppress(OSError):

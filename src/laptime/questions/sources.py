@@ -185,7 +185,7 @@ def _copy(path: Path, place: Path) -> None:
 
 
 def _mend_links(copy: Path, top: Path) -> None:
-    """Let the links of a copy that would lead nowhere lead to where they do here: to data that git ignores, or beside.
+    """Let links that would lead nowhere from a copy lead to where they do here, as to data that git ignores.
 
     A link within the copy stays as it is.
     """

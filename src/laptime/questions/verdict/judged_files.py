@@ -41,7 +41,7 @@ class FileState:
 
 
 NOT_THERE = None
-Code = Mapping[Path, FileState | None]
+NotedCode = Mapping[Path, FileState | None]
 """Each place from which a side's code may be imported, and what is there."""
 
 
@@ -59,7 +59,7 @@ class JudgedFiles:
 
     def __init__(self, base: str, candidate: str) -> None:
         """Note the files of two sides by the words that name them."""
-        self._base, self._candidate = (note_code(_file_of(word)) for word in (base, candidate))
+        self._base, self._candidate = (note_files(_file_of(word)) for word in (base, candidate))
         self._found: Decision | None = None
 
     def look(self) -> Decision | None:
@@ -86,7 +86,7 @@ def _file_of(word: str) -> Path:
     return Path(place if place.endswith(".py") else place.rpartition(":")[0]).expanduser().absolute()
 
 
-def note_code(start: Path) -> Code:
+def note_files(start: Path) -> NotedCode:
     """Note the code of a side: what its file imports by name; and all code of a copy, which nobody else works in.
 
     So much too where it imports what it names at run time.
@@ -102,7 +102,7 @@ def note_code(start: Path) -> Code:
     return {place: _state_of(place) for place in places}
 
 
-def find_change(before: Code) -> FileChange | None:
+def find_change(before: NotedCode) -> FileChange | None:
     """Return how a file differs from what was noted: one that is another comes first."""
     changes = [change for place, state in before.items() if (change := _compare(place, state, _state_of(place)))]
     return min(changes, key=lambda change: not change.is_another, default=None)
