@@ -28,6 +28,7 @@ from laptime.questions.asking import Prepared, installed_of, names_a_file, names
 from laptime.questions.compare import run as comparing
 from laptime.questions.compare.nouns import HISTORY_POINTS, Compared, History
 from laptime.questions.compare.run import make_history
+from laptime.questions.copies import copies_of_a_question
 from laptime.questions.doctor.nouns import Checkup
 from laptime.questions.doctor.run import DeviceLimits, PeakCache, add_limits, examine, known_limits, measure_limits
 from laptime.questions.job import CheckpointFiles, Services, run_question
@@ -119,7 +120,8 @@ def resume(
     subject.check_trusted(record, trust, is_ours=files.is_ours(record, name))
     services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
     before = Before(record, Consent(changed, again), references.count_laps)
-    return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
+    with copies_of_a_question():
+        return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
 
 
 def _run(question: Question, prepared: Prepared, services: Services) -> Record:

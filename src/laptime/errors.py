@@ -7,6 +7,7 @@ LaptimeError
 ├── TrainingError   3  a user's own function raised or returned the wrong thing
 ├── LaneError       3  a back end could not do what a lane asks
 ├── SensorError     5  an instrument that was asked for is not there, or was lost
+├── CopyError      70  laptime's own copy of a commit or patch was lost while it was used
 └── WireError       3  parent and child did not understand each other
 """
 
@@ -74,7 +75,7 @@ class LaptimeError(Exception):
 
     @property
     def kind(self) -> str:
-        """The error's name for other programs: usage, record, store, training, lane, wire, sensor."""
+        """The error's name for other programs: usage, record, store, training, lane, wire, sensor, copy."""
         return type(self).__name__.removesuffix("Error").lower()
 
     def __str__(self) -> str:
@@ -138,3 +139,9 @@ class SensorError(LaptimeError):
     """A requested instrument is not there, or was lost while it was read."""
 
     exit_code = ExitCode.NOT_WELL
+
+
+class CopyError(LaptimeError):
+    """laptime's own copy of a commit or patch was lost while it was used: nothing is known of what was asked."""
+
+    exit_code = ExitCode.BUG

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -75,3 +76,29 @@ def test_in_a_repository_files_that_git_ignores_are_no_candidates(work):
 def test_a_patch_that_is_not_there_is_refused(work):
     with pytest.raises(UsageError, match=r"there is no patch gone.patch"):
         pair_of("src", "gone.patch")
+
+
+def test_a_pipe_a_device_and_a_ring_of_links_in_a_folder_are_left_out(work):
+    """A ring of links was a bug of laptime, with a traceback."""
+    os.mkfifo(work / "src" / "pipe.py")
+    (work / "src" / "zero.py").symlink_to("/dev/zero")
+    (work / "src" / "ring.py").symlink_to("ring.py")
+    (work / "change.patch").write_text(PATCH.format(file="ring.py") + PATCH.format(file="train.py"))
+    (work / "src" / "other.py").write_text(TRAINING.format(name="another"))
+    assert pair_of("src", "change.patch")[0] == "src/train.py:training"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_patch_that_is_no_regular_file_is_refused_at_once(work, kind):
+    """A pipe was waited for without end, and a link to /dev/zero filled the memory."""
+    (work / "change.patch").unlink()
+    make = {"pipe": os.mkfifo, "device": lambda place: place.symlink_to("/dev/zero")}
+    make[kind](work / "change.patch")
+    with pytest.raises(UsageError) as refused:
+        pair_of("src", "change.patch")
+    assert refused.value.says == "the patch change.patch cannot be read: it is not a regular file"
+
+
+def test_a_null_byte_in_the_name_of_a_file_names_none(work):
+    (work / "change.patch").write_text(PATCH.format(file="train\0.py"))
+    assert pair_of("src", "change.patch")[0] == "src/train.py:training"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from laptime.errors import UsageError
-from laptime.questions.sources import KEPT_TREES, TREES, name_source, place_named_by
+from laptime.errors import CopyError, ExitCode, UsageError
+from laptime.questions.copies import TREES, copies_in_use, copies_of_a_question
+from laptime.questions.sources import name_source, place_named_by
 from laptime.questions.subject import find_subjects
 
 BEFORE = "def training(): return make(1)\n"
@@ -32,7 +35,8 @@ def repository(tmp_path, monkeypatch):
     (top / "src" / "train.py").write_text(AFTER)
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(top)
-    return top
+    with copies_of_a_question():
+        yield top
 
 
 def git(folder, *words):
@@ -79,14 +83,170 @@ def test_a_patch_is_applied_to_a_copy_of_what_is_here(repository):
     assert content_of("src/train.py:training") == AFTER
 
 
-def test_a_copy_is_made_once_and_old_ones_go(repository, tmp_path):
-    first = place_named_by("git:HEAD:src/train.py:training")
-    assert place_named_by("git:HEAD:src/train.py:training") == first
-    for number in range(KEPT_TREES + 2):
-        (repository / "src" / "train.py").write_text(f"def training(): return make({number + 10})\n")
-        git(repository, *OWN, "commit", "-qam", f"number {number}")
-        assert f"make({number + 10})" in content_of(place_named_by("git:HEAD:src/train.py:training"))
-    assert len(list((tmp_path / "cache" / "laptime" / TREES).iterdir())) == KEPT_TREES
+def test_a_copy_is_of_one_question_and_is_removed_with_it(repository, tmp_path):
+    """Within a question, a word names one copy; the other side, and the next question, have one of their own."""
+    trees = tmp_path / "cache" / "laptime" / TREES
+    with copies_of_a_question():
+        first = place_named_by("git:HEAD:src/train.py:training")
+        assert place_named_by("git:HEAD:src/train.py:training") == first
+        assert place_named_by("git:HEAD:src/train.py") not in first
+        assert len(list(trees.iterdir())) == 2
+        assert Path(first.rpartition(":")[0]).stat().st_mode & 0o222 == 0
+    assert list(trees.iterdir()) == []
+    with copies_of_a_question():
+        assert place_named_by("git:HEAD:src/train.py:training") != first
+
+
+def test_a_copy_in_use_is_never_removed_by_others(repository, tmp_path):
+    """Twelve further copies, as an agent's loop makes: the running verdict lost its own."""
+    with copies_of_a_question():
+        mine = place_named_by("git:HEAD:src/train.py:training")
+        program = (
+            "from laptime.questions.copies import copies_of_a_question\n"
+            "from laptime.questions.sources import place_named_by\n"
+            "for _ in range(14):\n"
+            "    with copies_of_a_question():\n"
+            "        place_named_by('git:HEAD:src/train.py:training')\n"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True)
+        assert content_of(mine) == BEFORE
+        assert len(list((tmp_path / "cache" / "laptime" / TREES).iterdir())) == 1
+
+
+HANGS = """\
+import sys
+from pathlib import Path
+from laptime.questions.copies import copies_of_a_question, copies_in_use
+
+def fill(folder):
+    (folder / "half.py").write_text("")
+    print("begun", flush=True)
+    sys.stdin.read()
+
+with copies_of_a_question():
+    copies_in_use().place("word", fill)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(repository, tmp_path):
+    trees = tmp_path / "cache" / "laptime" / TREES
+    words = [sys.executable, "-c", HANGS]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as copying:
+        assert copying.stdout.readline() == b"begun\n"
+        (left,) = trees.iterdir()
+        with copies_of_a_question():
+            place_named_by("git:HEAD:src/train.py:training")
+            assert left.exists(), "it is in use"
+        copying.kill()
+        copying.wait()
+    users = trees / "notes"
+    users.mkdir()
+    with copies_of_a_question():
+        place_named_by("git:HEAD:src/train.py:training")
+        assert not left.exists()
+    assert list(trees.iterdir()) == [users]
+
+
+def test_a_copy_that_another_program_removed_is_a_failure_of_laptime(repository):
+    with copies_of_a_question():
+        copy = Path(place_named_by("git:HEAD:src/train.py:training").rpartition("/src/")[0])
+        shutil.rmtree(copy)
+        with pytest.raises(CopyError) as lost:
+            copies_in_use().check()
+    assert lost.value.exit_code == ExitCode.BUG
+    assert str(copy.parent) in lost.value.says
+
+
+PATCH_OF_TRAIN = (
+    "--- a/src/train.py\n+++ b/src/train.py\n@@ -1 +1 @@\n"
+    "-def training(): return make(2)\n+def training(): return make(3)\n"
+)
+
+
+@pytest.mark.parametrize("word", ["git:HEAD:src/train.py:training", "patch:more.patch:src/train.py:training"])
+def test_links_lead_where_they_do_here(repository, word):
+    """A tracked link to a folder, one to data that git ignores, and one next to the repository; a ring stays a ring."""
+    outside = repository.parent / "outside"
+    outside.mkdir()
+    (outside / "far.txt").write_text("far")
+    for name, target in {"code": "src", "items": "data", "far": "../outside", "ring": "ring"}.items():
+        (repository / name).symlink_to(target)
+    git(repository, "add", "code", "items", "far", "ring")
+    git(repository, *OWN, "commit", "-qm", "links")
+    (repository / "more.patch").write_text(PATCH_OF_TRAIN)
+    copy = Path(place_named_by(word).rpartition("/src/")[0])
+    assert (copy / "code" / "train.py").resolve() == (copy / "src" / "train.py").resolve()
+    assert (copy / "items" / "set.bin").read_text() == "items"
+    assert (copy / "far" / "far.txt").read_text() == "far"
+    assert (copy / "ring").is_symlink()
+
+
+def test_no_program_of_the_repositorys_settings_runs(repository, tmp_path):
+    """Neither hooks, nor a monitor of files, nor a filter; those that the user has for all repositories do."""
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $0 >> {ran}\ncat\n")
+    program.chmod(0o755)
+    for hook in ("post-index-change", "post-checkout", "reference-transaction"):
+        shutil.copy(program, repository / ".git" / "hooks" / hook)
+    (repository / ".gitattributes").write_text("*.py filter=own\n*.txt filter=mine\n")
+    (repository / "note.txt").write_text("as it is\n")
+    git(repository, "add", ".gitattributes", "note.txt")
+    git(repository, *OWN, "commit", "-qm", "filters")
+    settings = {"core.fsmonitor": program, "filter.own.smudge": program, "filter.own.required": "true"}
+    for name, value in settings.items():
+        git(repository, "config", name, str(value))
+    (repository / "more.patch").write_text(PATCH_OF_TRAIN)
+    ran.unlink(missing_ok=True)
+    assert content_of(place_named_by("git:HEAD:src/train.py:training")) == BEFORE
+    assert content_of(place_named_by("patch:more.patch:src/train.py:training")) == AFTER.replace("2", "3")
+    assert not ran.exists(), ran.read_text()
+
+
+def test_a_filter_of_the_user_runs(repository, tmp_path, monkeypatch):
+    users = tmp_path / "users.config"
+    users.write_text('[filter "mine"]\n\tsmudge = tr a-z A-Z\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(users))
+    (repository / ".gitattributes").write_text("*.txt filter=mine\n")
+    (repository / "note.txt").write_text("small\n")
+    git(repository, "add", ".gitattributes", "note.txt")
+    git(repository, *OWN, "commit", "-qm", "filters")
+    git(repository, "config", "filter.mine.smudge", "false")
+    copy = Path(place_named_by("git:HEAD:src/train.py:training").rpartition("/src/")[0])
+    assert (copy / "note.txt").read_text() == "SMALL\n"
+
+
+def test_a_sparse_work_tree_and_the_variables_of_a_hook_leave_nothing_out(repository, monkeypatch):
+    (repository / "other").mkdir()
+    (repository / "other" / "part.py").write_text("")
+    git(repository, "add", "other")
+    git(repository, *OWN, "commit", "-qm", "other")
+    git(repository, "sparse-checkout", "set", "src")
+    assert not (repository / "other").exists()
+    monkeypatch.setenv("GIT_DIR", "nowhere")
+    monkeypatch.setenv("GIT_INDEX_FILE", "nowhere/index")
+    copy = Path(place_named_by("git:HEAD:src/train.py:training").rpartition("/src/")[0])
+    assert (copy / "other" / "part.py").exists()
+
+
+def test_a_full_disk_is_said_of_the_cache(repository, tmp_path):
+    """It named the file that was read."""
+    (repository / "data.bin").write_bytes(bytes(20_000))
+    (repository / "more.patch").write_text(PATCH_OF_TRAIN)
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))\n"
+        "from laptime.questions.sources import place_named_by\n"
+        "place_named_by('patch:more.patch:src/train.py:f')"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    says, hint = ran.stderr.splitlines()[-2:]
+    trees = tmp_path / "cache" / "laptime" / TREES
+    assert says.endswith(
+        f"patch:more.patch:src/train.py:f could not be copied to {trees}: "
+        "a file would be larger than this process may write"
+    )
+    assert "LAPTIME_CACHE" in hint
+    assert list(trees.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -128,3 +128,8 @@ def _hold(agent: Agent) -> None:
     agent.hold = Hold(agent)
     agent.tables.append(HOLDS)
     set_python()
+    folder = os.environ.get(kinds.OWN_MODULES)
+    if folder:
+        from .own_modules import compile_afresh
+
+        compile_afresh(folder)

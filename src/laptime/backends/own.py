@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from laptime.attach.own_modules import FreshLoader, compile_afresh
 from laptime.errors import LaptimeError, TrainingError
 from laptime.model.record import digest_source
 from laptime.model.symptoms import is_memory_error
@@ -63,7 +64,9 @@ def _load(path: Path) -> Any:
     # The module has the file's name, so that its classes and functions can be pickled for loader processes.
     package = _package_of(path)
     name = f"{package}.{path.stem}" if package else path.stem
-    spec = importlib.util.spec_from_file_location(name, path)
+    compile_afresh(str(path.parents[len(package.split(".")) if package else 0]))
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # what the user's code starts leaves no compiled files either
+    spec = importlib.util.spec_from_file_location(name, path, loader=FreshLoader(name, str(path)))
     if spec is None or spec.loader is None:
         raise TrainingError(f"{path} cannot be loaded as Python", "give the path of a .py file")
     module = importlib.util.module_from_spec(spec)

@@ -129,7 +129,8 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     line.say(wire.Phase("build", now_ns()))
     sets = script_settings.list_sets(lane.settings)
     words = {"seed": str(order.seed), **sets, **({LOOK_ONLY: "1"} if order.breakdown else {})}
-    with RacedScript(order.subject.command, words, order.seen_within_s) as script:
+    own = os.path.dirname(order.subject.file or "")  # noqa: PTH120  of a whole command, nothing is known
+    with RacedScript(order.subject.command, words, order.seen_within_s, own) as script:
         runner = _make_runner(script, order, line)
         line.say(wire.Phase("timing", now_ns()))
         taken = _steps_taken(script.leader.reader)
@@ -443,7 +444,9 @@ class Visitor:
 class RacedScript:
     """One run of a script. One of its processes is held between windows: the first that trains, of rank 0."""
 
-    def __init__(self, command: Sequence[str], sets: Mapping[str, str], seen_within_s: float | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], sets: Mapping[str, str], seen_within_s: float | None = None, own: str = ""
+    ) -> None:
         self._ends_by: Sequence[signal.Signals] = ENDS_BY
         self._seen_by_s = None if seen_within_s is None else time.monotonic() + seen_within_s
         try:
@@ -460,7 +463,7 @@ class RacedScript:
         self._peer: socket.socket | None = None  # of the leader
         self._hung_up_s = 0.0  # when the leader's connection ended
         try:
-            self._process = _start(command, _environment(self._server.address, sets), self._terminal)
+            self._process = _start(command, _environment(self._server.address, sets, own), self._terminal)
         except LaneError:
             self._close()
             raise
@@ -623,7 +626,7 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
     )
 
 
-def _environment(address: str, sets: Mapping[str, str]) -> dict[str, str]:
+def _environment(address: str, sets: Mapping[str, str], folder: str) -> dict[str, str]:
     paths = [str(AGENT_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
     words = ",".join(f"{name}={value}" for name, value in sets.items())
     return {
@@ -631,6 +634,7 @@ def _environment(address: str, sets: Mapping[str, str]) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         kinds.ADDRESS: address,
         kinds.HOLDS_VARIABLE: "1",
+        kinds.OWN_MODULES: folder,
         kinds.SET: words,
     }
 

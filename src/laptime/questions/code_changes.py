@@ -23,7 +23,7 @@ from laptime.model.quantities import Missing, times
 from laptime.model.record import CodeChange, Finding, Record
 from laptime.questions.rewrites import Edited, rewrite
 from laptime.questions.secrets import looks_secret
-from laptime.questions.sources import GIT, PATCH, ask_git, top_of
+from laptime.questions.sources import ask_git, is_copied, top_of
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.user_code import LARGEST_BYTES, NoPlaceError, UserCode, read_code
 from laptime.questions.why.nouns import Experiment, WhyAnswer, recommended_first
@@ -51,7 +51,7 @@ class ChangeFinder:
         self._why_none = ""
         if file is None:
             self._why_none = "no Python file of the user's own is named"
-        elif what.startswith((GIT, PATCH)):
+        elif is_copied(what):
             self._why_none = "its code is a copy of a commit, or with a patch"
         else:
             try:

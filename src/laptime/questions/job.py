@@ -29,6 +29,7 @@ from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import Prepared, means_a_script
 from laptime.questions.bounds import Recall, nothing_measured
+from laptime.questions.copies import copies_of_a_question
 from laptime.questions.forecast.run import with_cards
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import OwnCode, supply
@@ -216,7 +217,7 @@ HERE = "leave out --on to run it on this machine"
 def prepared_for(
     question: Question, ask: Ask, prepare: Callable[..., Prepared] | None = None, tell: Tell = lambda _note: None
 ) -> Iterator[Prepared]:
-    """Prepare a question, here or on the cluster that the ask names, and leave the cluster at the end.
+    """Prepare a question, here or on the cluster that the ask names. At the end leave the cluster, and remove copies.
 
     `tell` is called with what is waited for meanwhile.
     """
@@ -224,11 +225,12 @@ def prepared_for(
     if ask.on != TORCHRUN and STARTED_BY_TORCHRUN in os.environ:
         says = "torchrun has started this command, so each of its processes would race on its own"
         raise UsageError(says, "add --on torchrun, or start laptime without torchrun")
-    if ask.on is None:
-        yield prepare(ask, look_at_machine())
-        return
-    with launched(question.name, ask, tell) as (launcher, machine):
-        yield prepare(ask, machine, launcher=launcher)
+    with copies_of_a_question():
+        if ask.on is None:
+            yield prepare(ask, look_at_machine())
+            return
+        with launched(question.name, ask, tell) as (launcher, machine):
+            yield prepare(ask, machine, launcher=launcher)
 
 
 def stand_by(ask: Ask) -> bool:

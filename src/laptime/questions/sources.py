@@ -1,28 +1,42 @@
 """Trainings as they were in a commit (`git:REV:file.py:function`), or are with a patch (`patch:FILE:file.py:function`).
 
-Both are copies in laptime's cache folder. Nothing is changed in the user's folder or repository, not even git's index.
-A copy holds what git knows of: data that it ignores is not there.
+Both are copies in laptime's cache folder. Nothing is changed in the user's folder or repository, not even git's index,
+and no program runs that the repository's own settings name. A copy holds what git knows of: data that it ignores is
+not there.
 """
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from laptime.disk import cache_folder
+from laptime.disk import open_regular
 from laptime.errors import UsageError
+from laptime.questions.copies import copies_in_use
 
 GIT, PATCH = "git:", "patch:"
-TREES = "trees"
-KEPT_TREES = 12  # the copies that were used last
-LONGEST_ID = 12  # characters of a copy's name
 COPIED_MOST_BYTES = 256 << 20
+PATCH_MOST_BYTES = 64 << 20
 GIT_S = 120.0
+# What a hook or an alias of git sets, and so is of another command than ours.
+OF_ANOTHER_COMMAND = {
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR", "GIT_EXTERNAL_DIFF", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+}  # fmt: skip
+# No hooks and no monitor of files; and a work tree of some folders only is no reason to leave out the others.
+OUR_SETTINGS = (
+    "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=",
+    "-c", "core.sparseCheckout=false", "-c", "index.sparse=false",
+)  # fmt: skip
+FULL_SAYS = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 
 
 def place_named_by(word: str) -> str:
@@ -38,6 +52,11 @@ def place_named_by(word: str) -> str:
             raise UsageError(f"'{word}' names no patch and training", "give patch:change.patch:file.py:function")
         return _place_with_patch(Path(patch), path)
     return word
+
+
+def is_copied(word: str) -> bool:
+    """Whether a word names a training of a commit or with a patch, whose file is a copy for one question alone."""
+    return word.startswith((GIT, PATCH))
 
 
 def name_source(word: str, name: str) -> str:
@@ -65,7 +84,8 @@ def _place_in_commit(revision: str, path: str) -> str:
     )
     if not found:
         raise UsageError(f"{GIT}{revision}: there is no such commit in {top}", "git log --oneline lists them")
-    copy = _make_tree(found[:LONGEST_ID], lambda folder: _check_out(top, found, folder))
+    word = f"{GIT}{revision}:{path}"
+    copy = copies_in_use().place(word, lambda folder: _check_out(top, found, folder))
     file, of, function = _split_place(path)
     if not (copy / (inside := _inside(top, file))).is_file():
         raise UsageError(f"{GIT}{revision}: there is no file {inside} in that commit", "the path is from this folder")
@@ -74,12 +94,25 @@ def _place_in_commit(revision: str, path: str) -> str:
 
 def _check_out(top: Path, commit: str, folder: Path) -> None:
     """Write the files of a commit into a folder, by an index of its own: the user's is not touched."""
-    own = {"GIT_INDEX_FILE": str(folder.with_name(folder.name + ".index"))}
-    try:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as made:
+        own = {"GIT_INDEX_FILE": str(Path(made, "index"))}
+        settings = _filters_of_the_user(top)
         ask_git(top, "read-tree", commit, environment=own)
-        ask_git(top, "checkout-index", "--all", f"--prefix={folder}{os.sep}", environment=own)
-    finally:
-        Path(own["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+        ask_git(top, "checkout-index", "--all", f"--prefix={folder}{os.sep}", environment=own, settings=settings)
+    _mend_links(folder, top)
+
+
+def _filters_of_the_user(top: Path) -> dict[str, str]:
+    """Return settings by which git runs the filters that the user has, and none that the repository alone names."""
+    listed = ask_git(top, "config", "--show-scope", "-z", "--get-regexp", r"^filter\.", may_fail=True).split("\0")
+    usual: dict[str, str] = {}
+    for scope, row in zip(listed[::2], listed[1::2], strict=False):
+        name, _, value = row.partition("\n")
+        if scope in {"system", "global"}:
+            usual[name] = value
+        else:
+            usual.setdefault(name, "false" if name.endswith(".required") else "")
+    return usual
 
 
 def _place_with_patch(patch: Path, path: str) -> str:
@@ -88,69 +121,82 @@ def _place_with_patch(patch: Path, path: str) -> str:
     for each, what in ((patch, "patch"), (Path(file), "file")):
         if not each.is_file():
             raise UsageError(f"there is no {what} {each}", "give patch:change.patch:file.py:function")
-    top = top_of(Path(file).resolve().parent)
-    files = files_of(top) if top is not None else {}
-    if top is None:
-        top = Path(file).resolve().parent
-        files = {str(each.relative_to(top)): each for each in sorted(top.rglob("*")) if each.is_file()}
-    size = sum(each.stat().st_size for each in files.values())
-    if size > COPIED_MOST_BYTES:
-        says = f"{PATCH}{patch}: {top} holds {size >> 20} MB, and up to {COPIED_MOST_BYTES >> 20} MB are copied"
-        raise UsageError(says, "commit the change, and give git:HEAD:file.py:function")
-    copy = _make_tree(_digest(patch, files), lambda folder: _copy_and_apply(files, patch, folder))
+    folder = Path(file).resolve().parent
+    top = top_of(folder) or folder
+    word = f"{PATCH}{patch}:{path}"
+    copy = copies_in_use().place(word, lambda made: _copy_and_apply(top, patch, made))
     return f"{copy / _inside(top, file)}{of}{function}"
 
 
 def files_of(top: Path) -> dict[str, Path]:
-    """Return the files that git knows of or would, by their places in the repository."""
+    """Return the files that git knows of or would, links among them, by their places in the repository."""
     listed = ask_git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    return {name: top / name for name in listed if name and (top / name).is_file()}
+    return {name: top / name for name in listed if name and _is_file_or_link(top / name)}
 
 
-def _digest(patch: Path, files: Mapping[str, Path]) -> str:
-    """Return a name for a copy that depends on all that is in it."""
-    told = hashlib.sha256(patch.read_bytes())
-    for name, path in sorted(files.items()):
-        told.update(f"\0{name}\0".encode("utf-8", "surrogateescape"))
-        told.update(path.read_bytes())
-    return told.hexdigest()[:LONGEST_ID]
+def _is_file_or_link(place: Path) -> bool:
+    try:
+        mode = place.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
-def _copy_and_apply(files: Mapping[str, Path], patch: Path, folder: Path) -> None:
-    for name, path in files.items():
+def _files_below(top: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files and links of a folder that is in no repository. Folders that are links are not entered."""
+    for inside, folders, names in os.walk(top):
+        linked = [name for name in folders if Path(inside, name).is_symlink()]
+        for place in (Path(inside, name) for name in (*names, *linked)):
+            if _is_file_or_link(place):
+                yield str(place.relative_to(top)), place
+
+
+def _copy_and_apply(top: Path, patch: Path, folder: Path) -> None:
+    left = COPIED_MOST_BYTES
+    for name, path in files_of(top).items() if top_of(top) is not None else _files_below(top):
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(path, place)
+        if path.is_symlink():
+            place.symlink_to(path.readlink())
+            continue
+        left -= path.lstat().st_size
+        if left < 0:
+            says = f"{PATCH}{patch}: {top} holds more than the {COPIED_MOST_BYTES >> 20} MB that are copied"
+            raise UsageError(says, "commit the change, and give git:HEAD:file.py:function")
+        _copy(path, place)
+    _mend_links(folder, top)
     # The copy is in no repository, whatever the cache folder is in.
     outside = {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
     applied = _run(folder, ["apply", "--whitespace=nowarn", str(patch.resolve())], outside)
     if applied.returncode:
-        says = applied.stderr.strip().splitlines()
-        raise UsageError(f"{PATCH}{patch} does not apply: {says[0] if says else 'git says no more'}",
+        lines = applied.stderr.strip().splitlines()
+        raise UsageError(f"{PATCH}{patch} does not apply: {lines[0] if lines else 'git says no more'}",
                          "make it from the files as they are now: git diff > change.patch")  # fmt: skip
 
 
-def _make_tree(name: str, fill: Callable[[Path], None]) -> Path:
-    """Return the copy of this name. It is made under another name first, so that what is there is whole."""
-    home = cache_folder() / TREES
-    copy = home / name
-    if copy.is_dir():
-        os.utime(copy)
-        return copy
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(dir=home, prefix=".") as made:
-        folder = Path(made) / name
-        folder.mkdir()
-        fill(folder)
-        try:
-            folder.rename(copy)
-        except OSError:
-            if not copy.is_dir():  # another laptime may have made it meanwhile
-                raise
-    copies = [tree for tree in home.iterdir() if not tree.name.startswith(".")]
-    for tree in sorted(copies, key=lambda tree: -tree.stat().st_mtime)[KEPT_TREES:]:
-        shutil.rmtree(tree, ignore_errors=True)
-    return copy
+def _copy(path: Path, place: Path) -> None:
+    try:
+        opened = open_regular(path, COPIED_MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be copied: {error.strerror or error}", "see its permissions") from None
+    with opened as file, place.open("xb") as copy:
+        shutil.copyfileobj(file, copy)
+        os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+
+
+def _mend_links(copy: Path, top: Path) -> None:
+    """Let links that would lead nowhere from a copy lead to where they do here, as to data that git ignores.
+
+    A link within the copy stays as it is.
+    """
+    for inside, folders, names in os.walk(copy):
+        for place in (Path(inside, name) for name in (*folders, *names)):
+            if not place.is_symlink() or os.path.exists(place):  # noqa: PTH110  a ring of links raises there
+                continue
+            here = os.path.realpath(top / place.relative_to(copy).parent / place.readlink())
+            if os.path.exists(here):  # noqa: PTH110
+                place.unlink()
+                place.symlink_to(here)
 
 
 def _split_place(path: str) -> tuple[str, str, str]:
@@ -172,19 +218,32 @@ def top_of(folder: Path) -> Path | None:
     return Path(found) if found else None
 
 
-def ask_git(folder: Path, *words: str, environment: Mapping[str, str] | None = None, may_fail: bool = False) -> str:
-    ran = _run(folder, list(words), environment or {})
+def ask_git(
+    folder: Path,
+    *words: str,
+    environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    may_fail: bool = False,
+) -> str:
+    ran = _run(folder, list(words), environment or {}, settings or {})
     if ran.returncode and not may_fail:
         raise UsageError(f"git {words[0]}: {ran.stderr.strip()}", "see that git works there: git status")
     return "" if ran.returncode else ran.stdout.rstrip("\n")
 
 
-def _run(folder: Path, words: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(
+    folder: Path, words: list[str], environment: Mapping[str, str], settings: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run git as it is set up for the folder, but for what it must not do here. Raise OSError where a disk is full."""
+    kept = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_COMMAND}
+    ours = {"LC_ALL": "C", "GIT_CONFIG_COUNT": str(len(settings or {}))}  # by variables: names may hold any character
+    for number, (name, value) in enumerate((settings or {}).items()):
+        ours |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     try:
-        return subprocess.run(
-            [shutil.which("git") or "git", *words],
+        ran = subprocess.run(
+            [shutil.which("git") or "git", *OUR_SETTINGS, *words],
             cwd=folder,
-            env=os.environ | environment,
+            env={**kept, **ours, **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -193,3 +252,8 @@ def _run(folder: Path, words: list[str], environment: Mapping[str, str]) -> subp
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise UsageError(f"git cannot be run: {error}", "install git, or name two files") from None
+    if ran.returncode:
+        for says, number in FULL_SAYS.items():
+            if says in ran.stderr:
+                raise OSError(number, says)
+    return ran

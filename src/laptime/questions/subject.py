@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from laptime.data import describe_made, make_source, read_source
-from laptime.disk import expand_home, name_in_utf8
+from laptime.disk import expand_home, name_in_utf8, read_regular
 from laptime.errors import TrainingError, UsageError
 from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import (
@@ -36,6 +36,7 @@ from laptime.planner.plan import name_device
 from laptime.planner.refusals import refuse_kind
 from laptime.planner.settings import cuts_batches
 from laptime.questions.sources import name_source, place_named_by
+from laptime.questions.user_code import LARGEST_BYTES
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import ProcessRunner
 from laptime.run.scout import Failure, ask_training, scout_with_training
@@ -150,7 +151,7 @@ def _own_subject(word: str) -> Subject:
 def read_tree(file: Path) -> ast.Module:
     """Parse a file's bytes, as Python does: the file names its own encoding. Only the child runs the file."""
     try:
-        return ast.parse(file.read_bytes())
+        return ast.parse(read_regular(file, LARGEST_BYTES))
     except (SyntaxError, ValueError, OSError, RecursionError, MemoryError) as error:
         # A null byte is a ValueError before Python 3.11.4; thousands of nested levels raise one of the last two.
         says = str(error) or "its expressions are nested too deep"

@@ -21,6 +21,7 @@ from laptime.model.rows import BOTH, OF_TRAINING, RecordRow, Selection, is_lane,
 from laptime.questions.compare import reduce as compared
 from laptime.questions.compare.nouns import History
 from laptime.questions.compare.reduce import Found, follow_lane, has_rate
+from laptime.questions.sources import is_copied
 
 COMPARING_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What a comparison may raise where a record holds figures that no laptime wrote."""
@@ -81,7 +82,7 @@ def ask_again(record: Record, label: str | None = None) -> Ask:
 
 def _found_again(what: str, training: Subject) -> str:
     """Return what a training is called from this folder: its name in the record, or its whole path."""
-    if training.file is None or training.function is None:
+    if training.file is None or training.function is None or is_copied(what):
         return what
     named = Path(what if what.endswith(".py") else what.rpartition(":")[0])
     return what if named.absolute() == Path(training.file) else f"{training.file}:{training.function}"

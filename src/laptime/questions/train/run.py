@@ -23,6 +23,7 @@ from laptime.planner.settings import learn_alike
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
 from laptime.questions.proving import Proof, order_heat
+from laptime.questions.sources import is_copied
 from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, find_factor, find_reached, summarise_full_lane
@@ -261,6 +262,10 @@ def prepare_rest(before: Before, machine: Machine) -> PreparedTraining:
     """Plan the rest of an unfinished record, exactly as it was begun."""
     record = before.record
     check_unfinished(record)
+    if is_copied(record.ask.what):  # the copy that it was begun from is gone
+        file = find_subject(record.ask.what)[0].file
+        record = replace(record, workload=replace(record.workload, file=file))
+        before = replace(before, record=record)
     check_sources(before)
     subject = record.workload
     what = f"{subject.file}:{subject.function}" if subject.file else record.ask.what

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
+from laptime.disk import read_regular
 from laptime.errors import UsageError
-from laptime.questions.sources import files_of, top_of
+from laptime.questions.sources import PATCH_MOST_BYTES, files_of, top_of
 from laptime.questions.subject import find_trainings, read_tree
 from laptime.questions.user_code import is_main_guard
 
 PATCHED = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 TRAININGS_LISTED = 8
+MAKES_A_PATCH = "git diff > change.patch makes one"
 
 
 def find_training_of(folder: Path, patch: str) -> str:
@@ -23,7 +26,7 @@ def find_training_of(folder: Path, patch: str) -> str:
     trainings = [(file, function) for file in files for function in _trainings(file)]
     scripts: list[str] = []
     if len(trainings) != 1:
-        in_patch = [file for file in files if file.resolve() in changed]
+        in_patch = [file for file in files if _whole(file) in changed]
         changed_trainings = [each for each in trainings if each[0] in in_patch]
         if not changed_trainings:  # among trainings, a script shows itself by its guard: others may be parts of them
             scripts = [str(file) for file in in_patch if not trainings or _has_guard(file)]
@@ -46,19 +49,26 @@ def _python_files(folder: Path) -> list[Path]:
     top = top_of(folder.resolve())
     if top is None:
         return sorted(each for each in folder.glob("*.py") if each.is_file())
-    inside = (place for place in files_of(top).values() if place.suffix == ".py")
+    inside = (place for place in files_of(top).values() if place.suffix == ".py" and place.is_file())
     root = folder.resolve()
     return sorted(folder / each.relative_to(root) for each in inside if each.is_relative_to(root))
 
 
-def _changed_files(folder: Path, patch: str) -> set[Path]:
+def _changed_files(folder: Path, patch: str) -> set[str]:
     """Return the files that a patch changes. Its places are from the top of the repository, or from the folder."""
     try:
-        text = Path(patch).read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        raise UsageError(f"there is no patch {patch}", "git diff > change.patch makes one") from None
+        text = read_regular(patch, PATCH_MOST_BYTES).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        raise UsageError(f"there is no patch {patch}", MAKES_A_PATCH) from None
+    except OSError as error:
+        raise UsageError(f"the patch {patch} cannot be read: {error.strerror or error}", MAKES_A_PATCH) from None
     top = top_of(folder.resolve()) or folder.resolve()
-    return {(top / name.strip()).resolve() for name in PATCHED.findall(text)}
+    return {_whole(top / name.strip()) for name in PATCHED.findall(text) if "\0" not in name}
+
+
+def _whole(file: Path) -> str:
+    """Return a file's path without links. A ring of links leads nowhere, and is left as it is."""
+    return os.path.realpath(file)
 
 
 def _trainings(file: Path) -> list[str]:

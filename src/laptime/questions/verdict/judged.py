@@ -6,14 +6,13 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.planner.plan import check_ranges
-from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, RunningQuestion
 from laptime.questions.verdict.learning import LearningVerdict, PreparedLearning, prepare_learning
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.run import VerdictRace, prepare_verdict
+from laptime.questions.verdict.run import PreparedPair, VerdictRace, prepare_verdict
 
 
-def prepare_either(ask: Ask, machine: Machine) -> Prepared:
+def prepare_either(ask: Ask, machine: Machine) -> PreparedPair:
     """Prepare the verdict that is asked. Refuse options of the other one."""
     asked = ask.verdict or VerdictAsk()
     check_ranges(asked)
@@ -26,6 +25,6 @@ def prepare_either(ask: Ask, machine: Machine) -> Prepared:
     return prepare_verdict(ask, machine)
 
 
-def open_verdict(job: Job, prepared: Prepared) -> RunningQuestion:
+def open_verdict(job: Job, prepared: PreparedPair) -> RunningQuestion:
     """Return the question that runs what was prepared."""
     return LearningVerdict(job, prepared) if isinstance(prepared, PreparedLearning) else VerdictRace(job, prepared)

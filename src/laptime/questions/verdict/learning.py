@@ -19,14 +19,13 @@ from laptime.model.plan import PlannedLane
 from laptime.model.protocol import LearningOrder
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, OtherTraining, Parity, Progress
-from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
 from laptime.questions.verdict.curves import POINTS_LEAST, SEED_PAIRS_LEAST, is_lost, judge_learning, pair_runs, usual_s
 from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, SeedPair, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, looks
-from laptime.questions.verdict.run import names_the_candidate, prepare_pair_of
+from laptime.questions.verdict.run import PreparedPair, names_the_candidate, prepare_pair_of
 from laptime.run.child import Child
 from laptime.run.instruments import SensorSelection
 from laptime.run.learning import JudgeRunner, LearningRunner
@@ -46,7 +45,7 @@ JUDGED_NOT_PROVEN = "what it learns is judged, and not its work"
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedLearning(Prepared):
+class PreparedLearning(PreparedPair):
     """Two trainings on one lane, to be trained from several seeds. `why_no_loss` says why they cannot be judged."""
 
     why_no_loss: str = ""
@@ -75,7 +74,13 @@ def prepare_learning(ask: Ask, machine: Machine) -> PreparedLearning:
         why = "a lane on several devices shows no weights"
     plan = replace(prepared.plan, alone="whole trainings have the machine to themselves")
     return PreparedLearning(
-        plan, prepared.machine, prepared.published, launcher=prepared.launcher, own=own, why_no_loss=why
+        plan,
+        prepared.machine,
+        prepared.published,
+        launcher=prepared.launcher,
+        own=own,
+        files=prepared.files,
+        why_no_loss=why,
     )
 
 
@@ -96,6 +101,7 @@ class LearningVerdict:
         self._limits = Limits(ask.patience_s, ask.watchdog_s)
         self._base, self._candidate = self._sides()
         self._learning = Learning(self._asked.seeds or SEEDS_PLANNED, why_no_loss=prepared.why_no_loss)
+        self._files = prepared.files
         self._lengths: dict[str, Length] = {}
         self._train_s = 0.0
         self._batches: int | None = None  # in which the loss is judged, from all seeds
@@ -140,7 +146,8 @@ class LearningVerdict:
         learning = self._learning
         if learning.why_no_loss or done >= learning.seeds:
             return True
-        is_refused = any(run.misfit or run.changed or run.process.dnf or is_lost(run) for run in learning.runs)
+        failed = (run.misfit or run.changed or run.process.dnf or is_lost(run) for run in learning.runs)
+        is_refused = self._files.look() is not None or any(failed)
         if is_refused or (done in looks(learning.seeds) and self._judge(final=False).word != "UNDECIDED"):
             return True
         over_s = FIRST_SEEDS_OVER * self._job.plan.ask.budget_s if done <= SEED_PAIRS_LEAST else 0.0
@@ -149,7 +156,7 @@ class LearningVerdict:
     def _judge(self, *, final: bool) -> Decision:
         learning = self._learning
         alpha = alpha_at(max(len(learning.pairs), 1), learning.seeds, final=final, share=SEEDS_LOOK_SHARE)
-        return judge_learning(learning, self._asked.gain, alpha)
+        return self._files.look() or judge_learning(learning, self._asked.gain, alpha)
 
     def _run_seed(self, turn: int) -> None:
         """Train both sides from one seed, after the items were drawn on which they are judged."""
@@ -205,6 +212,7 @@ class LearningVerdict:
             dnf = runner.run(self._start(lane))
         finally:
             job.services.checkpoints.drop(Path(order.weights))  # which a process that was ended may have left
+        self._files.look()
         job.own_code.look_at(lane, runner)
         if length is None and runner.legs > 0:
             self._lengths[lane.name] = Length(runner.points[1][0], runner.legs)

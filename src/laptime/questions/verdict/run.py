@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from laptime.analysis.parity import AND_OF_THE_PROOF, find_other_beginning, find_other_rates, find_other_timed
@@ -20,6 +20,7 @@ from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTrai
 from laptime.model.sample import Reference
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
+from laptime.questions.copies import copies_in_use
 from laptime.questions.heat_rounds import NEW_SEEDS
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.race.run import Race
@@ -27,6 +28,7 @@ from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
 from laptime.questions.verdict.folder import find_training_of
+from laptime.questions.verdict.judged_files import JudgedFiles
 from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
@@ -36,6 +38,13 @@ TWIN = "base again"
 PATCHES = (".patch", ".diff")
 ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
 ROUNDS_OVER = 2  # times the rounds that are expected to fit: some are faster, and what is left of the budget is used
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPair(Prepared):
+    """Two trainings on one lane, and their files as they were before any code of them ran."""
+
+    files: JudgedFiles = field(kw_only=True)
 
 
 def pair_of(base: str, candidate: str) -> tuple[str, str]:
@@ -66,7 +75,7 @@ def _file_of(word: str) -> str:
     return word.removeprefix(PATCH).partition(":")[2] if word.startswith(PATCH) else word
 
 
-def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
+def prepare_verdict(ask: Ask, machine: Machine) -> PreparedPair:
     """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
     prepared = prepare_pair_of(ask, machine, twin=TWIN if _asked(ask).gate else None)
     plan = prepared.plan
@@ -86,7 +95,7 @@ def verdict_pace(ask: Ask, lanes: int, *, forks: bool) -> Pace:
     return replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST), shares_steps=True)
 
 
-def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
+def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> PreparedPair:
     """Find base and candidate, and plan both on one lane; with the name of a `twin`, the base once more."""
     candidates = [other for other in ask.others if other != ask.what]  # a record of a gate has the twin, too
     if ask.others and not candidates:
@@ -97,9 +106,12 @@ def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
     base, candidate = pair_of(ask.what, candidates[0])
     ask = replace(ask, what=base, others=(candidate,))
     if are_scripts(ask):
-        return prepare_scripts(ask, machine, twin)
-    with names_the_candidate(find_subjects((base, candidate))[1][0].name):
-        return prepare_pair(ask, machine, twin)
+        files, prepared = JudgedFiles(base, candidate), prepare_scripts(ask, machine, twin)
+    else:
+        with names_the_candidate(find_subjects((base, candidate))[1][0].name):
+            files, prepared = JudgedFiles(base, candidate), prepare_pair(ask, machine, twin)
+    plan, seen, published = prepared.plan, prepared.machine, prepared.published
+    return PreparedPair(plan, seen, published, launcher=prepared.launcher, own=prepared.own, files=files)
 
 
 @contextmanager
@@ -108,6 +120,7 @@ def names_the_candidate(name: str) -> Iterator[None]:
     try:
         yield
     except TrainingError as error:
+        copies_in_use().check()  # a copy that was lost is no fault of the training
         if error.training != name:
             raise
         discarded = TrainingError(f"DISCARD: it does not train: {error.says}", error.hint, name)
@@ -126,8 +139,9 @@ class VerdictRace(Race):
     times are those of laptime's own process.
     """
 
-    def __init__(self, job: Job, prepared: Prepared) -> None:
+    def __init__(self, job: Job, prepared: PreparedPair) -> None:
         super().__init__(job, prepared)
+        self._files = prepared.files
         self._rounds.has_new_seeds = self._rounds.judges_by_own_clock = not job.plan.subject.command
 
     def run(self) -> None:
@@ -156,6 +170,7 @@ class VerdictRace(Race):
 
         The losses of scripts are compared at the steps that both timed, so both should time the same ones.
         """
+        self._files.look()
         super()._end_round(round_s, prestarter)
         steps = self._rounds.turn_steps
         if self._job.plan.subject.command and any(len({*each.values()}) > 1 for each in steps.values()):
@@ -165,7 +180,7 @@ class VerdictRace(Race):
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
         replayed = self._find_replayed()
-        if isinstance(self._find_difference(), str) or isinstance(replayed, str):
+        if self._files.look() is not None or any(isinstance(each, str) for each in (self._find_difference(), replayed)):
             return True  # and no round changes that
         if isinstance(replayed, Missing):
             return False  # one more replay may tell
@@ -211,7 +226,7 @@ class VerdictRace(Race):
         if late is not None:
             needs = "a training of more laps, or less to do before the first step"
             decided = replace(decided, word="UNDECIDED", cause="late gain", says=f"{late}.", needs=needs)
-        return refuse_change(failed, work, trick) or decided
+        return self._files.look() or refuse_change(failed, work, trick) or decided
 
     def _find_other_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
         """Return how the candidate's work differs: in the references, in the proofs, or in the timed steps."""
