@@ -30,7 +30,7 @@ BASE = turns(200, 200 + 40 + 6)  # two steps that are not timed, and 6 ms that a
 
 def test_an_honest_candidate_takes_what_it_reports():
     """It is twice as fast, in the steps that are not timed as well."""
-    assert hidden_share(turns(100, 100 + 20 + 6), BASE) == pytest.approx(0.0)
+    assert hidden_share([turns(100, 100 + 20 + 6)], [BASE]) == pytest.approx(0.0)
     assert [window.took_ns for window in by_own_clock(turns(100, 126), BASE)] == [100 * MS] * 5
 
 
@@ -43,7 +43,7 @@ def test_a_hidden_eighth_is_charged_for():
 
 
 def test_what_is_disturbed_or_too_little_tells_nothing():
-    assert hidden_share(turns(100, 300, flag="other processes took 1 core"), BASE) is None
-    assert hidden_share(turns(100, 300, count=2), BASE) is None
+    assert hidden_share([turns(100, 300, flag="other processes took 1 core")], [BASE]) is None
+    assert hidden_share([turns(100, 300, count=2)], [BASE]) is None
     unseen = turns(100, 300)
     assert by_own_clock(unseen, []) == tuple(unseen)

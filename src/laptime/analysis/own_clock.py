@@ -16,12 +16,15 @@ from laptime.model.sample import Window
 QUIET_TURNS = 3  # turns: of fewer, a median is noise
 
 
-def by_own_clock(windows: Sequence[Window], base: Sequence[Window]) -> tuple[Window, ...]:
+Turns = Sequence[Window]
+
+
+def by_own_clock(windows: Turns, base: Turns) -> tuple[Window, ...]:
     """Return the windows of a candidate's turns with what they took by laptime's clock, next to those of the base.
 
     The share that its own process did not report is a median of the round's turns: of one turn it would be noise.
     """
-    hidden = hidden_share(windows, base)
+    hidden = hidden_share([windows], [base])
     if hidden is None:
         return tuple(windows)
     return tuple(
@@ -29,22 +32,25 @@ def by_own_clock(windows: Sequence[Window], base: Sequence[Window]) -> tuple[Win
     )
 
 
-def hidden_share(windows: Sequence[Window], base: Sequence[Window]) -> float | None:
+def hidden_share(heats: Sequence[Turns], base: Sequence[Turns]) -> float | None:
     """Return what turns took beyond those of the base and was in no window, as a part of a window; None if unknown."""
-    mine, theirs = _outside_ns(windows), _outside_ns(base)
+    mine, theirs = ([took for turns in lane for took in _outside_ns(turns)] for lane in (heats, base))
     if min(len(mine), len(theirs)) < QUIET_TURNS:
         return None
-    usual_ns = median(window.end_ns - window.start_ns for window in windows)
+    usual_ns = median(window.end_ns - window.start_ns for turns in heats for window in turns)
     return (median(mine) - median(theirs)) / max(usual_ns, 1)
 
 
-def _outside_ns(windows: Sequence[Window]) -> list[float]:
+def _outside_ns(turns: Turns) -> list[float]:
     """Return what each undisturbed turn took besides its steps. How many it did not time, the next one shows."""
-    quiet = [window for window in windows if window.flag is None and window.turn_ns is not None]
     untimed = [
         later.first_step - earlier.first_step - earlier.steps
-        for earlier, later in pairwise(windows)
+        for earlier, later in pairwise(turns)
         if earlier.first_step is not None and later.first_step is not None
     ]
     before = min(untimed, default=0)
-    return [(window.turn_ns or 0) - (window.end_ns - window.start_ns) * (1 + before / window.steps) for window in quiet]
+    return [
+        window.turn_ns - (window.end_ns - window.start_ns) * (1 + before / window.steps)
+        for window in turns
+        if window.flag is None and window.turn_ns is not None
+    ]

@@ -84,24 +84,19 @@ def find_hidden_time(candidate: LaneResult, base: LaneResult) -> str | None:
     Both took the same steps in a turn, some of them not timed, so what a turn takes beyond its window is alike. The
     factor counts it in any case (`laptime.analysis.own_clock`).
     """
-    theirs = {result.heat.round: result.heat.windows for result in base.heats}
-    rounds = [
-        (share, median(window.end_ns - window.start_ns for window in result.heat.windows) / 1e9)
-        for result in candidate.heats
-        if (share := hidden_share(result.heat.windows, theirs.get(result.heat.round, ()))) is not None
-    ]
-    if not rounds:
+    mine, theirs = ({each.heat.round: each.heat.windows for each in lane.heats} for lane in (candidate, base))
+    whole = hidden_share([*mine.values()], [*theirs.values()])
+    if whole is None:
         return None
-    shares, usual_s = [share for share, _ in rounds], median(window_s for _, window_s in rounds)
-    always = min(shares) if len(shares) >= HIDDEN_ROUNDS else 0.0
-    if median(shares) <= HIDDEN_PART and always <= HIDDEN_ALWAYS:
-        return None
-    hidden_s = median(shares) * usual_s
-    if hidden_s <= HIDDEN_LEAST_S:
+    rounds = [hidden_share([mine[each]], [theirs[each]]) for each in mine.keys() & theirs.keys()]
+    known = [share for share in rounds if share is not None]
+    is_always = len(known) >= HIDDEN_ROUNDS and min(known) > HIDDEN_ALWAYS
+    window_s = median(window.end_ns - window.start_ns for windows in mine.values() for window in windows) / 1e9
+    if not (whole > HIDDEN_PART or is_always) or whole * window_s <= HIDDEN_LEAST_S:
         return None
     return (
-        f"by laptime's own clock its turns took {number(hidden_s * 1e3)} ms longer than it reported, next to those of "
-        f"the base; it reported {number(usual_s * 1e3)} ms"
+        f"by laptime's own clock its turns took {number(whole * window_s * 1e3)} ms longer than those of the base, beside "
+        f"the {number(window_s * 1e3)} ms that it reported"
     )
 
 
