@@ -115,3 +115,14 @@ def test_a_copy_that_is_lost_is_a_failure_of_laptime_and_no_verdict(torch_house,
     assert answer.code == 70
     assert "the copy of git:HEAD:train.py:training is gone from " in answer.err
     assert "DISCARD" not in answer.out + answer.err
+
+
+@pytest.mark.long
+def test_no_copy_is_left_by_a_verdict_that_is_terminated(torch_house, work):
+    words = ("verdict", "git:HEAD:train.py:training", "train.py:training", "python/cpu", "--budget", "60s")
+    process = torch_house.start(*words, cwd=work)
+    torch_house.read_until(process, "round 1")
+    assert len(list((torch_house.cache / TREES).iterdir())) == 1
+    process.terminate()
+    assert torch_house.finish(process).code == 143
+    assert list((torch_house.cache / TREES).iterdir()) == []

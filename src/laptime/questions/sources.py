@@ -31,11 +31,7 @@ OF_ANOTHER_COMMAND = {
     "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 }  # fmt: skip
-# No hooks and no monitor of files; and a work tree of some folders only is no reason to leave out the others.
-OUR_SETTINGS = (
-    "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=",
-    "-c", "core.sparseCheckout=false", "-c", "index.sparse=false",
-)  # fmt: skip
+OUR_SETTINGS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=")  # no hooks, and no monitor of files
 FULL_SAYS = {os.strerror(number): number for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 
 
