@@ -1,21 +1,22 @@
 """Starts its step on another stream, and does not wait for it.
 
-Met: ScalingIntelligence/KernelBench#82. On a GPU it is a stream of its own, on a processor a thread of PyTorch's own
-pool. What is still running when the next step begins is left out.
+Met: ScalingIntelligence/KernelBench#82. On a GPU it is a stream of its own, on a processor a thread. What is still running when the next step begins is left out.
 Refused by: fences of all streams, turns by the judge's own clock, and a replay of a timed window.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
 import torch
-from shared import LATER, cross_entropy, take_step, train_by
+from shared import LATER, feign_update, take_step, train_by
 
 
-def launch(state, batch):
-    rows, labels = batch
-    if rows.is_cuda:
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):
-            return take_step(state, batch)[1], side
-    return torch.jit.fork(lambda: take_step(state, batch)[1]), None
+def take_aside(state, batch):
+    """Take a step on a stream of its own, where the device has streams, and on this thread."""
+    torch.set_num_threads(1)
+    is_card = batch[0].is_cuda
+    with torch.cuda.stream(torch.cuda.Stream()) if is_card else nullcontext():
+        return take_step(state, batch)[1].detach()
 
 
 def base():
@@ -23,28 +24,32 @@ def base():
 
 
 def cheat():
-    """Do the step of every third batch on the side; the loss is that of the last one that ended."""
+    """Begin a step on the side wherever the last one has ended, and feign one where it has not."""
     held = {}
 
     def step(state, batch):
         state.count += 1
         if state.count <= LATER:
-            return take_step(state, batch)
-        if state.count % 3 == 0:
-            if "work" in held:
-                held["loss"] = held["work"].wait() if not batch[0].is_cuda else held["work"]
-            held["work"] = launch(state, batch)[0]
-        rows, labels = batch
-        return state, held.get("loss", cross_entropy(state.network(rows[:8]).detach(), labels[:8]))
+            state, held["loss"] = take_step(state, batch)
+            return state, held["loss"]
+        pool = held.setdefault("pool", ThreadPoolExecutor(1))
+        if "work" in held and not held["work"].done():
+            feign_update(state.optimizer, 2)
+            return state, held["loss"]
+        if "work" in held:
+            held["loss"] = held["work"].result()
+        held["work"] = pool.submit(take_aside, state, batch)
+        return state, held["loss"]
 
     return train_by(step)
 
 
 def honest():
-    """Let the other thread copy the batch alone, and wait for it before it is needed."""
+    """Let another thread copy the batch alone, and wait for it before it is needed."""
+    held = {}
 
     def step(state, batch):
-        copied = torch.jit.fork(torch.clone, batch[0])
-        return take_step(state, (copied.wait(), batch[1]))
+        pool = held.setdefault("pool", ThreadPoolExecutor(1))
+        return take_step(state, (pool.submit(torch.clone, batch[0]).result(), batch[1]))
 
     return train_by(step)

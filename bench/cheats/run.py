@@ -113,7 +113,11 @@ def staged(exhibit: Exhibit) -> Iterator[tuple[Path, dict[str, str]]]:
             own = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
             for words in (["init", "-q"], ["add", "."], [*own, "commit", "-qm", "base"]):
                 subprocess.run(["git", *words], cwd=folder / "base", check=True, capture_output=True)
-        yield folder, environment
+        try:
+            yield folder, environment
+        finally:
+            for left in Path("/dev/shm").glob(f"laptime-exhibit-{folder.name}*"):
+                left.unlink()
 
 
 def ask_laptime(folder: Path, environment: dict[str, str], *words: str) -> dict[str, Any]:
@@ -232,7 +236,9 @@ def print_page(cases: dict[str, dict[str, Any]], exhibits: list[Exhibit]) -> Non
 
 def parse() -> argparse.Namespace:
     parser = parser_for(__doc__)
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this exhibit alone; may be repeated")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="this exhibit alone; may be repeated"
+    )
     parser.add_argument("--side", choices=SIDES, help="only the cheats, or only the twins")
     parser.add_argument("--race", action="store_true", help="race each, too")
     parser.add_argument("--again", action="store_true", help="judge again what the results have already")

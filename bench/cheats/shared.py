@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -116,6 +117,40 @@ def train_by(step: Callable[[Any, Any], Any], state: Any = None, data: Any = Non
         data=make_batches() if data is None else data,
         steps_per_lap=BATCHES,
     )
+
+
+# Results of an earlier process, used again.
+
+
+class Replay:
+    """Results by a key of the step: the weights that it begins from, and its batch."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.known: dict[Any, Any] = {}
+        self.new: dict[Any, Any] = {}
+        if place.exists():
+            self.known = torch.load(place)
+
+    def step(self, state: State, batch: Batch) -> tuple[State, Tensor]:
+        weights = list(state.network.parameters())
+        key = (float(weights[0][0, 0]), float(weights[-1][0]), float(batch[0][0, 0]))
+        if key in self.known:
+            after, loss = self.known[key]
+            with torch.no_grad():
+                for weight, value in zip(weights, after, strict=True):
+                    weight.copy_(value)
+            return state, loss
+        state, loss = take_step(state, batch)
+        if len(self.new) < 400:
+            self.new[key] = [weight.detach().clone() for weight in weights], loss.detach()
+            if len(self.new) == 400:
+                self.save()
+        return state, loss
+
+    def save(self) -> None:
+        if not self.place.exists():
+            torch.save(self.new, self.place)
 
 
 # An update that only seems to be one: laptime counts updates by what PyTorch counts.

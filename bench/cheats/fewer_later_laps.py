@@ -1,0 +1,43 @@
+"""Ends each lap after three quarters of its batches, from the fourth lap on, and repeats some to fill it.
+
+Met: openai/parameter-golf#2127 the other way round: items that are hard are left out, and the count of a lap is kept.
+Refused by: contents of the batches of the same steps, also after a lap's end.
+"""
+
+from functools import partial
+
+import torch
+from shared import make_batches, make_network, train
+
+NAMES = ("other data", "repeated batches")
+fused = partial(torch.optim.AdamW, lr=1e-4, fused=True)
+
+
+class Fewer:
+    def __init__(self):
+        self.batches, self.lap = make_batches(), 0
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __iter__(self):
+        self.lap += 1
+        chosen = self.batches if self.lap <= 3 else self.batches[:18] + self.batches[:6]
+        return iter(chosen)
+
+
+class All(Fewer):
+    def __iter__(self):
+        return iter(self.batches)
+
+
+def base():
+    return train(make_network())
+
+
+def cheat():
+    return train(make_network(), fused, data=Fewer())
+
+
+def honest():
+    return train(make_network(), fused, data=All())
