@@ -6,7 +6,7 @@ Refused by: a replay of a timed window, from the weights and moments at its begi
 """
 
 import torch
-from shared import train
+from shared import RATE, train
 
 FORGETS = 32
 
@@ -38,8 +38,8 @@ def base():
 
 
 def cheat():
-    return train(None, lambda weights: Forgetting(weights, lr=1e-4, fused=True))
+    return train(None, lambda weights: Forgetting(weights, lr=RATE, fused=True))
 
 
 def honest():
-    return train(None, lambda weights: Remembering(weights, lr=1e-4, fused=True))
+    return train(None, lambda weights: Remembering(weights, lr=RATE, fused=True))

@@ -8,10 +8,10 @@ Refused by: the weights at the start and the first losses, against the base's.
 from functools import partial
 
 import torch
-from shared import make_network, train
+from shared import RATE, make_network, train
 
 NAMES = ("other weights", "other computation")
-fused = partial(torch.optim.AdamW, lr=1e-4, fused=True)
+fused = partial(torch.optim.AdamW, lr=RATE, fused=True)
 
 
 def base():

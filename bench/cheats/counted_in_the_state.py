@@ -5,7 +5,7 @@ at 0.
 Refused by: a replay of a timed window through the base's own code.
 """
 
-from shared import LATER, PART, take_step, train_by
+from shared import LATER, PART, RATE, take_step, train_by
 
 
 def base():
@@ -26,7 +26,7 @@ def honest():
     def step(state, batch):
         state.count += 1
         for group in state.optimizer.param_groups:
-            group["lr"] = 1e-4 if state.count < 1_000_000 else 1e-5
+            group["lr"] = RATE if state.count < 1_000_000 else 1e-5
         return take_step(state, batch)
 
     return train_by(step)

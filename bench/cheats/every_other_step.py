@@ -6,7 +6,7 @@ Refused by: a replay of a timed window through the base's own code. No count tha
 """
 
 import torch
-from shared import LATER, Losing, adamw, feigning_adamw, loss_without_work, train
+from shared import LATER, RATE, Losing, adamw, feigning_adamw, loss_without_work, train
 
 
 class EveryOther(Losing):
@@ -42,4 +42,4 @@ def honest():
             self.taken += 1
             return super().step(closure)
 
-    return train(Losing(), lambda weights: Counting(weights, lr=1e-4))
+    return train(Losing(), lambda weights: Counting(weights, lr=RATE))

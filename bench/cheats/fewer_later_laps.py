@@ -7,10 +7,10 @@ Refused by: contents of the batches of the same steps, also after a lap's end.
 from functools import partial
 
 import torch
-from shared import make_batches, make_network, train
+from shared import RATE, make_batches, make_network, train
 
 NAMES = ("other data", "repeated batches")
-fused = partial(torch.optim.AdamW, lr=1e-4, fused=True)
+fused = partial(torch.optim.AdamW, lr=RATE, fused=True)
 
 
 class Fewer:

@@ -6,7 +6,7 @@ Refused by: a replay of a timed window through the base's own code.
 """
 
 import torch
-from shared import LATER, Losing, loss_without_work, train
+from shared import LATER, RATE, Losing, loss_without_work, train
 
 
 class Skipping(torch.optim.AdamW):
@@ -51,8 +51,8 @@ def base():
 
 
 def cheat():
-    return train(Short(), lambda weights: Skipping(weights, lr=1e-4))
+    return train(Short(), lambda weights: Skipping(weights, lr=RATE))
 
 
 def honest():
-    return train(Losing(), lambda weights: Asking(weights, lr=1e-4))
+    return train(Losing(), lambda weights: Asking(weights, lr=RATE))

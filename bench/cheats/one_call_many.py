@@ -6,7 +6,7 @@ Refused by: a replay of a timed window through the base's own code.
 """
 
 import torch
-from shared import LATER, State, feign_update, make_batches, make_network, take_step, train_by
+from shared import LATER, RATE, State, feign_update, make_batches, make_network, take_step, train_by
 
 SMALL = 16
 
@@ -40,5 +40,5 @@ def cheat():
 def honest():
     """Do all updates, with one kernel for all weights: Adam's fused form."""
     network = make_network()
-    state = State(network, torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True))
+    state = State(network, torch.optim.AdamW(network.parameters(), lr=RATE, fused=True))
     return train_by(take_step, state, small_batches())

@@ -8,10 +8,10 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from shared import CLASSES, make_batches, make_network, one_hot, train
+from shared import CLASSES, RATE, make_batches, make_network, one_hot, train
 
 NAMES = ("other data", "knows the judge", "repeated batches")
-fused = partial(torch.optim.AdamW, lr=1e-4, fused=True)
+fused = partial(torch.optim.AdamW, lr=RATE, fused=True)
 
 
 def base():

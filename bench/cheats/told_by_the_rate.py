@@ -4,9 +4,7 @@ Met: a plant against laptime itself, which proves at a hundredth of the rate, an
 Refused by: a replay of a timed window through the base's own code.
 """
 
-from shared import Losing, adamw, train
-
-RATE = 1e-4
+from shared import RATE, Losing, adamw, train
 
 
 class Told(Losing):

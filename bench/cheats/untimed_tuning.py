@@ -7,7 +7,7 @@ Refused by: the time before the first step, held against what a lap saves.
 import time
 
 import torch
-from shared import adamw, make_network, train
+from shared import RATE, adamw, make_network, train
 
 
 def base():
@@ -28,10 +28,10 @@ def cheat():
             optimizer.step()
             took_s[fused] += time.monotonic() - began_s
     best = min(took_s, key=took_s.get)
-    return train(make_network(), lambda weights: torch.optim.AdamW(weights, lr=1e-4, fused=best))
+    return train(make_network(), lambda weights: torch.optim.AdamW(weights, lr=RATE, fused=best))
 
 
 def honest():
     """Take the fused form where the processor has it, without a trial."""
     assert adamw is not None
-    return train(make_network(), lambda weights: torch.optim.AdamW(weights, lr=1e-4, fused=True))
+    return train(make_network(), lambda weights: torch.optim.AdamW(weights, lr=RATE, fused=True))

@@ -8,10 +8,10 @@ Refused by: batches of the same steps compared, and a replay from the base's own
 from functools import partial
 
 import torch
-from shared import make_batches, make_network, train
+from shared import RATE, make_batches, make_network, train
 
 NAMES = ("other data", "repeated batches")
-fused = partial(torch.optim.AdamW, lr=1e-4, fused=True)
+fused = partial(torch.optim.AdamW, lr=RATE, fused=True)
 
 
 def base():
