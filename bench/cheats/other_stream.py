@@ -1,7 +1,7 @@
 """Starts its step on another stream, and does not wait for it.
 
-Met: ScalingIntelligence/KernelBench#82. On a GPU it is a stream of its own, on a processor a thread. What comes while it
-still runs is left out.
+Met: ScalingIntelligence/KernelBench#82. On a GPU it is a stream of its own, on a processor a thread. What comes while
+it still runs is left out.
 Refused by: fences of all streams, turns by the judge's own clock, and a replay of a timed window.
 """
 
