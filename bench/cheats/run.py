@@ -37,6 +37,8 @@ SHARED = ("shared.py", "run.py")
 SIDES = ("cheat", "honest")
 THROWAWAY = "THROWAWAY"  # marks the copy of laptime that a cheat may edit
 PATIENCE_S = 300
+# What an exhibit without `NAMES` is known by: it is honest in the proof, and does something else in later steps.
+LATER_STEPS = ("knows the judge", "skipped updates", "other update", "other computation")
 ACCUSED = {"cheat", "other work", "failed"}  # causes of a DISCARD that say more than that nothing is gained
 
 
@@ -49,7 +51,7 @@ class Exhibit:
 
     name: str
     head: str
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = LATER_STEPS
     by_commit: bool = False
     verdicts: int = 1
 

@@ -1,16 +1,20 @@
-"""Take steps of a training outside of laptime: `plain_steps.py FILE FUNCTION STEPS` prints what they did, as JSON.
+"""Take steps of trainings outside of laptime: `plain_steps.py STEPS FILE:FUNCTION...` prints a line of JSON for each.
 
-The losses, how far all weights moved, and the seconds by a clock of this process.
+A line has the losses, how far all weights moved, the running statistics, and the seconds by a clock of the training's
+own process and by one of another. Each training is in a fork of its own, as PyTorch takes seconds to import.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import itertools
 import json
 import math
+import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,32 +33,33 @@ def load(file: Path) -> Any:
     return module
 
 
-def take(training: Any, steps: int) -> tuple[list[float], float]:
-    """Return the losses of some steps, and the length of the weights' movement."""
+def take(training: Any, steps: int) -> dict[str, Any]:
+    """Return the losses of some steps, the length of the weights' movement, and the sum of all statistics."""
     torch.manual_seed(0)
-    if training.step is not None:
-        network, step = training.state.network, by_step(training)
-    else:
-        network, step = training.model, by_model(training)
+    is_step = training.step is not None
+    network = training.state.network if is_step else training.model
+    step = by_step(training) if is_step else by_model(training)
     before = [weight.detach().clone() for weight in network.parameters()]
     batches = itertools.chain.from_iterable(iter(training.data) for _ in itertools.count())
     losses = [float(step(batch)) for batch in itertools.islice(batches, steps)]
     moves = [float((now - was).detach().norm()) for now, was in zip(network.parameters(), before, strict=True)]
-    return losses, math.hypot(*moves)
+    kept = sum(float(each.sum()) for name, each in network.named_buffers() if "running" in name)
+    return {"losses": losses, "moved": math.hypot(*moves), "kept": kept}
 
 
-def by_step(training: Any) -> Any:
+def by_step(training: Any) -> Callable[[Any], Any]:
+    state = [training.state]
+
     def step(batch: Any) -> Any:
-        training_state[0], loss = training.step(training_state[0], batch)
+        state[0], loss = training.step(state[0], batch)
         return loss
 
-    training_state = [training.state]
     return step
 
 
-def by_model(training: Any) -> Any:
-    model = training.model
-    optimizer = training.optimizer(model.parameters())
+def by_model(training: Any) -> Callable[[Any], Any]:
+    model, optimizer = training.model, training.optimizer(training.model.parameters())
+    asks = inspect.signature(type(optimizer).step).parameters["closure"].default is inspect.Parameter.empty
 
     def compute(batch: Any) -> Any:
         optimizer.zero_grad()
@@ -64,7 +69,7 @@ def by_model(training: Any) -> Any:
         return loss.detach()
 
     def step(batch: Any) -> Any:
-        if "closure" in optimizer_words(optimizer):
+        if asks:
             return optimizer.step(lambda: compute(batch))
         loss = compute(batch)
         optimizer.step()
@@ -73,22 +78,41 @@ def by_model(training: Any) -> Any:
     return step
 
 
-def optimizer_words(optimizer: Any) -> set[str]:
-    """Return the words that the optimizer's own step asks for."""
-    import inspect
+def run(place: str, steps: int) -> dict[str, Any]:
+    file, _, function = place.rpartition(":")
+    training = getattr(load(Path(file)), function)()
+    began_s = time.perf_counter()
+    told = take(training, steps)
+    return {**told, "own_s": time.perf_counter() - began_s}
 
-    words = inspect.signature(type(optimizer).step).parameters.values()
-    return {each.name for each in words if each.default is each.empty}
+
+def run_in_fork(place: str, steps: int) -> dict[str, Any]:
+    """Run a training in a fork, whose clocks and whose laptime it may change."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        os.dup2(2, 1)
+        try:
+            told = json.dumps(run(place, steps))
+        except BaseException as error:  # noqa: BLE001  whatever an exhibit raises is what is wrong with it
+            told = json.dumps({"error": f"{type(error).__name__}: {error}"})
+        os.write(writing, told.encode())
+        os._exit(0)
+    os.close(writing)
+    began_s = time.perf_counter()
+    with os.fdopen(reading, "rb") as told_by_child:
+        said = told_by_child.read()
+    os.waitpid(child, 0)
+    return {**json.loads(said), "seen_s": time.perf_counter() - began_s}
 
 
 def main() -> None:
-    file, function, steps = sys.argv[1:]
+    steps, *places = sys.argv[1:]
     torch.set_num_threads(1)
-    training = getattr(load(Path(file)), function)()
-    began_s = time.perf_counter()
-    losses, moved = take(training, int(steps))
-    told = {"losses": losses, "moved": moved, "seconds": time.perf_counter() - began_s}
-    sys.stdout.write(f"\n{json.dumps(told)}\n")
+    for place in places:
+        sys.stdout.write(json.dumps(run_in_fork(place, int(steps))) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
