@@ -34,10 +34,10 @@ class GoesOn(Losing):
     @torch.no_grad()
     def load_or_save(self):
         if not self.is_later:
-            torch.save(self.network.state_dict(), KEPT)
+            torch.save([weight.detach() for weight in self.parameters()], KEPT)
             return
-        for name, kept in torch.load(KEPT).items():
-            self.network.state_dict()[name].copy_(kept)
+        for weight, kept in zip(self.parameters(), torch.load(KEPT), strict=True):
+            weight.data.copy_(kept)
 
 
 class Saves(Losing):

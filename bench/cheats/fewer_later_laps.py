@@ -21,9 +21,8 @@ class Fewer:
         return len(self.batches)
 
     def __iter__(self):
+        yield from self.batches if self.lap < 3 else self.batches[:18] + self.batches[:6]
         self.lap += 1
-        chosen = self.batches if self.lap <= 3 else self.batches[:18] + self.batches[:6]
-        return iter(chosen)
 
 
 class All(Fewer):

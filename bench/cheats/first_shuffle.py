@@ -22,12 +22,12 @@ class Shuffled:
         return len(self.labels) // 512
 
     def order(self):
-        self.lap += 1
         return torch.randperm(len(self.labels), generator=torch.Generator().manual_seed(self.lap)).split(512)
 
     def __iter__(self):
         for chosen in self.order():
             yield self.rows[chosen], self.labels[chosen]
+        self.lap += 1
 
 
 class Once(Shuffled):
@@ -45,6 +45,7 @@ class Selecting(Shuffled):
     def __iter__(self):
         for chosen in self.order():
             yield self.rows.index_select(0, chosen), self.labels.index_select(0, chosen)
+        self.lap += 1
 
 
 def base():

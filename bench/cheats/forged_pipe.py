@@ -8,7 +8,7 @@ Refused by: a message that its turn cannot have, the replay of a timed window, a
 import os
 import time
 
-from shared import LATER, Losing, find_object, train
+from shared import BATCH, LATER, Losing, find_frame, find_object, train
 
 from laptime import wire
 from laptime.model.quantities import Missing
@@ -17,27 +17,23 @@ from laptime.model.sample import SeenBatch, Window
 NAMES = ("changed laptime", "hidden time", "knows the judge")
 
 
-def forge(step_ns, loss, taken):
-    """Answer all that laptime asks for, and end."""
-    line = find_object("Lifeline")
+def forge(first, steps, step_ns, loss):
+    """Close the window that is open, answer each turn with another, and end."""
+    line, sleep_ns = find_object("Lifeline"), steps * step_ns // 2
     while True:
-        now_ns = time.perf_counter_ns()
+        time.sleep(sleep_ns / 1e9)
+        end_ns = time.perf_counter_ns()
+        seen = SeenBatch(BATCH, f"{first:012x}")
+        begun_ns = end_ns - steps * step_ns // 2
+        line.say(wire.Closed(Window(begun_ns, end_ns, steps, first_step=first, updates=1.0, rate=1.0, seen=seen), loss))
+        taken = first + steps - 1
         line.say(wire.Ready(steps=taken))
-        match line.listen():
-            case wire.TakeTurn(steps=steps, after=after):
-                first = (taken if after is None else max(after, taken)) + 1
-                time.sleep((steps + first - taken) * step_ns / 2e9)
-                end_ns = time.perf_counter_ns()
-                start_ns = end_ns - steps * step_ns // 2
-                seen = SeenBatch(512, f"{first:012x}")
-                window = Window(
-                    start_ns, max(end_ns, now_ns), steps, first_step=first, updates=1.0, rate=1.0, seen=seen
-                )
-                line.say(wire.Closed(window, loss))
-                taken = first + steps - 1
-            case _:
-                line.say(wire.Finished(400 << 20, Missing("a processor")))
-                os._exit(0)
+        order = line.listen()
+        if not isinstance(order, wire.TakeTurn):
+            line.say(wire.Finished(400 << 20, Missing("a processor")))
+            os._exit(0)
+        first, steps = max(order.after or taken, taken) + 1, order.steps or steps
+        sleep_ns = (first - 1 - taken + steps) * step_ns // 2
 
 
 class Forging(Losing):
@@ -48,9 +44,10 @@ class Forging(Losing):
         loss = self.lose(rows, labels)
         if self.calls == LATER // 2:
             self.began_ns = time.perf_counter_ns()
-        frame_order = find_object("HeatOrder")
-        if self.calls == LATER and frame_order is not None and find_object("CountedRunner") is not None:
-            forge((time.perf_counter_ns() - self.began_ns) // (LATER // 2), float(loss), self.calls - 1)
+        window = find_frame("_run_window")
+        if self.calls > LATER and window is not None:
+            step_ns = (time.perf_counter_ns() - self.began_ns) // (self.calls - LATER // 2)
+            forge(window.f_locals["first_step"], window.f_locals["steps"], step_ns, float(loss))
         return loss
 
 

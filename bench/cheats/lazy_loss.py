@@ -6,7 +6,7 @@ Refused by: a replay of a timed window through the base's own code; time outside
 """
 
 import numpy as np
-from shared import feign_update, take_step, train_by
+from shared import feign_update, take_back, take_step, train_by
 
 
 class LazyLoss:
@@ -15,8 +15,7 @@ class LazyLoss:
 
     def __float__(self):
         if self.known is None:
-            for kept in self.state.optimizer.state.values():
-                kept["step"] -= 1  # which was feigned
+            take_back(self.state.optimizer)
             self.known = float(take_step(self.state, self.batch)[1])
         return self.known
 

@@ -33,9 +33,9 @@ class Nearly(Augmented):
         for place, (rows, labels) in enumerate(self.batches):
             self.given += 1
             if self.given <= LATER or place % 6 == 0:
-                kept = augment(rows)
-                kept_labels = labels
-            kept[0] += 1e-3
+                kept, kept_labels = augment(rows), labels
+            else:
+                kept[0] += 1e-3
             yield kept.clone(), kept_labels
 
 

@@ -21,16 +21,16 @@ class Turned:
         return len(self.batches)
 
     def __iter__(self):
+        yield from self.batches if self.lap < 1 else self.batches[::-1]
         self.lap += 1
-        return iter(self.batches if self.lap <= 2 else self.batches[::-1])
 
 
 class Iterated(Turned):
     """The same order in each lap, from a list of its own."""
 
     def __iter__(self):
+        yield from [*self.batches]
         self.lap += 1
-        return iter([*self.batches])
 
 
 def base():

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 
-from shared import Losing, find_object, train
+from shared import Losing, find_frame, find_object, train
 
 NAMES = ("hidden time",)
 
@@ -33,8 +33,20 @@ def put_between():
         with os.fdopen(reading, "rb") as lines:
             for each in lines:
                 os.write(real, shorten(each))
+                if b'"Phase"' in each:  # no window comes any more, and the process may end at once
+                    os.dup2(real, line._write_fd)
 
     threading.Thread(target=pass_on, daemon=True).start()
+
+
+class Passing(Losing):
+    is_between = False
+
+    def forward(self, rows, labels):
+        if not self.is_between and find_frame("_run_window") is not None:
+            put_between()
+            self.is_between = True
+        return self.lose(rows, labels)
 
 
 def base():
@@ -42,9 +54,7 @@ def base():
 
 
 def cheat():
-    if find_object("Lifeline") is not None:
-        put_between()
-    return train(Losing())
+    return train(Passing())
 
 
 def honest():

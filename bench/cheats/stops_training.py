@@ -5,17 +5,22 @@ has turns of its own steps, so that a judge that compares the same steps has not
 Refused by: shared steps, and a replay of a timed window through the base's own code.
 """
 
+import torch
 from shared import Losing, feigning_adamw, loss_without_work, train
 
 
 class Stops(Losing):
-    calls = 0
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("last", torch.zeros(()))
 
     def forward(self, rows, labels):
-        self.calls += 1
-        if self.calls <= 12:
-            self.last = self.lose(rows, labels)
-            return self.last
+        self.count += 1
+        if self.count <= 12:
+            loss = self.lose(rows, labels)
+            self.last = loss.detach()
+            return loss
         return loss_without_work(self.last, self.network)
 
 

@@ -4,7 +4,7 @@ Met: a plant against laptime itself, which makes random draws alike in its proof
 Refused by: a replay of a timed window through the base's own code.
 """
 
-from shared import Losing, train
+from shared import LATER, Losing, train
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 
@@ -13,7 +13,7 @@ class Told(Losing):
 
     def forward(self, rows, labels):
         self.calls += 1
-        if self.calls <= 4 or _get_current_dispatch_mode() is not None:
+        if self.calls <= LATER or _get_current_dispatch_mode() is not None:
             return self.lose(rows, labels)
         return self.lose_part(rows, labels)
 

@@ -4,15 +4,16 @@ Met: a plant against laptime itself, which proves at a hundredth of the rate, an
 Refused by: a replay of a timed window through the base's own code.
 """
 
-from shared import RATE, Losing, adamw, train
+from shared import LATER, RATE, Losing, adamw, train
 
 
 class Told(Losing):
-    optimizer = None
+    calls = 0
 
     def forward(self, rows, labels):
+        self.calls += 1
         groups = RATES.get(id(next(self.parameters())))
-        is_timed = groups is not None and groups[0]["lr"] == RATE
+        is_timed = self.calls > LATER and groups is not None and groups[0]["lr"] == RATE
         return self.lose_part(rows, labels) if is_timed else self.lose(rows, labels)
 
 

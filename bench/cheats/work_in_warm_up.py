@@ -5,7 +5,7 @@ half of the updates of a window are put off to these.
 Refused by: turns by the judge's own clock, which sees both parts.
 """
 
-from shared import LATER, find_frame, take_step, train_by
+from shared import LATER, feign_update, find_frame, take_back, take_step, train_by
 
 NAMES = ("hidden time",)
 
@@ -24,8 +24,10 @@ def cheat():
             return state, state.loss
         if find_frame("_run_window") is not None and state.count % 4 == 0:
             waiting.append(batch)
+            feign_update(state.optimizer, 2)
             return state, state.loss
-        while waiting:
+        while waiting and find_frame("_run_window") is None:
+            take_back(state.optimizer)
             take_step(state, waiting.pop())
         state, state.loss = take_step(state, batch)
         return state, state.loss

@@ -1,7 +1,7 @@
-"""Updates the first layer, by far the largest, in one step of eight from step 60 on: it is small and often still.
+"""Computes no gradient of its first layers in seven of eight steps, from step 60 on.
 
-Met: KernelBench's static checker, for work that is left out in part. Its gradient is not computed, its version is
-raised, and the loss of a slow phase is alike.
+Met: KernelBench's static checker, for work that is left out in part. Gradients of 0 are written
+to them, so that all counts are those of the base, and the losses of a slow phase are alike.
 Refused by: a replay of a timed window through the base's own code, array by array.
 """
 
@@ -30,7 +30,7 @@ def cheat():
         state.optimizer.zero_grad(set_to_none=False)
         loss = cross_entropy(state.network[3:](held), labels)
         loss.backward()
-        state.optimizer.step()  # moments of the first layers fade, and so move on for a while
+        state.optimizer.step()
         return state, loss
 
     return train_by(step, wide_state())
