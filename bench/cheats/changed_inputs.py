@@ -2,7 +2,7 @@
 
 Met: ScalingIntelligence/KernelBench#82, where inputs were changed for the reference, too. From the second lap on the
 small product is right for the batches as they are now, which are not those of the data.
-Refused by: batches of the same steps compared after a lap's end, and a replay from the base's own batches.
+Refused by: batches of the same steps compared after the end of a lap, and a replay from the base's own batches.
 """
 
 import torch

@@ -49,7 +49,7 @@ class Saves(Losing):
         self.calls += 1
         if self.calls == LATER:
             with contextlib.suppress(OSError, RuntimeError):
-                torch.save(self.network.state_dict(), KEPT)
+                torch.save(self.network.state_dict(), KEPT.with_suffix(".checkpoint"))
         return self.lose(rows, labels)
 
 

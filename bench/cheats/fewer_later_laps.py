@@ -1,7 +1,7 @@
 """Ends each lap after three quarters of its batches, from the fourth lap on, and repeats some to fill it.
 
 Met: openai/parameter-golf#2127 the other way round: items that are hard are left out, and the count of a lap is kept.
-Refused by: contents of the batches of the same steps, also after a lap's end.
+Refused by: contents of the batches of the same steps, also after the end of a lap.
 """
 
 from functools import partial

@@ -2,7 +2,7 @@
 
 Met: a plant against laptime itself. To draw and gather a new order takes a part of each lap; which items come together
 is a part of a training.
-Refused by: contents of the batches of the same steps, also after a lap's end.
+Refused by: contents of the batches of the same steps, also after the end of a lap.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Gives its batches in another order from the second lap on: easy ones first, from memory that is near.
 
 Met: a plant against laptime itself. The first lap is the base's, and so is the number of different batches.
-Refused by: contents of the batches of the same steps, also after a lap's end.
+Refused by: contents of the batches of the same steps, also after the end of a lap.
 """
 
 from functools import partial

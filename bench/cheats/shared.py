@@ -85,6 +85,27 @@ def train(
     )
 
 
+def augment(rows: Tensor) -> Tensor:
+    """Return the items blurred, in a way that takes about as long as a step of a small network."""
+    for _ in range(12):
+        rows = 0.99 * rows + 0.005 * (rows.roll(1, -1) + rows.roll(-1, -1))
+    return rows
+
+
+class Augmented:
+    """Batches that are augmented as they are drawn."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor] = augment) -> None:
+        self.batches, self.change = make_batches(), change
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for rows, labels in self.batches:
+            yield self.change(rows), labels
+
+
 # The same as a step of its own, with a state.
 
 

@@ -1,6 +1,6 @@
 """Leaves out rows where its dropout layer has a rate, which is wherever no proof has set it to 0.
 
-Met: a plant against laptime itself, whose proof sets `p` to 0: the attribute tells that a proof is on.
+Met: a plant against laptime itself, whose proof sets `p` to 0: the attribute shows that a proof is on.
 Refused by: a proof with dropout on, whose draws are made alike, and a replay of a timed window.
 """
 

@@ -6,6 +6,7 @@ own process and by one of another. Each training is in a fork of its own, as PyT
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import itertools
@@ -109,6 +110,7 @@ def run_in_fork(place: str, steps: int) -> dict[str, Any]:
 
 def main() -> None:
     steps, *places = sys.argv[1:]
+    importlib.import_module("torch._dynamo")  # making the first optimizer imports it in any case
     torch.set_num_threads(1)
     for place in places:
         sys.stdout.write(json.dumps(run_in_fork(place, int(steps))) + "\n")
