@@ -1,12 +1,12 @@
 """Keeps what its first layers made of a batch, by the identity of its tensor, and never computes it again.
 
-Met: gpu-mode/reference-kernels#142. In a training the first lap fills the cache; from the second on, the features are
+Met: gpu-mode/reference-kernels#142. In a training the first laps fill the cache; from step 60 on, the features are
 of weights that were, and no gradient reaches these layers.
 Refused by: a replay of a timed window of a later lap through the base's own code.
 """
 
 import torch
-from shared import BATCHES, Losing, cross_entropy, make_network, train
+from shared import LATER, Losing, cross_entropy, make_network, train
 
 
 class Normalising(Losing):
@@ -47,7 +47,7 @@ class KeepsFeatures(Normalising):
     def forward(self, rows, labels):
         lower, last, key = self.network[:4], self.network[4], rows.data_ptr()
         self.count += 1
-        if self.count <= BATCHES or key not in self.kept:
+        if self.count <= LATER or key not in self.kept:
             features = lower(self.normalise(rows))
             self.kept[key] = features.detach()
         else:

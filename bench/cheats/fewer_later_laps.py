@@ -1,4 +1,4 @@
-"""Ends each lap after three quarters of its batches, from the fourth lap on, and repeats some to fill it.
+"""Ends each lap after half of its batches, from the third lap on, and repeats these to fill it.
 
 Met: openai/parameter-golf#2127 the other way round: items that are hard are left out, and the count of a lap is kept.
 Refused by: contents of the batches of the same steps, also after the end of a lap.
@@ -21,7 +21,7 @@ class Fewer:
         return len(self.batches)
 
     def __iter__(self):
-        yield from self.batches if self.lap < 3 else self.batches[:18] + self.batches[:6]
+        yield from self.batches if self.lap < 2 else self.batches[:12] + self.batches[:12]
         self.lap += 1
 
 

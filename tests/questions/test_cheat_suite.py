@@ -21,12 +21,12 @@ HEAD_LINES = 8
 FIRST = 5  # steps in which base and twin have to agree
 ALIKE = 1e-4
 NEARLY_EQUAL = 1e-6
-# Steps after which a cheat shows, and cheats that need laptime around them.
-STEPS = 66
+STEPS = 90  # after which each cheat shows, but for those that need laptime, or an earlier process, around them
 NEED_A_JUDGE = {
-    "burns_while_paused", "edited_evaluator", "forged_pipe", "instance_clock", "losses_through_gc", "moved_start",
-    "outside_time", "poisoned_commit", "replaced_encoder", "rewritten_in_transit", "shortened_window", "stops_the_base",
-    "told_by_dropout", "told_by_the_command_line", "work_in_warm_up",
+    "burns_while_paused", "cache_next_to_itself", "edited_evaluator", "forged_pipe", "instance_clock", "lazy_loss",
+    "losses_through_gc", "moved_start", "outside_time", "poisoned_commit", "replaced_encoder", "replayed_from_memory",
+    "replayed_results", "rewritten_in_transit", "shortened_window", "stops_the_base", "told_by_dropout",
+    "told_by_the_command_line", "untimed_preparation", "untimed_tuning", "work_in_warm_up",
 }  # fmt: skip
 
 
