@@ -8,22 +8,23 @@ Refused by: a message that its turn cannot have, the replay of a timed window, a
 import os
 import time
 
-from shared import BATCH, LATER, Losing, find_frame, find_object, train
+from shared import BATCH, BATCHES, LATER, Losing, find_frame, find_object, make_batches, train
 
 from laptime import wire
+from laptime.backends.steps import see_batch
 from laptime.model.quantities import Missing
-from laptime.model.sample import SeenBatch, Window
+from laptime.model.sample import Window
 
 NAMES = ("changed laptime", "hidden time", "knows the judge")
 
 
 def forge(first, steps, step_ns, loss):
     """Close the window that is open, answer each turn with another, and end."""
-    line, sleep_ns = find_object("Lifeline"), steps * step_ns // 2
+    line, batches, sleep_ns = find_object("Lifeline"), make_batches(), steps * step_ns // 2
     while True:
         time.sleep(sleep_ns / 1e9)
         end_ns = time.perf_counter_ns()
-        seen = SeenBatch(BATCH, f"{first:012x}")
+        seen = see_batch(batches[(first + steps - 2) % BATCHES], BATCH)
         begun_ns = end_ns - steps * step_ns // 2
         line.say(wire.Closed(Window(begun_ns, end_ns, steps, first_step=first, updates=1.0, rate=1.0, seen=seen), loss))
         taken = first + steps - 1
