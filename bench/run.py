@@ -58,6 +58,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "cause_lines": ("cause_lines.py",),
     "scripts": ("scripts.py",),
     "board": ("board.py",),
+    "cheats": ("cheats/run.py",),
 }
 HEAD = ("benchmark", "figure", "result", "limit", "", "date", "machine", "versions")
 
