@@ -357,12 +357,14 @@ StepRange = tuple[int, int, int]
 
 def find_other_timed(one: LaneResult, other: LaneResult) -> Missing | None:
     """Return how two trainings' work differs outside of the proof; None if nothing was seen."""
-    return (
-        find_other_laps(one, other)
-        or find_other_steps(one, other)
-        or find_other_batches(one, other)
-        or find_other_losses(one, other)
-    )
+    batches = find_other_batches(one, other)
+    found = find_other_progress(one, other) or batches
+    return Missing(found) if isinstance(found, str) else found
+
+
+def find_other_progress(one: LaneResult, other: LaneResult) -> Missing | None:
+    """Return how two trainings differ in their laps, in what their timed steps change, or in their losses."""
+    return find_other_laps(one, other) or find_other_steps(one, other) or find_other_losses(one, other)
 
 
 def find_other_laps(one: LaneResult, other: LaneResult) -> Missing | None:
@@ -395,10 +397,11 @@ def find_other_steps(one: LaneResult, other: LaneResult) -> Missing | None:
     return _compare_late(lanes, [_late_of(lane) for lane in lanes])
 
 
-def find_other_batches(one: LaneResult, other: LaneResult) -> Missing | None:
+def find_other_batches(one: LaneResult, other: LaneResult) -> str | Missing | None:
     """Return that two trainings took other batches at the same timed steps, where both are fed alike.
 
-    A single one may be chance: data may draw within a process that also draws for a step.
+    Batches of other numbers of numbers are other work. Others of the same size may come from data that draw in the
+    process of a step, which draws otherwise: that alone is no proof.
     """
     if one.settings != other.settings:
         return None
@@ -408,7 +411,7 @@ def find_other_batches(one: LaneResult, other: LaneResult) -> Missing | None:
     name, other_name = _names_of((one, other))
     for ours, its in seen:
         if ours.numbers is not None and its.numbers is not None and ours.numbers != its.numbers:
-            return Missing(
+            return (
                 f"while it was timed, {name} trained on batches of {ours.numbers:,} numbers, and {other_name} of "
                 f"{its.numbers:,}"
             )

@@ -176,12 +176,17 @@ def origins(record: Record, width: int) -> list[str]:
     """Return how the heats were started, and which of them were proven, where these differ from heat to heat."""
     heats = [heat for lane in record.lanes for heat in lane.heats]
     forked = [result.heat.process.template.number for result in heats if result.heat.process.template is not None]
-    repeat = sum(bool(result.heat.first_losses) and not result.heat.proofs for result in heats)
+    repeat = sum(
+        bool(result.heat.first_losses) and not result.heat.proofs and result.heat.seed is None for result in heats
+    )
+    replays = sum(result.heat.replay is not None for result in heats)
     parts = []
     if forked:
         parts.append(f"{len(forked)} of {len(heats)} forked from {len(set(forked))} processes that only imported")
     if repeat:
         parts.append(f"{repeat} not proven again: their first losses are those of a proven heat")
+    if replays:
+        parts.append(f"a timed turn of {replays} taken again by the base's code, from where it began")
     return flow(parts, width, "heats: ") if parts else []
 
 

@@ -95,8 +95,8 @@ def find_hidden_time(candidate: LaneResult, base: LaneResult) -> str | None:
     if not (whole > HIDDEN_PART or is_always) or whole * window_s <= HIDDEN_LEAST_S:
         return None
     return (
-        f"by laptime's own clock its turns took {number(whole * window_s * 1e3)} ms longer than those of the base, beside "
-        f"the {number(window_s * 1e3)} ms that it reported"
+        f"by laptime's own clock its turns took {number(whole * window_s * 1e3)} ms longer than those of the base, "
+        f"beside the {number(window_s * 1e3)} ms that it reported"
     )
 
 

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from laptime.analysis.parity import AND_OF_THE_PROOF, find_other_beginning, find_other_rates, find_other_timed
+from laptime.analysis.parity import (
+    AND_OF_THE_PROOF,
+    find_other_batches,
+    find_other_beginning,
+    find_other_progress,
+    find_other_rates,
+)
 from laptime.analysis.replays import find_other_replay
 from laptime.analysis.script_pair import compare_scripts
 from laptime.errors import ExitCode, TrainingError, UsageError
@@ -244,7 +250,10 @@ class VerdictRace(Race):
             return Missing(f"the base differs from the float64 reference of its own training: {base.parity.reason}")
         if candidate.parity.status == "differs":
             return f"it differs from the float64 reference of its own training: {candidate.parity.reason}"
-        timed = find_other_timed(candidate, base)
+        batches = find_other_batches(candidate, base)
+        if isinstance(batches, str):
+            return batches
+        timed = find_other_progress(candidate, base)
         if timed is None and isinstance(reference := self._rounds.proof.references.get(base.training or ""), Reference):
             timed = None if reference.rates else find_other_beginning(candidate, base)
         if timed is not None:
@@ -252,10 +261,10 @@ class VerdictRace(Race):
         if base.parity.status == "same" and AND_OF_THE_PROOF in (candidate.parity.reason or ""):
             return str(candidate.parity.reason)  # batches that vary would vary in the base, too
         if isinstance(replayed, str):
-            return replayed
+            return replayed if batches is None else batches.missing
         unproven = [each.parity for each in (base, candidate) if each.parity.status != "same"]
         reasons = dict.fromkeys(each.reason or "no proof was taken" for each in unproven)
-        return other or (Missing("; ".join(reasons)) if reasons else replayed)
+        return other or (Missing("; ".join(reasons)) if reasons else replayed or batches)
 
     def _differs_in_rates_alone(self, other: SameWork, candidate: LaneResult) -> bool:
         """Whether only one side has a module that drops, and a turn of it that was taken again shows that both do."""
