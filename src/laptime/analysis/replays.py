@@ -57,7 +57,7 @@ def _find_difference(replay: TurnTakenAgain) -> str | None:
 
 
 def is_one_of(chance: ReplayChance) -> bool:
-    """Whether the training's end lies among those of other draws: as far out as they are, and no further along."""
+    """Whether the training's end is among those of other draws: as far out as they are, and no further along."""
     *others, far = chance.far
     *rest, along = chance.along
     usual = fmean(others)

@@ -118,7 +118,7 @@ SHARED = Generators(read_shared, put_shared, seed_globals)
 
 @dataclass(frozen=True, slots=True)
 class DataPlace:
-    """Where a training stands in its data: how its source is opened again, and how many batches of it were used.
+    """How far a training is in its data: how its source is opened again, and how many batches of it were used.
 
     That source begins after the `laps` of its `notes`.
     """
@@ -132,7 +132,7 @@ class DataPlace:
 def place_in_laps(
     open_again: Callable[[], Callable[[], Any]], taken: int, lap: int | None, notes: LapNotes | None
 ) -> DataPlace:
-    """Return the place after so many batches, in data that are walked through lap by lap."""
+    """Return the place after this many batches, in data that are walked through lap by lap."""
     if notes is None or (notes.laps > 1 and lap is None):
         raise LaneError("its data do not say how many batches a lap has")
     before = max(notes.laps - 1, 0)
@@ -326,9 +326,9 @@ class TurnReplay:
 
 
 def fit_numbers(own: StateNumbers, start: StateNumbers, end: StateNumbers) -> tuple[StateNumbers, StateNumbers] | str:
-    """Return another training's numbers in the order of one's own, or why they do not fit.
+    """Return another training's numbers in the order of ours, or why they do not fit.
 
-    What it has beyond them is left out. Buffers that it lacks are one's own: they are no weights.
+    What it has beyond them is left out. Buffers that it lacks are ours: they are no weights.
     """
     fitted: tuple[StateNumbers, StateNumbers] = ([], [])
     for of in dict.fromkeys(of for of, _ in own):
@@ -398,7 +398,7 @@ def _length(one: FloatArray, other: FloatArray) -> float:
 def compare_with_chance(
     of: str, start: Sequence[FloatArray], end: Sequence[FloatArray], others: Sequence[Sequence[FloatArray]]
 ) -> ReplayChance:
-    """Return how an end lies among those to which the same turn led with other random draws.
+    """Return where an end is among those to which the same turn led with other random draws.
 
     An honest end is one more of them: as far from their middle as each of them is from the middle of the rest, and no
     further along the way than they are.

@@ -27,7 +27,7 @@ class TurnKeeper:
         self._begun = taken, self.rewinder.note(taken)
 
     def end(self) -> str:
-        """Return a digest of what the turn came to: it is told before anybody knows which turn will be looked at."""
+        """Return a digest of what the turn came to: it is reported before anybody knows which turn will be looked at."""
         return self.rewinder.digest()
 
     def keep(self, taken: int) -> None:

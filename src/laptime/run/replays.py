@@ -1,7 +1,7 @@
-"""One turn of a round is taken again by the base: which one is drawn before the round, and told when it was timed.
+"""One turn of a round is taken again by the base: which one is drawn before the round, and asked for when it was timed.
 
 What the others did in it they have to show: where it began, and where it ended. The base begins there with its own code
-and its own data. A heat tells a digest of its state at the end of each turn, before anybody asks for it.
+and its own data. A heat reports a digest of its state at the end of each turn, before anybody asks for it.
 """
 
 from __future__ import annotations

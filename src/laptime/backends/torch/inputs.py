@@ -188,7 +188,7 @@ def open_source(
 def find_data_place(
     recipe: BuiltInRecipe | OwnData, settings: Settings, device: torch.device, seed: int, taken: int
 ) -> DataPlace:
-    """Return where a training that took so many batches stands in its source."""
+    """Return how far a training that took this many batches is in its source."""
 
     def open_at(first: int) -> BatchSource:
         return open_source(recipe, settings, device, seed, first=first)

@@ -96,7 +96,7 @@ def find_hidden_time(candidate: LaneResult, base: LaneResult) -> str | None:
         return None
     return (
         f"by laptime's own clock its turns took {number(whole * window_s * 1e3)} ms longer than those of the base, "
-        f"beside the {number(window_s * 1e3)} ms that it reported"
+        f"next to the {number(window_s * 1e3)} ms that it reported"
     )
 
 
