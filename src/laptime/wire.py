@@ -404,11 +404,13 @@ class Look(msgspec.Struct, frozen=True, tag=True):
 class TakeTurn(msgspec.Struct, frozen=True, tag=True):
     """Run one window of `steps`, after steps that are not timed: the other heats of the round wait.
 
-    `after` is how many steps the training has taken when the window opens, so that all lanes time the same steps.
+    `after` is how many steps the training has taken when the window opens, so that all lanes time the same steps. With
+    `begins`, the turn is one that may be taken again: it begins after that many steps, in all lanes.
     """
 
     steps: int | None = None
     after: int | None = None
+    begins: int | None = None
 
 
 class KeepTurn(msgspec.Struct, frozen=True, tag=True):
@@ -420,9 +422,11 @@ class KeepTurn(msgspec.Struct, frozen=True, tag=True):
 class ReplayTurn(msgspec.Struct, frozen=True, tag=True):
     """Take the turn that another heat has shown in a file, from the same place in the data as your own kept turn.
 
-    `began` and `ended` are the digests that it told before it was asked; the first is empty where none is known.
+    It is the one of this `number` among those that you kept. `began` and `ended` are the digests that the other reported
+    before it was asked; the first is empty where none is known.
     """
 
+    number: int
     path: str
     began: str
     ended: str

@@ -58,12 +58,14 @@ def play(name: str):
 
 def replay(base: str, name: str) -> TurnTakenAgain | Missing:
     path, told = show_turn(name)
-    return play(base)[0].replay(path, told)
+    return play(base)[0].replay(0, path, told)
 
 
 def judge(*replays: TurnTakenAgain) -> str | Missing | None:
     process = ProcessRun(lane="torch/cpu", status="ok")
-    return find_other_replay([Heat(process, order=0, round=number, replay=each) for number, each in enumerate(replays)])
+    return find_other_replay(
+        [Heat(process, order=0, round=number, replays=(each,)) for number, each in enumerate(replays)]
+    )
 
 
 def pairs(table):
@@ -88,18 +90,18 @@ def test_a_turn_that_does_other_work_comes_out_elsewhere(base, name):
 
 def test_weights_that_were_not_told_of_before_are_not_believed():
     path, (began, _) = show_turn("plain")
-    assert judge(play("plain")[0].replay(path, (began, "another"))) == NOT_AS_TOLD
+    assert judge(play("plain")[0].replay(0, path, (began, "another"))) == NOT_AS_TOLD
 
 
 def test_a_state_that_changes_between_turns_is_seen():
     path, (_, ended) = show_turn("plain")
-    found = play("plain")[0].replay(path, ("another", ended))
+    found = play("plain")[0].replay(0, path, ("another", ended))
     assert judge(found, found) == NOT_JOINED
 
 
 def test_another_state_does_not_fit():
     path, told = show_turn("own_step")
-    assert "other weights" in play("plain")[0].replay(path, told).missing
+    assert "other weights" in play("plain")[0].replay(0, path, told).missing
 
 
 def test_a_file_of_a_stranger_is_read_as_numbers_or_not_at_all(tmp_path):
@@ -118,6 +120,6 @@ def test_the_turn_is_left_as_it_was_found():
     keeper, _ = play("plain")
     path, told = show_turn("plain")
     before: StateNumbers = keeper.rewinder.numbers()
-    keeper.replay(path, told)
+    keeper.replay(0, path, told)
     keeper.rewinder.run(1)
     assert len(keeper.rewinder.numbers()) == len(before)

@@ -15,7 +15,6 @@ from laptime.questions.verdict.cheats import (
     name_cheat,
 )
 
-
 UNTIMED = 4  # steps at the begin of a turn
 
 
@@ -47,7 +46,8 @@ def test_a_clock_at_half_its_speed_is_found_by_the_one_of_laptimes_own_process()
     """Steps of 50 ms that are reported as 25 ms: the other half is in the turn."""
     says = find_hidden_time(lane(25.0, real_ms=50.0), lane(50.0))
     assert says == (
-        "by laptime's own clock its turns took 150 ms longer than those of the base, next to the 50.0 ms that it reported"
+        "by laptime's own clock its turns took 150 ms longer than those of the base, next to the 50.0 ms that it "
+        "reported"
     )
     assert name_cheat(says) == "hidden time"
 

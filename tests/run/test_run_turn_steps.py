@@ -20,7 +20,7 @@ def test_lanes_time_the_same_steps():
     one, other = choose_steps([entrant(150.0), entrant(50.0, taken=4)], WINDOW_S)
     assert one == other
     assert (one.after, one.steps) == (4, 3)
-    assert (one.order(0), one.order(1)) == (wire.TakeTurn(3, 4), wire.TakeTurn(3, 7))
+    assert (one.order(0), one.order(1)) == (wire.TakeTurn(3, 4, 4), wire.TakeTurn(3, 7, 7))
 
 
 def test_a_card_and_a_processor_have_turns_of_their_own():

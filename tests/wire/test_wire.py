@@ -166,7 +166,7 @@ FROM_PARENT = (
     wire.Look("torch", SUBJECT, stays_unused=True),
     wire.TakeTurn(),
     wire.KeepTurn(is_shown=True),
-    wire.ReplayTurn("/ä b/turn.npz", "", "8f2a"),
+    wire.ReplayTurn(1, "/ä b/turn.npz", "", "8f2a"),
     wire.Again(2),
     wire.Enough(),
     wire.GoOn(),

@@ -16,10 +16,10 @@ from laptime.model.sample import Window
 QUIET_TURNS = 3  # turns: of fewer, a median is noise
 
 
-Turns = Sequence[Window]
+WindowsOfTurns = Sequence[Window]
 
 
-def by_own_clock(windows: Turns, base: Turns) -> tuple[Window, ...]:
+def by_own_clock(windows: WindowsOfTurns, base: WindowsOfTurns) -> tuple[Window, ...]:
     """Return the windows of a candidate's turns with what they took by laptime's clock, next to those of the base.
 
     The share that its own process did not report is a median of the round's turns: of one turn it would be noise.
@@ -32,7 +32,7 @@ def by_own_clock(windows: Turns, base: Turns) -> tuple[Window, ...]:
     )
 
 
-def hidden_share(heats: Sequence[Turns], base: Sequence[Turns]) -> float | None:
+def hidden_share(heats: Sequence[WindowsOfTurns], base: Sequence[WindowsOfTurns]) -> float | None:
     """Return what turns took beyond those of the base and was in no window, as a part of a window; None if unknown."""
     mine, theirs = ([took for turns in lane for took in _outside_ns(turns)] for lane in (heats, base))
     if min(len(mine), len(theirs)) < QUIET_TURNS:
@@ -41,7 +41,7 @@ def hidden_share(heats: Sequence[Turns], base: Sequence[Turns]) -> float | None:
     return (median(mine) - median(theirs)) / max(usual_ns, 1)
 
 
-def _outside_ns(turns: Turns) -> list[float]:
+def _outside_ns(turns: WindowsOfTurns) -> list[float]:
     """Return what each undisturbed turn took besides its steps. How many it did not time, the next one shows."""
     untimed = [
         later.first_step - earlier.first_step - earlier.steps

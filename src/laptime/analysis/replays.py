@@ -3,7 +3,7 @@
 A turn is drawn after it was timed, and taken again from where it began by the base's own code, on the base's batches of
 the same steps. An honest candidate comes to the same weights, as near as rounding leaves them, or is one more of the
 ends to which other random draws lead. One turn that differs may be chance, such as a value that rounding puts on the
-other side of a rectifier: it takes a second one, in another round, from another seed.
+other side of a rectifier: it takes a second one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,10 @@ NOT_JOINED = "its state changed between two of its turns"
 def find_other_replay(heats: Sequence[Heat]) -> str | Missing | None:
     """Return how a turn of a training differs from the base's code; Missing where that is not known for certain."""
     found: list[str] = []
-    for replay in filter(None, (heat.replay for heat in heats)):
+    for replay in (replay for heat in heats for replay in heat.replays):
         if not replay.is_shown:
             return NOT_AS_TOLD
-        if not replay.is_joined:
-            found.append(NOT_JOINED)
-        elif replay.repeats <= REPEATS_WITHIN and (says := _find_difference(replay)) is not None:
+        if (says := find_difference(replay)) is not None:
             found.append(says)
     if len(found) >= DIFFERING_LEAST:
         return found[-1]
@@ -42,8 +40,12 @@ def find_other_replay(heats: Sequence[Heat]) -> str | Missing | None:
     return None if unfit is None else Missing(f"no timed turn of it could be {TAKEN_AGAIN}: {unfit}")
 
 
-def _find_difference(replay: TurnTakenAgain) -> str | None:
-    """Return how a turn came out elsewhere, in a sentence."""
+def find_difference(replay: TurnTakenAgain) -> str | None:
+    """Return how a turn came out elsewhere, in a sentence. Where the base does not repeat its own, nothing is known."""
+    if not replay.is_joined:
+        return NOT_JOINED
+    if replay.repeats > REPEATS_WITHIN:
+        return None
     chances = {chance.of: chance for chance in replay.chance}
     for part in replay.parts:
         chance = chances.get(part.of)

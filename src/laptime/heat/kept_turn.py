@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,37 +21,35 @@ class TurnKeeper:
 
     rewinder: StateRewinder
     _begun: tuple[int, Note] | None = None
-    _kept: tuple[Note, StateNumbers, int] | None = None  # where it began, where it ended, and its steps
+    _kept: list[tuple[Note, StateNumbers, int]] = field(default_factory=list)  # begin, end, and steps of each
 
     def begin(self, taken: int) -> None:
         self._begun = taken, self.rewinder.note(taken)
 
     def end(self) -> str:
-        """Return a digest of what the turn came to: it is reported before anybody knows which turn will be looked at."""
+        """Return a digest of what the turn came to, reported before anybody knows which turn is looked at."""
         return self.rewinder.digest()
 
     def keep(self, taken: int) -> None:
         """Keep the turn that ended last."""
         assert self._begun is not None
         before, note = self._begun
-        self._kept = note, self.rewinder.numbers(), taken - before
+        self._kept.append((note, self.rewinder.numbers(), taken - before))
 
     def show(self) -> str:
-        """Write the kept turn to a file in this heat's own folder, and return its path."""
-        assert self._kept is not None
-        note, end, _ = self._kept
+        """Write the turn that was kept last to a file in this heat's own folder, and return its path."""
+        note, end, _ = self._kept[-1]
         path = Path(tempfile.mkdtemp(prefix="turn-")) / "turn.npz"
         shown = {name: [list(each) for each in numbers] for name, numbers in (("start", note.numbers), ("end", end))}
         write_checkpoint(path, Checkpoint({}, (), shown))
         return str(path)
 
-    def replay(self, path: str, digests: tuple[str, str]) -> TurnTakenAgain | Missing:
-        """Take the turn that another heat has shown, by the code of this one.
+    def replay(self, number: int, path: str, digests: tuple[str, str]) -> TurnTakenAgain | Missing:
+        """Take the turn that another heat has shown, by the code of this one, which kept it as its `number`.
 
         `digests` are those that it told at the turn's begin, if known, and at its end, before it was asked.
         """
-        assert self._kept is not None
-        note, end, steps = self._kept
+        note, end, steps = self._kept[number]
         shown = read_turn(Path(path))
         if isinstance(shown, str):
             return Missing(shown)

@@ -231,13 +231,14 @@ def measure(
         windows.run_one()
     while True:
         line.say(wire.Ready(facts.device_memory_bytes(), counted.taken))
-        match line.listen():
+        match message := line.listen():
             case wire.Again(windows=more):
                 run_down(clock, counted)
                 for _ in range(more):
                     windows.run_one()
-            case wire.TakeTurn(steps=steps, after=after):
-                if counted.keeper is not None:
+            case wire.TakeTurn(steps=steps, after=after, begins=begins):
+                if counted.keeper is not None and begins is not None:
+                    counted.run(max(begins - counted.taken, 0))
                     counted.keeper.begin(counted.taken)
                 untimed = warm_steps(windows.sizing, facts.warm_s) if after is None else after - counted.taken
                 if untimed > 0:
@@ -245,9 +246,9 @@ def measure(
                 windows.run_one(steps)
             case wire.KeepTurn(is_shown=is_shown):
                 line.say(_keep_turn(counted.keeper, counted.taken, is_shown=is_shown))
-            case wire.ReplayTurn(path=path, began=began, ended=ended):
+            case wire.ReplayTurn():
                 line.say(wire.Phase("replay", clock()))
-                line.say(_replay_turn(counted.keeper, path, (began, ended)))
+                line.say(_replay_turn(counted.keeper, message))
                 line.say(wire.Phase("timing", clock()))
             case _:
                 return sizing
@@ -282,11 +283,11 @@ def _keep_turn(keeper: TurnKeeper | None, taken: int, *, is_shown: bool) -> wire
         return wire.TurnShown("", f"{type(error).__name__}: {error}")
 
 
-def _replay_turn(keeper: TurnKeeper | None, path: str, digests: tuple[str, str]) -> wire.TurnReplayed:
+def _replay_turn(keeper: TurnKeeper | None, asked: wire.ReplayTurn) -> wire.TurnReplayed:
     if keeper is None:
         return wire.TurnReplayed(None, NOTHING_KEPT)
     try:
-        found = keeper.replay(path, digests)
+        found = keeper.replay(asked.number, asked.path, (asked.began, asked.ended))
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
         return wire.TurnReplayed(None, f"{type(error).__name__}: {error}")
     return wire.TurnReplayed(None, found.missing) if isinstance(found, Missing) else wire.TurnReplayed(found)

@@ -283,7 +283,7 @@ class Heat:
     `late_step` is a step of the proof after the windows, by the training that was timed. `early_ns` are the times of
     the first steps, before any window. `changed` is what the training's code replaced of the clocks and fences that
     judge it, and of laptime. `work` is what one iteration of a script computes, counted in it after its windows;
-    `uncounted` says why that is missing. `replay` is a turn of it that the base of a verdict took again, and
+    `uncounted` says why that is missing. `replays` are turns of it that the base of a verdict took again, and
     `unreplayed` says why none was; the heat has a `seed` of its own where nobody was to know it before.
     """
 
@@ -308,7 +308,7 @@ class Heat:
     changed: tuple[str, ...] = ()
     work: StepWork | None = None
     uncounted: str | None = None
-    replay: TurnTakenAgain | None = None
+    replays: tuple[TurnTakenAgain, ...] = ()
     unreplayed: str | None = None
     seed: int | None = None
 

@@ -179,14 +179,14 @@ def origins(record: Record, width: int) -> list[str]:
     repeat = sum(
         bool(result.heat.first_losses) and not result.heat.proofs and result.heat.seed is None for result in heats
     )
-    replays = sum(result.heat.replay is not None for result in heats)
+    replays = sum(len(result.heat.replays) for result in heats)
     parts = []
     if forked:
         parts.append(f"{len(forked)} of {len(heats)} forked from {len(set(forked))} processes that only imported")
     if repeat:
         parts.append(f"{repeat} not proven again: their first losses are those of a proven heat")
     if replays:
-        parts.append(f"a timed turn of {replays} taken again by the base's code, from where it began")
+        parts.append(f"{replays} timed turns taken again by the code of the first lane, from where they began")
     return flow(parts, width, "heats: ") if parts else []
 
 

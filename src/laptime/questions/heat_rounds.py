@@ -13,6 +13,7 @@ from functools import partial
 from laptime.analysis.heats import estimate_memory, find_largest_batch, judge_rounds, memory_of, summarise_heat
 from laptime.analysis.lanes import scales, summarise_lane
 from laptime.analysis.own_clock import by_own_clock
+from laptime.analysis.replays import find_difference
 from laptime.machine.look import available_memory_bytes
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import NO_TRAINING, ProcessRun
@@ -29,7 +30,7 @@ from laptime.questions.profile.run import with_profile
 from laptime.questions.proving import Proof, order_heat, run_together, say_why_alone
 from laptime.questions.train.run import find_protocol
 from laptime.run.instruments import SensorSelection
-from laptime.run.replays import DrawnTurn
+from laptime.run.replays import DrawnTurns
 from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
 from laptime.run.turns import CORES_A_CHILD, MOST_AT_ONCE, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
 from laptime.workloads import find_workload
@@ -385,7 +386,7 @@ class _Crew:
         begun = [steps.after for step in rounds.turn_steps.values() for steps in step.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
         rounds.say(together, "turn 1")
-        drawn = DrawnTurn(players, self._expect_turns()) if rounds.replays is not None and rounds.replays() else None
+        drawn = DrawnTurns(players, self._expect_turns()) if rounds.replays is not None and rounds.replays() else None
         steps = play_turns(
             turned, rounds.pace, kept, max(begun, default=0), told=partial(self._say_turn, players),
             after_turn=drawn.after if drawn is not None else lambda _turn: None,
@@ -397,7 +398,7 @@ class _Crew:
                 runner.retime(by_own_clock(runner.windows, base.windows))
         if drawn is not None:
             rounds.say(together, "is replayed")
-            drawn.replay()
+            drawn.replay(lambda replay: find_difference(replay) is not None)
 
     def _expect_turns(self) -> int:
         """Return how many turns the round will have, by those before or by its times."""

@@ -332,10 +332,11 @@ class HeatRunner(ProcessRunner):
         self._work: StepWork | None = None
         self._uncounted: str | None = None
         self._late_step: LateStep | None = None
+        self.begins: list[int | None] = []  # how many steps it had taken as each turn began
         self.digests: list[str] = []  # of the training's state at the end of each window
-        self.shown: wire.TurnShown | None = None
+        self.shown: list[wire.TurnShown] = []  # for each turn that was kept
         self.replayed: wire.TurnReplayed | None = None  # the last turn of another heat that this one took again
-        self.replay_of: wire.TurnReplayed | None = None  # what came of a turn of this heat
+        self.replays: list[wire.TurnReplayed] = []  # what came of turns of this heat
         self._early_ns: tuple[int, ...] = ()
         self._reruns = 0
         self._reopened_ns = 0  # by this process's clock; 0 where the heat takes no turns
@@ -370,8 +371,8 @@ class HeatRunner(ProcessRunner):
             exchanges=self.finished.exchanges if self.finished else (),
             first_losses=self._first_losses,
             late_step=self._late_step,
-            replay=self.replay_of.replay if self.replay_of else None,
-            unreplayed=(self.replay_of.reason or None) if self.replay_of else None,
+            replays=tuple(each.replay for each in self.replays if each.replay is not None),
+            unreplayed=next((each.reason for each in self.replays if each.replay is None), None),
             seed=self.order.seed if self.order.is_fresh else None,
             early_ns=self._early_ns,
             changed=self.finished.changed if self.finished else (),
@@ -415,7 +416,7 @@ class HeatRunner(ProcessRunner):
             case wire.TookLate(step=step):
                 self._late_step = step
             case wire.TurnShown():
-                self.shown = message
+                self.shown.append(message)
             case wire.TurnReplayed():
                 self.replayed = message
             case wire.Signed(signs=signs):

@@ -66,6 +66,8 @@ class Player(Generic[R_co]):
     def play(self, turn: int, order: wire.TakeTurn = ANY_STEPS) -> None:
         """Run one window."""
         self.runner.turn = turn
+        if isinstance(self.runner, HeatRunner):
+            self.runner.begins.append(order.begins)
         if self._went_on():
             self.runner.reopen()
             self.runner.child.say(order)
@@ -310,7 +312,8 @@ class TurnSteps:
     steps: int
 
     def order(self, turn: int) -> wire.TakeTurn:
-        return wire.TakeTurn(self.steps, self.after + turn * (self.untimed + self.steps))
+        after = self.after + turn * (self.untimed + self.steps)
+        return wire.TakeTurn(self.steps, after, after - self.untimed)
 
     def shifted(self, steps: int) -> TurnSteps:
         """Return the same turns, later by some steps."""

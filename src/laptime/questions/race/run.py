@@ -268,7 +268,7 @@ class Race:
 
 def _replayed(lane: LaneResult) -> Missing | None:
     """Return how timed turns of a lane came out elsewhere, where those of the first lane's code were taken again."""
-    found = find_other_replay([result.heat for result in lane.heats if result.heat.replay is not None])
+    found = find_other_replay([result.heat for result in lane.heats if result.heat.replays])
     return Missing(found) if isinstance(found, str) else found
 
 

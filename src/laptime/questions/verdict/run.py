@@ -272,7 +272,7 @@ class VerdictRace(Race):
         base, changed = references
         if not isinstance(base, Reference) or not isinstance(changed, Reference):
             return False
-        is_replayed = any(result.heat.replay is not None for result in candidate.heats)
+        is_replayed = any(result.heat.replays for result in candidate.heats)
         return is_replayed and isinstance(other, Missing) and find_other_rates(changed, base) == other
 
     def _split(self, compared: tuple[Comparison, ...]) -> tuple[Comparison | None, Comparison | None]:
