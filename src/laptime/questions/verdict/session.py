@@ -83,16 +83,16 @@ class SessionRace(VerdictRace):
 
     def _run_rounds(self, prestarter: Prestarter) -> bool:
         """Run the rounds that choose, and, where these would keep the candidate, those that confirm it."""
-        self._is_final = super()._run_rounds(prestarter)
-        if self._decided().cause != "unconfirmed" or not self._has_room(self._job.plan.pace.heats_min, 0):
-            return self._is_final
+        is_final = super()._run_rounds(prestarter)
+        if self._decided(final=is_final).cause != "unconfirmed" or not self._has_room(self._job.plan.pace.heats_min, 0):
+            return is_final
         self._begin_fresh()
-        self._is_final = super()._run_rounds(prestarter)
-        if self._decided().word == "KEEP":
+        is_final = super()._run_rounds(prestarter)
+        if self._decided(final=is_final).word == "KEEP":
             self._part = replace(self._part, is_spent=False)
             with contextlib.suppress(StoreError):  # what does not come back stays spent, which is safe
                 self._update(lambda state: state.with_share(self._share))
-        return self._is_final
+        return is_final
 
     def _begin_fresh(self) -> None:
         """Spend a share, and let only the rounds from now on decide."""
@@ -115,7 +115,9 @@ class SessionRace(VerdictRace):
         assert update is not None
         return update(self._part.name, change)
 
-    def _decided(self) -> Decision:
+    def _decided(self, *, final: bool) -> Decision:
+        """Return the whole verdict of the rounds so far, at their last look or at an early one."""
+        self._is_final = final
         answer = self.reduce("finished").answer
         assert isinstance(answer, VerdictAnswer)
         assert answer.verdict is not None
@@ -140,6 +142,12 @@ class SessionRace(VerdictRace):
         """Whether no further round of this stage is wanted, or none would fit, decided without looking at any ratio."""
         done, planned = self._stage
         return not self._running or done >= planned or not self._has_room(1, done)
+
+    def _is_settled(self) -> bool:
+        """Whether this stage ends early. It goes on where only a busy machine leaves its word open."""
+        is_settled = super()._is_settled() and self._decided(final=False).cause != "busy"
+        self._is_final = not is_settled  # if it is interrupted before its next look
+        return is_settled
 
     def _has_room(self, rounds: int, done: int) -> bool:
         """Whether so many further rounds of a stage fit. The few that make an interval may take a little more time."""
