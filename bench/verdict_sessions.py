@@ -22,7 +22,7 @@ from common import Figure
 from laptime.model.record import Comparison
 from laptime.questions.verdict.nouns import ERRORS, SESSION_ERROR, SessionState, share_of_error
 from laptime.questions.verdict.reduce import alpha_at, judge_change, looks
-from laptime.questions.verdict.session import HELD
+from laptime.questions.verdict.session import HELD_SHARE
 from laptime.stats import log_mean_interval
 from recorded_noise import RecordedRace, draw, read_races, spread_of
 
@@ -87,7 +87,7 @@ class Verdict:
 
 def run_verdict(case: SessionCase, gain: float, state: SessionState, random: np.random.Generator) -> Verdict:
     """Judge one candidate as the command does: by rounds that choose, and then by fresh ones at the next share."""
-    choosing = round((1 - HELD) * case.rounds)
+    choosing = round((1 - HELD_SHARE) * case.rounds)
     word, rounds = judge(case.draw(choosing, gain, random), ERRORS)
     state = state.with_verdict()
     if word != "KEEP":
@@ -122,7 +122,7 @@ def simulate(case: SessionCase, sessions: int, seed: int) -> tuple[list[Figure],
             found = [run_verdict(case, gain, each, random) for each in states[at] * GAINS_A_STATE]
             shares[f"{gain:.0%} faster, kept at verdict {at}"] = _per_cent(each.is_kept for each in found)
             shares[f"{gain:.0%} faster, rounds at verdict {at}"] = sum(each.rounds for each in found) / len(found)
-        for all_rounds in (case.rounds, round((1 - HELD) * case.rounds)):
+        for all_rounds in (case.rounds, round((1 - HELD_SHARE) * case.rounds)):
             alone = (judge(case.draw(all_rounds, gain, random), ERRORS)[0] for _ in range(sessions))
             shares[f"{gain:.0%} faster, kept without a session in {all_rounds} rounds"] = _per_cent(
                 word == "KEEP" for word in alone
@@ -168,7 +168,7 @@ def compare_rules(tried: int, seed: int) -> dict[str, float]:
     """
     case, gain, random = SessionCase(0.05), 0.05, np.random.default_rng(seed)
     kept: dict[str, float] = {}
-    choosing = round((1 - HELD) * case.rounds)
+    choosing = round((1 - HELD_SHARE) * case.rounds)
     for name, series in SERIES.items():
         for at in AT:
             words = [judge(case.draw(case.rounds, gain, random), 2 * series(at))[0] for _ in range(tried)]

@@ -26,7 +26,7 @@ from laptime.questions.verdict.reduce import alpha_at, confirm_change
 from laptime.questions.verdict.run import VerdictRace, prepare_verdict, verdict_pace
 from laptime.run.turns import Prestarter
 
-HELD = 0.5  # of the budget, for the fresh rounds
+HELD_SHARE = 0.5  # of the budget, for the fresh rounds
 
 
 def check_session(asked: VerdictAsk) -> None:
@@ -46,12 +46,12 @@ def prepare_session(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings in which the first rounds have their part of the budget."""
     prepared = prepare_verdict(ask, machine)
     plan = prepared.plan
-    first = replace(plan.ask, budget_s=(1 - HELD) * plan.ask.budget_s)
+    first = replace(plan.ask, budget_s=(1 - HELD_SHARE) * plan.ask.budget_s)
     if plan.alone is not None:
         pace = choose_pace(first, len(plan.lanes))
     else:
         pace = verdict_pace(first, len(plan.lanes), forks=all(lane.may_fork for lane in plan.lanes))
-    return replace(prepared, plan=replace(plan, pace=replace(pace, heats_max=round(pace.heats_max / (1 - HELD)))))
+    return replace(prepared, plan=replace(plan, pace=replace(pace, heats_max=round(pace.heats_max / (1 - HELD_SHARE)))))
 
 
 class SessionRace(VerdictRace):
@@ -59,7 +59,7 @@ class SessionRace(VerdictRace):
 
     def __init__(self, job: Job, prepared: Prepared, name: str) -> None:
         super().__init__(job, prepared)
-        self._held_s = HELD * job.plan.ask.budget_s
+        self._held_s = HELD_SHARE * job.plan.ask.budget_s
         self._part = SessionPart(name, 0, 0.0, self._held_s)
         self._share = 0
         self._first_fresh: int | None = None  # the number of the first round that did not choose
@@ -129,7 +129,7 @@ class SessionRace(VerdictRace):
     def _stage(self) -> tuple[int, int]:
         most = self._job.plan.pace.heats_max
         if self._first_fresh is None:
-            return self._rounds.rounds, round((1 - HELD) * most)
+            return self._rounds.rounds, round((1 - HELD_SHARE) * most)
         return self._rounds.rounds - self._choosing, most - self._choosing
 
     def _alpha(self, _rounds: int, *, final: bool) -> float:
