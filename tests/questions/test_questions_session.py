@@ -115,7 +115,7 @@ def test_what_only_the_rounds_that_chose_it_would_keep_is_not_kept_and_costs_the
     assert fields.session.chosen_ratio == pytest.approx(1.25, rel=0.03)
     assert fields.ratio == pytest.approx(0.8, rel=0.03)
     assert fields.session.is_spent
-    assert f"It was chosen at {fields.session.chosen_ratio:.3f}x, and these rounds are fresh." in fields.reason
+    assert f"The rounds that chose it measured {fields.session.chosen_ratio:.3f}x." in fields.reason
     assert loop.states[-1] == SessionState("loop", 1, (1,))
 
 
@@ -171,7 +171,7 @@ def test_fresh_rounds_alone_decide(word, cause, confirmed):
     part = SessionPart("loop", 3, 0.005, 45.0, chosen=comparison(1.1, 0.05))
     found = confirm_change(Decision(word, cause, "so it is.", factor=Factor(1.05, 1.01, 1.09)), part)
     assert (found.word, found.cause) == (word, confirmed)
-    assert found.says == "so it is. It was chosen at 1.100x, and these rounds are fresh."
+    assert found.says == "so it is. The rounds that chose it measured 1.100x."
 
 
 @pytest.mark.parametrize("share", [1, 2, 10])

@@ -79,10 +79,10 @@ def confirm_change(decided: Decision, session: SessionPart) -> Decision:
         return replace(decided, word="UNDECIDED", cause="unconfirmed", says=says, needs=FRESH_NEEDS)
     if chosen is None:
         return decided
-    fresh = f"It was chosen at {chosen.ratio:.3f}x, and these rounds are fresh."
+    earlier = f"The rounds that chose it measured {chosen.ratio:.3f}x."
     if decided.word == "UNDECIDED" and decided.cause in ("wide", "early"):
         decided = replace(decided, cause="unconfirmed")
-    return replace(decided, says=f"{decided.says} {fresh}")
+    return replace(decided, says=f"{decided.says} {earlier}")
 
 
 def _widened(found: Comparison, twin: Comparison | None, times: float) -> Factor:
