@@ -13,7 +13,7 @@ a share for each verdict, which has all rounds; and shares for fresh rounds that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,9 +133,9 @@ def simulate(case: SessionCase, sessions: int, seed: int) -> tuple[list[Figure],
     return [Figure(name, shares["sessions that keep anything"], "%", most=100 * SESSION_ERROR + by_chance)], shares
 
 
-def _per_cent(found: object) -> float:
-    words = [*found]  # type: ignore[call-overload]
-    return 100 * sum(words) / len(words)
+def _per_cent(found: Iterable[bool]) -> float:
+    kept = [*found]
+    return 100 * sum(kept) / len(kept)
 
 
 def _tell(case: object, shares: dict[str, float]) -> None:
