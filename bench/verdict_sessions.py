@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,14 +31,15 @@ VERDICTS, SESSIONS = 200, 2_000
 ROUNDS = 40  # that fit into three minutes of two lanes, and half of them into the part that chooses
 AT = (1, 10, 100)  # verdicts of a session at which a gain is judged
 GAINS = (0.05, 0.1)
-SPREADS = (0.01, 0.02, 0.03, 0.05)
+SPREADS = (0.02, 0.03, 0.05)
+POOL_ROUNDS = 200_000  # of recorded noise, drawn once for a case: each verdict has a stretch of them
 WANTED = 0.02
 GAINS_A_STATE = 2
-POWER_S = 1.6  # of one of the other series
+RULES_GAIN = 0.05
 POWER_SUM = 2.2857657  # of all 1 / number ** 1.6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionCase:
     """How far rounds differ, and of which machine they are, where they are recorded ones."""
 
@@ -46,6 +48,12 @@ class SessionCase:
     races: tuple[RecordedRace, ...] = ()
     rounds: int = ROUNDS
 
+    @cached_property
+    def pool(self) -> np.ndarray:
+        """Noise of recorded rounds, in blocks as they followed each other."""
+        noise = draw([*self.races], POOL_ROUNDS, np.random.default_rng(len(self.races)))[0]
+        return noise * (self.spread / spread_of([*self.races]))
+
     def __str__(self) -> str:
         where = f"{self.machine}, " if self.machine else ""
         return f"{where}rounds differ by {self.spread:.1%}, {self.rounds} of a verdict"
@@ -53,7 +61,8 @@ class SessionCase:
     def draw(self, rounds: int, gain: float, random: np.random.Generator) -> list[float]:
         """Return the ratios of so many rounds of a candidate with a gain."""
         if self.races:
-            noise = draw([*self.races], rounds, random)[0] * (self.spread / spread_of([*self.races]))
+            first = int(random.integers(POOL_ROUNDS - rounds + 1))
+            noise = self.pool[first : first + rounds]
         else:
             noise = random.normal(0, self.spread, rounds)
         return [math.exp(each) for each in (noise + math.log1p(gain)).tolist()]
@@ -153,35 +162,43 @@ def cases() -> list[SessionCase]:
 
 # Other rules at the same error of a session.
 
+RULES_CASE = SessionCase(0.05)
 Series = Callable[[int], float]
 SERIES: dict[str, Series] = {
     "1 / (n (n + 1))": share_of_error,
-    "1 / n^1.6": lambda number: SESSION_ERROR / POWER_SUM / number**POWER_S,
+    "1 / n^1.6": lambda number: SESSION_ERROR / POWER_SUM / number**1.6,
     "0.6^n": lambda number: SESSION_ERROR * 0.4 * 0.6 ** (number - 1),
 }
 
 
 def compare_rules(tried: int, seed: int) -> dict[str, float]:
-    """Return how many gains each rule keeps at verdicts 1, 10 and 100, where all before were no gains, or a tenth were.
-
-    Of those, the shares come back in this rule alone.
-    """
-    case, gain, random = SessionCase(0.05), 0.05, np.random.default_rng(seed)
-    kept: dict[str, float] = {}
-    choosing = round((1 - HELD_SHARE) * case.rounds)
-    for name, series in SERIES.items():
-        for at in AT:
-            words = [judge(case.draw(case.rounds, gain, random), 2 * series(at))[0] for _ in range(tried)]
-            kept[f"{name}, each verdict, {at}"] = _per_cent(word == "KEEP" for word in words)
-        for at in AT:
-            for comes_back in (True, False):
-                found = []
-                for _ in range(tried):
-                    chosen = random.binomial(at - 1 - (at - 1) // 10, ERRORS / 2) + (at - 1) // 10 * (not comes_back)
-                    word, rounds = judge(case.draw(choosing, gain, random), ERRORS)
-                    fresh = case.draw(case.rounds - rounds, gain, random)
-                    found.append(word == "KEEP" and judge(fresh, 2 * series(chosen + 1))[0] == "KEEP")
-                back = "come back" if comes_back else "do not come back"
-                kept[f"{name}, fresh rounds, shares {back}, {at}"] = _per_cent(found)
-    _tell("rules: 5 % faster, rounds differ by 5 %, a tenth of the verdicts before were gains", kept)
+    """Return how many gains of 5 % each rule keeps at verdicts 1, 10 and 100; of those before, a tenth were gains."""
+    random, kept = np.random.default_rng(seed), {}
+    half = round((1 - HELD_SHARE) * RULES_CASE.rounds)
+    for at in AT:
+        for name, series in SERIES.items():
+            for rounds in (RULES_CASE.rounds, half):
+                words = (judge(RULES_CASE.draw(rounds, RULES_GAIN, random), 2 * series(at))[0] for _ in range(tried))
+                kept[f"a share for each verdict of {rounds} rounds, {name}, {at}"] = _per_cent(
+                    word == "KEEP" for word in words
+                )
+            kept[f"fresh rounds, {name}, {at}"] = _keep_fresh(series, at, tried, random)
+        kept[f"fresh rounds, no share comes back, {at}"] = _keep_fresh(
+            share_of_error, at, tried, random, gains=(at - 1) // 10
+        )
+        kept[f"fresh rounds, chosen at 5 %, {at}"] = _keep_fresh(share_of_error, at, tried, random, bar=0.05)
+    _tell(f"{RULES_GAIN:.0%} faster, {RULES_CASE}, kept at verdict 1, 10, 100", kept)
     return kept
+
+
+def _keep_fresh(
+    series: Series, at: int, tried: int, random: np.random.Generator, *, gains: int = 0, bar: float = ERRORS / 2
+) -> float:
+    """Return the share of gains that are kept after so many verdicts, of which some no-ops and `gains` spent shares."""
+    half, found = round((1 - HELD_SHARE) * RULES_CASE.rounds), []
+    for _ in range(tried):
+        spent = gains + random.binomial(at - 1 - (at - 1) // 10, bar)
+        word, rounds = judge(RULES_CASE.draw(half, RULES_GAIN, random), 2 * bar)
+        fresh = RULES_CASE.draw(RULES_CASE.rounds - rounds, RULES_GAIN, random)
+        found.append(word == "KEEP" and judge(fresh, 2 * series(spent + 1))[0] == "KEEP")
+    return _per_cent(found)

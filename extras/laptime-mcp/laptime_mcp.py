@@ -34,7 +34,7 @@ def verdict(
     """Is the candidate faster than the base, and still the same training? KEEP, DISCARD or UNDECIDED, and why.
 
     Both are trainings: file.py:function, git:HEAD:file.py:function, or, as the candidate, change.patch. Name one
-    session for all edits of a task, with a budget of 3m: its verdicts share one error.
+    session for all edits of a task, with a budget of 4m: its verdicts share one error.
     """
     named = ("--session", *names(session)) if session else ()
     words = (*names(base, candidate, lane), *named, "--gain", gain, "--budget", budget, "-q")
