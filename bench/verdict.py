@@ -4,7 +4,7 @@
     python bench/verdict.py --verdicts 2000
     python bench/verdict.py --learning      verdicts on how fast a candidate learns (bench/verdict_learning.py)
     python bench/verdict.py --recorded      with the rounds of real races in place of made ones
-    python bench/verdict.py --sessions      whole sessions of 200 verdicts (bench/verdict_sessions.py; half an hour)
+    python bench/verdict.py --sessions      whole sessions of 200 verdicts (bench/verdict_sessions.py; five minutes)
 
 A simulated verdict is `laptime verdict` without its processes: rounds of a candidate against its base, by the looks,
 the intervals and the rule that the command uses. Rounds differ by 1 to 5 %, as they do on machines from quiet to
@@ -169,7 +169,9 @@ def parse() -> argparse.Namespace:
     parser = parser_for(__doc__)
     parser.add_argument("--verdicts", type=int, default=20_000)
     parser.add_argument("--learning", action="store_true")
-    parser.add_argument("--sessions", type=int, nargs="?", const=verdict_sessions.SESSIONS, help="so many a line")
+    parser.add_argument(
+        "--sessions", type=int, nargs="?", const=verdict_sessions.SESSIONS, help="whole sessions, N a line"
+    )
     parser.add_argument("--recorded", action="store_true", help="draw from the rounds of real races")
     return parser.parse_args()
 

@@ -149,7 +149,7 @@ def test_what_is_discarded_spends_nothing_and_has_no_fresh_rounds(loop):
 
 @pytest.mark.long
 def test_a_gain_without_time_for_fresh_rounds_is_not_kept_and_spends_nothing(loop):
-    fields = verdict_fields(loop.judge(80.0, heats_min=1_000))  # no minute has room for so many
+    fields = verdict_fields(loop.judge(80.0, heats_min=1_000))  # no minute has room for them
     assert (fields.verdict, fields.cause, fields.rounds) == ("UNDECIDED", "unconfirmed", 4)
     assert fields.needs == "more time: half of the budget is for the rounds that confirm it"
     assert loop.states[1:] == [SessionState("loop", 1)]

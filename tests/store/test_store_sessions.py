@@ -1,4 +1,4 @@
-"""The state of a session of verdicts: what is spent is on the disk before it is used, whoever is killed."""
+"""The state of a session of verdicts: what is spent is on the disk before it is used, also by what is killed."""
 
 from __future__ import annotations
 

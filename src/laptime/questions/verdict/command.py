@@ -53,7 +53,7 @@ else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.
     examples=(
         "laptime verdict old.py:training new.py:training cpu",
         "laptime verdict git:main:train.py:training git:HEAD --gate",
-        "laptime verdict git:HEAD:train.py:training train.py:training --session loop --budget 4m",
+        "laptime verdict git:HEAD:train.py:f train.py:f --session loop --budget 4m",
         "laptime verdict git:main:train.py:training git:HEAD --learning --budget 10m",
         "laptime verdict train.py change.patch --json -- --epochs 9",
     ),
