@@ -95,6 +95,16 @@ def test_a_session_confirms_a_gain_counts_its_verdicts_and_is_never_begun_anew_b
     assert "--session OTHER-NAME" in error["hint"]
 
 
+@pytest.mark.long
+def test_a_verdict_that_is_killed_in_its_fresh_rounds_has_spent_its_share(torch_house):
+    words = (f"{EXAMPLE}:before", f"{EXAMPLE}:after", "python/cpu", "--session", "killed", "--budget", "5m")
+    with torch_house.start("verdict", *words) as started:
+        assert any("confirms a KEEP, round" in line for line in started.stderr)
+        started.kill()
+    (state,) = (torch_house.home / "sessions").glob("killed-*/state")
+    assert b'"verdicts":1,"spent":[1]' in state.read_bytes()
+
+
 def test_half_of_the_rows_are_other_work_however_fast(torch_house):
     fields = of_example(torch_house, "careless", code=1)
     assert (fields["verdict"], fields["cause"], fields["rounds"]) == ("DISCARD", "other work", 1)
