@@ -52,8 +52,8 @@ def _work_parts(record: Record, view: View) -> PageParts:
         parts,
         answer=[Said(f"{verdict.word}: {verdict.says}", STYLES[verdict.word]), *needs],
         notes=[
-            *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
             *([] if session is None else [_session_words(session, verdict)]),
+            *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
             *(kept_errors if verdict.word == "KEEP" else []),
         ],
         done=" ".join(filter(None, [proof_sentence(record), how])),
