@@ -150,7 +150,7 @@ class SessionRace(VerdictRace):
         return is_settled
 
     def _has_room(self, rounds: int, done: int) -> bool:
-        """Whether this many further rounds of a stage fit. The few that make an interval may take a little more time."""
+        """Whether this many further rounds of a stage fit. The few that make an interval may take a little longer."""
         left_s = self._job.left_s
         if done < self._job.plan.pace.heats_min:
             left_s += OVERRUN * self._job.plan.ask.budget_s
