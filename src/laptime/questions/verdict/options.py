@@ -42,10 +42,10 @@ VERDICT_OPTIONS = [
     Option("learning", FLAG, VERDICT, "verdict.learning", "The work may differ: judge the loss reached per second."),
     Option(
         "seeds", COUNT, VERDICT, "verdict.seeds", "With --learning: from up to N seeds.  [default: 8]",
-        range=ValueRange(4, 100, "expected a whole number from 4 to 100", "usually 8"),
+        range=ValueRange(4, 100, "expected a whole number from 4 to 100", "usually 8"), is_rare=True,
     ),
     Option(
         "laps", COUNT, VERDICT, "verdict.laps", "With --learning: the base's laps.  [default: by the budget]",
-        range=LAPS_RANGE,
+        range=LAPS_RANGE, is_rare=True,
     ),
 ]  # fmt: skip
