@@ -4,6 +4,7 @@
     python bench/verdict.py --verdicts 2000
     python bench/verdict.py --learning      verdicts on how fast a candidate learns (bench/verdict_learning.py)
     python bench/verdict.py --recorded      with the rounds of real races in place of made ones
+    python bench/verdict.py --sessions      whole sessions of 200 verdicts (bench/verdict_sessions.py; five minutes)
 
 A simulated verdict is `laptime verdict` without its processes: rounds of a candidate against its base, by the looks,
 the intervals and the rule that the command uses. Rounds differ by 1 to 5 %, as they do on machines from quiet to
@@ -34,6 +35,7 @@ from statistics import NormalDist
 import numpy as np
 
 import verdict_learning
+import verdict_sessions
 from common import Figure, finish, parser_for
 from laptime.model.record import Comparison
 from laptime.questions.verdict.reduce import alpha_at, judge_change, looks
@@ -167,6 +169,9 @@ def parse() -> argparse.Namespace:
     parser = parser_for(__doc__)
     parser.add_argument("--verdicts", type=int, default=20_000)
     parser.add_argument("--learning", action="store_true")
+    parser.add_argument(
+        "--sessions", type=int, nargs="?", const=verdict_sessions.SESSIONS, help="whole sessions, N a line"
+    )
     parser.add_argument("--recorded", action="store_true", help="draw from the rounds of real races")
     return parser.parse_args()
 
@@ -180,6 +185,12 @@ def main() -> int:
             limits, details[str(learning)] = verdict_learning.simulate(learning, given.verdicts, seed)
             figures += limits
         return finish("verdict-learning", figures, given.out, details=details)
+    if given.sessions:
+        for seed, session in enumerate(verdict_sessions.cases()):
+            limits, details[str(session)] = verdict_sessions.simulate(session, given.sessions, seed)
+            figures += limits
+        details["rules"] = verdict_sessions.compare_rules(given.sessions, len(details))
+        return finish("verdict-sessions", figures, given.out, details=details)
     for seed, case in enumerate(recorded_cases() if given.recorded else made_cases()):
         limits, details[str(case)] = simulate(case, given.verdicts, seed)
         figures += limits

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -167,7 +167,7 @@ class Judged:
     seconds: float
 
 
-def judge(number: int, seed: int, budget: str) -> Judged:
+def judge(number: int, seed: int, options: Sequence[str]) -> Judged:
     """Edit a training by a seed, and let `laptime verdict` say what it makes of it."""
     file, function, lane = TRAININGS[number % len(TRAININGS)]
     text = (ROOT / file).read_text(encoding="utf-8")
@@ -179,7 +179,7 @@ def judge(number: int, seed: int, budget: str) -> Judged:
             place.parent.mkdir()
             place.write_text(content, encoding="utf-8")
             sides.append(f"{place}:{function}")
-        said = ask(["verdict", *sides, lane, "--budget", budget])
+        said = ask(["verdict", *sides, lane, *options])
     fields = ("verdict", "cause", "reason", "ratio", "low", "high", "rounds", "seconds")
     return Judged(f"{file}:{function}", edits, **{name: said[name] for name in fields})
 
@@ -197,9 +197,10 @@ def ask(words: list[str]) -> dict[str, Any]:
 def judge_all(given: argparse.Namespace) -> list[Judged]:
     """Return all verdicts, each printed as it comes; those so far where Ctrl-C ends it."""
     judged: list[Judged] = []
+    options = ("--budget", given.budget, *(("--session", "edits") if given.session else ()))
     with fresh_home(), contextlib.suppress(KeyboardInterrupt):
         for number in range(given.first, given.first + given.verdicts):
-            judged.append(one := judge(number, given.seed, given.budget))
+            judged.append(one := judge(number, given.seed, options))
             ratio = "no ratio" if one.ratio is None else f"{one.ratio:.4f}x"
             words = f"{one.verdict}, {one.cause}"
             print(f"{number + 1:3} {words:22} {ratio:9} {one.training} ({', '.join(one.edits)})", flush=True)
@@ -212,6 +213,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first edit")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", default=BUDGET)
+    parser.add_argument("--session", action="store_true", help="all verdicts share one error")
     given = parser.parse_args()
     judged = judge_all(given)
     words = Counter(each.verdict for each in judged)
@@ -225,6 +227,7 @@ def main() -> int:
         "seed": given.seed,
         "first": given.first,
         "budget": given.budget,
+        "session": given.session,
         "verdicts": [asdict(each) for each in judged],
     }
     return finish("verdict_edits", figures, given.out, details=details)

@@ -1,18 +1,19 @@
 """An agent that makes a training faster, one edit after another, and keeps what `laptime verdict` says to keep.
 
     python examples/agent_loop.py
-    python examples/agent_loop.py --edits 3 --budget 20
+    python examples/agent_loop.py --edits 3 --budget 60
 
 The edits are written here, where a program of yours would ask a language model. Three of the ten make the training
 faster and leave it the same. The others change nothing, make it slower, train something else, or train something else
 only once they were looked at. What is kept is the base of the next edit. What looks fast and is UNDECIDED is asked
-once more, with twice the time.
+once more, with twice the time. All verdicts are of one session, so that many edits find no more false gains than one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -83,7 +84,7 @@ LOOKS_FAST = 1.2
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edits", type=int, default=len(EDITS), help="try the first N")
-    parser.add_argument("--budget", type=int, default=60, help="seconds of each verdict, at most")
+    parser.add_argument("--budget", type=int, default=120, help="seconds of each verdict, at most")
     given = parser.parse_args()
     tried = EDITS[: given.edits]
     with tempfile.TemporaryDirectory(prefix="agent-loop-") as folder:
@@ -94,24 +95,25 @@ def main() -> int:
 
 def improve(folder: Path, edits: tuple[Edit, ...], budget_s: int) -> list[Edit]:
     """Try each edit on what was kept so far. Return those that were kept."""
-    base, kept = folder / "train_0.py", []
+    base, kept, session = folder / "train_0.py", [], f"agent-{secrets.token_hex(4)}"
     base.write_text(TRAINING, encoding="utf-8")
     for number, edit in enumerate(edits, 1):
         candidate = folder / f"train_{number}.py"
         candidate.write_text(base.read_text(encoding="utf-8").replace(edit.before, edit.after), encoding="utf-8")
-        said = judge(base, candidate, budget_s)
+        said = judge(base, candidate, session, budget_s)
         if said["verdict"] == "UNDECIDED" and (said["ratio"] or 0.0) > LOOKS_FAST:
-            said = judge(base, candidate, 2 * budget_s)
-        print(f"{said['verdict']:9} {said['cause']:10} {times(said):7} {edit.says}", flush=True)
+            said = judge(base, candidate, session, 2 * budget_s)
+        print(f"{said['verdict']:9} {said['cause']:11} {times(said):7} {edit.says}", flush=True)
         if said["verdict"] == "KEEP":
             base = candidate
             kept.append(edit)
     return kept
 
 
-def judge(base: Path, candidate: Path, budget_s: int) -> dict[str, Any]:
+def judge(base: Path, candidate: Path, session: str, budget_s: int) -> dict[str, Any]:
     """Return the verdict on a candidate, as a program reads it."""
-    words = [f"{base}:training", f"{candidate}:training", "python/cpu", "--budget", f"{budget_s}s", "--json", "-q"]
+    sides = [f"{base}:training", f"{candidate}:training", "python/cpu"]
+    words = [*sides, "--session", session, "--budget", f"{budget_s}s", "--json", "-q"]
     ran = subprocess.run(
         [sys.executable, "-m", "laptime", "verdict", *words], capture_output=True, text=True, check=False
     )

@@ -28,12 +28,17 @@ LAPTIME = (sys.executable, "-P", "-m", "laptime")  # -P: no file of the folder t
 
 
 @server.tool()
-def verdict(base: str, candidate: str, lane: str = "", gain: str = "2%", budget: str = "90s") -> dict[str, Any]:
+def verdict(
+    base: str, candidate: str, lane: str = "", *, gain: str = "2%", budget: str = "90s", session: str = ""
+) -> dict[str, Any]:
     """Is the candidate faster than the base, and still the same training? KEEP, DISCARD or UNDECIDED, and why.
 
-    Both are trainings: file.py:function, git:HEAD:file.py:function, or, as the candidate, change.patch.
+    Both are trainings: file.py:function, git:HEAD:file.py:function, or, as the candidate, change.patch. Name one
+    session for all edits of a task, with a budget of 4m: its verdicts share one error.
     """
-    found: dict[str, Any] = ask("verdict", *names(base, candidate, lane), "--gain", gain, "--budget", budget, "-q")
+    named = ("--session", *names(session)) if session else ()
+    words = (*names(base, candidate, lane), *named, "--gain", gain, "--budget", budget, "-q")
+    found: dict[str, Any] = ask("verdict", *words)
     return found
 
 

@@ -35,7 +35,7 @@ from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.train.run import Before, prepare_rest
 from laptime.questions.tune import said
-from laptime.store import exchange, files, references, schema
+from laptime.store import exchange, files, references, schema, sessions
 from laptime.store.files import drop_all, place_trace
 from laptime.workloads import CATALOGUE, find_workload
 
@@ -153,6 +153,7 @@ def _open_services(
         show=show or _say_nothing,
         tell=tell or _say_nothing,
         peaks=references.load_peaks,
+        update_session=sessions.update_session,
         is_watched=show is not None,
     )
 

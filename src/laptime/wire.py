@@ -422,7 +422,7 @@ class KeepTurn(msgspec.Struct, frozen=True, tag=True):
 class ReplayTurn(msgspec.Struct, frozen=True, tag=True):
     """Take the turn that another heat has shown in a file, from the same place in the data as your own kept turn.
 
-    It is the one of this `number` among those that you kept. `began` and `ended` are the digests that the other reported
+    It is the one of this `number` among those that you kept. `began` and `ended` are the digests that the other gave
     before it was asked; the first is empty where none is known.
     """
 

@@ -68,6 +68,43 @@ def test_a_gradient_as_one_product_is_kept(torch_house):
     assert answer.startswith(f"KEEP: it is {fields['ratio']:.3f}x ({fields['low']:.3f}-{fields['high']:.3f}) as fast")
 
 
+def in_session(house, candidate, *, code):
+    words = (f"{EXAMPLE}:before", f"{EXAMPLE}:{candidate}", "python/cpu", "--session", "fix/loop", "--budget", "3m")
+    fields = house.done("verdict", *words, "--json", "-q", code=code).json
+    check_fields(fields)
+    return fields
+
+
+@pytest.mark.long
+def test_a_session_confirms_a_gain_counts_its_verdicts_and_is_never_begun_anew_by_damage(torch_house):
+    """A KEEP gives its share back, other work spends none; the state is one file that has to be whole."""
+    kept = in_session(torch_house, "after", code=0)
+    assert (kept["verdict"], kept["session"]["number"], kept["session"]["error"]) == ("KEEP", 1, 0.005)
+    assert not kept["session"]["is_spent"]
+    assert 1 < kept["low"] < kept["ratio"]
+    page = torch_house.done("show", kept["record"]).out
+    assert "Verdict 1 of session fix/loop: " in page
+    discarded = in_session(torch_house, "careless", code=1)
+    assert (discarded["session"]["number"], discarded["session"]["error"]) == (2, 0.005)
+    (state,) = (torch_house.home / "sessions").glob("fix-loop-*/state")
+    assert b'"verdicts":2,"spent":[]' in state.read_bytes()
+    state.write_bytes(state.read_bytes()[:-2])
+    words = ("verdict", f"{EXAMPLE}:before", f"{EXAMPLE}:after", "python/cpu", "--session", "fix/loop", "--json", "-q")
+    error = torch_house.done(*words, code=2).json["error"]
+    assert f"the session fix/loop cannot go on with {state}: it is damaged" in error["says"]
+    assert "--session OTHER-NAME" in error["hint"]
+
+
+@pytest.mark.long
+def test_a_verdict_that_is_killed_in_its_fresh_rounds_has_spent_its_share(torch_house):
+    words = (f"{EXAMPLE}:before", f"{EXAMPLE}:after", "python/cpu", "--session", "killed", "--budget", "5m")
+    with torch_house.start("verdict", *words) as started:
+        assert any("confirms a KEEP, round" in line for line in started.stderr)
+        started.kill()
+    (state,) = (torch_house.home / "sessions").glob("killed-*/state")
+    assert b'"verdicts":1,"spent":[1]' in state.read_bytes()
+
+
 def test_half_of_the_rows_are_other_work_however_fast(torch_house):
     fields = of_example(torch_house, "careless", code=1)
     assert (fields["verdict"], fields["cause"], fields["rounds"]) == ("DISCARD", "other work", 1)

@@ -77,6 +77,19 @@ def test_a_gate_with_the_noise_of_an_epyc_finds_five_per_cent():
     assert (slower.least, slower.kept, equal.kept) == (95.0, True, True), (slower.value, equal.value)
 
 
+@pytest.mark.usefixtures("benches")
+def test_a_session_of_edits_that_change_nothing_keeps_none_and_later_finds_a_gain(monkeypatch):
+    """Sessions that are judged all at once are judged as one by one, which `simulate` checks."""
+    import verdict_sessions
+
+    monkeypatch.setattr(verdict_sessions, "VERDICTS", 20)
+    monkeypatch.setattr(verdict_sessions, "AT", (1, 10))
+    (figure,), shares = verdict_sessions.simulate(verdict_sessions.SessionCase(0.03), 200, 0)
+    assert figure.value <= 1
+    assert 0.2 < shares["verdicts that are chosen"] < 2
+    assert min(shares[f"{gain} faster, kept at verdict {at}"] for gain in ("5%", "10%") for at in (1, 10)) > 95
+
+
 def loop(house, *words):
     """Return the lines of the agent's loop, by what each edit was."""
     ran = subprocess.run(

@@ -14,9 +14,16 @@ from laptime.model.record import LaneResult, OtherTraining, Record
 from laptime.model.rows import OF_TRAINING
 from laptime.questions.verdict.curves import judge_learning, pair_runs
 from laptime.questions.verdict.learning import LEGS
-from laptime.questions.verdict.nouns import Learning, LearningPoint, LearningRun, VerdictAnswer
+from laptime.questions.verdict.nouns import (
+    Learning,
+    LearningPoint,
+    LearningRun,
+    SessionPart,
+    VerdictAnswer,
+    share_of_error,
+)
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.reduce import alpha_at, judge_change, refuse_change
+from laptime.questions.verdict.reduce import alpha_at, confirm_change, judge_change, refuse_change
 
 PLACE = "torch/cpu/as-written"
 BASE, CANDIDATE, TWIN = "main:train.py:training", "train.py:training", "base again"
@@ -102,6 +109,33 @@ def learning(speed: float, *, seeds: int = 5, is_held_out: bool = True) -> Recor
     return replace(made, ask=ask, answer=VerdictAnswer(verdict, learning=learned))
 
 
+def of_session(chosen: float, ratio: float, half: float) -> Record:
+    """Return the twelfth verdict of a session: chosen in nine rounds, then judged by fresh ones."""
+    made = record(ratio, half)
+    answer = made.answer
+    (found,) = answer.comparisons
+    first = replace(found, ratio=chosen, low=chosen / 1.03, high=chosen * 1.03, pairs=9, ratios=(chosen,) * 9)
+    part = SessionPart("loop", 12, share_of_error(2), 90.0, chosen=first)
+    verdict = confirm_change(answer.verdict, part)
+    part = replace(part, is_spent=verdict.word != "KEEP")
+    ask = replace(made.ask, budget_s=180.0, verdict=VerdictAsk(session="loop"))
+    return replace(made, ask=ask, answer=replace(answer, verdict=verdict, session=part))
+
+
+def confirmed() -> Record:
+    return of_session(1.191, 1.162, 0.021)
+
+
+def unconfirmed() -> Record:
+    return of_session(1.048, 1.011, 0.032)
+
+
+def of_session_discarded() -> Record:
+    made = record(0.91, 0.03)
+    part = SessionPart("loop", 13, share_of_error(1), 45.0)
+    return replace(made, answer=replace(made.answer, session=part))
+
+
 def _points(speed: float) -> tuple[LearningPoint, ...]:
     """Return a loss that falls from 1.5 towards 0.5 within twelve seconds."""
     return tuple(LearningPoint(10 * leg, leg / 2, 0.5 + 1 / (1 + speed * leg / 2)) for leg in range(LEGS + 1))
@@ -118,4 +152,5 @@ def learns_slower_on_its_data() -> Record:
 SHOWN = {
     "kept": kept, "other-work": other_work, "undecided-gate": undecided_gate, "unproven": unproven,
     "learns-faster": learns_faster, "learns-slower": learns_slower_on_its_data,
+    "confirmed": confirmed, "unconfirmed": unconfirmed, "session-discarded": of_session_discarded,
 }  # fmt: skip

@@ -182,6 +182,7 @@ def verdict(
     lane: str = "",
     *,
     gain: ShareLike | None = None,
+    session: str | None = None,
     gate: bool = False,
     learning: bool = False,
     seeds: int | None = None,
@@ -197,7 +198,8 @@ def verdict(
 
     Both are functions, or named as on the command line: "git:main:train.py:training". With `gate`, the question is
     whether it is slower. With `learning`, the work may differ, and the loss reached per second is judged, from several
-    seeds. With no lane it is the card if there is one, else the processor. For the others see `race`.
+    seeds. All verdicts of a `session` share one error, and fresh rounds confirm a KEEP. With no lane it is the card if
+    there is one, else the processor. For the others see `race`.
     """
 
 def sweep(

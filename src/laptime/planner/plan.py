@@ -95,18 +95,18 @@ def _check_fleet(ask: Ask) -> None:
             raise UsageError(f"--prices {price}: expected 0 or more", "such as small=0.10,big=1.20")
 
 
-def check_label(label: str | None) -> None:
+def check_label(label: str | None, option: str = "--label") -> None:
     """Refuse a label that could not be typed or shown, or that a shell would act on. A slash is allowed, as in the
     names of branches.
     """
     if label is None:
         return
     if not label.strip():
-        raise UsageError("--label: it is empty", "give a name, such as main or fix/loader")
+        raise UsageError(f"{option}: it is empty", "give a name, such as main or fix/loader")
     if len(label) > LONGEST_LABEL:
-        raise UsageError(f"--label: {len(label)} characters, expected at most {LONGEST_LABEL}", "give a shorter name")
+        raise UsageError(f"{option}: {len(label)} characters, expected at most {LONGEST_LABEL}", "give a shorter name")
     if not LABEL_FORM.fullmatch(label):
-        says = f"--label {label!r}: expected a letter or digit, then letters, digits or any of ._/+:,=@#%-"
+        says = f"{option} {label!r}: expected a letter or digit, then letters, digits or any of ._/+:,=@#%-"
         raise UsageError(says, "give a name such as main or fix/loader")
 
 

@@ -33,9 +33,12 @@ from laptime.questions.copies import copies_of_a_question
 from laptime.questions.forecast.run import with_cards
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import OwnCode, supply
+from laptime.questions.verdict.nouns import SessionState
 from laptime.run.child import Tell
 from laptime.run.launchers import Fleet, Launcher, Wanted
 
+UpdateSession = Callable[[str, Callable[[SessionState], SessionState]], SessionState]
+"""Reads the state of the session of a name, changes it and keeps it, while no other process does."""
 FAKE_FRAMEWORK = "fake"  # it has its own clock, so no reading can be compared with its windows
 RecordStatus = Literal["running", "finished", "interrupted"]
 
@@ -66,6 +69,7 @@ class Services:
     show: Callable[[Record | None, Progress], None]
     tell: Callable[[Moment], None]
     peaks: Recall = nothing_measured
+    update_session: UpdateSession | None = None  # of verdicts
     is_watched: bool = True  # whether anything is shown at all
     began_s: float = field(default_factory=time.monotonic)
 

@@ -66,18 +66,21 @@ class Race:
         with rounds.prestarter() as prestarter:
             self._say_least()
             rounds.make_ready(prestarter)
-            while True:
-                self._round_began_s = time.monotonic()
-                self._end_round(rounds.run_round(self._running, prestarter), prestarter)
-                rounds.hear_appeals()
-                # Decide whether this look is the last before looking at any ratio.
-                last = self._is_done()
-                if last or self._is_settled():
-                    break
-        self._is_final = last
+            self._is_final = self._run_rounds(prestarter)
         if job.plan.ask.profile:
             with job.beyond_budget():
                 self._profile()
+
+    def _run_rounds(self, prestarter: Prestarter) -> bool:
+        """Run rounds until one is the last, or settles the race. Return whether it is the last."""
+        while True:
+            self._round_began_s = time.monotonic()
+            self._end_round(self._rounds.run_round(self._running, prestarter), prestarter)
+            self._rounds.hear_appeals()
+            # Decide whether this look is the last before looking at any ratio.
+            last = self._is_done()
+            if last or self._is_settled():
+                return last
 
     def reduce(self, status: RecordStatus) -> Outcome:
         """Compare the lanes. While the race runs, its record has no findings."""

@@ -10,21 +10,26 @@ from laptime.questions.job import Job, RunningQuestion
 from laptime.questions.verdict.learning import LearningVerdict, PreparedLearning, prepare_learning
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.run import PreparedPair, VerdictRace, prepare_verdict
+from laptime.questions.verdict.session import SessionRace, check_session, prepare_session
 
 
 def prepare_either(ask: Ask, machine: Machine) -> PreparedPair:
     """Prepare the verdict that is asked. Refuse options of the other one."""
     asked = ask.verdict or VerdictAsk()
     check_ranges(asked)
+    check_session(asked)
     if asked.learning:
         return prepare_learning(ask, machine)
     for option, value in (("--seeds", asked.seeds), ("--laps", asked.laps)):
         if value is not None:
             says = f"{option} {value}: a verdict on the work is on the steps of one seed"
             raise UsageError(says, "leave it out, or ask how fast they learn: --learning")
-    return prepare_verdict(ask, machine)
+    return prepare_verdict(ask, machine) if asked.session is None else prepare_session(ask, machine)
 
 
 def open_verdict(job: Job, prepared: PreparedPair) -> RunningQuestion:
     """Return the question that runs what was prepared."""
-    return LearningVerdict(job, prepared) if isinstance(prepared, PreparedLearning) else VerdictRace(job, prepared)
+    if isinstance(prepared, PreparedLearning):
+        return LearningVerdict(job, prepared)
+    session = (job.plan.ask.verdict or VerdictAsk()).session
+    return VerdictRace(job, prepared) if session is None else SessionRace(job, prepared, session)

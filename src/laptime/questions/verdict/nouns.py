@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from math import fsum
 from typing import Literal
 
@@ -18,7 +19,7 @@ Word = Literal["KEEP", "DISCARD", "UNDECIDED"]
 Judged = Literal["work", "learning"]
 Cause = Literal[
     "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "unproven", "busy",
-    "early", "wide",
+    "early", "wide", "unconfirmed",
     "learns faster", "learns slower", "learns worse", "trained before", "other network", "one seed", "no loss",
 ]  # fmt: skip
 """Why, for a program: what the sentence says in words."""
@@ -40,6 +41,57 @@ class Decision:
     factor: Factor | None = None
     twin: Factor | None = None
     cheat: str | None = None
+
+
+# With --session, all verdicts of a loop share one error. Only a change that the first rounds would keep is tested at a
+# share of it, in fresh rounds: what is discarded spends nothing. A share is spent before its rounds begin, and comes
+# back where they say KEEP: then the change is a gain, or the session has had its one error already.
+
+SESSION_ERROR = 0.01  # that a session keeps anything that makes nothing faster, however many verdicts it has
+
+
+def share_of_error(number: int) -> float:
+    """Return the error of one share. All of them together, of which there is no last one, are `SESSION_ERROR`."""
+    return SESSION_ERROR / (number * (number + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """How many verdicts have begun, and the numbers of the shares that are spent, or in use by a verdict that runs."""
+
+    name: str
+    verdicts: int = 0
+    spent: tuple[int, ...] = ()
+
+    @property
+    def next_share(self) -> int:
+        """The largest share that is left."""
+        return next(number for number in count(1) if number not in self.spent)
+
+    def with_verdict(self) -> SessionState:
+        return replace(self, verdicts=self.verdicts + 1)
+
+    def without_share(self, number: int) -> SessionState:
+        return replace(self, spent=tuple(sorted({*self.spent, number})))
+
+    def with_share(self, number: int) -> SessionState:
+        return replace(self, spent=tuple(each for each in self.spent if each != number))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPart:
+    """What one verdict had of its session: its number there, and the `error` of the share that a KEEP is confirmed at.
+
+    `held_s` of the budget are held for that. `chosen` is how the first rounds compare where these would keep the
+    candidate, and `is_spent` whether the share was spent, and has not come back.
+    """
+
+    name: str
+    number: int
+    error: float
+    held_s: float
+    chosen: Comparison | None = None
+    is_spent: bool = False
 
 
 # With --learning, what the work is does not matter: each side is trained from several seeds, and its loss is judged.
@@ -123,13 +175,15 @@ def mean_over_seeds(values: Iterable[float]) -> float:
 class VerdictAnswer(Answer):
     """The verdict, and the comparisons that it is made of: the candidate's, and that of the base's twin in a gate.
 
-    With `learning`, it is a verdict on that alone, and nothing was compared in turns.
+    With `learning`, it is a verdict on that alone, and nothing was compared in turns. In a `session`, a candidate that
+    was chosen is compared by its fresh rounds alone.
     """
 
     verdict: Decision | None = None
     comparisons: tuple[Comparison, ...] = ()
     alone: tuple[str, ...] = ()
     learning: Learning | None = None
+    session: SessionPart | None = None
 
     @property
     def doubt(self) -> str | None:
@@ -161,6 +215,12 @@ def learning_of(record: Record) -> Learning | None:
     return answer.learning if isinstance(answer, VerdictAnswer) else None
 
 
+def session_of(record: Record) -> SessionPart | None:
+    """Return what a verdict had of its session, if it is of one."""
+    answer = record.answer
+    return answer.session if isinstance(answer, VerdictAnswer) else None
+
+
 @dataclass(frozen=True, slots=True)
 class LearningFields:
     """How fast a candidate learns, for programs: seconds of training until the same loss, means over the seeds.
@@ -179,6 +239,23 @@ class LearningFields:
     seeds: int
     loss_on: Literal["held-out", "data"]
     items: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFields:
+    """The number of a verdict in its session, and the `error` at which its KEEP is confirmed; whether that `is_spent`.
+
+    `chosen_ratio` is of the `chosen_rounds` that would keep the candidate; null where none would. The ratio of the
+    verdict is then that of fresh rounds.
+    """
+
+    name: str
+    number: int
+    error: float
+    is_spent: bool
+    held_s: float
+    chosen_ratio: float | None
+    chosen_rounds: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +286,12 @@ class VerdictFields:
     record: str
     laptime: str
     learning: LearningFields | None
+    session: SessionFields | None
 
 
 def verdict_fields(record: Record) -> VerdictFields:
     """Return the verdict as a program reads it (docs/verdict.schema.json)."""
-    verdict, learning = verdict_of(record), learning_of(record)
+    verdict, learning, session = verdict_of(record), learning_of(record), session_of(record)
     factor = verdict.factor if learning is None else None
     ratio, ends = (None, None) if factor is None else (factor.ratio, factor.ends)
     low, high = ends or (None, None)
@@ -232,12 +310,26 @@ def verdict_fields(record: Record) -> VerdictFields:
         ratio=ratio,
         low=low,
         high=high,
-        confidence=1 - ERRORS,
+        confidence=1 - (ERRORS if session is None or session.chosen is None else 2 * session.error),
         rounds=min((comparison.pairs for comparison in record.answer.comparisons), default=0),
         seconds=round(record.elapsed_s, 1),
         record=record.id,
         laptime=record.tool["version"],
         learning=None if learning is None else learning_fields(learning, verdict.factor),
+        session=None if session is None else session_fields(session),
+    )
+
+
+def session_fields(session: SessionPart) -> SessionFields:
+    chosen = session.chosen
+    return SessionFields(
+        name=session.name,
+        number=session.number,
+        error=session.error,
+        is_spent=session.is_spent,
+        held_s=session.held_s,
+        chosen_ratio=None if chosen is None else chosen.ratio,
+        chosen_rounds=None if chosen is None else chosen.pairs,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.model.figure import Figure, Glance
-from laptime.model.quantities import Factor, percent
+from laptime.model.quantities import Factor, brief, percent
 from laptime.model.record import Record
 from laptime.model.rows import OF_TRAINING
 from laptime.pages import footnotes
@@ -15,7 +15,17 @@ from laptime.pages.page import PageParts, Said, View, rendered
 from laptime.pages.words import joined, short_name
 from laptime.questions.race import page as race
 from laptime.questions.verdict import learning_page
-from laptime.questions.verdict.nouns import ERRORS, Decision, VerdictAnswer, Word, learning_of, verdict_of
+from laptime.questions.verdict.nouns import (
+    ERRORS,
+    SESSION_ERROR,
+    Decision,
+    SessionPart,
+    VerdictAnswer,
+    Word,
+    learning_of,
+    session_of,
+    verdict_of,
+)
 from laptime.questions.verdict.options import VerdictAsk
 
 STYLES: dict[Word, Style] = {"KEEP": "good", "DISCARD": "bad", "UNDECIDED": "strong"}
@@ -34,18 +44,34 @@ def _work_parts(record: Record, view: View) -> PageParts:
     gain = (record.ask.verdict or VerdictAsk()).gain
     places = joined([*dict.fromkeys(short_name(lane.name.partition(OF_TRAINING)[0]) for lane in record.lanes)])
     how = f"{footnotes.runs_words(record)} on {places}; the gain that counts: {percent(gain)}."
-    sure = f"At most one KEEP in {2 / ERRORS:.0f} is of a change that makes nothing faster."
+    session = session_of(record)
+    kept_errors = [f"At most one KEEP in {2 / ERRORS:.0f} is of a change that makes nothing faster."]
+    if session is not None:
+        kept_errors = [f"At most one session in {1 / SESSION_ERROR:.0f} keeps any change that makes nothing faster."]
     return replace(
         parts,
         answer=[Said(f"{verdict.word}: {verdict.says}", STYLES[verdict.word]), *needs],
         notes=[
+            *([] if session is None else [_session_words(session, verdict)]),
             *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
-            *([sure] if verdict.word == "KEEP" else []),
+            *(kept_errors if verdict.word == "KEEP" else []),
         ],
         done=" ".join(filter(None, [proof_sentence(record), how])),
         then=[],
         glance=None if parts.glance is None else _glance(parts.glance, verdict),
     )
+
+
+def _session_words(session: SessionPart, verdict: Decision) -> str:
+    """Return the number of a verdict in its session, and what it had or would have had of its error."""
+    said, error = f"Verdict {session.number} of session {session.name}", f"{100 * session.error:.2g} %"
+    if session.chosen is None:
+        held = f"{brief(session.held_s)} s of the budget were held to confirm a KEEP at {error}"
+        return f"{said} spent none of its error: {held}."
+    rounds = f"{session.chosen.pairs} round{'s' * (session.chosen.pairs != 1)} chose this change"
+    if verdict.word == "KEEP":
+        return f"{said}: {rounds}, and fresh rounds confirmed it at an error of {error}."
+    return f"{said}: {rounds}, and fresh rounds did not confirm it. An error of {error} is spent."
 
 
 def _glance(found: Glance, verdict: Decision) -> Glance:

@@ -8,12 +8,13 @@ the wanted gain than to none; it is discarded where its whole interval is below 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil, exp, log
 
 from laptime.model.quantities import Factor, Missing, percent
 from laptime.model.record import Comparison
 from laptime.questions.verdict.cheats import name_cheat
-from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, Word
+from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, SessionPart, Word
 from laptime.stats import FIRST_LOOK
 
 BUSY_TIMES = 3.0
@@ -21,6 +22,7 @@ NEARER = 0.5  # of the gain: from here on a change is nearer to it than to no ga
 LOOK_SHARE = 0.02  # of the errors, for each look before the last: the rest is the last one's, which decides most often
 LOOKS_APART = 1.4  # times the rounds of a look, until the next one
 MORE_AT_LEAST = 1.5  # times the budget: less is not worth another command
+FRESH_NEEDS = "more time: half of the budget is for the rounds that confirm it"
 SameWork = Missing | str | None
 """Nothing where two trainings do the same work, a sentence where they do not, or why that is not known."""
 
@@ -36,11 +38,11 @@ def looks(planned: int) -> tuple[int, ...]:
     return tuple(each for each in rounds if each < planned)
 
 
-def alpha_at(rounds: int, planned: int, *, final: bool, share: float = LOOK_SHARE) -> float:
+def alpha_at(rounds: int, planned: int, *, final: bool, share: float = LOOK_SHARE, errors: float = ERRORS) -> float:
     """Return the error rate of a look; the last one, whenever it comes, gets what the earlier ones left."""
     early = looks(planned)
     left = 1 - share * sum(each < rounds for each in early)
-    return ERRORS * (share if rounds in early and not final else left)
+    return errors * (share if rounds in early and not final else left)
 
 
 def judge_change(
@@ -64,6 +66,23 @@ def judge_change(
     says += f" The machine was busy, so the interval is {BUSY_TIMES:.0f} times as wide." if busy else ""
     needs = _needs(factor, gain, gate=gate) if word == "UNDECIDED" else ""
     return Decision(word, cause, says, needs, factor, again)
+
+
+def confirm_change(decided: Decision, session: SessionPart) -> Decision:
+    """Return the verdict of a session: one that only chosen rounds would keep is not known yet.
+
+    `decided` is by the fresh rounds where the session says what was chosen, and else by the rounds that choose.
+    """
+    chosen = session.chosen
+    if chosen is None and decided.word == "KEEP":
+        says = f"it is {_times(decided.factor)} as fast in the rounds that chose it, and no others confirmed it."
+        return replace(decided, word="UNDECIDED", cause="unconfirmed", says=says, needs=FRESH_NEEDS)
+    if chosen is None:
+        return decided
+    earlier = f"The rounds that chose it measured {chosen.ratio:.3f}x."
+    if decided.word == "UNDECIDED" and decided.cause in ("wide", "early"):
+        decided = replace(decided, cause="unconfirmed")
+    return replace(decided, says=f"{decided.says} {earlier}")
 
 
 def _widened(found: Comparison, twin: Comparison | None, times: float) -> Factor:
@@ -116,7 +135,8 @@ def _ends(factor: Factor) -> tuple[float, float]:
     return factor.ends
 
 
-def _times(factor: Factor) -> str:
+def _times(factor: Factor | None) -> str:
+    assert factor is not None
     low, high = _ends(factor)
     return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f})"
 

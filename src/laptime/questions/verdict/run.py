@@ -184,13 +184,13 @@ class VerdictRace(Race):
 
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
-        plan, asked = self._job.plan, _asked(self._job.plan.ask)
-        replayed = self._find_replayed()
+        asked, replayed = _asked(self._job.plan.ask), self._find_replayed()
         if self._files.look() is not None or any(isinstance(each, str) for each in (self._find_difference(), replayed)):
             return True  # and no round changes that
         if isinstance(replayed, Missing):
             return False  # one more replay may tell
-        if self._rounds.rounds not in looks(plan.pace.heats_max):
+        done, planned = self._stage
+        if done not in looks(planned):
             return False
         found, twin = self._split(self._compare(self._rounds.results(), final=False))
         return judge_change(found, twin, asked.gain, gate=asked.gate).word != "UNDECIDED"
@@ -214,8 +214,14 @@ class VerdictRace(Race):
     def _lane_of(lanes: tuple[LaneResult, ...], subject: Subject) -> LaneResult:
         return next(lane for lane in lanes if lane.training == subject.name)
 
-    def _alpha(self, rounds: int, *, final: bool) -> float:
-        return alpha_at(rounds, self._job.plan.pace.heats_max, final=final)
+    @property
+    def _stage(self) -> tuple[int, int]:
+        """How many of the rounds that decide are done, and how many there are at most."""
+        return self._rounds.rounds, self._job.plan.pace.heats_max
+
+    def _alpha(self, _rounds: int, *, final: bool) -> float:
+        done, planned = self._stage
+        return alpha_at(max(done, 1), planned, final=final)
 
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
         plan, asked = self._job.plan, _asked(self._job.plan.ask)
