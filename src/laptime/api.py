@@ -303,7 +303,7 @@ remove_data = remove_set
 records = files.list_records
 import_records = exchange.import_records
 code_offers, make_edit, write_edit = code_changes.list_offers, code_changes.make_edit, code_changes.write_edit
-is_ours, why_no_offer = files.is_ours, code_changes.why_no_offer
+is_ours, check_trusted, why_no_offer = files.is_ours, subject.check_trusted, code_changes.why_no_offer
 peaks_of, stand_by = references.load_peaks, job.stand_by
 validate = exchange.validate
 encode = schema.encode
@@ -316,6 +316,7 @@ __all__ = [
     "answer",
     "ask_again",
     "check_gate",
+    "check_trusted",
     "code_offers",
     "compare",
     "compare_records",

@@ -361,9 +361,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A change of the user's code, whether it was made, and what to type to take it back and to measure it."""
+    """A change of the user's code, whether it was made, and what to type to take it back and to measure it.
+
+    `signed` says whether this user made the record that names it.
+    """
 
     applied: bool
+    signed: bool
     says: str
     change: CodeChange
     undo: str

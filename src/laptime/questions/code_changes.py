@@ -21,7 +21,7 @@ from laptime.disk import open_atomically, read_regular
 from laptime.errors import StoreError, UsageError
 from laptime.model.quantities import Missing, times
 from laptime.model.record import CodeChange, Finding, Record
-from laptime.questions.rewrites import Edited, rewrite
+from laptime.questions.rewrites import Edited, describe_rewrite, rewrite
 from laptime.questions.secrets import looks_secret
 from laptime.questions.sources import GIT, PATCH, ask_git, top_of
 from laptime.questions.tune.nouns import TuneAnswer
@@ -150,8 +150,9 @@ def _lines(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A remedy of a record that is a change of code. `gain` says what was measured of it and what it changes,
-    where the record has that.
+    """A remedy of a record that is a change of code. What it does is said by our table, never by the record.
+
+    `gain` says what was measured of it, where the record has that.
     """
 
     says: str
@@ -170,14 +171,18 @@ def list_offers(record: Record) -> list[Offer]:
         for each in recommended_first(record.answer.why):
             if each.change is not None:
                 gain = "not tried" if each.measured is None else f"measured {times(each.measured.ratio)}"
-                found.append(Offer(each.says, each.change, f"{gain}, changes {each.changes}", each.recommended))
+                found.append(_offer(each.change, gain, is_recommended=each.recommended))
     if isinstance(record.answer, TuneAnswer) and record.answer.tuning is not None:
         for lane in record.answer.tuning.lanes:
             gain = "" if lane.gain is None else f"measured {times(lane.gain.ratio)}"
-            says = f"the settings of {lane.winner}: {'+'.join(lane.words)}"
-            found += [Offer(says, change, gain, lane.standing == "confirmed") for change in lane.changes]
-    of_findings = (Offer(each.advice, each.change, "", True) for each in record.findings if each.change is not None)
-    return [*found, *of_findings]
+            is_confirmed = lane.standing == "confirmed"
+            found += [_offer(change, gain, is_recommended=is_confirmed) for change in lane.changes]
+    advised = (each.change for each in record.findings if each.change is not None)
+    return [*found, *(_offer(change, "", is_recommended=True) for change in advised)]
+
+
+def _offer(change: CodeChange, gain: str, *, is_recommended: bool) -> Offer:
+    return Offer(describe_rewrite(change.rewrite), change, gain, is_recommended)
 
 
 def why_no_offer(record: Record) -> str | None:
