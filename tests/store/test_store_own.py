@@ -1,4 +1,4 @@
-"""Which record `latest` and `@label` mean: one that this user made here, by the clock of now; and the key that tells."""
+"""Which record `latest` and `@label` mean: one that this user made here, by the clock of now. And the key for that."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import shlex
+import shutil
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +32,7 @@ from laptime.questions.why.nouns import Experiment, WhyAnswer, recommended_first
 
 ONE_LINE_LESS = "\n\\ No newline at end of file\n"
 CONTEXT_LINES = 3
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 LONGEST_PATH = 1024
 LONGEST_DIFF = 20_000  # characters: a line of a file may be of any length
@@ -276,14 +279,28 @@ def _find_own(root: Path, name: str) -> Path:
 
 
 def write_edit(edit: FileEdit) -> None:
-    """Write the change, whole or not at all. The file's mode stays."""
+    """Write the change, whole or not at all. The file's owner, mode and other attributes stay."""
+    name = edit.change.file
     try:
         if read_regular(edit.path, LARGEST_BYTES) != edit.before:
-            raise UsageError(f"{edit.change.file} was changed a moment ago", "See what changed it, and try again.")
-        mode = stat.S_IMODE(edit.path.stat().st_mode)
+            raise UsageError(f"{name} was changed a moment ago", "See what changed it, and try again.")
+        status = edit.path.stat()
+        _refuse_kept(status, name)
         with open_atomically(edit.path) as file:
-            os.fchmod(file.fileno(), mode)
             file.write(edit.after)
+            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file.fileno(), status.st_uid, status.st_gid)  # before the mode, of which this takes bits
+            shutil.copystat(edit.path, file.name)
+            os.utime(file.name)  # what compiles sources goes by this
     except OSError as error:
-        says = f"{edit.change.file} could not be written: {error.strerror or error}"
-        raise StoreError(says, "See its folder's permissions, and the room on the disk.") from None
+        says = f"{name} could not be written: {error.strerror or error}"
+        raise StoreError(says, "See its owner, its folder's permissions, and the room on the disk.") from None
+
+
+def _refuse_kept(status: os.stat_result, name: str) -> None:
+    """Refuse a file that is not to be changed: a new one would take its place, and root is stopped by no mode."""
+    if not status.st_mode & WRITABLE:
+        raise UsageError(f"{name} is read-only", f"Allow it: chmod u+w {shlex.quote(name)}")
+    if status.st_nlink > 1:
+        says = f"{name} has {status.st_nlink} names (hard links), and the others would keep the old text"
+        raise UsageError(says, "Make the change that is shown by hand, or give the file a copy of its own.")
