@@ -325,8 +325,8 @@ def test_a_stranger_joins_no_words_of_their_own(repository):
     [
         ("batch_8x", "Make the batch 8 times as large. This changes the learning."),
         ("pinned+batch_2x",
-         "Load batches into pinned memory. Make the batch 2 times as large. This changes how much memory it takes "
-         "and the learning."),
+         ("Load batches into pinned memory. Make the batch 2 times as large. This changes how much memory it takes "
+         "and the learning.")),
         ("fused", "Use the optimizer's fused form. The training learns the same."),
         ("exec", "This laptime knows no such change of code."),
     ],
