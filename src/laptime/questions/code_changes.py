@@ -23,8 +23,8 @@ from laptime.disk import open_atomically, read_regular
 from laptime.errors import StoreError, UsageError
 from laptime.model.quantities import Missing, times
 from laptime.model.record import CodeChange, Finding, Record
+from laptime.model.secrets import looks_secret
 from laptime.questions.rewrites import Edited, describe_rewrite, rewrite
-from laptime.questions.secrets import looks_secret
 from laptime.questions.sources import GIT, PATCH, ask_git, top_of
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.user_code import LARGEST_BYTES, NoPlaceError, UserCode, read_code
