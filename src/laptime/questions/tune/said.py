@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,6 +41,7 @@ from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.nouns import ONLY_A_LANE
 from laptime.stats import t_quantile
+from laptime.visible import as_command
 
 NO_ROOM = "the budget had no room for it"
 NOTHING_TO_COMPARE = "no other settings could be raced"
@@ -376,7 +376,7 @@ def _settled(
         lane = replace(lane, framework=SCRIPT)
     place = "/".join(filter(None, ("" if is_script else lane.framework, lane.device)))
     command = mask_secrets(ask.command)
-    again = shlex.join(["laptime", "tune", ask.what, place, *(["--", *command] if command else [])])
+    again = as_command(["laptime", "tune", ask.what, place, *(["--", *command] if command else [])])
     for row in rows:
         record = load(row.id)
         if record is not None and (found := _winner(record, ask, lane)) is not None:
