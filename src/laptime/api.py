@@ -282,7 +282,7 @@ def remove_records(names: Sequence[str]) -> tuple[str, ...]:
         if schema.ID.fullmatch(identity):  # else the file was put there by hand, and nothing else is named like it
             references.drop_all(identity)
             drop_all(identity)
-            words.drop(identity)
+            words.forget(identity)
     return found
 
 

@@ -213,7 +213,7 @@ def test_only_what_git_can_take_back_is_edited_unless_it_is_allowed(repository, 
 
 
 def test_a_file_that_is_read_only_or_has_other_names_stays_as_it_is(repository):
-    """A file that is written anew would stand in its place; root is stopped by no mode."""
+    """A new file would stand in its place, and no mode stops root."""
     file = repository / "train.py"
     file.chmod(0o444)
     assert refused(found(file).change) == "train.py is read-only"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 MASK = "***"
-LEAST_CHARACTERS = 4  # of a secret that is looked for in other text
+SECRET_LEAST_CHARACTERS = 4  # of a secret that is looked for in other text
 # An option or a variable by its name: --hf-token, WANDB_API_KEY, --db.password; not --tokenizer or --max-tokens.
 NAME_OF_A_KEY = r"""(?:[\w.-]*[-_.])?(?:token|secret|password|passwd|passphrase|credentials?|auth
         |(?:api|access|private|secret|auth|encryption)[-_.]?key)(?:[-_.](?:id|value|string))?"""
@@ -37,7 +37,7 @@ def mask_secrets(command: Sequence[str]) -> tuple[str, ...]:
 
 def list_secrets(command: Sequence[str]) -> tuple[str, ...]:
     """Return what `mask_secrets` masks, the longest first. A short one is left out: it would be found in any text."""
-    found = {value for _, values in _read(command) for value in values if len(value) >= LEAST_CHARACTERS}
+    found = {value for _, values in _read(command) for value in values if len(value) >= SECRET_LEAST_CHARACTERS}
     return tuple(sorted(found, key=len, reverse=True))
 
 

@@ -467,7 +467,7 @@ def _is_only_printed(unit: CodePart, name: str) -> bool:
 
 IN_BFLOAT16 = '{{model}}.forward = torch.autocast("{}", dtype=torch.bfloat16)({{model}}.forward)'
 IN_KERAS_POLICY = partial(_once, call='keras.config.set_dtype_policy("mixed_bfloat16")', replaces=True)
-LEARNING, ARITHMETIC, MEMORY = "the learning", "the arithmetic", "how much memory it takes"
+OTHER_LEARNING, OTHER_ARITHMETIC, MORE_MEMORY = "the learning", "the arithmetic", "how much memory it takes"
 REWRITES: dict[str, RewriteRow] = {
     "workers": RewriteRow(
         _workers,
@@ -485,26 +485,26 @@ REWRITES: dict[str, RewriteRow] = {
     "prefetch": RewriteRow(
         partial(_of_workers, keyword="prefetch_factor", text="{value}"),
         "Let each worker of the data loader prepare {value} batches ahead",
-        MEMORY,
+        MORE_MEMORY,
         takes_value=True,
         arguments={"dataloader_prefetch_factor": "{value}"},
         keras=keras_prefetch,
     ),
     "pinned": RewriteRow(
-        _pinned, "Load batches into pinned memory", MEMORY, arguments={"dataloader_pin_memory": "True"}
+        _pinned, "Load batches into pinned memory", MORE_MEMORY, arguments={"dataloader_pin_memory": "True"}
     ),
     "use_multiprocessing": RewriteRow(keras_processes, "Load the data in processes, not in threads"),
     "batch_2x": RewriteRow(
-        partial(_batch, times=2), "Make the batch 2 times as large", LEARNING, keras=partial(keras_batch, times=2)
+        partial(_batch, times=2), "Make the batch 2 times as large", OTHER_LEARNING, keras=partial(keras_batch, times=2)
     ),
     "batch_4x": RewriteRow(
-        partial(_batch, times=4), "Make the batch 4 times as large", LEARNING, keras=partial(keras_batch, times=4)
+        partial(_batch, times=4), "Make the batch 4 times as large", OTHER_LEARNING, keras=partial(keras_batch, times=4)
     ),
     "batch_8x": RewriteRow(
-        partial(_batch, times=8), "Make the batch 8 times as large", LEARNING, keras=partial(keras_batch, times=8)
+        partial(_batch, times=8), "Make the batch 8 times as large", OTHER_LEARNING, keras=partial(keras_batch, times=8)
     ),
     "batch_half": RewriteRow(
-        partial(_batch, times=0.5), "Halve the batch", LEARNING, keras=partial(keras_batch, times=0.5)
+        partial(_batch, times=0.5), "Halve the batch", OTHER_LEARNING, keras=partial(keras_batch, times=0.5)
     ),
     "fused": RewriteRow(_fused, "Use the optimizer's fused form", arguments={"optim": '"adamw_torch_fused"'}),
     "compile": RewriteRow(
@@ -520,21 +520,21 @@ REWRITES: dict[str, RewriteRow] = {
     "bf16_cpu": RewriteRow(
         partial(_before_optimizer, line=IN_BFLOAT16.format("cpu")),
         "Compute in bfloat16 on the processor",
-        ARITHMETIC,
+        OTHER_ARITHMETIC,
         arguments={"bf16": "True"},
         keras=IN_KERAS_POLICY,
     ),
     "bf16_cuda": RewriteRow(
         partial(_before_optimizer, line=IN_BFLOAT16.format("cuda")),
         "Compute in bfloat16 on the GPU",
-        ARITHMETIC,
+        OTHER_ARITHMETIC,
         arguments={"bf16": "True"},
         keras=IN_KERAS_POLICY,
     ),
     "flush_denormal": RewriteRow(
         partial(_once, call="torch.set_flush_denormal(True)", replaces=True),
         "Take the smallest numbers (denormals) as 0",
-        ARITHMETIC,
+        OTHER_ARITHMETIC,
     ),
     "threads": RewriteRow(
         partial(_once, call="torch.set_num_threads({value})", replaces=True),
@@ -544,17 +544,17 @@ REWRITES: dict[str, RewriteRow] = {
     "matmul_high": RewriteRow(
         partial(_once, call='torch.set_float32_matmul_precision("high")', replaces=True),
         "Multiply matrices with reduced precision (high)",
-        ARITHMETIC,
+        OTHER_ARITHMETIC,
     ),
     "matmul_medium": RewriteRow(
         partial(_once, call='torch.set_float32_matmul_precision("medium")', replaces=True),
         "Multiply matrices with reduced precision (medium)",
-        ARITHMETIC,
+        OTHER_ARITHMETIC,
     ),
     "keep_memory": RewriteRow(
-        partial(_once, call="laptime.keep_memory()"), "Keep memory that was freed for the next step", MEMORY
+        partial(_once, call="laptime.keep_memory()"), "Keep memory that was freed for the next step", MORE_MEMORY
     ),
-    "float32": RewriteRow(_single, "Train in float32, not in float64", ARITHMETIC),
+    "float32": RewriteRow(_single, "Train in float32, not in float64", OTHER_ARITHMETIC),
     "no_item": RewriteRow(_reads, "Add up the loss without reading it in each step"),
     "jit_compile": RewriteRow(partial(keras_compile, keyword="jit_compile", text="True"), "Compile the model"),
     "steps_per_execution": RewriteRow(

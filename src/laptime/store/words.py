@@ -43,7 +43,7 @@ def unmask(identity: str, command: tuple[str, ...], *, is_ours: bool) -> tuple[s
     raise RecordError(says, "Race it again with them: laptime race SCRIPT LANES -- WORDS")
 
 
-def drop(identity: str) -> None:
+def forget(identity: str) -> None:
     """Remove the words of a record that is removed."""
     with contextlib.suppress(OSError):
         _place(identity).unlink()
