@@ -83,3 +83,15 @@ def test_a_key_is_made_where_a_file_system_has_no_hard_links(home, monkeypatch, 
     assert is_ours(load(OWN), OWN)
     save(record(ODD))
     assert is_ours(load(OWN), OWN)
+
+
+def test_an_older_record_masks_its_secrets_when_it_is_read():
+    """It was saved with them, and signed."""
+    made, words = record(OWN), ("--hf-token", "abcdef", "--epochs", "3")
+    subject = replace(made.workload, title="train.py --hf-token abcdef", command=("python", "train.py", *words))
+    path = save(replace(made, ask=replace(made.ask, command=words), workload=subject))
+    assert b"abcdef" in path.read_bytes()
+    read = load(OWN)
+    assert b"abcdef" not in encode(read)
+    assert read.ask.command == ("--hf-token", "***", "--epochs", "3")
+    assert is_ours(read, OWN)

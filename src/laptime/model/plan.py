@@ -10,7 +10,7 @@ from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import FleetNode, FrameworkRow, NodeType, find_framework
 from laptime.model.machine import Device, NodeRoom
 from laptime.model.process import RANKED, Settings
-from laptime.model.secrets import mask_secrets
+from laptime.model.secrets import hide, list_secrets, mask_secrets
 from laptime.model.workload import ProofPlan
 
 OwnKind = Literal["torch", "keras", "step", "other"]
@@ -45,7 +45,8 @@ class Subject:
         return self.file is None and not self.command
 
     def without_secrets(self) -> Subject:
-        return replace(self, command=mask_secrets(self.command))
+        title = hide(self.title, list_secrets(self.command))
+        return replace(self, title=title, command=mask_secrets(self.command))
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ class Job:
         """Return the record so far: the header, the lanes and the answer."""
         assert self._reduce is not None
         outcome, services = self._reduce(status), self.services
-        plan = self.plan.without_secrets()  # the one door to all that is saved, shown, printed as JSON or passed on
+        plan = self.plan
         own = {} if self._shares_process else {"parent_processor_s": time.process_time()}
         return Record(
             schema=SCHEMA,
@@ -197,8 +197,8 @@ class Job:
             beyond_budget_s=self._beyond_s,
             overhead={**own, "journal_s": self._journal_s},
             data=plan.data,
-            others=tuple(replace(other, subject=other.subject.without_secrets()) for other in outcome.others),
-        )
+            others=outcome.others,
+        ).without_secrets()  # the one door to all that is saved, shown, printed as JSON or passed on
 
 
 def run_question(question: Question, prepared: Prepared, services: Services) -> Record:

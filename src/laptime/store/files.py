@@ -258,9 +258,9 @@ def read(path: Path) -> Record:
 
 
 def living(record: Record) -> Record:
-    """Return a record as it is now: one whose process is gone no longer runs."""
+    """Return a record as it is now: one whose process is gone no longer runs, and an older one masks its secrets."""
     is_ended = record.status == "running" and is_gone(record.writer)
-    return replace(record, status="ended") if is_ended else record
+    return replace(record.without_secrets(), status="ended" if is_ended else record.status)
 
 
 def read_bytes(path: Path) -> bytes:
