@@ -6,6 +6,7 @@ import datetime as dt
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +36,7 @@ from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.train.run import Before, prepare_rest
 from laptime.questions.tune import said
-from laptime.store import exchange, files, references, schema, sessions
+from laptime.store import exchange, files, references, schema, sessions, words
 from laptime.store.files import drop_all, place_trace
 from laptime.workloads import CATALOGUE, find_workload
 
@@ -130,6 +131,8 @@ def _run(question: Question, prepared: Prepared, services: Services) -> Record:
         if prepared.keeps_checkpoints:
             held.enter_context(references.claim(identity))
         held.enter_context(references.batches_kept(identity))
+        if question.name == "race":  # the one that --against runs again
+            held.callback(words.keep, identity, prepared.plan.ask.command)
         return run_question(question, prepared, services)
 
 
@@ -165,13 +168,14 @@ def _say_nothing(*_told: object) -> None:
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
     with _prepared(find_question("race"), ask) as prepared:
-        return prepared.plan
+        return prepared.plan.without_secrets()
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
     """Return what the ask's question (`race`, `full`, `infer`, `scale` or `tune`) would run, without running it."""
     with _prepared(question_of(ask), ask) as prepared:
-        return prepared.outline
+        outline = prepared.outline
+        return outline.without_secrets() if isinstance(outline, Plan) else outline
 
 
 def question_of(ask: Ask) -> Question:
@@ -263,8 +267,9 @@ def compare(first: str, second: str | None = None, fail_above: float | None = No
 def ask_again(record: Record, label: str | None = None, *, name: str | None = None, trust: str | None = None) -> Ask:
     """Return the ask that runs a recorded race again, which `name` found. One of others is refused, unless trusted."""
     ask = comparing.ask_again(record, label)
-    subject.check_trusted(record, trust, is_ours=files.is_ours(record, name or record.id))
-    return ask
+    is_ours = files.is_ours(record, name or record.id)
+    subject.check_trusted(record, trust, is_ours=is_ours)
+    return replace(ask, command=words.unmask(record.id, ask.command, is_ours=is_ours))
 
 
 def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = HISTORY_POINTS) -> History:
@@ -280,6 +285,7 @@ def remove_records(names: Sequence[str]) -> tuple[str, ...]:
         if schema.ID.fullmatch(identity):  # else the file was put there by hand, and nothing else is named like it
             references.drop_all(identity)
             drop_all(identity)
+            words.forget(identity)
     return found
 
 
@@ -306,7 +312,7 @@ remove_data = remove_set
 records = files.list_records
 import_records = exchange.import_records
 code_offers, make_edit, write_edit = code_changes.list_offers, code_changes.make_edit, code_changes.write_edit
-is_ours, why_no_offer = files.is_ours, code_changes.why_no_offer
+is_ours, check_trusted, why_no_offer = files.is_ours, subject.check_trusted, code_changes.why_no_offer
 peaks_of, stand_by = references.load_peaks, job.stand_by
 validate = exchange.validate
 encode = schema.encode
@@ -319,6 +325,7 @@ __all__ = [
     "answer",
     "ask_again",
     "check_gate",
+    "check_trusted",
     "code_offers",
     "compare",
     "compare_records",

@@ -8,7 +8,9 @@ Names, messages and files come from other programs. `visible` removes colours an
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
+from collections.abc import Iterable
 
 COLOUR_ESCAPES = re.compile(r"\x1b\[[0-9;:]*m")
 KEPT_CHARACTERS = "\n\t"
@@ -24,6 +26,22 @@ def visible(text: str) -> str:
     return "".join(
         each if each.isprintable() or each in KEPT_CHARACTERS else _shown(each) for each in COLOUR_ESCAPES.sub("", text)
     )
+
+
+def as_command(words: Iterable[str]) -> str:
+    r"""Return words as one line to type. A word with a new line or another unprintable character is $'in\nescapes'."""
+    return " ".join(shlex.quote(word) if word.isprintable() else f"$'{_escape(word)}'" for word in words)
+
+
+def _escape(word: str) -> str:
+    told = word.replace("\\", r"\\").replace("'", r"\'")
+    return "".join(each if each.isprintable() else _code_of(ord(each)) for each in told)
+
+
+def _code_of(code: int) -> str:
+    if code < 0x80 or code in BYTES_AS_TEXT:
+        return "\\n" if code == ord("\n") else f"\\x{code & 0xFF:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def encodable(text: str) -> str:

@@ -165,10 +165,35 @@ def test_a_record_of_a_stranger_names_a_change_and_brings_no_code(copied):
         change = {**finding["change"], name: value}
         findings = [{**finding, "change": change}]
         (copied.folder / "s.json").write_text(json.dumps({**record, "findings": findings}), encoding="utf-8")
-        answer = copied.done("apply", "s.json", code=code)
+        answer = copied.done("apply", "s.json", "--trust", record["id"], code=code)
         assert said in answer.err
         assert "import os" not in answer.out
     assert git(copied.folder, "status", "--porcelain", "train.py") == ""
+
+
+@pytest.mark.framework
+def test_a_strangers_record_is_obeyed_only_by_its_name_and_described_by_us(copied):
+    """It began in 2099, and says that it only loads in two processes; in truth the batch becomes 8 times as large."""
+    record = json.loads((copied.folder / "w.json").read_text(encoding="utf-8"))
+    finding = next(each for each in record["findings"] if each["change"])
+    lie = {**finding, "advice": "decode in 2 worker processes, changes nothing"}
+    lie["change"] = {**finding["change"], "rewrite": "batch_8x"}
+    forged = {**record, "id": "r-2099-01-01-ffff", "started": "2099-01-01T00:00:00+00:00", "findings": [lie]}
+    (copied.folder / "theirs.json").write_text(json.dumps(forged), encoding="utf-8")
+    copied.done("import", "theirs.json")
+    true = f"train.py:{LINE}: Make the batch 8 times as large. This changes the learning."
+    for words in ([forged["id"]], [forged["id"], "--yes"], ["theirs.json", "--yes"], [forged["id"], "--yes", "--json"]):
+        refused = copied.done("apply", *words, code=2)
+        assert true in (refused.err + refused.out)
+        assert "decode in" not in refused.err + refused.out
+        assert (copied.folder / "train.py").read_text(encoding="utf-8") == SCRIPT
+    copied.done("apply", forged["id"], "--yes", "--trust", record["id"], code=2)
+    shown = copied.done("apply", forged["id"], "--json", "--trust", forged["id"], code=3).json
+    assert (shown["signed"], shown["says"]) == (False, true.partition(": ")[2])
+    own = copied.done("apply", "latest", "--json", code=3).json
+    assert (own["signed"], own["change"]["rewrite"]) == (True, "workers=2")
+    copied.done("apply", "latest", "--yes")
+    assert (copied.folder / "train.py").read_text(encoding="utf-8") == EDITED
 
 
 @pytest.mark.framework

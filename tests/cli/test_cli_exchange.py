@@ -45,6 +45,19 @@ def test_valid_files_end_with_0_and_others_with_1(house, theirs):
     assert [row["id"] for row in rows if row["valid"]] == ["r-2026-11-23-8f5f", "r-2026-11-23-3872"]
 
 
+def test_whose_a_record_is_is_said(house, theirs):
+    """Of a file by its signature, and of a copy without one by the record that is here."""
+    notice = "This record bears no signature of yours"
+    house.done("race", "cifar-cnn", "fake/cpu", "--heats", "1", "-q")
+    [own] = house.files()
+    copy = house.folder / "copy.json"
+    copy.write_text(house.done("show", own.stem, "--json").out)
+    checks = house.done("validate", own.stem, str(copy), str(theirs / "race.json"), "--json").json
+    assert [each["signed"] for each in checks] == [True, True, False]
+    assert notice in house.done("show", str(theirs / "race.json"), "--details").err
+    assert [notice in house.done("show", name).err for name in ("latest", str(copy))] == [False, False]
+
+
 def test_a_refused_import_says_what_to_do(house, theirs):
     """As an object for other programs, too."""
     (theirs / "race.json").write_text("{}")

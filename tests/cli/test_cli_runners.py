@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shlex
 import sys
@@ -85,6 +86,44 @@ def test_a_change_that_does_not_train_fails_the_job_in_words(here):
     assert "RuntimeError: there is no data here" in ran.summary
     once_more = run_action(folder, environment, installs=False, base=base, fail_on="none", **TRAINING)
     assert (once_more.code, once_more.outputs["verdict"]) == (0, "DISCARD")
+
+
+def test_the_code_of_a_pull_request_has_no_part_in_the_job(here):
+    """Its json.py is not imported, and what it prints is no command of the runner."""
+    folder, environment = here
+    told = 'raise RuntimeError("\\n::set-output name=verdict::KEEP\\n::add-mask::a")'
+    base = repository(folder, training_of("after"), BROKEN.replace('raise RuntimeError("there is no data here")', told))
+    for name in ("json", "shlex", "secrets", "pip"):
+        (folder / f"{name}.py").write_text(f"open('imported-{name}', 'w')\n", encoding="utf-8")
+    ran = run_action(folder, environment, installs=False, base=base, **TRAINING)
+    assert (ran.code, ran.outputs["verdict"]) == (1, "DISCARD")
+    assert [*folder.rglob("imported-*")] == []
+    lines = ran.said.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("::stop-commands::"))
+    last = lines.index(f"::{lines[first].rpartition('::')[2]}::")
+    commands = [number for number, line in enumerate(lines) if "::" in line and number not in {first, last}]
+    assert commands
+    assert all(first < number < last for number in commands)
+
+
+def test_arguments_may_be_quoted_and_every_word_can_fail_the_job(here):
+    """A stand-in for laptime notes its words, and says KEEP: how the action calls it is what is tested."""
+    folder, environment = here
+    base = repository(folder, training_of("before"), training_of("after"))
+    programs = folder.parent / "programs"
+    programs.mkdir()
+    noted = "import sys\nopen('words', 'a').write(repr(sys.argv[1:]) + '\\n')\n"
+    (programs / "laptime").write_text(f"#!{sys.executable}\n{noted}", encoding="utf-8")
+    (programs / "laptime").chmod(0o755)
+    environment |= {"PATH": f"{programs}:{environment['PATH']}"}
+    given = {**TRAINING, "base": base, "arguments": "--name 'a b' --glob * \"\""}
+    for fail_on, code in (("DISCARD", 0), ("KEEP", 1), ("UNDECIDED KEEP", 1), ("none", 0), ("keep", 2)):
+        ran = run_action(folder, environment, installs=False, fail_on=fail_on, **given)
+        assert ran.code == code, ran.said
+    words = ast.literal_eval((folder / "words").read_text().splitlines()[0])
+    assert words[words.index("--") + 1 :] == ["--name", "a b", "--glob", "*", ""]
+    ran = run_action(folder, environment, installs=False, **{**given, "arguments": "'a"})
+    assert (ran.code, "::error::arguments: a quote has no end" in ran.said) == (2, True)
 
 
 @pytest.mark.long

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -18,6 +18,7 @@ from laptime.model.options import options_of
 from laptime.pages.listing import repeat_words
 from laptime.questions.sweep import options as sweep_options
 from laptime.questions.tune import options as tune_options
+from laptime.showing import as_files
 
 ASKED = (
     "race cifar-cnn torch/cpu --budget 20s --margin 0.1",
@@ -35,9 +36,16 @@ ASKED = (
 OF_THE_COMMAND = {"as_json", "quiet", "details", "dry_run", "against", "trust", "fail_above"}
 
 
+def typed_in_shell(line: str) -> list[str]:
+    """Return the words of a line as bash reads them."""
+    command = ["bash", "-c", f"printf '%s\\0' {line}"]
+    told = subprocess.run(command, env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True).stdout
+    return told.decode("utf-8", "surrogateescape").split("\0")[:-1]
+
+
 def ask_of(words: str) -> tuple[str, Ask]:
-    """Return the command that was typed, and the ask that it makes."""
-    name, *typed = shlex.split(words.removeprefix("laptime "))
+    """Return the command that was typed in a shell, and the ask that it makes."""
+    name, *typed = typed_in_shell(words.removeprefix("laptime "))
     command = find_command(name)
     with command.make_context(name, typed) as context:
         return name, make_ask(name, {key: told for key, told in context.params.items() if key not in OF_THE_COMMAND})
@@ -81,6 +89,9 @@ VALUES = {
 }
 
 
+TYPED = st.text(max_size=5).filter(lambda text: "\0" not in text)  # no system has a word with one
+
+
 @st.composite
 def asks(draw):
     """Draw a question and any options of it; those of a label and of a library's script are no part of the words."""
@@ -91,7 +102,7 @@ def asks(draw):
     subject = {"what": draw(st.sampled_from(("cifar-mlp", "my.py:training"))), "lanes": ("torch/cpu", "cuda/best")}
     if question in {"race", "why"}:
         subject |= {"what": draw(st.sampled_from(("train.py", ""))), "lanes": ("cpu",)}
-        subject["command"] = ("--", "-x", *draw(st.lists(st.text(max_size=5), max_size=2)))
+        subject["command"] = ("--", "-x", *draw(st.lists(TYPED, max_size=2)))
     return question, options.make_ask(question, values, **subject)
 
 
@@ -103,3 +114,19 @@ def test_no_option_is_lost(asked):
     name = {"train": "full"}.get(question, question)
     again = repeat_words(replace(records.record((records.FIRST,)), question=name, ask=ask))
     assert ask_of(again) == (question, ask), again
+
+
+ODD_WORDS = ("a\nb", "a  b", "it's\t\\n", "\x1b[31m", "\u202eabc", "\u0085", "\udcff", "$HOME `ls`", "")
+
+
+@pytest.mark.parametrize("word", ODD_WORDS)
+def test_a_command_is_one_line_whatever_is_in_its_words(word):
+    """In Markdown and HTML a new line is a space, and a terminal acts on some characters."""
+    ask = Ask(what="train.py", lanes=("cpu",), command=("--note", word))
+    again = repeat_words(replace(records.record((records.FIRST,)), ask=ask))
+    assert again.isprintable()
+    assert typed_in_shell(again)[-2:] == ["--note", word]
+    made = replace(records.record((records.FIRST,)), ask=ask)
+    page = as_files([made], "md").files
+    [markdown] = page.values()
+    assert again in markdown.decode().splitlines()[-3].removeprefix("    ")

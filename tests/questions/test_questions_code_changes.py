@@ -13,6 +13,7 @@ from laptime.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding
 from laptime.questions.code_changes import ChangeFinder, list_offers, make_edit, why_no_offer, write_edit
+from laptime.questions.rewrites import REWRITES, describe_rewrite
 
 OWN = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
 SCRIPT = "import torch\nfrom torch.utils.data import DataLoader\n\nloader = DataLoader(data, batch_size=8)\n"
@@ -211,6 +212,41 @@ def test_only_what_git_can_take_back_is_edited_unless_it_is_allowed(repository, 
     assert (plain / "train.py").read_text() == EDITED
 
 
+def test_a_file_that_is_read_only_or_has_other_names_stays_as_it_is(repository):
+    """A new file would stand in its place, and no mode stops root."""
+    file = repository / "train.py"
+    file.chmod(0o444)
+    assert refused(found(file).change) == "train.py is read-only"
+    file.chmod(0o644)
+    (repository / "other.py").hardlink_to(file)
+    assert refused(found(file).change).startswith("train.py has 2 names (hard links)")
+    assert file.read_text() == (repository / "other.py").read_text() == SCRIPT
+    (repository / "other.py").unlink()
+    applied(found(file).change)
+    assert file.read_text() == EDITED
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_of_a_file_stays(repository):
+    file = repository / "train.py"
+    os.chown(file, 12345, 23456)
+    file.chmod(0o2750)
+    applied(found(file).change)
+    status = file.stat()
+    assert file.read_text() == EDITED
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (12345, 23456, 0o2750)
+
+
+def test_extended_attributes_of_a_file_stay(repository):
+    file = repository / "train.py"
+    try:
+        os.setxattr(file, "user.note", b"mine")
+    except OSError as error:
+        pytest.skip(f"this file system has none: {error}")
+    applied(found(file).change)
+    assert os.getxattr(file, "user.note") == b"mine"
+
+
 def test_whether_git_can_take_it_back_is_known(repository):
     file = repository / "train.py"
     assert make_edit(found(file).change, outside=False).is_clean
@@ -284,10 +320,34 @@ def test_a_stranger_joins_no_words_of_their_own(repository):
         assert refused(replace(change, rewrite=word)).startswith(f"the change '{word}' cannot be made")
 
 
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("batch_8x", "Make the batch 8 times as large. This changes the learning."),
+        ("pinned+batch_2x",
+         ("Load batches into pinned memory. Make the batch 2 times as large. This changes how much memory it takes "
+         "and the learning.")),
+        ("fused", "Use the optimizer's fused form. The training learns the same."),
+        ("exec", "This laptime knows no such change of code."),
+    ],
+)  # fmt: skip
+def test_what_a_change_does_is_said_by_our_table(repository, word, says):
+    """The record says that it changes nothing."""
+    finding = found(repository / "train.py")
+    finding = replace(finding, advice="Changes nothing.", change=replace(finding.change, rewrite=word))
+    record = replace(tune_records.unconfirmed(), findings=(finding,))
+    assert [each.says for each in list_offers(record)] == [says]
+
+
+def test_every_change_of_the_table_says_what_it_does():
+    told = [describe_rewrite(f"{word}=2" if row.takes_value else word) for word, row in REWRITES.items()]
+    assert all(each[0].isupper() and "{" not in each and "knows no such" not in each for each in told), told
+
+
 def test_a_tuning_offers_what_it_confirmed():
     record = tune_records.script()
     (offer,) = list_offers(record)
     assert (offer.change, offer.gain, offer.is_recommended) == (tune_records.CHANGE, "measured 1.95x", True)
-    assert offer.says == "the settings of cpu/malloc=keep+workers=4: malloc=keep+workers=4"
+    assert offer.says == "Load the data in 4 worker processes. The training learns the same."
     assert why_no_offer(record) == "malloc=keep: train.py does not import laptime at its top"
     assert list_offers(tune_records.unconfirmed()) == []

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from laptime.questions.watch.run import mask_secrets
+from laptime.model.secrets import hide, list_secrets, mask_secrets
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,8 @@ from laptime.questions.watch.run import mask_secrets
         ("curl -H 'Authorization: Bearer abc.def'", "curl -H 'Authorization: Bearer ***'"),
         ("sh -c 'export HF_TOKEN=abc; python train.py'", "sh -c 'export HF_TOKEN=*** python train.py'"),
         ("sh -c 'python train.py --secret abc --epochs 3'", "sh -c 'python train.py --secret *** --epochs 3'"),
+        ("python train.py '--token=two words' -x", "python train.py --token=*** -x"),
+        ("""python train.py '{"api_key": "abc", "lr": 1}'""", """python train.py '{"api_key": "***", "lr": 1}'"""),
         ("python train.py --tokenizer bert --max-tokens 512", None),
         ("python train.py --author me --key-frames 3 --monkey 4", None),
         ("python train.py --token --epochs 3", None),
@@ -30,3 +32,13 @@ from laptime.questions.watch.run import mask_secrets
 )
 def test_secrets_are_masked(command: str, kept: str | None) -> None:
     assert mask_secrets(shlex.split(command)) == tuple(shlex.split(command if kept is None else kept))
+    assert mask_secrets(mask_secrets(shlex.split(command))) == mask_secrets(shlex.split(command))
+
+
+def test_what_a_program_prints_of_its_words_is_hidden():
+    """A value of up to three letters would be found in any text, and stays."""
+    secrets = list_secrets(["train.py", "--token", "abcd", "--password=abcdef", "s3://me:word@host", "--auth", "on"])
+    assert secrets == ("me:word", "abcdef", "abcd")
+    assert hide("--token abcd --password=abcdef: on s3://me:word@host", secrets) == (
+        "--token *** --password=***: on s3://***@host"
+    )

@@ -25,7 +25,8 @@ ID is a record of `laptime why`, `watch` or `tune`, the beginning of an id, a fi
 """
 APPLY_MORE = """\
 The record only names the change: laptime makes it again from its own table and from the file that is here, which must
-be the one that ran. A file that git does not track is refused, and so are links and paths outside of the folder.
+be the one that ran. A record that you did not make here is refused unless --trust names it. So are links, paths outside
+of the folder, and a file that git does not track.
 Without a terminal that can be asked, the change is shown and not made (exit code 3), unless --yes is there.
 """
 
@@ -44,11 +45,15 @@ NOT_SIGNED = "This record bears no signature of yours. It only named the change,
 @click.argument("identity", metavar="ID", shell_complete=complete_record)
 @click.option("--remedy", "number", type=click.IntRange(1), help="Which of several.  [default: the recommended one]")
 @click.option("--yes", is_flag=True, help="Make the change without asking.")
+@click.option("--trust", metavar="ID", help="Make a change of this record, although it was not made here by you.")
 @click.option("--outside", is_flag=True, help="Also edit a file that is under no version control.")
 @click.option("--json", "as_json", is_flag=True, help="Print the change as JSON, and ask nothing.")
-def apply(*, identity: str, number: int | None, yes: bool, outside: bool, as_json: bool) -> int:
+def apply(*, identity: str, number: int | None, yes: bool, trust: str | None, outside: bool, as_json: bool) -> int:
     record = api.load(identity)
     offers = api.code_offers(record)
+    is_signed = api.is_ours(record, identity)
+    # Before anything of the record is said: its reasons and its gains are a stranger's words, too.
+    api.check_trusted(record, trust, is_ours=is_signed, acts=_acts(offers))
     if not offers:
         reason = api.why_no_offer(record) or "it names no remedy"
         raise UsageError(f"{record.id} has no change of code to make: {reason}", f"See laptime show {record.id}.")
@@ -61,25 +66,29 @@ def apply(*, identity: str, number: int | None, yes: bool, outside: bool, as_jso
         edit = api.make_edit(offer.change, outside=outside)
         if yes:
             api.write_edit(edit)
-        emit_json(showing.to_json(_as_applied(offer, edit, is_made=yes)))
+        emit_json(showing.to_json(_as_applied(offer, edit, is_made=yes, is_signed=is_signed)))
         return ExitCode.ANSWERED if yes else ExitCode.UNFINISHED
     more = [_choice(offers)] if len(offers) > 1 else []
-    if not api.is_ours(record, identity):
-        more.append(NOT_SIGNED)
-    return apply_offer(offer, yes=yes, outside=outside, more=more)
+    return apply_offer(offer, yes=yes, outside=outside, is_signed=is_signed, more=more)
 
 
-def apply_offer(offer: Any, *, yes: bool, outside: bool, more: Sequence[str] = ()) -> int:
+def _acts(offers: Sequence[Any]) -> str:
+    """Return what a record would have done to the user's code, in the words of our table."""
+    each = [f"{offer.change.file}:{offer.change.line}: {offer.says}" for offer in offers]
+    return f"change {' Or '.join(each)}" if each else "change no code"
+
+
+def apply_offer(offer: Any, *, yes: bool, outside: bool, is_signed: bool = True, more: Sequence[str] = ()) -> int:
     """Show a change with what `more` is to be said, and make it after a yes. Return the exit code."""
     edit = api.make_edit(offer.change, outside=outside)
     emit(f"{offer.says}\n\n{edit.diff}")
-    for each in more:
+    for each in (*more, *([] if is_signed else [NOT_SIGNED])):
         say(each)
     is_asked = not yes and is_terminal() and MESSAGES.isatty() and sys.stdin.isatty()
     is_made = yes or (is_asked and click.confirm(f"Change {edit.change.file}?", err=True))
     if is_made:
         api.write_edit(edit)
-        made = _as_applied(offer, edit, is_made=True)
+        made = _as_applied(offer, edit, is_made=True, is_signed=is_signed)
         emit(f"{os.path.relpath(edit.path)}:{edit.change.line} is changed.")
         emit(f"Undo: {made.undo}\nMeasure it: {made.measure}")
     elif is_asked:
@@ -89,9 +98,10 @@ def apply_offer(offer: Any, *, yes: bool, outside: bool, more: Sequence[str] = (
     return ExitCode.ANSWERED if is_made or is_asked else ExitCode.UNFINISHED
 
 
-def _as_applied(offer: Any, edit: Any, *, is_made: bool) -> Applied:
+def _as_applied(offer: Any, edit: Any, *, is_made: bool, is_signed: bool) -> Applied:
     return Applied(
         is_made,
+        is_signed,
         offer.says,
         replace(edit.change, diff=edit.diff),
         undo=_undo(os.path.relpath(edit.path), is_clean=edit.is_clean),

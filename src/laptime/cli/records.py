@@ -26,6 +26,7 @@ SHOW_HELP = """Show a saved record. ID is a record's id or the beginning of one,
 
 No framework is needed to read a record.
 """
+NOT_OURS = "This record bears no signature of yours: its words and figures are what its file says."
 REMOVE_HELP = """Remove saved records, with their checkpoints and traces. ID is a record's id, or the beginning of one.
 
 A record that is still running is refused. If one of the records cannot be removed, none is.
@@ -39,6 +40,8 @@ A record that is still running is refused. If one of the records cannot be remov
 @click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
 def show_record(*, identity: str, as_json: bool, details: bool, charts: bool) -> None:
     record = api.load(identity)
+    if not as_json and not api.is_ours(record, identity):
+        say(NOT_OURS)  # before its words, which others chose
     if as_json:
         emit_json(showing.as_json(record))
     elif charts:

@@ -64,7 +64,7 @@ def _markdown(report: Report) -> list[str]:
             lines += _markdown_table(rows_of(figure.chart))
     return [
         *lines,
-        f"    {' '.join(visible(report.command).split())}",
+        f"    {visible(report.command)}",
         "",
         escape_markdown(f"Record {report.id}, {report.started}."),
     ]

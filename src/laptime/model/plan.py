@@ -10,6 +10,7 @@ from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import FleetNode, FrameworkRow, NodeType, find_framework
 from laptime.model.machine import Device, NodeRoom
 from laptime.model.process import RANKED, Settings
+from laptime.model.secrets import hide, list_secrets, mask_secrets
 from laptime.model.workload import ProofPlan
 
 OwnKind = Literal["torch", "keras", "step", "other"]
@@ -42,6 +43,10 @@ class Subject:
     @property
     def is_built_in(self) -> bool:
         return self.file is None and not self.command
+
+    def without_secrets(self) -> Subject:
+        title = hide(self.title, list_secrets(self.command))
+        return replace(self, title=title, command=mask_secrets(self.command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +228,21 @@ class Plan:
     def subjects(self) -> tuple[Subject, ...]:
         """All that is trained."""
         return (self.subject, *self.others)
+
+    def without_secrets(self) -> Plan:
+        """Return the plan as a record keeps it and a page shows it: no word of a command looks like a secret."""
+        if not self.ask.command:
+            return self
+        return replace(
+            self,
+            ask=replace(self.ask, command=mask_secrets(self.ask.command)),
+            subject=self.subject.without_secrets(),
+            others=tuple(each.without_secrets() for each in self.others),
+            lanes=tuple(
+                lane if lane.training is None else replace(lane, training=lane.training.without_secrets())
+                for lane in self.lanes
+            ),
+        )
 
     def subject_of(self, lane: PlannedLane) -> Subject:
         """Return what a lane trains."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from laptime.model.ask import Ask, DataSource
@@ -16,6 +16,7 @@ from laptime.model.process import Settings
 from laptime.model.protocol import AnswerReference, FullRun, InferHeat, InferPace, LapFactor, Protocol
 from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.sample import AnswerUsage, Appeal, Heat, Reference, Usage
+from laptime.model.secrets import mask_secrets
 from laptime.model.symptoms import Profile
 from laptime.model.workload import Published
 
@@ -345,6 +346,17 @@ class Record:
     others: tuple[OtherTraining, ...] = ()
     cards: PredictedCards | None = None
 
+    def without_secrets(self) -> Record:
+        """Return the record without words of a command that look like secrets; older ones were saved with them."""
+        if not self.ask.command and not self.workload.command:
+            return self
+        return replace(
+            self,
+            ask=replace(self.ask, command=mask_secrets(self.ask.command)),
+            workload=self.workload.without_secrets(),
+            others=tuple(replace(other, subject=other.subject.without_secrets()) for other in self.others),
+        )
+
     @property
     def distrust(self) -> str | None:
         """Why no figure of this record can be relied on; None where there is no such reason."""
@@ -361,9 +373,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A change of the user's code, whether it was made, and what to type to take it back and to measure it."""
+    """A change of the user's code, whether it was made, and what to type to take it back and to measure it.
+
+    `signed` says whether this user made the record that names it.
+    """
 
     applied: bool
+    signed: bool
     says: str
     change: CodeChange
     undo: str

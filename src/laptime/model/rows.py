@@ -40,11 +40,12 @@ class RecordRow:
 class FileCheck:
     """Whether a file is a record. `why` says what is wrong, `path` where in the file (a JSON path), `hint` what to do.
 
-    `schema` is that of the file: reading it upgrades it.
+    `schema` is that of the file: reading it upgrades it. `signed` is whether this user made the record here.
     """
 
     file: str
     valid: bool
+    signed: bool | None = None
     schema: int | None = None
     id: str | None = None
     question: str | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
@@ -43,6 +42,7 @@ from laptime.pages.words import (
 from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.why.nouns import Why, WhyAnswer
+from laptime.visible import as_command
 
 ANSWERS_PROOF = f"proof: the answers to {PROOF_ITEMS} items, against float64"
 
@@ -314,7 +314,7 @@ def repeat_words(record: Record) -> str:
     ask, command = record.ask, find_question(record.question).command
     named = [each for each in (ask.what, *ask.others, *ask.lanes) if each] if command != "watch" else []
     behind = ("--", *ask.command) if ask.command else ()
-    return shlex.join(["laptime", command, *named, *repeat_options(command, ask), *behind])
+    return as_command(["laptime", command, *named, *repeat_options(command, ask), *behind])
 
 
 # A workload's page (layers, training, published results), and the environment block of a full training.

@@ -19,6 +19,7 @@ from laptime.model.plan import OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, Lane, Settings
 from laptime.model.rows import LABEL_FORM, OF_TRAINING
 from laptime.model.sample import all_sensors
+from laptime.model.secrets import mask_secrets
 from laptime.model.workload import ProofPlan, Workload
 from laptime.planner.groups import (
     choose_pace,
@@ -377,7 +378,7 @@ def plan_script(ask: Ask, machine: Machine, subject: Subject) -> Plan:
     refuse_twice(planned)
     alone, pace = pace_of(ask, machine, planned)
     pace = replace(pace, steps_most=ask.steps)
-    notes = (f"each heat runs: {shlex.join(subject.command)}",)
+    notes = (f"each heat runs: {shlex.join(mask_secrets(subject.command))}",)
     return Plan(ask, subject, planned, ProofPlan(), pace, notes, alone=alone)
 
 

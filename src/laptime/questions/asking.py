@@ -22,6 +22,7 @@ from laptime.model.machine import Framework, Machine
 from laptime.model.options import given_options
 from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.protocol import FullPlan, InferPlan
+from laptime.model.secrets import mask_secrets
 from laptime.model.workload import Published, Workload
 from laptime.planner import join_plans, make_plan
 from laptime.planner.groups import choose_pace
@@ -342,7 +343,7 @@ def describe_script(ask: Ask) -> Subject:
     named = file or next((Path(word) for word in command if word.endswith(".py")), Path(command[0]))
     return Subject(
         name=named.name,
-        title=shlex.join([named.name, *ask.command] if ask.what else command),
+        title=shlex.join([named.name, *mask_secrets(ask.command)] if ask.what else mask_secrets(command)),
         parameters=None,
         batch=None,
         steps_per_lap=None,

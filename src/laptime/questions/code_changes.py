@@ -11,6 +11,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
+import shlex
+import shutil
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +23,8 @@ from laptime.disk import open_atomically, read_regular
 from laptime.errors import StoreError, UsageError
 from laptime.model.quantities import Missing, times
 from laptime.model.record import CodeChange, Finding, Record
-from laptime.questions.rewrites import Edited, rewrite
-from laptime.questions.secrets import looks_secret
+from laptime.model.secrets import looks_secret
+from laptime.questions.rewrites import Edited, describe_rewrite, rewrite
 from laptime.questions.sources import ask_git, is_copied, top_of
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.user_code import LARGEST_BYTES, NoPlaceError, UserCode, read_code
@@ -30,6 +32,7 @@ from laptime.questions.why.nouns import Experiment, WhyAnswer, recommended_first
 
 ONE_LINE_LESS = "\n\\ No newline at end of file\n"
 CONTEXT_LINES = 3
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 UTF_8 = {"utf-8", "utf-8-sig", "ascii"}
 LONGEST_PATH = 1024
 LONGEST_DIFF = 20_000  # characters: a line of a file may be of any length
@@ -150,8 +153,9 @@ def _lines(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A remedy of a record that is a change of code. `gain` says what was measured of it and what it changes,
-    where the record has that.
+    """A remedy of a record that is a change of code. What it does is said by our table, never by the record.
+
+    `gain` says what was measured of it, where the record has that.
     """
 
     says: str
@@ -170,14 +174,18 @@ def list_offers(record: Record) -> list[Offer]:
         for each in recommended_first(record.answer.why):
             if each.change is not None:
                 gain = "not tried" if each.measured is None else f"measured {times(each.measured.ratio)}"
-                found.append(Offer(each.says, each.change, f"{gain}, changes {each.changes}", each.recommended))
+                found.append(_offer(each.change, gain, is_recommended=each.recommended))
     if isinstance(record.answer, TuneAnswer) and record.answer.tuning is not None:
         for lane in record.answer.tuning.lanes:
             gain = "" if lane.gain is None else f"measured {times(lane.gain.ratio)}"
-            says = f"the settings of {lane.winner}: {'+'.join(lane.words)}"
-            found += [Offer(says, change, gain, lane.standing == "confirmed") for change in lane.changes]
-    of_findings = (Offer(each.advice, each.change, "", True) for each in record.findings if each.change is not None)
-    return [*found, *of_findings]
+            is_confirmed = lane.standing == "confirmed"
+            found += [_offer(change, gain, is_recommended=is_confirmed) for change in lane.changes]
+    advised = (each.change for each in record.findings if each.change is not None)
+    return [*found, *(_offer(change, "", is_recommended=True) for change in advised)]
+
+
+def _offer(change: CodeChange, gain: str, *, is_recommended: bool) -> Offer:
+    return Offer(describe_rewrite(change.rewrite), change, gain, is_recommended)
 
 
 def why_no_offer(record: Record) -> str | None:
@@ -271,14 +279,28 @@ def _find_own(root: Path, name: str) -> Path:
 
 
 def write_edit(edit: FileEdit) -> None:
-    """Write the change, whole or not at all. The file's mode stays."""
+    """Write the change, whole or not at all. The file's owner, mode and other attributes stay."""
+    name = edit.change.file
     try:
         if read_regular(edit.path, LARGEST_BYTES) != edit.before:
-            raise UsageError(f"{edit.change.file} was changed a moment ago", "See what changed it, and try again.")
-        mode = stat.S_IMODE(edit.path.stat().st_mode)
+            raise UsageError(f"{name} was changed a moment ago", "See what changed it, and try again.")
+        status = edit.path.stat()
+        _refuse_kept(status, name)
         with open_atomically(edit.path) as file:
-            os.fchmod(file.fileno(), mode)
             file.write(edit.after)
+            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file.fileno(), status.st_uid, status.st_gid)  # before the mode, of which this takes bits
+            shutil.copystat(edit.path, file.name)
+            os.utime(file.name)  # what compiles sources goes by this
     except OSError as error:
-        says = f"{edit.change.file} could not be written: {error.strerror or error}"
-        raise StoreError(says, "See its folder's permissions, and the room on the disk.") from None
+        says = f"{name} could not be written: {error.strerror or error}"
+        raise StoreError(says, "See its owner, its folder's permissions, and the room on the disk.") from None
+
+
+def _refuse_kept(status: os.stat_result, name: str) -> None:
+    """Refuse a file that is not to be changed: a new one would take its place, and root is stopped by no mode."""
+    if not status.st_mode & WRITABLE:
+        raise UsageError(f"{name} is read-only", f"Allow it: chmod u+w {shlex.quote(name)}")
+    if status.st_nlink > 1:
+        says = f"{name} has {status.st_nlink} names (hard links), and the others would keep the old text"
+        raise UsageError(says, "Make the change that is shown by hand, or give the file a copy of its own.")

@@ -180,7 +180,8 @@ class Job:
     def record(self, status: RecordStatus = "running") -> Record:
         """Return the record so far: the header, the lanes and the answer."""
         assert self._reduce is not None
-        outcome, plan, services = self._reduce(status), self.plan, self.services
+        outcome, services = self._reduce(status), self.services
+        plan = self.plan
         own = {} if self._shares_process else {"parent_processor_s": time.process_time()}
         return Record(
             schema=SCHEMA,
@@ -202,7 +203,7 @@ class Job:
             overhead={**own, "journal_s": self._journal_s},
             data=plan.data,
             others=outcome.others,
-        )
+        ).without_secrets()  # the one door to all that is saved, shown, printed as JSON or passed on
 
 
 def run_question(question: Question, prepared: Prepared, services: Services) -> Record:

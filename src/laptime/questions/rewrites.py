@@ -52,11 +52,14 @@ FindOrNone = Callable[[UserCode, int], tuple[SourceFile, int, Sequence[TextEdit]
 class RewriteRow:
     """One change of code. `find` returns the file, the line and the edits. `takes_value` is for a number behind `=`.
 
-    Where the code makes `TrainingArguments` of Hugging Face's Trainer, these `arguments` of it are set in their place;
-    where it trains by Keras's `fit`, `keras` is asked first, which returns None for what is PyTorch's there, too.
+    `says` and `changes` tell the user what it does, for a stranger's record may lie about that. Where the code makes
+    `TrainingArguments` of Hugging Face's Trainer, these `arguments` of it are set in their place; where it trains by
+    Keras's `fit`, `keras` is asked first, which returns None for what is PyTorch's there, too.
     """
 
     find: Find
+    says: str
+    changes: str = ""
     takes_value: bool = False
     least: int = 1
     arguments: Mapping[str, str] = field(default_factory=dict)
@@ -115,6 +118,17 @@ def find_rewrite(word: str) -> tuple[RewriteRow, int]:
     if row.takes_value and value < row.least:
         raise NoPlaceError(f"{value} is less than {row.least}")
     return row, value
+
+
+def describe_rewrite(word: str) -> str:
+    """Say what a word of the table does to a training. Of any other word, nothing is said but that."""
+    try:
+        rows = [find_rewrite(each) for each in word.split("+")]
+    except NoPlaceError as error:
+        return f"{str(error)[:1].upper()}{str(error)[1:]}."
+    told = [f"{row.says.format(value=value)}." for row, value in rows]
+    changed = dict.fromkeys(row.changes for row, _ in rows if row.changes)
+    return " ".join([*told, f"This changes {' and '.join(changed)}." if changed else "The training learns the same."])
 
 
 # The arguments of Hugging Face's Trainer.
@@ -453,9 +467,11 @@ def _is_only_printed(unit: CodePart, name: str) -> bool:
 
 IN_BFLOAT16 = '{{model}}.forward = torch.autocast("{}", dtype=torch.bfloat16)({{model}}.forward)'
 IN_KERAS_POLICY = partial(_once, call='keras.config.set_dtype_policy("mixed_bfloat16")', replaces=True)
+OTHER_LEARNING, OTHER_ARITHMETIC, MORE_MEMORY = "the learning", "the arithmetic", "how much memory it takes"
 REWRITES: dict[str, RewriteRow] = {
     "workers": RewriteRow(
         _workers,
+        "Load the data in {value} worker processes",
         takes_value=True,
         least=0,
         arguments={"dataloader_num_workers": "{value}", "dataloader_persistent_workers": "{is_some}"},
@@ -463,42 +479,87 @@ REWRITES: dict[str, RewriteRow] = {
     ),
     "persistent_workers": RewriteRow(
         partial(_of_workers, keyword="persistent_workers", text="True"),
+        "Keep the data loader's workers from one epoch to the next",
         arguments={"dataloader_persistent_workers": "True"},
     ),
     "prefetch": RewriteRow(
         partial(_of_workers, keyword="prefetch_factor", text="{value}"),
+        "Let each worker of the data loader prepare {value} batches ahead",
+        MORE_MEMORY,
         takes_value=True,
         arguments={"dataloader_prefetch_factor": "{value}"},
         keras=keras_prefetch,
     ),
-    "pinned": RewriteRow(_pinned, arguments={"dataloader_pin_memory": "True"}),
-    "use_multiprocessing": RewriteRow(keras_processes),
-    "batch_2x": RewriteRow(partial(_batch, times=2), keras=partial(keras_batch, times=2)),
-    "batch_4x": RewriteRow(partial(_batch, times=4), keras=partial(keras_batch, times=4)),
-    "batch_8x": RewriteRow(partial(_batch, times=8), keras=partial(keras_batch, times=8)),
-    "batch_half": RewriteRow(partial(_batch, times=0.5), keras=partial(keras_batch, times=0.5)),
-    "fused": RewriteRow(_fused, arguments={"optim": '"adamw_torch_fused"'}),
+    "pinned": RewriteRow(
+        _pinned, "Load batches into pinned memory", MORE_MEMORY, arguments={"dataloader_pin_memory": "True"}
+    ),
+    "use_multiprocessing": RewriteRow(keras_processes, "Load the data in processes, not in threads"),
+    "batch_2x": RewriteRow(
+        partial(_batch, times=2), "Make the batch 2 times as large", OTHER_LEARNING, keras=partial(keras_batch, times=2)
+    ),
+    "batch_4x": RewriteRow(
+        partial(_batch, times=4), "Make the batch 4 times as large", OTHER_LEARNING, keras=partial(keras_batch, times=4)
+    ),
+    "batch_8x": RewriteRow(
+        partial(_batch, times=8), "Make the batch 8 times as large", OTHER_LEARNING, keras=partial(keras_batch, times=8)
+    ),
+    "batch_half": RewriteRow(
+        partial(_batch, times=0.5), "Halve the batch", OTHER_LEARNING, keras=partial(keras_batch, times=0.5)
+    ),
+    "fused": RewriteRow(_fused, "Use the optimizer's fused form", arguments={"optim": '"adamw_torch_fused"'}),
     "compile": RewriteRow(
         partial(_before_optimizer, line="{model}.compile()"),
+        "Compile the model",
         arguments={"torch_compile": "True"},
         keras=partial(keras_compile, keyword="jit_compile", text="True"),
     ),
-    "channels_last": RewriteRow(partial(_before_optimizer, line="{model}.to(memory_format=torch.channels_last)")),
+    "channels_last": RewriteRow(
+        partial(_before_optimizer, line="{model}.to(memory_format=torch.channels_last)"),
+        "Store images with their channels last",
+    ),
     "bf16_cpu": RewriteRow(
-        partial(_before_optimizer, line=IN_BFLOAT16.format("cpu")), arguments={"bf16": "True"}, keras=IN_KERAS_POLICY
+        partial(_before_optimizer, line=IN_BFLOAT16.format("cpu")),
+        "Compute in bfloat16 on the processor",
+        OTHER_ARITHMETIC,
+        arguments={"bf16": "True"},
+        keras=IN_KERAS_POLICY,
     ),
     "bf16_cuda": RewriteRow(
-        partial(_before_optimizer, line=IN_BFLOAT16.format("cuda")), arguments={"bf16": "True"}, keras=IN_KERAS_POLICY
+        partial(_before_optimizer, line=IN_BFLOAT16.format("cuda")),
+        "Compute in bfloat16 on the GPU",
+        OTHER_ARITHMETIC,
+        arguments={"bf16": "True"},
+        keras=IN_KERAS_POLICY,
     ),
-    "flush_denormal": RewriteRow(partial(_once, call="torch.set_flush_denormal(True)", replaces=True)),
-    "threads": RewriteRow(partial(_once, call="torch.set_num_threads({value})", replaces=True), takes_value=True),
-    "matmul_high": RewriteRow(partial(_once, call='torch.set_float32_matmul_precision("high")', replaces=True)),
-    "matmul_medium": RewriteRow(partial(_once, call='torch.set_float32_matmul_precision("medium")', replaces=True)),
-    "keep_memory": RewriteRow(partial(_once, call="laptime.keep_memory()")),
-    "float32": RewriteRow(_single),
-    "no_item": RewriteRow(_reads),
-    "jit_compile": RewriteRow(partial(keras_compile, keyword="jit_compile", text="True")),
+    "flush_denormal": RewriteRow(
+        partial(_once, call="torch.set_flush_denormal(True)", replaces=True),
+        "Take the smallest numbers (denormals) as 0",
+        OTHER_ARITHMETIC,
+    ),
+    "threads": RewriteRow(
+        partial(_once, call="torch.set_num_threads({value})", replaces=True),
+        "Compute on {value} threads",
+        takes_value=True,
+    ),
+    "matmul_high": RewriteRow(
+        partial(_once, call='torch.set_float32_matmul_precision("high")', replaces=True),
+        "Multiply matrices with reduced precision (high)",
+        OTHER_ARITHMETIC,
+    ),
+    "matmul_medium": RewriteRow(
+        partial(_once, call='torch.set_float32_matmul_precision("medium")', replaces=True),
+        "Multiply matrices with reduced precision (medium)",
+        OTHER_ARITHMETIC,
+    ),
+    "keep_memory": RewriteRow(
+        partial(_once, call="laptime.keep_memory()"), "Keep memory that was freed for the next step", MORE_MEMORY
+    ),
+    "float32": RewriteRow(_single, "Train in float32, not in float64", OTHER_ARITHMETIC),
+    "no_item": RewriteRow(_reads, "Add up the loss without reading it in each step"),
+    "jit_compile": RewriteRow(partial(keras_compile, keyword="jit_compile", text="True"), "Compile the model"),
     "steps_per_execution": RewriteRow(
-        partial(keras_compile, keyword="steps_per_execution", text="{value}"), takes_value=True
+        partial(keras_compile, keyword="steps_per_execution", text="{value}"),
+        "Let Keras take {value} steps at once",
+        takes_value=True,
     ),
 }

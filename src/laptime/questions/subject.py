@@ -495,19 +495,22 @@ def _may_run(row: FrameworkRow, family: str | None) -> bool:
 ERROR_SHOWN_MOST = 1_500  # characters: an error is cut at 2,000, and what is cut could hide the worst part
 
 
-def check_trusted(record: Record, trusted: str | None, *, is_ours: bool) -> None:
-    """Refuse to start what a record names, unless it is this user's or `trusted` is its id."""
+def check_trusted(record: Record, trusted: str | None, *, is_ours: bool, acts: str = "") -> None:
+    """Refuse what a record would do, unless it is this user's or `trusted` is its id.
+
+    `acts` says what that is; without it, the record would start what it names.
+    """
     if trusted is not None and trusted != record.id:
         says = f"--trust names {trusted}, and the record is {record.id}"
         raise UsageError(says, f"If you trust it: --trust {record.id}")
     if is_ours or trusted:
         return
-    starts = "; ".join(describe_start(record))
-    if len(starts) > ERROR_SHOWN_MOST:
-        starts = f"more than fits here, {len(starts)} characters; read it whole: laptime show {record.id} --json"
+    acts = acts or f"start {'; '.join(describe_start(record))}"
+    if len(acts) > ERROR_SHOWN_MOST:
+        acts = f"do more than fits here, {len(acts)} characters; read it whole: laptime show {record.id} --json"
     raise UsageError(
         f"{record.id} bears no signature of yours: it was made elsewhere, by another user, or by an older laptime. "
-        f"It would start {starts}",
+        f"It would {acts}",
         f"If you trust all of that: --trust {record.id}",
     )
 

@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from laptime import wire
 from laptime.errors import WireError
 from laptime.model.hardware import StepWork
@@ -18,6 +20,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.process import PROCESS_NOT_FINISHED, Dnf, ProcessRun, ProcessStatus, Timeline
 from laptime.model.quantities import Missing, brief
 from laptime.model.sample import Examination, FreshSteps, Heat, LateStep, Noise, ProofRun, Window
+from laptime.model.secrets import hide, list_secrets
 from laptime.model.symptoms import DenormalCensus, StepSymptoms, find_refusal
 from laptime.run.child import AnyChild, Ended, Silence, Tell, WindowReader, hear_with_signs
 from laptime.run.instruments import Sampler, flag_halts
@@ -68,6 +71,7 @@ class ProcessRunner:
         self.device_memory_bytes: int | Missing = wire.NOT_TOLD
         self.timeline: Timeline | None = None
         self.printed = ""  # the end of what the child printed, once it has ended
+        self.secrets: tuple[str, ...] = ()  # of the command that it runs, which may print them
         self._child: AnyChild | None = None
         self._broken: str | None = None
         self._is_gone = False
@@ -91,8 +95,9 @@ class ProcessRunner:
                 self.device_memory_bytes = held
             case wire.Finished():
                 self.finished = message
-            case wire.Failed():
-                self.failed = message
+            case wire.Failed(reason=reason, source=source):
+                said = hide(reason, self.secrets), hide(source, self.secrets)
+                self.failed = msgspec.structs.replace(message, reason=said[0], source=said[1])
             case _:
                 pass
 
@@ -173,6 +178,7 @@ class ProcessRunner:
         """End the child, and return why it did not finish, or None."""
         try:
             ended = self.child.end(grace_s=0 if self._broken else 5)
+            ended = replace(ended, stderr_tail=hide(ended.stderr_tail, self.secrets))
             self.printed = ended.stderr_tail
             return self._judge(ended, self._broken)
         finally:
@@ -317,6 +323,7 @@ class HeatRunner(ProcessRunner):
         self, order: HeatOrder, limits: Limits, cores: int, tell: Tell, sampler: Sampler | None = None
     ) -> None:
         super().__init__(order.lane.name, limits, sampler)
+        self.secrets = list_secrets(order.subject.command)
         self.order, self._tell, self._watch = order, tell, WindowWatch(cores)
         self._windows: list[Window] = []
         self._losses: list[float] = []

@@ -10,8 +10,8 @@ from typing import Final
 from laptime.disk import expand_home, remove_stale, write_new
 from laptime.errors import RecordError, StoreError
 from laptime.model.rows import FileCheck, Imported
-from laptime.store.files import find, is_file, living, not_saved, path_of, read_bytes
-from laptime.store.index import records_folder
+from laptime.store.files import find, is_file, is_ours, is_signed, living, not_saved, path_of, read_bytes
+from laptime.store.index import home_folder, records_folder
 from laptime.store.schema import decode, decode_as_found, encode
 
 HINT_OTHER = (
@@ -35,8 +35,10 @@ def _validate(name: str) -> Iterator[FileCheck]:
         return
     for path in paths:
         try:
-            schema, record = decode_as_found(read_bytes(path), str(path))
-            yield FileCheck(str(path), valid=True, schema=schema, id=record.id, question=record.question)
+            data = read_bytes(path)
+            schema, record = decode_as_found(data, str(path))
+            signed = is_signed(data, home_folder()) or is_ours(record, record.id)
+            yield FileCheck(str(path), valid=True, signed=signed, schema=schema, id=record.id, question=record.question)
         except RecordError as error:
             yield _refused(str(path), error)
 

@@ -14,14 +14,15 @@ import random as randomness
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain, repeat, takewhile
 from pathlib import Path
 
-from laptime.disk import SUFFIX, expand_home, remove_stale, write_atomically
+from laptime.disk import SUFFIX, expand_home, remove_stale, write_atomically, write_new
 from laptime.errors import RecordError, StoreError
 from laptime.model.frameworks import installed_version
 from laptime.model.questions import find_question
@@ -257,9 +258,9 @@ def read(path: Path) -> Record:
 
 
 def living(record: Record) -> Record:
-    """Return a record as it is now: one whose process is gone no longer runs."""
+    """Return a record as it is now: one whose process is gone no longer runs, and an older one masks its secrets."""
     is_ended = record.status == "running" and is_gone(record.writer)
-    return replace(record, status="ended") if is_ended else record
+    return replace(record.without_secrets(), status="ended" if is_ended else record.status)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -384,6 +385,7 @@ def _reader() -> str:
 # Which record a name means: an id or its beginning, a file, `latest`, or `@label`.
 
 LATEST = "latest"
+CLOCK_SLACK_S = 60.0  # of a clock that was set back since
 LABEL_SIGN = "@"  # before a label, where a record is named
 COMPARED = 2_000  # the newest ids, of which the nearest to a wrong one are named
 LABEL_HINT = "`laptime race --label NAME` gives a record a label."
@@ -451,23 +453,52 @@ def find_removable(name: str) -> str:
 
 
 def _latest() -> Path:
+    """Return the newest record that this user made here, by the clock of now.
+
+    A record of others is not meant by this word, whatever it says of its time. A user without a key has signed none,
+    and gets the newest of all.
+    """
     rows = list_records()
     if not rows:
         raise RecordError("there are no records yet", "`laptime race` makes one.")
-    readable = next((row for row in rows if row.unreadable is None), rows[0])
-    return path_of(readable.id)
+    readable = _by_this_clock([row for row in rows if row.unreadable is None])
+    signed = (row for row in readable if _bears_signature(path_of(row.id)))
+    found = next(signed, None)
+    if found is None and readable and _read_key(home_folder()) is not None:
+        says = f"{LATEST} is a record that you made here, and none of these is: {_few([row.id for row in readable])}"
+        raise RecordError(says, "Give a record's id.")
+    return path_of((found or next(chain(readable, rows))).id)
 
 
 def _labelled(label: str) -> Path:
-    """Return the newest readable record with this label."""
-    rows = [row for row in list_records() if row.label is not None and row.unreadable is None]
-    found = next((row for row in rows if row.label == label), None)
+    """Return the newest readable record with this label. One that this user made here comes first."""
+    rows = _by_this_clock([row for row in list_records() if row.label is not None and row.unreadable is None])
+    labelled = [row for row in rows if row.label == label]
+    signed = (row for row in labelled if _bears_signature(path_of(row.id)))
+    found = next(chain(signed, labelled), None)
     if found is not None:
         return path_of(found.id)
     labels = list(dict.fromkeys(row.label for row in rows if row.label is not None))
     near = difflib.get_close_matches(label, labels, n=3, cutoff=0.5) or labels[:3]
     hint = f"Nearest: {_few([LABEL_SIGN + each for each in near])}. {LIST_HINT}" if near else LABEL_HINT
     raise RecordError(f"no record has the label {label!r}", hint)
+
+
+def _by_this_clock(rows: list[RecordRow]) -> list[RecordRow]:
+    """Return rows that are newest first, with those that began in the future last: a clock that was wrong made them."""
+    latest_s = time.time() + CLOCK_SLACK_S
+    future = [*takewhile(lambda row: _age(row)[0] > latest_s, rows)]
+    return [*rows[len(future) :], *future]
+
+
+def _bears_signature(path: Path) -> bool:
+    """Whether this user signed a record's file. Most files of others are known by their last bytes."""
+    with contextlib.suppress(OSError, RecordError):
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - SIGNATURE_MOST_BYTES))
+            is_signed_by_any = SIGNATURE.search(file.read(SIGNATURE_MOST_BYTES)) is not None
+        return is_signed_by_any and is_signed(read_bytes(path), home_folder())
+    return False
 
 
 def _begun_by(name: str) -> Path:
@@ -520,8 +551,8 @@ def _plain(lane: str) -> str:
 
 KEY_BYTES = 32
 SIGNATURE = re.compile(rb',"signature":"([0-9a-f]{64})"\}\s*\Z')
+SIGNATURE_MOST_BYTES = 256
 OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-OF_OWNER = stat.S_IRUSR | stat.S_IWUSR
 
 
 def sign(data: bytes, home: Path) -> bytes:
@@ -563,19 +594,6 @@ def _read_key(home: Path) -> bytes | None:
 
 def _make_key(home: Path) -> bytes | None:
     """Make the key, unless another process was faster."""
-    place = _place(home)
-    whole = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):
-        home.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(whole, flags, OF_OWNER)
-        try:
-            os.write(file, secrets.token_bytes(KEY_BYTES))
-            os.fsync(file)
-        finally:
-            os.close(file)
-        with contextlib.suppress(FileExistsError):
-            place.hardlink_to(whole)
-    with contextlib.suppress(OSError):
-        whole.unlink()
+        write_new(_place(home), secrets.token_bytes(KEY_BYTES), is_private=True)
     return _read_key(home)

@@ -4,7 +4,6 @@ lanes race, whatever the question.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -64,6 +63,7 @@ from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.profile.page import limit_lines, profile_figures, profiles
 from laptime.stats import FIRST_LOOK
+from laptime.visible import as_command
 
 # What a page says of a race on several types of nodes: how these differ, what a lap costs on each, and the nodes.
 
@@ -301,7 +301,7 @@ def _then(record: Record) -> list[str]:
     what = record.trainings[fastest.training or record.workload.name]
     place = short_name(parts_of(fastest.name)[0])
     behind = ["--", *record.ask.command] if record.ask.command else []
-    return [f"Next: {shlex.join(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
+    return [f"Next: {as_command(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
 
 
 def _details(record: Record, view: View) -> list[list[str]]:

@@ -18,6 +18,7 @@ from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, qu
 from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import Aim
+from laptime.visible import as_command
 
 GAIN_BAR, NARROW_GAIN_BAR = 20, 10
 WIDE_PAGE = 90
@@ -320,10 +321,10 @@ def next_command(tuned: TunedLane, record: Record) -> str:
     lanes = [short_name(tuned.asked), tuned.winner]
     if record.workload.command:
         behind = ["--", *record.ask.command] if record.ask.command else []
-        return f"Next: {shlex.join(['laptime', 'race', *filter(None, [record.ask.what]), *lanes, *behind])}"
+        return f"Next: {as_command(['laptime', 'race', *filter(None, [record.ask.what]), *lanes, *behind])}"
     if changes_of(tuned) and not tuned.learned:
-        return f"Next: {shlex.join(['laptime', 'train', record.ask.what, *lanes])} --laps 1"
-    return f"Next: {shlex.join(['laptime', 'race', record.workload.name, *lanes])}"
+        return f"Next: {as_command(['laptime', 'train', record.ask.what, *lanes])} --laps 1"
+    return f"Next: {as_command(['laptime', 'race', record.workload.name, *lanes])}"
 
 
 # The figures of a tuning: the search in its order, what each setting alone is worth, the lane as asked and its winner.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import LaneResult, Record
 from laptime.model.rows import RecordRow
+from laptime.model.secrets import mask_secrets
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.asking import means_a_script
@@ -41,6 +41,7 @@ from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.nouns import ONLY_A_LANE
 from laptime.stats import t_quantile
+from laptime.visible import as_command
 
 NO_ROOM = "the budget had no room for it"
 NOTHING_TO_COMPARE = "no other settings could be raced"
@@ -374,7 +375,8 @@ def _settled(
     if is_script:
         lane = replace(lane, framework=SCRIPT)
     place = "/".join(filter(None, ("" if is_script else lane.framework, lane.device)))
-    again = shlex.join(["laptime", "tune", ask.what, place, *(["--", *ask.command] if ask.command else [])])
+    command = mask_secrets(ask.command)
+    again = as_command(["laptime", "tune", ask.what, place, *(["--", *command] if command else [])])
     for row in rows:
         record = load(row.id)
         if record is not None and (found := _winner(record, ask, lane)) is not None:
@@ -403,7 +405,7 @@ def _parts(asked: str, lane: Lane) -> tuple[str, str, str]:
 def _winner(record: Record, ask: Ask, lane: Lane) -> tuple[Record, TunedLane] | None:
     """Return the winner of a lane as written, if the record has one of this training."""
     answer = record.answer
-    is_same = (record.ask.what, record.ask.command) == (ask.what, ask.command)
+    is_same = (record.ask.what, record.ask.command) == (ask.what, mask_secrets(ask.command))  # as a record keeps them
     is_script = bool(record.workload.command)
     if not isinstance(answer, TuneAnswer) or answer.tuning is None or not is_same:
         return None

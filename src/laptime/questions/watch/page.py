@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from statistics import median
 
@@ -44,6 +43,7 @@ from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
 from laptime.pages.words import duration, joined, lap, over, spread
 from laptime.stats import mean_interval
+from laptime.visible import as_command
 
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
 ITERATION_PARTS = (
@@ -258,7 +258,7 @@ def often_words(count: int) -> str:
 
 
 def _done(answer: WatchAnswer) -> str:
-    words = f"{shlex.join(answer.command)} ran for" if answer.command else "The block took"
+    words = f"{as_command(answer.command)} ran for" if answer.command else "The block took"
     words += f" {duration(answer.wall_s) if answer.command else lap(answer.wall_s)}"
     usage = answer.usage
     if usage is not None and not isinstance(usage.processor_percent, Missing):

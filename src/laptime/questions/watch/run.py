@@ -28,12 +28,12 @@ from laptime.model.quantities import Missing
 from laptime.model.record import Finding, Progress
 from laptime.model.sample import Usage
 from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
+from laptime.model.secrets import mask_secrets
 from laptime.model.workload import ProofPlan
 from laptime.planner.plan import check_label, check_sensors
 from laptime.questions.asking import Prepared
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.job import Job, Outcome, RecordStatus
-from laptime.questions.secrets import mask_secrets
 from laptime.questions.subject import PROCESSOR
 from laptime.questions.watch.findings import CHANGES, script_findings
 from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
