@@ -238,7 +238,8 @@ def measure(
                     windows.run_one()
             case wire.TakeTurn(steps=steps, after=after, begins=begins):
                 if counted.keeper is not None and begins is not None:
-                    counted.run(max(begins - counted.taken, 0))
+                    if begins > counted.taken:
+                        counted.run(begins - counted.taken)
                     counted.keeper.begin(counted.taken)
                 untimed = warm_steps(windows.sizing, facts.warm_s) if after is None else after - counted.taken
                 if untimed > 0:
