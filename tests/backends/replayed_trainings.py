@@ -50,7 +50,7 @@ def fused() -> laptime.Training:
 
 
 def by_workers() -> laptime.Training:
-    return make(data=make_data(workers=2))
+    return make(data=make_data(workers=1))
 
 
 class HalvesLinear(nn.Linear):

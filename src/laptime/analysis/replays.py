@@ -44,7 +44,7 @@ def find_difference(replay: TurnTakenAgain) -> str | None:
     """Return how a turn came out elsewhere, in a sentence. Where the base does not repeat its own, nothing is known."""
     if not replay.is_joined:
         return NOT_JOINED
-    if replay.repeats > REPEATS_WITHIN:
+    if (replay.repeats or 0.0) > REPEATS_WITHIN:
         return None
     chances = {chance.of: chance for chance in replay.chance}
     for part in replay.parts:

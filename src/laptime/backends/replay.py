@@ -14,7 +14,7 @@ import hashlib
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -287,32 +287,46 @@ class TurnReplay:
         self, own_end: StateNumbers, start: StateNumbers, end: StateNumbers, *, is_shown: bool, is_joined: bool
     ) -> TurnTakenAgain | Missing:
         """Take the turn from the other's start, and return how far the other's end is from where it leads."""
-        rewinder, own_start = self.rewinder, self.note.numbers
-        batches = RecordedBatches(rewinder.open(self.note), rewinder.generators)
-        mine = self._take(batches.record)
-        batches.note_draws()
-        repeats = compare_part(
-            WEIGHT_ARRAYS, *(_of(each, WEIGHT_ARRAYS) for each in (own_start, own_end, mine, mine))
-        ).apart
-        fitted = fit_numbers(own_start, start, end)
+        fitted = fit_numbers(self.note.numbers, start, end)
         if isinstance(fitted, str):
             return Missing(fitted)
         start, end = fitted
-        again = self._take(batches.again(as_drawn=True), start)
-        size = ROUNDED_BY[rewinder.precision] * math.sqrt(self.steps)
-        twin = self._take(batches.again(as_drawn=True), _rounded(start, again, size))
+        batches = RecordedBatches(self.rewinder.open(self.note), self.rewinder.generators)
+        again = self._take(batches.record, start)
+        batches.note_draws()
         groups = [of for of in dict.fromkeys(of for of, _ in start) if of != WHOLE_NUMBERS]
-        parts = [compare_part(of, *(_of(each, of) for each in (start, end, again, twin))) for of in groups]
+        parts = tuple(compare_part(of, *(_of(each, of) for each in (start, end, again, again))) for of in groups)
+        found = TurnTakenAgain(self.steps, None, is_shown, is_joined, parts)
+        if not all(part.is_same for part in parts):
+            found = self._compare_closely(found, batches, own_end, (start, end, again))
+        self.rewinder.supply_from(None)
+        return found
+
+    def _compare_closely(
+        self,
+        found: TurnTakenAgain,
+        batches: RecordedBatches,
+        own_end: StateNumbers,
+        turn: tuple[StateNumbers, StateNumbers, StateNumbers],
+    ) -> TurnTakenAgain:
+        """Measure what rounding and other draws make of the turn, and whether the base repeats its own."""
+        start, end, again = turn
+        mine = self._take(batches.again(as_drawn=True))
+        weights = (_of(each, WEIGHT_ARRAYS) for each in (self.note.numbers, own_end, mine, mine))
+        size = ROUNDED_BY[self.rewinder.precision] * math.sqrt(self.steps)
+        twin = self._take(batches.again(as_drawn=True), _rounded(start, again, size))
+        parts = tuple(
+            compare_part(part.of, *(_of(each, part.of) for each in (start, end, again, twin))) for part in found.parts
+        )
         chance: list[ReplayChance] = []
         if batches.steps_draw and not all(part.is_same for part in parts):
-            others = [self._take(batches.again(as_drawn=False), start, seed=draw) for draw in range(1, OTHER_DRAWS + 1)]
+            others = [self._take(batches.again(as_drawn=False), start, draw) for draw in range(1, OTHER_DRAWS + 1)]
             chance = [
                 compare_with_chance(of, _of(start, of), _of(end, of), [_of(each, of) for each in others])
-                for of in groups
-                if of in {WEIGHT_ARRAYS, BUFFER_ARRAYS}
+                for of in (WEIGHT_ARRAYS, BUFFER_ARRAYS)
+                if _of(start, of)
             ]
-        rewinder.supply_from(None)
-        return TurnTakenAgain(self.steps, repeats, is_shown, is_joined, tuple(parts), tuple(chance))
+        return replace(found, repeats=compare_part(WEIGHT_ARRAYS, *weights).apart, parts=parts, chance=tuple(chance))
 
     def _take(
         self, supply: Callable[[], Any], numbers: StateNumbers | None = None, seed: int | None = None

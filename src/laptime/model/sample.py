@@ -190,13 +190,12 @@ class TurnTakenAgain:
     """A timed turn of a training, taken again by another's code: that of the base, from where the turn began.
 
     The turn was chosen after it was timed. `steps` is how many it has. `repeats` is how far the base's own turn comes
-    out from itself. `is_shown` says that the state which the training showed is the one that it had told a digest of,
-    and `is_joined` that the turn began where the one before had ended. `chance` is there where the base draws random
-    numbers, and the training may have drawn others.
-    """
+    out from itself, where a part is not the same at first sight. `is_shown` says that the state which the training
+    showed is the one that it had reported a digest of, and `is_joined` that the turn began where the one before had
+    ended. `chance` is there where the base draws random numbers, and the training may have drawn others.
 
     steps: int
-    repeats: float
+    repeats: float | None
     is_shown: bool
     is_joined: bool
     parts: tuple[ReplayPart, ...]

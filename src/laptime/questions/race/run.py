@@ -33,7 +33,7 @@ from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
 SET_UP = 2.0  # times what passed until a race was planned: so long it takes until its first heat, at least
-REPLAYS_SHARE = 0.03  # of the time until now
+REPLAYS_SHARE = 0.05  # of the time until now
 SETTLED_EARLY_SHARE = (
     0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
 )
@@ -100,8 +100,12 @@ class Race:
         """Whether a turn of this round is taken again: after one that differed, or where it costs little."""
         heats = [heat for mine in self._rounds.heats.values() for heat in mine]
         spent_s = sum(heat.process.phases_s.get("replay", 0.0) for heat in heats)
-        is_open = any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
-        return is_open or spent_s <= REPLAYS_SHARE * self._job.elapsed_s
+        return self._has_open_replay or spent_s <= REPLAYS_SHARE * self._job.elapsed_s
+
+    @property
+    def _has_open_replay(self) -> bool:
+        """Whether a turn that was taken again differed, and one more tells whether that was chance."""
+        return any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
         """Return the trainings after the first, and how their work differs from the first's: in the proof, or timed."""

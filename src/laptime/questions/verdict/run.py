@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,10 +40,12 @@ from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
 from laptime.run.turns import Prestarter
+from laptime.stats import FIRST_LOOK
 
 TWIN = "base again"
 PATCHES = (".patch", ".diff")
 ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
+REPLAYED_ROUNDS = 0.5  # of the rounds, where it costs little
 ROUNDS_OVER = 2  # times the rounds that are expected to fit: some are faster, and what is left of the budget is used
 
 
@@ -149,6 +152,8 @@ class VerdictRace(Race):
         super().__init__(job, prepared)
         self._files = prepared.files
         self._rounds.has_new_seeds = self._rounds.judges_by_own_clock = not job.plan.subject.command
+        # Of the rounds before the first look, one that nobody knows: no seed of it was proven.
+        self._surely = random.SystemRandom().randint(1, FIRST_LOOK)
 
     def run(self) -> None:
         with names_the_candidate(self._job.plan.others[0].name):
@@ -203,6 +208,12 @@ class VerdictRace(Race):
         lanes = self._rounds.results()
         base, candidate = (self._lane_of(lanes, subject) for subject in (plan.subject, plan.others[0]))
         return compare_scripts(candidate, base)
+
+    def _wants_replay(self) -> bool:
+        """Whether a turn of this round is taken again: no candidate can know of which one, after the first."""
+        if self._has_open_replay or self._rounds.rounds in {0, self._surely}:
+            return True
+        return super()._wants_replay() and random.SystemRandom().random() < REPLAYED_ROUNDS
 
     def _find_replayed(self) -> SameWork:
         """Return how timed turns of the candidate came out elsewhere, where the base took them again."""
