@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import errno
 import importlib
-import math
-import os
-import signal
 import sys
-import threading
-import time
 import traceback
 from typing import Any, NoReturn
 
 import click
 
+from laptime.cli.interrupts import INTERRUPTS
 from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, renew, say
 from laptime.errors import ExitCode, LaptimeError, UsageError
 from laptime.model.questions import QUESTIONS
@@ -81,8 +77,6 @@ NO_JSON = {
     "board": "it is several commands",
     "completion": "it prints a script for a shell, and nothing for a program",
 }
-DEAF_S = 2.0
-SOON_S = 0.05
 WAYS_OUT = {
     errno.EMFILE: "Allow more open files: `ulimit -n 256`.",
     errno.ENOMEM: "Free memory, or raise its limit: `ulimit -v`.",
@@ -142,16 +136,13 @@ def group() -> None:
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     fill_closed_streams()
-    signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell lets `laptime race &` ignore it
-        signal.signal(signal.SIGINT, Interrupts())
-    repeat_lost_signals()
+    INTERRUPTS.listen()
     try:
         code = _run()
     except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would interrupt Python's own shutdown
-    sys.exit(code)
+        code = INTERRUPTS.exit_code
+    INTERRUPTS.leave()
+    sys.exit(INTERRUPTS.exit_code if INTERRUPTS.is_heard else code)  # a terminal that hung up takes no page
 
 
 def _run() -> int:
@@ -162,7 +153,7 @@ def _run() -> int:
     except click.ClickException as error:
         return _refuse(error)
     except (KeyboardInterrupt, click.Abort):
-        return ExitCode.INTERRUPTED
+        return INTERRUPTS.exit_code
     except LaptimeError as error:
         return _fail(error)
     except ReaderGone:
@@ -229,49 +220,6 @@ def _speaks_json() -> bool:
     words = sys.argv[1:]
     own = words[: words.index("--")] if "--" in words else words
     return "--json" in own and own[0] != "watch"
-
-
-class Interrupts:
-    """The handler of Ctrl-C. A second Ctrl-C soon after the first is ignored: it must not interrupt the shutdown,
-    which ends the children and saves the record.
-    """
-
-    def __init__(self) -> None:
-        self._heard_s = -math.inf
-
-    def __call__(self, _number: int, _frame: object) -> None:
-        now_s = time.monotonic()
-        if now_s - self._heard_s > DEAF_S:
-            self._heard_s = now_s
-            raise KeyboardInterrupt
-
-
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    sys.exit(ExitCode.TERMINATED)
-
-
-def repeat_lost_signals() -> None:
-    """Send a SIGTERM or SIGINT again if it came where Python cannot raise.
-
-    A signal's handler runs between two instructions. If these belong to a callback (of a weak reference, or of a lock
-    of the import system), Python reports what the handler raises, drops it, and goes on.
-    """
-
-    def look(lost: Any) -> None:
-        if isinstance(lost.exc_value, SystemExit) and lost.exc_value.code == ExitCode.TERMINATED:
-            _send(signal.SIGTERM, SOON_S)
-        elif isinstance(lost.exc_value, KeyboardInterrupt):
-            _send(signal.SIGINT, DEAF_S + SOON_S)
-        else:
-            sys.__unraisablehook__(lost)
-
-    sys.unraisablehook = look
-
-
-def _send(number: signal.Signals, after_s: float) -> None:
-    again = threading.Timer(after_s, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
 
 
 # Help that fits a screen: `--help` has the usual options, `laptime help COMMAND` (help.py) all of them.
