@@ -1,4 +1,4 @@
-"""What ends a command from outside: Ctrl-C, a request to end (SIGTERM), a terminal that hung up (SIGHUP).
+"""What ends a command from outside: Ctrl-C, a request to end (SIGTERM), a closed terminal (SIGHUP).
 
 The first one is raised as KeyboardInterrupt, so that what was measured is saved and printed.
 """

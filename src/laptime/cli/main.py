@@ -142,7 +142,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         code = INTERRUPTS.exit_code
     INTERRUPTS.leave()
-    sys.exit(INTERRUPTS.exit_code if INTERRUPTS.is_heard else code)  # a terminal that hung up takes no page
+    sys.exit(INTERRUPTS.exit_code if INTERRUPTS.is_heard else code)  # a terminal that is closed takes no page
 
 
 def _run() -> int:
