@@ -14,10 +14,10 @@ from typing import Any
 
 from laptime.errors import ExitCode
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-SIGNALLED = 128
-SAME_S = 0.5  # `timeout`, a terminal and a scheduler send a signal to a process and to its group: it is one request
-SOON_S = 0.05
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+OF_SIGNALS = 128
+SAME_REQUEST_S = 0.5  # `timeout`, a terminal and a scheduler send a signal to a process and to its group: it is one request
+AGAIN_S = 0.05
 
 
 class Interrupts:
@@ -38,18 +38,18 @@ class Interrupts:
     @property
     def exit_code(self) -> int:
         """The code of a command that was interrupted: that of the signal, or of Ctrl-C at a question (click.Abort)."""
-        return ExitCode.INTERRUPTED if self._number is None else SIGNALLED + self._number
+        return ExitCode.INTERRUPTED if self._number is None else OF_SIGNALS + self._number
 
     def __call__(self, number: int, _frame: object) -> None:
         if self._number is None:
             self._number, self._heard_s = number, time.monotonic()
             raise KeyboardInterrupt
-        if time.monotonic() - self._heard_s > SAME_S:
-            os._exit(SIGNALLED + number)
+        if time.monotonic() - self._heard_s > SAME_REQUEST_S:
+            os._exit(OF_SIGNALS + number)
 
     def listen(self) -> None:
         """Handle the signals from now on. A shell lets `laptime race &` ignore Ctrl-C, and nohup SIGHUP."""
-        for number in ENDING:
+        for number in ENDING_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self)
         sys.unraisablehook = self._repeat_lost
@@ -57,7 +57,7 @@ class Interrupts:
     def leave(self) -> None:
         """Let Python shut down: Ctrl-C does not interrupt that any more, another signal ends it."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for number in ENDING[1:]:
+        for number in ENDING_SIGNALS[1:]:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
 
@@ -70,7 +70,7 @@ class Interrupts:
         if not isinstance(lost.exc_value, KeyboardInterrupt) or self._number is None:
             sys.__unraisablehook__(lost)
             return
-        again = threading.Timer(SOON_S, os.kill, (os.getpid(), self._number))
+        again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), self._number))
         self._number = None
         again.daemon = True
         again.start()
