@@ -16,7 +16,7 @@ from laptime.errors import ExitCode
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 OF_SIGNALS = 128
-SAME_REQUEST_S = 0.5  # `timeout`, a terminal and a scheduler send a signal to a process and to its group: it is one request
+SAME_REQUEST_S = 0.5  # `timeout` and a terminal send a signal to a process and to its group: it is one request
 AGAIN_S = 0.05
 
 
