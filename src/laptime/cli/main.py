@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import importlib
+import resource
 import sys
+import time
 import traceback
 from typing import Any, NoReturn
 
@@ -77,6 +79,9 @@ NO_JSON = {
     "board": "it is several commands",
     "completion": "it prints a script for a shell, and nothing for a program",
 }
+LATEST_S = 9_223_372_036  # seconds since 1970 that Python's 64 bits of nanoseconds hold
+NEEDS_NO_NUMPY = ("list", "help", "completion")
+LEAST_BYTES = 200 << 20  # with less, its import fails, or OpenBLAS ends the process with 1, which would be DISCARD
 WAYS_OUT = {
     errno.EMFILE: "Allow more open files: `ulimit -n 256`.",
     errno.ENOMEM: "Free memory, or raise its limit: `ulimit -v`.",
@@ -87,12 +92,27 @@ WAYS_OUT = {
 
 def find_command(name: str) -> click.Command | None:
     """Import a command's module and return the command. That of a question may be made from its row alone."""
+    _refuse_this_machine(name)
     if name not in COMMANDS or not COMMANDS[name][0]:
         added: click.Command | None = importlib.import_module("laptime.cli.questions").find_added(name)
         return added
     module, _, found = COMMANDS[name][0].partition(":")
     command: click.Command = getattr(importlib.import_module(f"laptime.{module}"), found)
     return command
+
+
+def _refuse_this_machine(name: str) -> None:
+    """Refuse what would end without a word: a clock that Python cannot read, memory that ends NumPy's import."""
+    try:
+        is_readable = time.time() < LATEST_S
+    except OverflowError:
+        is_readable = False
+    if not is_readable:
+        raise LaptimeError("the clock of this machine cannot be read: it is beyond the year 2262", "Set it: `date`.")
+    most_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if name not in NEEDS_NO_NUMPY and most_bytes != resource.RLIM_INFINITY and most_bytes < LEAST_BYTES:
+        says = f"`ulimit -v` allows {most_bytes >> 20} MB, and laptime needs {LEAST_BYTES >> 20} MB to start"
+        raise LaptimeError(says, WAYS_OUT[errno.ENOMEM])
 
 
 class LazyGroup(click.Group):
