@@ -55,8 +55,9 @@ def on_all_cores() -> None:
 
 
 def hear_interrupts() -> None:
-    """A shell lets what it starts in the background ignore Ctrl-C, and so would every test that was started so."""
+    """A shell lets what it starts in the background ignore Ctrl-C, nohup SIGHUP, and so would tests started so."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 SERVERS: dict[str, CommandServer] = {}

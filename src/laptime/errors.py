@@ -38,9 +38,10 @@ class ExitCode(IntEnum):
     NOT_RELIABLE = 4, "not to be relied on: a lane did not do the same work, or the machine was too busy"
     NOT_WELL = 5, "an instrument that --sensors names is missing, or a device cannot be used (devices --check)"
     BUG = 70, "a bug of laptime: nothing is known of what was asked"
-    INTERRUPTED = 130, "interrupted by Ctrl-C; finished heats and laps are saved"
+    TERMINAL_GONE = 129, "the terminal was closed (SIGHUP); what was measured is saved"
+    INTERRUPTED = 130, "interrupted by Ctrl-C; what was measured is saved"
     READER_GONE = 141, "the program that read the output has ended"
-    TERMINATED = 143, "terminated; finished heats and laps are saved"
+    TERMINATED = 143, "asked to end (SIGTERM); what was measured is saved"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,15 @@ def test_signals_are_passed_on(watcher: Watcher, name: str) -> None:
     assert "The command ended with exit code 9." in " ".join(err.split())
 
 
+def test_a_signal_after_the_commands_end_leaves_the_summary(watcher: Watcher) -> None:
+    """As `timeout` sends it a second time: what the command's processes sent last is still waited for then."""
+    words = ("sh", "-c", "parent=$PPID; (sleep 0.1; kill -TERM $parent) & exit 143")
+    ended = watcher.house.finish(watcher.house.start("watch", "--", *words, stdin=subprocess.DEVNULL))
+    assert ended.code == 143
+    assert "no Python process of it reported" in " ".join(ended.err.split())
+    assert watcher.house.kept()["status"] == "interrupted"
+
+
 @pytest.mark.long
 def test_a_command_that_a_signal_ends_has_the_shells_exit_code(watcher: Watcher) -> None:
     ended, answer = watcher.watch(sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")

@@ -53,6 +53,35 @@ def with_module():
     return laptime.Training(step=_torch_step, state=state, data=ROWS)
 
 
+def with_validation():
+    """Hold what it validates on in a closure, a global and a function that it calls, in float32."""
+    held = [torch.ones(5, 8), torch.zeros(5, 3)]
+    given = with_module()
+
+    def validate(model):
+        with torch.no_grad():
+            return nn.functional.mse_loss(model(held[0]), held[1]) + model(VALIDATED).mean()
+
+    def step(state, batch):
+        validate(state[0])
+        return _torch_step(state, batch)
+
+    return dataclasses.replace(given, step=step)
+
+
+VALIDATED = torch.ones(5, 8)
+
+
+def narrow_within():
+    """Make what it validates on in the step itself, in float32."""
+
+    def step(state, batch):
+        state[0](torch.ones(5, 8))
+        return _torch_step(state, batch)
+
+    return dataclasses.replace(with_module(), step=step)
+
+
 class Product:
     """No network of PyTorch's, but a function of a tensor."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import planted_orders
 import pytest
+import torch
 
 from laptime.analysis.parity import judge_parity
 from laptime.backends.arrays import list_arrays, read_array, widen_batch, widen_state
@@ -32,7 +34,12 @@ def build(function, file=FILE, device=None, **settings):
 
 @pytest.mark.parametrize(
     ("function", "weights"),
-    cases(("in_numpy", 27), ("with_tensor", 24), ("drawn_globally", 27), long=[("with_module", 67)]),
+    cases(
+        ("in_numpy", 27),
+        ("with_tensor", 24),
+        ("drawn_globally", 27),
+        long=[("with_module", 67), ("with_validation", 67)],
+    ),
 )
 def test_loops_of_ones_own_are_proven(function, weights):
     """Weights in any nesting; a network and its optimizer, which hold the same tensors, in float64 too."""
@@ -43,6 +50,23 @@ def test_loops_of_ones_own_are_proven(function, weights):
     parity = judge_parity(Settings(), [(build(function).prove("fp32"),)], reference)
     assert (parity.status, parity.steps) == ("same", 4)
     assert reference.weights == weights
+
+
+def test_what_a_step_holds_in_float32_is_held_in_float64_by_its_reference_alone():
+    """Validation data of a closure, a global and a helper; afterwards all are as they were."""
+    training = build("with_validation")
+    assert training.reference().problem is None
+    step = training._steps.own.step
+    helper = dict(zip(step.__code__.co_freevars, (cell.cell_contents for cell in step.__closure__), strict=True))[
+        "validate"
+    ]
+    (held,) = (cell.cell_contents for cell in helper.__closure__)
+    assert [each.dtype for each in (*held, helper.__globals__["VALIDATED"])] == [torch.float32] * 3
+
+
+def test_a_step_that_makes_float32_is_unproven_and_its_line_is_named():
+    problem = build("narrow_within").reference().problem
+    assert re.match(r"it cannot run in float64: own_loops\.py, line \d+, in step: RuntimeError: .*dtype", problem)
 
 
 def test_weights_that_cannot_be_widened_are_unproven_and_timed():

@@ -93,6 +93,12 @@ def test_a_step_of_your_own_that_counts_its_calls_shows_it():
     assert not any(runner.take_late_step().moves)
 
 
+def test_what_a_loss_holds_in_float32_is_held_in_float64_by_its_reference():
+    reference = TorchTraining(own("weighs_by_a_lambda")).reference()
+    assert reference.problem is None
+    assert reference.exact.losses != reference.twin.losses
+
+
 def test_a_model_in_float64_is_the_same_work_in_float32():
     """`numbers=single` casts its weights and its batches, and only rounding differs."""
     order = own("in_float64", extra={"numbers": "single"})

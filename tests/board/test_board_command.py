@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import board_records
@@ -10,7 +12,7 @@ import click
 import pytest
 from board_records import files_of, kept, write
 
-from laptime.board.evidence import strip
+from laptime.board.evidence import canonical, compress, strip
 from laptime.cli.main import find_command
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +88,57 @@ def test_rows_are_made_again_from_their_records(raced, tmp_path):
     assert raced.done("board", "remake", str(tmp_path)).out == "3 files as before\n"
     (tmp_path / second).unlink()  # a lane whose row was not wanted gets none
     assert raced.done("board", "remake", str(tmp_path)).out == "2 files as before\n"
+
+
+@pytest.mark.parametrize(("figure", "value"), [("lap_s", 1e308), ("step_ms", 1e-308), ("lap_s", 1e19)])
+def test_a_row_with_a_time_that_cannot_be_is_refused_in_words(raced, tmp_path, figure, value):
+    """What is computed with it would be no finite number."""
+    files = files_of(strip(kept()))
+    name = board_records.row_names(files)[0]
+    row = json.loads(files[name])
+    row[figure]["middle"] = value
+    write({**files, name: json.dumps(row).encode()}, tmp_path / "board")
+    answer = raced.run("board", "build", str(tmp_path / "board"), "-o", str(tmp_path / "site"))
+    assert answer.code == 2
+    assert "has a step or a lap that takes no time, or a number that nothing has" in answer.err
+
+
+@pytest.mark.parametrize("value", [1e308, 1e-320])
+def test_a_record_with_a_step_that_cannot_be_has_no_row(raced, tmp_path, value):
+    """Its mean over rounds is no finite number; the other lane's row stays."""
+    record = strip(kept())
+    files = files_of(record)
+    first, *others = record.lanes
+    heats = tuple(replace(heat, step_ms=value) for heat in first.heats)
+    lane = replace(
+        first, heats=heats, step_ms=replace(first.step_ms, median=value), lap_s=replace(first.lap_s, median=value)
+    )
+    damaged = canonical(replace(record, lanes=(lane, *others)))
+    write({**files, board_records.record_name(files): compress(damaged)}, tmp_path)
+    made = raced.done("board", "remake", str(tmp_path), "--json").json
+    assert len(made["removed"]) == 1
+
+
+def test_a_training_whose_step_is_not_finite_has_no_row(raced, tmp_path):
+    record = strip(board_records.trained())
+    files = files_of(record)
+    runs = tuple(
+        replace(run, laps=tuple(replace(lap, train_s=1e308) for lap in run.laps)) for run in record.answer.runs
+    )
+    damaged = canonical(replace(record, answer=replace(record.answer, runs=runs)))
+    write({**files, board_records.record_name(files): compress(damaged)}, tmp_path)
+    made = raced.done("board", "remake", str(tmp_path), "--json").json
+    assert made["removed"] == [str(tmp_path / board_records.row_names(files)[0])]
+
+
+def test_predictions_that_cannot_be_are_refused_in_words(raced, tmp_path):
+    shutil.copytree(ROOT / "board", tmp_path / "board")
+    place = tmp_path / "board" / "predicted" / "cifar-cnn.json"
+    found = json.loads(place.read_bytes())
+    found["rows"][0]["lap_s"] = 1e308
+    place.write_text(json.dumps(found))
+    answer = raced.run("board", "build", str(tmp_path / "board"), "-o", str(tmp_path / "site"))
+    assert (answer.code, "predicts a time that nothing takes" in answer.err) == (2, True)
 
 
 def test_fakes_have_no_row(raced, tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,3 +141,37 @@ def test_a_bug_is_no_answer(house, option):
     assert "laptime: a bug of laptime: ModuleNotFoundError: No module named 'laptime.no_such_module'" in ended.stderr
     assert ("Traceback" in ended.stderr) is not bool(option)
     assert ('"kind": "bug"' in ended.stdout) is bool(option)
+
+
+@pytest.mark.parametrize(("words", "code"), [(("list",), ExitCode.ANSWERED), (RACE, ExitCode.UNFINISHED)])
+def test_memory_that_is_too_little_to_start_is_no_bug(house, words, code):
+    """NumPy's import would fail, or OpenBLAS would end the process with 1, which is DISCARD to a program."""
+    answer = house.finish(
+        house.start(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (60 << 20,) * 2))
+    )
+    assert answer.code == code, answer.err
+    assert ("`ulimit -v` allows 60 MB, and laptime needs 200 MB to start" in answer.err) is bool(code)
+
+
+CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec *now) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int answer = real(id, now);
+    if (id == CLOCK_REALTIME) now->tv_sec += 8000L * 31556952L;
+    return answer;
+}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="no compiler for a wrong clock")
+def test_a_clock_that_cannot_be_read_is_no_bug(house, tmp_path):
+    """8000 years ahead, which are more nanoseconds than 64 bits hold."""
+    source, library = tmp_path / "clock.c", tmp_path / "clock.so"
+    source.write_text(CLOCK)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    answer = house.finish(house.start("list", env={"LD_PRELOAD": str(library)}))
+    assert answer.code == ExitCode.UNFINISHED
+    assert "the clock of this machine cannot be read: it is beyond the year 2262" in answer.err

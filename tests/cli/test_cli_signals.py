@@ -41,18 +41,35 @@ def heats_of(record):
 KEPT = {"fake/cpu/as-written": [0], "fake/cpu/best": [1]}  # the duet before
 
 
-def test_one_interrupt_keeps_finished_heats_and_shows_them(house, start):
-    """A partial table, a record that is "interrupted", and exit code 130; the hanging heat is ended, not waited for."""
+@pytest.mark.parametrize(("sent", "code"), cases(("SIGTERM", 143), long=[("SIGINT", 130), ("SIGHUP", 129)]))
+def test_a_signal_keeps_finished_heats_and_shows_them(house, start, sent, code):
+    """A partial table, a record that is "interrupted", and the signal's code; the hanging heat is not waited for."""
     process = start()
     began_s = time.monotonic()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, sent))
     answer = house.finish(process)
     assert time.monotonic() - began_s < 20.0
-    assert answer.code == 130
+    assert answer.code == code
     assert "100 ms a step 50.0 s a lap" in " ".join(answer.out.split())
     assert "2.00x (one pair, no interval)" in answer.out
     assert "interrupted: 2 of 6 heats kept, " in answer.out
     assert (house.kept()["status"], heats_of(house.kept())) == ("interrupted", KEPT)
+    assert house.is_empty_within(10)
+
+
+def test_a_second_signal_ends_at_once(house, start):
+    """The first one has begun an end that takes long: the guardian of a heat is stopped, and is waited for."""
+    process = start(HANGS_IN_THE_FIRST, "round 1 of 3", processes=3)
+    guardians = [each for each in house.processes() if "guardian.py" in " ".join(each.cmdline())]
+    guardians[0].suspend()
+    process.send_signal(signal.SIGTERM)
+    time.sleep(1.0)
+    assert process.poll() is None
+    began_s = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert house.finish(process).code == 143
+    assert time.monotonic() - began_s < 3.0
+    guardians[0].resume()
     assert house.is_empty_within(10)
 
 
@@ -83,18 +100,6 @@ def test_two_interrupts_end_a_race_as_one_does(house, pause_s):
     assert house.finish(process).code == 130
     assert time.monotonic() - began_s < 20.0
     assert heats_of(house.kept()) == {"fake/cpu/as-written": [], "fake/cpu/best": []}
-    assert house.is_empty_within(10)
-
-
-@pytest.mark.long
-def test_a_request_to_end_is_obeyed(house, start):
-    """SIGTERM ends the race at once with 143; the journal has the finished heats."""
-    process = start()
-    began_s = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    assert house.finish(process).code == 143
-    assert time.monotonic() - began_s < 20.0
-    assert heats_of(house.kept()) == KEPT
     assert house.is_empty_within(10)
 
 
@@ -132,8 +137,7 @@ def test_the_journal_grows_with_every_duet_and_can_be_shown_meanwhile(house, sta
 
 LOST = """
 import os, signal, sys, time, weakref
-from laptime.errors import ExitCode
-from laptime.cli.main import Interrupts, repeat_lost_signals
+from laptime.cli.interrupts import INTERRUPTS
 
 class Gone: ...
 
@@ -141,16 +145,14 @@ def callback(_):
     os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     time.sleep(0.01)
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
-signal.signal(signal.SIGINT, Interrupts())
-repeat_lost_signals()
+INTERRUPTS.listen()
 gone = Gone()
 reference = weakref.ref(gone, callback)
 del gone
 try:
     time.sleep(20)
 except KeyboardInterrupt:
-    sys.exit(130)
+    sys.exit(INTERRUPTS.exit_code)
 """
 
 

@@ -137,10 +137,18 @@ def test_a_budget_that_surely_has_no_room_for_an_interval_is_said_before_anythin
     world.race("fake/cpu", "fake/cpu/best", budget_s=1.0)
     first, *others = [each.doing for each in world.notes]
     assert re.fullmatch(
-        r"a budget of 1 s is short: to start takes about \d s, and the 3 rounds that an interval needs are timed for "
-        r"6 s; with fewer there is no interval\. Try --budget 1[2-9]s",
+        r"warning: --budget 1s is too short for a 95 % interval \(start-up \d s \+ 3 rounds of [23] s\)\. "
+        r"This takes at least about [2-5] s\. Use --budget 1[2-9]s\.",
         first,
     )
+    assert all(each.startswith("round ") for each in others)
+
+
+def test_heats_that_take_longer_than_the_budget_are_said_before_anything_is_measured(world):
+    """They were asked for, so the budget does not end them."""
+    world.race("fake/cpu", "fake/cpu/best", heats=3, budget_s=1.0)
+    first, *others = [each.doing for each in world.notes]
+    assert re.fullmatch(r"warning: --heats 3 of 2 lanes takes at least about \d s, whatever --budget says\.", first)
     assert all(each.startswith("round ") for each in others)
 
 

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import time
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import (
@@ -23,6 +24,7 @@ import laptime
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.remedies.auto import MemoryRoom
+from laptime.remedies.auto_changes import fingerprint
 from laptime.remedies.auto_search import LoaderSetting
 from long_cases import cases
 
@@ -256,6 +258,105 @@ def test_an_error_of_the_sampler_is_the_users():
     loader = laptime.auto(DataLoader(Slow(), batch_sampler=sampler()))
     with pytest.raises(LookupError, match="no more rows"):
         list(loader)
+
+
+class Scaled(Slow):
+    """A dataset whose items depend on what the training changes in place."""
+
+    def __init__(self, items):
+        super().__init__(items, item_s=0.003)
+        self.settings = {"scale": {"now": 0}}
+
+    def __getitem__(self, index):
+        super().__getitem__(index)
+        return self.settings["scale"]["now"]
+
+
+def test_workers_see_what_was_changed_in_place_between_laps():
+    """As new workers of each lap would; the setting stays."""
+    dataset = Scaled(401)
+
+    def set_scale(lap):
+        dataset.settings["scale"]["now"] = lap
+
+    loader = laptime.auto(DataLoader(dataset, batch_size=4))
+    found = batches_of(loader, laps=3, before_lap=set_scale)
+    assert [{item for batch in lap for item in batch} for lap in found] == [{0}, {1}, {2}]
+    assert loader.chosen.workers >= 1
+
+
+@pytest.mark.parametrize("from_lap", cases(1, long=[0]))
+def test_a_dataset_that_is_changed_within_a_lap_is_loaded_as_given(from_lap):
+    """With a warning: without workers each item has what was set last, and workers would have what they began with."""
+    dataset = Scaled(401)
+    loader = laptime.auto(DataLoader(dataset, batch_size=4))
+
+    def train(lap):
+        for number, batch in enumerate(loader):
+            yield dataset.settings["scale"]["now"], batch[-1].item()
+            dataset.settings["scale"]["now"] += number if lap >= from_lap else 0
+
+    with pytest.warns(UserWarning, match="laptime.auto loads as the DataLoader was given: the training changes its"):
+        laps = [list(train(lap)) for lap in range(from_lap + 2)]
+    assert all(was == came for was, came in laps[-1])
+    assert "changes its dataset within an epoch" in loader.chosen.missing
+    assert multiprocessing.active_children() == []
+
+
+GLOBAL = {"rate": 1}
+
+
+def collate_by_global(items):
+    return torch.tensor(items) * GLOBAL["rate"]
+
+
+class Held(Dataset):
+    """A dataset that holds something of each kind."""
+
+    rate = 1
+
+    def __init__(self):
+        self.lists, self.inner, self.random = [[1], [2]], Slow(), np.random.default_rng(3)
+        self.array, self.large, self.tensor = np.ones(3), np.ones(10_000), torch.ones(10_000)
+        self.shared, self.paths = torch.ones(3).share_memory_(), [f"{number}.jpg" for number in range(100_000)]
+        closed = [1]
+        self.closed, self.transform = closed, lambda item: item * closed[0]
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return index
+
+
+CHANGES = {
+    "an item of a list in a list": lambda held: held.lists[1].append(3),
+    "an attribute of what it wraps": lambda held: setattr(held.inner, "lap", 7),
+    "a small array in place": lambda held: held.array.fill(2),
+    "a large array in place": lambda held: held.large.__imul__(2),
+    "a tensor in place": lambda held: held.tensor[5000].mul_(2),
+    "another array": lambda held: setattr(held, "large", np.ones(10_000)),
+    "what a lambda closes over": lambda held: held.closed.append(held.closed.pop(0) + 1),
+    "its class": lambda _: setattr(Held, "rate", Held.rate + 1),
+    "a global of the collate function": lambda _: GLOBAL.update(rate=GLOBAL["rate"] + 1),
+    "the length of a long list": lambda held: held.paths.append("one.jpg"),
+}
+NO_CHANGES = {
+    "nothing": lambda _: None,
+    "a random generator": lambda held: held.random.random(),
+    "shared memory, which workers see": lambda held: held.shared.add_(1),
+    "an equal value": lambda held: setattr(held.inner, "lap", 0),
+}
+
+
+@pytest.mark.parametrize("what", [*CHANGES, *NO_CHANGES])
+def test_what_is_seen_to_change(what):
+    held = Held()
+    loader = DataLoader(held, batch_size=3, collate_fn=collate_by_global)
+    before = fingerprint(loader)
+    assert fingerprint(loader) == before
+    (CHANGES | NO_CHANGES)[what](held)
+    assert (fingerprint(loader) != before) is (what in CHANGES)
 
 
 @pytest.mark.long

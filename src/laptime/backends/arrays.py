@@ -72,7 +72,7 @@ def widen_batch(batch: Any) -> Any:
 
 def widen_state(state: Any) -> Any:
     """Widen our own copy of a state to float64; an object that is held twice stays one object."""
-    return rebuild(state, _widen_held, {})
+    return rebuild(state, widen_held, {})
 
 
 def _is_array(leaf: Any) -> bool:
@@ -116,7 +116,7 @@ def rebuild(tree: Any, change: Callable[[Any], Any], seen: dict[int, Any]) -> An
     return new
 
 
-def _widen_held(leaf: Any) -> Any:
+def widen_held(leaf: Any) -> Any:
     """Widen a leaf. A network or a PyTorch tensor is changed in place: an optimizer in the same state holds it too."""
     if not any(map(has_floats, list_arrays(leaf))):
         return leaf

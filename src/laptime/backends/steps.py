@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import inspect
 import itertools
 import math
 import sys
@@ -32,7 +33,8 @@ from laptime.backends.arrays import (
     widen_state,
 )
 from laptime.backends.base import NO_JUDGE, NO_REWINDER, Learner, Predictor, StepwiseRunner
-from laptime.backends.own import LapNotes, call_own, endless, is_keras, length_of
+from laptime.backends.closures import widened_closure
+from laptime.backends.own import LapNotes, call_own, endless, find_own_error, is_keras, length_of
 from laptime.backends.replay import LEAVES, SHARED, DataPlace, Generators, Leaf, StateRewinder, place_in_laps
 from laptime.errors import LaneError, TrainingError
 from laptime.model.plan import HeatOrder, OwnBatches, OwnKind, OwnTraining, Subject
@@ -482,7 +484,8 @@ def take_steps(
 ) -> ProofRun:
     """Run the proof's steps from the user's own state, on the given batches or on the user's data with the seed."""
     began = time.perf_counter()
-    with _draws_for(steps) as draws:
+    held = widened_closure(steps.own.step) if wide else contextlib.nullcontext()
+    with _draws_for(steps) as draws, held:
         state, own = steps.fresh_state(wide=wide), steps.own
         before = steps.floats(state)
         losses = []
@@ -518,9 +521,15 @@ def compare_with_float64(
     try:
         exact = widely(batches)
     except Exception as error:  # noqa: BLE001  whatever a user's step raises that was not written for float64
-        said = (str(error).splitlines() or [""])[0]
-        return Reference("", twin, twin, depth, weights, f"it cannot run in float64: {type(error).__name__}: {said}")
+        return Reference("", twin, twin, depth, weights, f"it cannot run in float64: {_where(error, steps.own)}")
     return Reference("", exact, twin, depth, weights, _why_apart(exact, twin))
+
+
+def _where(error: Exception, own: OwnSteps) -> str:
+    """Return an error in one line, with the user's line that raised it."""
+    code = getattr(inspect.unwrap(own.step), "__code__", None)
+    found = None if code is None else find_own_error(error, code.co_filename)
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}" if found is None else found.reason
 
 
 def draw_batches(steps: Steps, draws: RandomSource) -> list[Any]:

@@ -19,10 +19,12 @@ from laptime.board.evidence import (
 )
 from laptime.board.reported import encode_predictions, predict_again, read_predictions
 from laptime.board.row import (
+    LARGEST,
     PREDICTED,
     RECORDS,
     ROW_SCHEMA,
     ROWS,
+    SHORTEST,
     BoardRow,
     RowDevice,
     RowFactor,
@@ -31,6 +33,7 @@ from laptime.board.row import (
     RowProof,
     digest_of,
     encode_row,
+    is_possible,
     record_place,
     sealed,
 )
@@ -161,7 +164,10 @@ def _not_proven(_record: Record, lane: LaneResult) -> str | None:
 
 
 def _no_lap(_record: Record, lane: LaneResult) -> str | None:
-    return "it has no lap: its rounds are too far apart" if lane.lap_s is None else None
+    if lane.lap_s is None or lane.step_ms is None:
+        return "it has no lap: its rounds are too far apart"
+    is_possible_time = all(SHORTEST <= each.median <= LARGEST for each in (lane.step_ms, lane.lap_s))
+    return None if is_possible_time else "its step or its lap takes a time that nothing takes"
 
 
 def _on_several(_record: Record, lane: LaneResult) -> str | None:
@@ -187,7 +193,8 @@ def why_no_row(record: Record, lane: LaneResult) -> str | None:
 
 def board_rows(record: Record, digest: str) -> tuple[BoardRow, ...]:
     """Return the row of each lane of a stripped record that has one. `digest` is that of its canonical bytes."""
-    return tuple(sealed(_row(record, each, digest)) for each in record.lanes if why_no_row(record, each) is None)
+    rows = (_row(record, each, digest) for each in record.lanes if why_no_row(record, each) is None)
+    return tuple(sealed(row) for row in rows if is_possible(row))
 
 
 def _row(record: Record, lane: LaneResult, digest: str) -> BoardRow:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from laptime.board.row import PREDICTED, ROW_MOST_BYTES
+from laptime.board.row import PREDICTED, ROW_MOST_BYTES, SHORTEST, has_possible_numbers
 from laptime.disk import read_regular
 from laptime.errors import RecordError, UsageError
 from laptime.hardware import find_device, known_devices, known_efficiencies, match_label
@@ -214,6 +214,8 @@ def read_predictions(board: Path, training: str) -> PredictedFile | None:
         found = msgspec.json.decode(read_regular(place, ROW_MOST_BYTES), type=PredictedFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{place.name} is no file of predictions: {error}", HINT_PREDICT) from None
+    if not has_possible_numbers(found) or any(min(each.step_ms, each.lap_s) < SHORTEST for each in found.rows):
+        raise RecordError(f"{place.name} predicts a time that nothing takes", HINT_PREDICT)
     if found.training != training or found.schema != PREDICTION_SCHEMA:
         raise RecordError(f"{place.name} holds predictions of {found.training!a}", HINT_PREDICT)
     return found

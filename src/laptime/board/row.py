@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ NOT_IN_SLUGS = re.compile(r"[^a-z0-9]+")
 LONGEST_SLUG = 80
 DIGEST_DIGITS = 8
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+SHORTEST, LARGEST = 1e-9, 1e18  # of a step in ms and a lap in s, and of any number: with others, sums overflow
 HINT_ADD = "A row is never edited by hand: write it from its record, by `laptime board add ID -o board/`."
 
 
@@ -185,11 +186,29 @@ def decode_row(data: bytes, where: str) -> BoardRow:
     if row.schema != ROW_SCHEMA:
         says = f"{where} is a row of schema {row.schema}, and this laptime knows {ROW_SCHEMA}"
         raise RecordError(says, "Write it again with this version of laptime, or upgrade laptime.")
-    if not all(each.middle > 0 and (each.high is None or each.high > 0) for each in (row.step_ms, row.lap_s)):
-        raise RecordError(f"{where} has a step or a lap that takes no time", HINT_ADD)
+    if not is_possible(row):
+        raise RecordError(f"{where} has a step or a lap that takes no time, or a number that nothing has", HINT_ADD)
     if not ID.fullmatch(row.record):
         raise RecordError(f"{where} names a record that cannot be: {row.record!a}", HINT_ADD)
     return row
+
+
+def is_possible(row: BoardRow) -> bool:
+    """Whether a row's figures may be those of a training at all: finite, and no time that cannot be."""
+    times = [each.middle for each in (row.step_ms, row.lap_s)]
+    highs = [each.high for each in (row.step_ms, row.lap_s) if each.high is not None]
+    return all(time >= SHORTEST for time in times) and all(high > 0 for high in highs) and has_possible_numbers(row)
+
+
+def has_possible_numbers(tree: Any) -> bool:
+    """Whether all numbers of a file's noun are small enough to be computed with."""
+    if isinstance(tree, dict):
+        return all(map(has_possible_numbers, tree.values()))
+    if isinstance(tree, list | tuple):
+        return all(map(has_possible_numbers, tree))
+    if is_dataclass(tree):
+        return all(has_possible_numbers(getattr(tree, each.name)) for each in fields(tree))
+    return not isinstance(tree, int | float) or abs(tree) <= LARGEST
 
 
 def row_schema() -> dict[str, Any]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import errno
 import importlib
-import math
-import os
-import signal
+import resource
 import sys
-import threading
 import time
 import traceback
 from typing import Any, NoReturn
 
 import click
 
+from laptime.cli.interrupts import INTERRUPTS
 from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, renew, say
 from laptime.errors import ExitCode, LaptimeError, UsageError
 from laptime.model.questions import QUESTIONS
@@ -81,8 +79,9 @@ NO_JSON = {
     "board": "it is several commands",
     "completion": "it prints a script for a shell, and nothing for a program",
 }
-DEAF_S = 2.0
-SOON_S = 0.05
+LATEST_S = 9_223_372_036  # seconds since 1970 that Python's 64 bits of nanoseconds hold
+NEEDS_NO_NUMPY = ("list", "help", "completion")
+LEAST_BYTES = 200 << 20  # with less, its import fails, or OpenBLAS ends the process with 1, which would be DISCARD
 WAYS_OUT = {
     errno.EMFILE: "Allow more open files: `ulimit -n 256`.",
     errno.ENOMEM: "Free memory, or raise its limit: `ulimit -v`.",
@@ -93,12 +92,27 @@ WAYS_OUT = {
 
 def find_command(name: str) -> click.Command | None:
     """Import a command's module and return the command. That of a question may be made from its row alone."""
+    _refuse_this_machine(name)
     if name not in COMMANDS or not COMMANDS[name][0]:
         added: click.Command | None = importlib.import_module("laptime.cli.questions").find_added(name)
         return added
     module, _, found = COMMANDS[name][0].partition(":")
     command: click.Command = getattr(importlib.import_module(f"laptime.{module}"), found)
     return command
+
+
+def _refuse_this_machine(name: str) -> None:
+    """Refuse what would end without a word: a clock that Python cannot read, memory that ends NumPy's import."""
+    try:
+        is_readable = time.time() < LATEST_S
+    except OverflowError:
+        is_readable = False
+    if not is_readable:
+        raise LaptimeError("the clock of this machine cannot be read: it is beyond the year 2262", "Set it: `date`.")
+    most_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if name not in NEEDS_NO_NUMPY and most_bytes != resource.RLIM_INFINITY and most_bytes < LEAST_BYTES:
+        says = f"`ulimit -v` allows {most_bytes >> 20} MB, and laptime needs {LEAST_BYTES >> 20} MB to start"
+        raise LaptimeError(says, WAYS_OUT[errno.ENOMEM])
 
 
 class LazyGroup(click.Group):
@@ -142,16 +156,13 @@ def group() -> None:
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
     fill_closed_streams()
-    signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a shell lets `laptime race &` ignore it
-        signal.signal(signal.SIGINT, Interrupts())
-    repeat_lost_signals()
+    INTERRUPTS.listen()
     try:
         code = _run()
     except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would interrupt Python's own shutdown
-    sys.exit(code)
+        code = INTERRUPTS.exit_code
+    INTERRUPTS.leave()
+    sys.exit(INTERRUPTS.exit_code if INTERRUPTS.is_heard else code)  # a terminal that is closed takes no page
 
 
 def _run() -> int:
@@ -162,7 +173,7 @@ def _run() -> int:
     except click.ClickException as error:
         return _refuse(error)
     except (KeyboardInterrupt, click.Abort):
-        return ExitCode.INTERRUPTED
+        return INTERRUPTS.exit_code
     except LaptimeError as error:
         return _fail(error)
     except ReaderGone:
@@ -229,49 +240,6 @@ def _speaks_json() -> bool:
     words = sys.argv[1:]
     own = words[: words.index("--")] if "--" in words else words
     return "--json" in own and own[0] != "watch"
-
-
-class Interrupts:
-    """The handler of Ctrl-C. A second Ctrl-C soon after the first is ignored: it must not interrupt the shutdown,
-    which ends the children and saves the record.
-    """
-
-    def __init__(self) -> None:
-        self._heard_s = -math.inf
-
-    def __call__(self, _number: int, _frame: object) -> None:
-        now_s = time.monotonic()
-        if now_s - self._heard_s > DEAF_S:
-            self._heard_s = now_s
-            raise KeyboardInterrupt
-
-
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    sys.exit(ExitCode.TERMINATED)
-
-
-def repeat_lost_signals() -> None:
-    """Send a SIGTERM or SIGINT again if it came where Python cannot raise.
-
-    A signal's handler runs between two instructions. If these belong to a callback (of a weak reference, or of a lock
-    of the import system), Python reports what the handler raises, drops it, and goes on.
-    """
-
-    def look(lost: Any) -> None:
-        if isinstance(lost.exc_value, SystemExit) and lost.exc_value.code == ExitCode.TERMINATED:
-            _send(signal.SIGTERM, SOON_S)
-        elif isinstance(lost.exc_value, KeyboardInterrupt):
-            _send(signal.SIGINT, DEAF_S + SOON_S)
-        else:
-            sys.__unraisablehook__(lost)
-
-    sys.unraisablehook = look
-
-
-def _send(number: signal.Signals, after_s: float) -> None:
-    again = threading.Timer(after_s, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
 
 
 # Help that fits a screen: `--help` has the usual options, `laptime help COMMAND` (help.py) all of them.

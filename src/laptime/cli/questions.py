@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from laptime import api, showing
+from laptime.cli.interrupts import INTERRUPTS
 from laptime.cli.listing import complete_lane, complete_record, complete_what
 from laptime.cli.main import COMMANDS, Command, RareOption
 from laptime.cli.output import emit_page, page_width
@@ -151,7 +152,7 @@ def exit_code(record: Record, *, saved: bool) -> int:
     """Return a record's exit code. A result that cannot be trusted comes before one that is incomplete."""
     lanes = record.answer.asked_of(record.lanes)
     if record.status == "interrupted":
-        return ExitCode.INTERRUPTED
+        return INTERRUPTS.exit_code
     if any(lane.parity.status == "differs" for lane in lanes):
         return ExitCode.NOT_RELIABLE
     has_none = record.question == "race" and all(lane.step_ms is None for lane in lanes)

@@ -193,6 +193,7 @@ class TurnTakenAgain:
     out from itself, where a part is not the same at first sight. `is_shown` says that the state which the training
     showed is the one that it had reported a digest of, and `is_joined` that the turn began where the one before had
     ended. `chance` is there where the base draws random numbers, and the training may have drawn others.
+    """
 
     steps: int
     repeats: float | None

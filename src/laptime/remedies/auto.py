@@ -32,6 +32,7 @@ import psutil
 
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing, brief, number, parse_duration
+from laptime.remedies.auto_changes import fingerprint
 from laptime.remedies.auto_search import AHEAD_DEFAULT, LoaderSearch, LoaderSetting, LoaderTurn
 from laptime.remedies.cached import free_memory
 from laptime.sensors.cgroup import usable_cores
@@ -46,9 +47,10 @@ MEMORY_SHARE = 0.5  # how much of the free memory may be taken
 WORKER_BYTES = 100_000_000  # what a worker takes for itself, until one was measured
 WORKERS_MEMORY = Path("/dev/shm")  # noqa: S108  where PyTorch's workers put their batches
 WAITS_FROM = 0.2  # the share of an iteration from which on it waits for its workers
-NESTED_MOST = 4  # how deep a batch, or a dataset in a dataset, is looked into
+NESTED_MOST = 4  # how deep a batch is looked into
 # What each loader has from the given one, and what only one with workers takes.
 LOADER_WORDS = ("collate_fn", "pin_memory", "pin_memory_device")
+LEFT_ALONE = "the training changes its dataset within an epoch, which worker processes do not see"
 WORKER_WORDS = ("timeout", "worker_init_fn", "multiprocessing_context", "in_order")
 
 
@@ -255,10 +257,13 @@ class TicketFeed:
 
 
 class Source:
-    """A DataLoader with a setting of its own. No reference leads back to it, so its workers end when it is dropped."""
+    """A DataLoader with a setting of its own. No reference leads back to it, so its workers end when it is dropped.
 
-    def __init__(self, number: int, given: Any, setting: LoaderSetting, generator: Any) -> None:
-        self.number, self.setting = number, setting
+    `state` is the fingerprint of what its workers hold.
+    """
+
+    def __init__(self, number: int, given: Any, setting: LoaderSetting, generator: Any, state: int) -> None:
+        self.number, self.setting, self.state = number, setting, state
         self._feed = TicketFeed(number)
         self._batches: Any = None
         words: dict[str, Any] = {}
@@ -321,7 +326,9 @@ class LoaderTuning:
         self._meter: Meter | None = None
         self._lap: weakref.ref[Lap] | None = None
         self._patience_s = loader._laptime_patience_s  # noqa: SLF001
-        self._seen = _attributes_of(loader.dataset)
+        self._state = 0  # the fingerprint of what the loader's items are made of, when it was looked at last
+        self._made_here = False  # whether items were made in this process since then: that may change their dataset
+        self._is_left_alone = False
         self._batches: float = inf  # of a lap
         with contextlib.suppress(TypeError):
             self._batches = len(loader)
@@ -329,11 +336,10 @@ class LoaderTuning:
         self._cost_s = 0.0
 
     def begin_lap(self, indices: Iterator[Any]) -> Lap:
-        if not self._given.persistent_workers:
-            seen = _attributes_of(self._given.dataset)
-            if not _are_same(seen, self._seen):  # workers that stay would not see it
-                self._end_sources()
-            self._seen = seen
+        self._look()
+        if not self._given.persistent_workers:  # workers that stay would not see what was changed
+            for source in [each for each in self._sources.values() if each.state != self._state]:
+                self._end_source(source)
         lap = Lap(indices)
         self._lap = weakref.ref(lap)
         self._source = None
@@ -352,6 +358,8 @@ class LoaderTuning:
             self._end_lap()
             raise
         lap.delivered += 1
+        if lap.delivered == self._batches:
+            self._look_within_lap()
         if not self._search.is_over:
             self._judge(lap, begin_s, batch)
             if lap.delivered == self._batches:  # Lightning asks for no more than a lap has
@@ -361,6 +369,8 @@ class LoaderTuning:
         return batch
 
     def chosen(self) -> Chosen | Missing:
+        if self._is_left_alone:
+            return Missing(LEFT_ALONE)
         if not self._search.is_over:
             return Missing("the search goes on: it ends with the first lap, or when its patience does")
         search, chosen = self._search, self._search.current
@@ -389,6 +399,7 @@ class LoaderTuning:
             if not lap.tickets:
                 raise StopIteration
             return next(self._load_alone(iter([lap.tickets.popleft()[1]])))  # its source has failed
+        self._made_here |= not source.setting.workers
         try:
             batch = source.next()
         except StopIteration:
@@ -409,8 +420,7 @@ class LoaderTuning:
         A dataset that holds a card, or a file that one process alone may read, works without workers only.
         """
         batch = next(self._load_alone(iter([index])))
-        del self._sources[source.number]  # one whose worker was killed would deliver others than those of its tickets
-        source.end()
+        self._end_source(source)  # one whose worker was killed would deliver others than those of its tickets
         if source is self._source:
             self._source = None
             self._search.fail()
@@ -419,6 +429,7 @@ class LoaderTuning:
 
     def _load_alone(self, indices: Iterator[Any]) -> Any:
         """Return an iterator that loads these batches in this process."""
+        self._made_here = True
         return iter(_plain_loader(self._given, indices, generator=self._random))
 
     def _judge(self, lap: Lap, begin_s: float, batch: Any) -> None:
@@ -436,6 +447,7 @@ class LoaderTuning:
             if turn.setting.workers:
                 self._memory.note_workers()
             self._search.take(turn)
+            self._look_within_lap()
         if self._patience_s is not None and self._searched_s > self._patience_s:
             self._search.end()
         if turn is not None or self._search.is_over:
@@ -477,7 +489,7 @@ class LoaderTuning:
             if source.setting == setting and source.number not in busy:
                 return source
         self._opened_ever += 1
-        return Source(self._opened_ever, self._given, setting, self._random)
+        return Source(self._opened_ever, self._given, setting, self._random, self._state)
 
     def _number(self) -> int:
         return 0 if self._source is None else self._source.number
@@ -489,6 +501,8 @@ class LoaderTuning:
             self._cost_s = self._count_cost()
 
     def _end_lap(self) -> None:
+        if self._batches == inf:
+            self._look_within_lap()
         self._end_search()
         self._source = None
         if self._search.is_over:
@@ -498,8 +512,24 @@ class LoaderTuning:
     def _end_sources(self, but: Source | None = None) -> None:
         for source in tuple(self._sources.values()):
             if source is not but:
-                del self._sources[source.number]
-                source.end()
+                self._end_source(source)
+
+    def _end_source(self, source: Source) -> None:
+        del self._sources[source.number]
+        source.end()
+
+    def _look(self) -> bool:
+        """Look at what the items are made of. Return whether the training has changed it since the last look."""
+        before, self._state = self._state, fingerprint(self._given)
+        made_here, self._made_here = self._made_here, False
+        return self._state != before and not made_here
+
+    def _look_within_lap(self) -> None:
+        """Load as given from now on if a training without workers changes its dataset while it goes through it."""
+        if self._given.num_workers == 0 and self._look() and not self._is_left_alone:
+            self._is_left_alone = True
+            self._search.stay()
+            warnings.warn(f"laptime.auto loads as the DataLoader was given: {LEFT_ALONE}", stacklevel=2)
 
     def _count_cost(self) -> float:
         """Return how much longer the search took than as many batches with the chosen setting."""
@@ -606,25 +636,3 @@ def _bytes_of(batch: Any, depth: int = 0) -> int:
         return 0
     parts = batch.values() if isinstance(batch, dict) else batch
     return int(fsum(_bytes_of(part, depth + 1) for part in parts))
-
-
-def _attributes_of(dataset: Any) -> list[dict[str, Any]]:
-    """Return the attributes of a dataset, and of those that it wraps."""
-    found: list[dict[str, Any]] = []
-    while dataset is not None and len(found) < NESTED_MOST:
-        held = getattr(dataset, "__dict__", {})
-        found.append(dict(held))
-        dataset = held.get("dataset")
-    return found
-
-
-def _are_same(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> bool:
-    """Whether no attribute was set to something else. What changes inside of an attribute is not seen."""
-    return len(some) == len(others) and all(
-        one.keys() == other.keys() and all(_is_same(one[name], other[name]) for name in one)
-        for one, other in zip(some, others, strict=True)
-    )
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, str | int | float) and type(one) is type(other) and one == other)

@@ -89,6 +89,10 @@ class LoaderSearch:
         self.is_over = True
         self.current = self._cheapest(self._finalists or list(self.turns)) if self.turns else self.given
 
+    def stay(self) -> None:
+        """Choose the given setting, whatever is known."""
+        self.is_over, self.current = True, self.given
+
     def gain(self) -> Interval | None:
         """How many times as fast as the given setting the chosen one was; None where it is the given one."""
         ours, theirs = self.turns.get(self.current), self.turns.get(self.given)

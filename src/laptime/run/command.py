@@ -68,6 +68,8 @@ def run_command(command: Sequence[str], environment: dict[str, str], began: Call
             _pass_on(child.pid)
         code = child.returncode
     finally:
+        for number in signal.sigpending() & set(PASSED_ON):  # the command has ended of the same, sent twice
+            signal.sigwait({number})
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     return code if code >= 0 else SIGNALLED - code
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +36,7 @@ class TorchSteps(CopiedSteps):
     """The steps of a proof: each is called on a batch of the host, with a copy of the state on the device."""
 
     def __init__(self, own: OwnSteps, state: Any, device: torch.device) -> None:
+        @wraps(own.step, (), ())
         def step(held: Any, batch: StepBatch) -> Any:
             return own.step(held, _on(device, batch))
 

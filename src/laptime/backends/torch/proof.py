@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from laptime.backends.arrays import CHANCE, FloatArray, measure_movement
+from laptime.backends.closures import widened_closure
 from laptime.backends.torch.batches import in_layout, mapped, move_leaf
 from laptime.backends.torch.devices import set_precision
 from laptime.backends.torch.predictor import doubled, first_line
@@ -171,7 +172,8 @@ def refer(recipe: TorchRecipe) -> Reference:
     if problem:
         return _reference(recipe, twin, twin, problem)
     try:
-        with restored_generators(), draws_left_to_kernels():
+        loss = recipe.loss.given if isinstance(recipe, OwnRecipe) else None
+        with restored_generators(), draws_left_to_kernels(), widened_closure(loss):
             exact = _prove_exactly(recipe)
     except Exception as error:  # noqa: BLE001  whatever a user's model raises that was not written for float64
         return _reference(recipe, twin, twin, f"it cannot run in float64: {first_line(error)}")

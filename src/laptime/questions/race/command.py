@@ -28,7 +28,7 @@ from laptime.cli.questions import (
     tell,
     with_progress,
 )
-from laptime.errors import ExitCode, RecordError, UsageError
+from laptime.errors import RecordError, UsageError
 from laptime.model.questions import WHAT_HELP
 from laptime.model.record import Record
 from laptime.questions.compare.command import emit_compared, gate_code
@@ -103,7 +103,7 @@ def race(
     answer = with_progress(partial(api.answer, "race", ask), quiet=quiet)
     tell(answer, as_json=as_json, details=details)
     code = conclude(answer)
-    if code == ExitCode.INTERRUPTED or (before is None and fail_above is None):
+    if answer.record.status == "interrupted" or (before is None and fail_above is None):
         return code
     judged = _judge(before, answer.record, fail_above, as_json=as_json)
     return code or judged

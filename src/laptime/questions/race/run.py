@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import chain
-from math import ceil, inf
+from math import inf
 
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import find_other_steps, find_other_timed
@@ -16,7 +16,7 @@ from laptime.model.ask import Ask
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
-from laptime.model.quantities import Missing, brief, percent
+from laptime.model.quantities import Missing, percent
 from laptime.model.record import Comparison, LaneResult, OtherTraining, Progress, RaceAnswer
 from laptime.model.rows import ON_NODES
 from laptime.model.symptoms import ProfileRun
@@ -26,13 +26,13 @@ from laptime.questions.asking import Prepared, keep_apart, means_a_script, prepa
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.least_time import LeastTime
 from laptime.questions.profile.run import profile_lane
 from laptime.run.launchers import LOCAL, Fleet, Launcher
 from laptime.run.turns import Prestarter
 from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
-SET_UP = 2.0  # times what passed until a race was planned: so long it takes until its first heat, at least
 REPLAYS_SHARE = 0.05  # of the time until now
 SETTLED_EARLY_SHARE = (
     0.2  # share of the margin within which two lanes that cannot be told apart are called settled early
@@ -54,6 +54,7 @@ class Race:
         self._running: list[PlannedLane] = list(job.plan.lanes)
         self._next_round_s = self._round_began_s = 0.0
         self._rounds.describe = self._describe
+        self._least = LeastTime(job, job.plan.pace, len(job.plan.lanes), heats=job.plan.ask.heats)
         self._goal: tuple[str, ...] = ()  # how near the end is, by the intervals of the last look
         self._profiles: dict[str, ProfileRun] | None = None
         if any(subject.function is not None for subject in job.plan.subjects):
@@ -64,7 +65,7 @@ class Race:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
         job, rounds = self._job, self._rounds
         with rounds.prestarter() as prestarter:
-            self._say_least()
+            self._least.warn(job.plan.pace.heats_min, "for a 95 % interval")
             rounds.make_ready(prestarter)
             self._is_final = self._run_rounds(prestarter)
         if job.plan.ask.profile:
@@ -142,22 +143,6 @@ class Race:
         is_asked = ask.heats is not None and rounds < pace.heats_min
         return not is_asked and self._next_round_s > self._job.left_s + over_s
 
-    def _say_least(self) -> None:
-        """Say, before much is done, where the budget has surely no room for the rounds that an interval needs.
-
-        To scout, a process started, imported a framework and built its devices. What heats are forked from does so once
-        more, and a reference takes longer than nothing.
-        """
-        job, pace, budget_s = self._job, self._job.plan.pace, self._job.plan.ask.budget_s
-        setup_s, timed_s = SET_UP * job.elapsed_s, pace.heats_min * len(job.plan.lanes) * pace.measure_s
-        has_waited = job.launcher.is_elsewhere  # for its place, which says nothing of what comes
-        if job.plan.ask.heats is None and not has_waited and setup_s + timed_s > (1 + OVERRUN) * budget_s:
-            job.notify(
-                f"a budget of {brief(budget_s)} s is short: to start takes about {ceil(setup_s)} s, and the "
-                f"{pace.heats_min} rounds that an interval needs are timed for {ceil(timed_s)} s; with fewer there is "
-                f"no interval. Try --budget {ceil(setup_s + 2 * timed_s)}s"
-            )
-
     def _describe(self) -> Progress:
         """Return the round, and how long the race goes on if rounds take what the last one took.
 
@@ -211,6 +196,8 @@ class Race:
         shorter = shorten_pace(rounds.pace, timed_s, round_s, self._job.left_s - imports_s, rounds_left)
         self._next_round_s = imports_s + round_s - sum(timed_s) * (1 - shorter.measure_s / rounds.pace.measure_s)
         rounds.pace = shorter
+        if rounds.rounds == 1:
+            self._least.warn_again(self._next_round_s)
 
     def _goes_on(self, lane: PlannedLane) -> bool:
         """Whether a lane's latest heat finished, or lost its node where there are others of its type."""

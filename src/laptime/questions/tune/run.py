@@ -46,6 +46,7 @@ from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.least_time import LeastTime
 from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, final_score
@@ -71,6 +72,7 @@ SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
 LONGER = 2.0  # a fresh heat takes about this multiple of a short one
 NO_FRESH = "the time was spent before it was found"
+OF_A_DUEL = 2  # lanes: one as asked, and another set of settings
 A_ROUND = 6  # changes of the best set of settings that are tried at once
 NEAR_A_ROUND = 3  # sets that cannot be told from the best, and get another heat
 PATIENCE_SHARE = 0.25  # of the budget: a heat that takes longer to start is out
@@ -191,6 +193,7 @@ class Tune:
     def run(self) -> None:
         rounds = self._rounds
         with rounds.prestarter() as prestarter:
+            LeastTime(self._job, rounds.pace, OF_A_DUEL).warn(1 + GROUP_HEATS_LEAST, "to confirm settings")
             rounds.make_ready(prestarter)
             for place, search in enumerate(self._searches):
                 reserved_s = sum(self._confirm_s(each) for each in self._searches[:place])

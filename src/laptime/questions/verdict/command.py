@@ -96,6 +96,6 @@ def verdict(
         emit_json(showing.to_json(verdict_fields(record)))
     else:
         emit_record(record, kept=not answer.unsaved, details=details)
-    if code == ExitCode.INTERRUPTED or not record.answer.is_concluded:
+    if record.status == "interrupted" or not record.answer.is_concluded:
         return code
     return ExitCode[EXIT_OF[verdict_of(record).word]]

@@ -35,6 +35,7 @@ from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.least_time import LeastTime
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import list_experiments, order_experiments
@@ -149,6 +150,7 @@ class WhySearch:
             for name in self._stages():
                 self._add(self._inquiry.named(name))
         with rounds.prestarter() as prestarter:
+            LeastTime(self._job, rounds.pace, len(self._job.plan.lanes)).warn(EXPERIMENT_ROUNDS, "to test a fix")
             rounds.make_ready(prestarter)
             self._expect_imports_s = prestarter.expect_imports_s
             self._run_first(self._with(self._stages()), prestarter)

@@ -1,0 +1,36 @@
+"""What a question takes at least is its first sentence, where a budget is too short for it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from long_cases import cases
+
+pytestmark = pytest.mark.usefixtures("known_references")
+SAYS = (
+    r"warning: --budget 1s is too short {} \(start-up \d+ s \+ \d rounds of \d+ s\)\. "
+    r"This takes at least about \d+ s\. "
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "aim"),
+    cases(
+        (("why", "cifar-cnn", "fake/cpu"), "to test a fix"),
+        (("tune", "cifar-cnn", "fake/cpu"), "to confirm settings"),
+        long=[(("race", "cifar-cnn", "fake/cpu", "fake/cpu/best"), "for a 95 % interval")],
+    ),
+)
+def test_it_is_said_before_it_begins(house, words, aim):
+    answer = house.run(*words, "--budget", "1s")
+    said = re.sub(r"\n(?! )", "\n\n", answer.err).split("\n\n")[0]
+    assert re.match(SAYS.format(aim), " ".join(said.split())), answer.err
+
+
+@pytest.mark.parametrize(
+    "words", [("why", "cifar-cnn", "fake/cpu"), ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best")]
+)
+def test_nothing_is_said_where_it_has_room(house, words):
+    assert "warning" not in house.run(*words, "--budget", "60s").err
