@@ -17,7 +17,8 @@ ERRORS = 0.02  # of the intervals of all looks together, half of it at either en
 Word = Literal["KEEP", "DISCARD", "UNDECIDED"]
 Judged = Literal["work", "learning"]
 Cause = Literal[
-    "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "unproven", "busy",
+    "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "sandbox", "unproven",
+    "busy",
     "early", "wide",
     "learns faster", "learns slower", "learns worse", "trained before", "other network", "one seed", "no loss",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +13,32 @@ from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Subject
+from laptime.model.process import SHARED_MEMORY, ProcessRun
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Reference
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
-from laptime.questions.job import Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
 from laptime.questions.verdict.folder import find_training_of
-from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
+from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer, Word
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
+from laptime.questions.verdict.reduce import (
+    SANDBOX_RULE,
+    SameWork,
+    alpha_at,
+    is_refusal,
+    judge_change,
+    judge_left,
+    looks,
+    refuse_change,
+)
+from laptime.run.confined import ConfinedLauncher
+from laptime.run.launchers import Launcher
 from laptime.run.turns import Prestarter
 
 TWIN = "base again"
@@ -89,23 +101,34 @@ def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
         raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
     base, candidate = pair_of(ask.what, candidates[0])
     ask = replace(ask, what=base, others=(candidate,))
+    launcher = ConfinedLauncher()
     if are_scripts(ask):
-        return prepare_scripts(ask, machine, twin)
+        return prepare_scripts(ask, machine, twin, launcher)
     with names_the_candidate(find_subjects((base, candidate))[1][0].name):
-        return prepare_pair(ask, machine, twin)
+        return prepare_pair(ask, machine, twin, launcher)
 
 
 @contextmanager
 def names_the_candidate(name: str) -> Iterator[None]:
-    """Turn an error of the candidate's own code into one that discards it."""
+    """Turn an error of the candidate's own code into one that discards it, and name the sandbox if it refused that."""
     try:
         yield
     except TrainingError as error:
-        if error.training != name:
+        is_refused = is_refusal(f"{error.says}\n{error.hint}")
+        if error.training != name and not is_refused:
             raise
-        discarded = TrainingError(f"DISCARD: it does not train: {error.says}", error.hint, name)
-        discarded.exit_code = ExitCode[EXIT_OF["DISCARD"]]
-        raise discarded from error
+        says = f"{error.says.rstrip('.')}. {SANDBOX_RULE}" if is_refused else error.says
+        who = "it" if error.training == name else "the base"
+        word: Word = "UNDECIDED" if is_refused else "DISCARD"
+        judged = TrainingError(f"{word}: {who} does not train: {says}", error.hint, name)
+        judged.exit_code = ExitCode[EXIT_OF[word]]
+        raise judged from error
+
+
+def find_left(launcher: Launcher, processes: Iterable[ProcessRun]) -> tuple[str, ...]:
+    """Return what the processes left behind; none of them is alive."""
+    assert isinstance(launcher, ConfinedLauncher)
+    return launcher.find_left(shares_memory=any(SHARED_MEMORY in (each.reaches or ()) for each in processes))
 
 
 def _asked(ask: Ask) -> VerdictAsk:
@@ -114,6 +137,10 @@ def _asked(ask: Ask) -> VerdictAsk:
 
 class VerdictRace(Race):
     """A race that ends when its verdict is known."""
+
+    def __init__(self, job: Job, prepared: Prepared) -> None:
+        super().__init__(job, prepared)
+        self._left: tuple[str, ...] = ()
 
     def run(self) -> None:
         with names_the_candidate(self._job.plan.others[0].name):
@@ -142,6 +169,7 @@ class VerdictRace(Race):
         The losses of scripts are compared at the steps that both timed, so both should time the same ones.
         """
         super()._end_round(round_s, prestarter)
+        self._left = self._left or find_left(self._job.launcher, self._rounds.processes)
         steps = self._rounds.turn_steps
         if self._job.plan.subject.command and any(len({*each.values()}) > 1 for each in steps.values()):
             steps.clear()
@@ -187,6 +215,8 @@ class VerdictRace(Race):
         if late is not None:
             needs = "a training of more laps, or less to do before the first step"
             decided = replace(decided, word="UNDECIDED", cause="late gain", says=f"{late}.", needs=needs)
+        if self._left and decided.word == "KEEP":
+            decided = judge_left(self._left)
         return refuse_change(failed, work, trick) or decided
 
     def _find_other_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
