@@ -110,11 +110,13 @@ def main() -> int:
         from laptime.heat.template import serve  # noqa: PLC0415  a heat needs none of it
 
         read_fd, write_fd = serve(read_fd, write_fd, socket_fd)  # returns in the heats alone
-    reaches = _confine()  # no other thread is there yet
+    confined = _confine()  # no other thread is there yet
     line = Lifeline(read_fd, write_fd)
     line.say(wire.Hello(wire.WIRE_VERSION, os.getpid()))
-    if reaches is not None:
-        line.say(wire.Confined(reaches))
+    if isinstance(confined, OSError):
+        return _fail(line, str(confined), "error")
+    if confined is not None:
+        line.say(wire.Confined(confined))
     if socket_fds:
         line.say(wire.Phase("held", time.perf_counter_ns()))
     try:
@@ -123,14 +125,17 @@ def main() -> int:
         return _fail(line, f"{type(error).__name__}: {error}", "error")
 
 
-def _confine() -> tuple[str, ...] | None:
-    """Enter the sandbox that was ordered, if any. Return what this process reaches out of it."""
+def _confine() -> tuple[str, ...] | OSError | None:
+    """Enter the sandbox that was ordered, if any. Return what this process reaches out of it, or what failed."""
     word = os.environ.pop(wire.SANDBOX, "")
     if not word:
         return None
     from laptime.heat.sandbox import enter  # noqa: PLC0415  only what is judged needs it
 
-    return enter(wire.read_sandbox(word))
+    try:
+        return enter(wire.read_sandbox(word))
+    except OSError as error:
+        return error
 
 
 def answer(order: wire.FromParent, line: Lifeline) -> int:

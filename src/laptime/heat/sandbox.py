@@ -21,9 +21,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from laptime.heat.template import count_threads
 from laptime.model.process import REACHES, SHARED_MEMORY, Sandbox
 
-FILES, NETWORK, SIGNALS, _ = REACHES
+WRITING, NETWORK, SIGNALS, _ = REACHES
 
 # What a framework keeps as a cache of its own and has to be able to write. Caches that also hold what a training reads
 # (XDG_CACHE_HOME, TORCH_HOME, HF_HOME, KERAS_HOME: weights and data sets) stay where they are, and cannot be written.
@@ -53,29 +54,27 @@ SET_INTERFACE_FLAGS, INTERFACE_UP = 0x8914, 1  # <linux/sockios.h>
 def enter(sandbox: Sandbox) -> tuple[str, ...]:
     """Confine this process. Return what the system cannot keep it from: some of REACHES.
 
-    Other threads would stay outside. NumPy's OpenBLAS ends its own as a process forks, as this one does here.
+    It must have one thread: others would stay outside.
     """
     _point_caches(sandbox.folder)
     if not sys.platform.startswith("linux"):
         return REACHES
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION_FLAG)
-    if version < 1:
+    if version < 1 or count_threads() > 1:
         return REACHES
     _check(libc.prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    has_namespaces = _may_have_namespaces(libc, sandbox)
-    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208  no paths are wanted
-        return REACHES
-    if has_namespaces:
-        _enter_namespaces(libc, sandbox)
-    _restrict(libc, version, sandbox, has_namespaces=has_namespaces)
+    if sandbox.has_namespaces:
+        enter_namespaces(libc, sandbox)
+    _restrict(libc, version, sandbox)
     _drop_capabilities(libc)
-    return tuple(_find_reaches(version, sandbox, has_namespaces=has_namespaces))
+    return tuple(_find_reaches(version, sandbox))
 
 
-def _find_reaches(version: int, sandbox: Sandbox, *, has_namespaces: bool) -> Iterator[str]:
+def _find_reaches(version: int, sandbox: Sandbox) -> Iterator[str]:
+    has_namespaces = sandbox.has_namespaces
     if version < max(version for version, right in WRITES.items() if right == TRUNCATE) and not has_namespaces:
-        yield FILES  # they can be cut off
+        yield WRITING  # they can be cut off
     if (version < TCP_VERSION or sandbox.has_ranks) and not has_namespaces:
         yield NETWORK
     if version < SCOPES_VERSION:
@@ -91,10 +90,10 @@ def _point_caches(folder: str) -> None:
     tempfile.tempdir = folder
 
 
-def _restrict(libc: ctypes.CDLL, version: int, sandbox: Sandbox, *, has_namespaces: bool) -> None:
+def _restrict(libc: ctypes.CDLL, version: int, sandbox: Sandbox) -> None:
     """Deny what Landlock can deny, but for the places of the sandbox, devices, and shared memory."""
     rights = sum(right for since, right in WRITES.items() if since <= version)
-    closes_tcp = version >= TCP_VERSION and not has_namespaces and not sandbox.has_ranks
+    closes_tcp = version >= TCP_VERSION and not sandbox.has_namespaces and not sandbox.has_ranks
     handled = struct.pack("QQQ", rights, TCP if closes_tcp else 0, SCOPES if version >= SCOPES_VERSION else 0)
     rules = _check(libc.syscall(CREATE_RULESET, handled, ctypes.c_size_t(len(handled)), 0))
     names = os.listdir("/dev")  # noqa: PTH208
@@ -110,20 +109,7 @@ def _restrict(libc: ctypes.CDLL, version: int, sandbox: Sandbox, *, has_namespac
     os.close(rules)
 
 
-def _may_have_namespaces(libc: ctypes.CDLL, sandbox: Sandbox) -> bool:
-    """Try it in a copy of this process: some systems refuse it halfway, where there is no way back."""
-    copy = os.fork()
-    if not copy:
-        code = 1
-        try:
-            _enter_namespaces(libc, sandbox)
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitpid(copy, 0)[1] == 0
-
-
-def _enter_namespaces(libc: ctypes.CDLL, sandbox: Sandbox) -> None:
+def enter_namespaces(libc: ctypes.CDLL, sandbox: Sandbox) -> None:
     """Have shared memory and a network of its own, and all else that can be written to read-only."""
     user, group = os.geteuid(), os.getegid()
     _check(libc.unshare(NEW_NAMESPACES))
@@ -163,3 +149,7 @@ def _check(result: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"the sandbox of the heat could not be set: {os.strerror(number)}")
     return result
+
+
+if __name__ == "__main__":  # to find out whether the system allows namespaces: where it does not, this fails
+    enter(Sandbox(sys.argv[1], has_namespaces=True))

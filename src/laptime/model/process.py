@@ -83,12 +83,13 @@ class ProcessRun:
 class Sandbox:
     """What the processes of one heat may write to: a `folder`, which is removed after it, and `files` that are there.
 
-    Where it `has_ranks`, these may meet over the network.
+    Where it `has_ranks`, these may meet over the network. It `has_namespaces` where the system allows them.
     """
 
     folder: str = ""
     files: tuple[str, ...] = ()
     has_ranks: bool = False
+    has_namespaces: bool = False
 
 
 SHARED_MEMORY = "keeping data in shared memory"

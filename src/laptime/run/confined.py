@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import tempfile
+from dataclasses import replace
 
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Sandbox
@@ -12,6 +15,7 @@ from laptime.run.child import OWN_FOLDERS
 from laptime.run.launchers import LocalLauncher
 
 SHM = "/dev/shm"  # noqa: S108
+NAMESPACES_S = 30.0  # to start Python; they take some milliseconds
 Traces = dict[str, tuple[int, int, int]]
 """Files and folders of this user, by their paths: the number of each, its size, and when it was changed."""
 
@@ -21,9 +25,10 @@ class ConfinedLauncher(LocalLauncher):
 
     def __init__(self) -> None:
         self._shared = _list_traces(SHM)
+        self._sandbox = Sandbox(has_namespaces=_has_namespaces())
 
     def sandbox_for(self, lane: PlannedLane | None) -> Sandbox:
-        return Sandbox() if lane is None else Sandbox(files=lane.writes, has_ranks=lane.is_ranked)
+        return self._sandbox if lane is None else replace(self._sandbox, files=lane.writes, has_ranks=lane.is_ranked)
 
     def find_left(self, *, shares_memory: bool) -> tuple[str, ...]:
         """Return what children left behind; none of them may be alive. Shared memory counts where it is not their own.
@@ -33,6 +38,16 @@ class ConfinedLauncher(LocalLauncher):
         folders = _list_traces(tempfile.gettempdir(), f"{OWN_FOLDERS}{os.getpid()}-")
         now = _list_traces(SHM) if shares_memory else {}
         return (*folders, *(path for path, trace in now.items() if self._shared.get(path) != trace))
+
+
+def _has_namespaces() -> bool:
+    """Try it in a process of its own: some systems refuse it halfway, where there is no way back."""
+    if not sys.platform.startswith("linux"):
+        return False
+    with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-P", "-m", "laptime.heat.sandbox", folder]
+        return not subprocess.run(words, capture_output=True, check=False, timeout=NAMESPACES_S).returncode
+    return False
 
 
 def _list_traces(folder: str, begin: str = "") -> Traces:

@@ -125,7 +125,7 @@ def _times(factor: Factor) -> str:
 # What a sandbox refuses (heat/sandbox.py), in the words of the system, of Python and of PyTorch.
 REFUSALS = re.compile(
     "Permission denied|Read-only file system|Operation not permitted|cannot be opened|"
-    "Network is unreachable|Connection refused|name resolution"
+    "Network is unreachable|Connection refused|name resolution|the sandbox of the heat"
 )
 SANDBOX_RULE = "In a verdict, a training can write temporary files alone, and has no network."
 WITHIN_SANDBOX = "a training that writes to tempfile.gettempdir() alone, and reads its data from files"
