@@ -34,6 +34,7 @@ from laptime.run.guardian import (
     REPORTS,
     TAIL_BYTES,
     WENT_ON,
+    remove_folder,
 )
 from laptime.run.instruments import Instruments
 from laptime.streams import fill_closed_streams
@@ -344,20 +345,18 @@ def sandbox_variables(sandbox: Sandbox | None) -> dict[str, str]:
 
 
 def _open_sandbox(sandbox: Sandbox, opened: contextlib.ExitStack) -> Sandbox:
-    """Make the folder and the files to which a child may write. Its guardian removes the folder."""
+    """Make the folder and the files to which a child may write.
+
+    Its guardian removes the folder, and this process does, too: either may be killed.
+    """
     folder = tempfile.mkdtemp(prefix=f"{OWN_FOLDERS}{os.getpid()}-")
-    opened.callback(_remove_empty, folder)  # where there is no guardian
+    opened.callback(remove_folder, folder)
     files = []
     for file in sandbox.files:
         with contextlib.suppress(OSError):
             Path(file).touch(0o600)
             files.append(file)
     return replace(sandbox, folder=folder, files=tuple(files))
-
-
-def _remove_empty(folder: str) -> None:
-    with contextlib.suppress(OSError):
-        Path(folder).rmdir()
 
 
 def is_within_a_heat() -> bool:

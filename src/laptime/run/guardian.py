@@ -186,7 +186,7 @@ def _start(command: list[str], prctl: Callable[[int, int], object]) -> tuple[int
     return heat, printed_fd
 
 
-def _remove(folder: str) -> None:
+def remove_folder(folder: str) -> None:
     """Remove a heat's own folder, also where it took its own right away to look into a part of it."""
     with contextlib.suppress(OSError, RecursionError):
         os.chmod(folder, 0o700)  # noqa: PTH101  as above
@@ -194,7 +194,7 @@ def _remove(folder: str) -> None:
             inside = list(found)
         for each in inside:
             if each.is_dir(follow_symlinks=False):
-                _remove(each.path)
+                remove_folder(each.path)
             else:
                 os.unlink(each.path)  # noqa: PTH108
         os.rmdir(folder)  # noqa: PTH106
@@ -300,7 +300,7 @@ def main() -> None:
     guardian.watch()
     guardian.sweep()
     if folder := os.environ.get(OWN_FOLDER):
-        _remove(folder)
+        remove_folder(folder)
     guardian.leave()
 
 
