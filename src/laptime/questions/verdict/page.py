@@ -40,6 +40,7 @@ def _work_parts(record: Record, view: View) -> PageParts:
         answer=[Said(f"{verdict.word}: {verdict.says}", STYLES[verdict.word]), *needs],
         notes=[
             *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
+            *footnotes.reaches(result.heat.process for lane in record.lanes for result in lane.heats),
             *([sure] if verdict.word == "KEEP" else []),
         ],
         done=" ".join(filter(None, [proof_sentence(record), how])),
