@@ -116,7 +116,7 @@ REFUSED = (
 
 @pytest.mark.parametrize("why", REFUSED)
 def test_what_a_sandbox_refuses_is_no_fault_of_a_candidate(why):
-    """The path is named, the rule, and what to do; and a base is told the same."""
+    """The path is named, the rule, and what to do; and of a base it says the same."""
     for lanes in ((FINE[0], ("new.py:f", why)), (("old.py:f", why), FINE[1])):
         found = refuse_change(lanes, None)
         assert (found.word, found.cause) == ("UNDECIDED", "sandbox")

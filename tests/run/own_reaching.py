@@ -1,4 +1,4 @@
-"""A training that reaches for all that is not its own, and tells what came of it; and an honest twin."""
+"""A training that reaches for all that is not its own, and reports what came of it; and an honest twin."""
 
 import json
 import multiprocessing
@@ -32,7 +32,7 @@ ATTEMPTS = {
     "moves the base": lambda: Path(WANTED["base"]).rename(WANTED["base"] + "x"),
     "removes the base": lambda: Path(WANTED["base"]).unlink(),
     "another process writes the base": lambda: subprocess.run(["sh", "-c", f"echo x > '{WANTED['base']}'"], check=True),
-    "writes next to the base": lambda: _write("beside"),
+    "writes next to the base": lambda: _write("neighbour"),
     "writes a record": lambda: _write("record"),
     "writes into the cache": lambda: _write("cached"),
     "writes into the home folder": lambda: _write("home"),

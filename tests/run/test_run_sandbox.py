@@ -21,7 +21,7 @@ from own_reaching import ATTEMPTS
 
 from laptime import wire
 from laptime.model.plan import OwnTraining, Subject
-from laptime.model.process import REACHES, SHARED_MEMORY
+from laptime.model.process import IN_SHARED_MEMORY, REACHES
 from laptime.run.child import OWN_FOLDERS, Child
 from laptime.run.confined import ConfinedLauncher
 from laptime.run.launchers import LOCAL
@@ -71,7 +71,7 @@ def targets(tmp_path):
         abstract.bind(f"\0{named}")
         abstract.listen()
         yield {
-            **{name: str(tmp_path / name) for name in ("base", "beside", "record", "cached")},
+            **{name: str(tmp_path / name) for name in ("base", "neighbour", "record", "cached")},
             "home": str(Path.home() / named),
             "tmp": f"/tmp/{named}",
             "shm": str(shm),
@@ -171,7 +171,7 @@ def test_a_confined_heat_runs_to_its_end_and_says_what_it_reaches(launcher, temp
     runner = HeatRunner(order, Limits(20.0, 5.0), 2, lambda _: None)
     heat = runner.run(Started(ForkedChild(template, launcher.sandbox_for(order.lane))), 0)
     assert (heat.process.status, set(heat.process.reaches) < set(REACHES)) == ("ok", True)
-    assert (SHARED_MEMORY in heat.process.reaches) != launcher._sandbox.has_namespaces
+    assert (IN_SHARED_MEMORY in heat.process.reaches) != launcher._sandbox.has_namespaces
     assert (
         HeatRunner(order, Limits(20.0, 5.0), 2, lambda _: None).run(Started(ForkedChild(template)), 0).process.reaches
         is None

@@ -92,8 +92,9 @@ class Sandbox:
     has_namespaces: bool = False
 
 
-SHARED_MEMORY = "keeping data in shared memory"
-REACHES = ("writing files", "using the network", "sending signals", SHARED_MEMORY)
+SHM_FOLDER = "/dev/shm"  # noqa: S108
+IN_SHARED_MEMORY = "keeping data in shared memory"
+REACHES = ("writing files", "using the network", "sending signals", IN_SHARED_MEMORY)
 """From what a system may be unable to keep a process."""
 
 

@@ -28,7 +28,7 @@ from laptime.run import guardian
 from laptime.run.guardian import (
     CONTINUE_SIGNAL,
     GOES_ON,
-    OWN_FOLDER,
+    HEAT_FOLDER,
     PAUSE_SIGNAL,
     PAUSED,
     REPORTS,
@@ -341,7 +341,7 @@ def environment_of(environment: dict[str, str]) -> dict[str, str]:
 
 def sandbox_variables(sandbox: Sandbox | None) -> dict[str, str]:
     """Return the variables by which a child and its guardian know of its sandbox."""
-    return {} if sandbox is None else {wire.SANDBOX: wire.write_sandbox(sandbox), OWN_FOLDER: sandbox.folder}
+    return {} if sandbox is None else {wire.SANDBOX: wire.write_sandbox(sandbox), HEAT_FOLDER: sandbox.folder}
 
 
 def _open_sandbox(sandbox: Sandbox, opened: contextlib.ExitStack) -> Sandbox:

@@ -10,11 +10,10 @@ import tempfile
 from dataclasses import replace
 
 from laptime.model.plan import PlannedLane
-from laptime.model.process import Sandbox
+from laptime.model.process import SHM_FOLDER, Sandbox
 from laptime.run.child import OWN_FOLDERS
 from laptime.run.launchers import LocalLauncher
 
-SHM = "/dev/shm"  # noqa: S108
 NAMESPACES_S = 30.0  # to start Python; they take some milliseconds
 Traces = dict[str, tuple[int, int, int]]
 """Files and folders of this user, by their paths: the number of each, its size, and when it was changed."""
@@ -24,7 +23,7 @@ class ConfinedLauncher(LocalLauncher):
     """Starts children in sandboxes. It is made before the first of them."""
 
     def __init__(self) -> None:
-        self._shared = _list_traces(SHM)
+        self._shared = _list_traces(SHM_FOLDER)
         self._sandbox = Sandbox(has_namespaces=_has_namespaces())
 
     def sandbox_for(self, lane: PlannedLane | None) -> Sandbox:
@@ -36,7 +35,7 @@ class ConfinedLauncher(LocalLauncher):
         What another program of this user puts there meanwhile cannot be told apart.
         """
         folders = _list_traces(tempfile.gettempdir(), f"{OWN_FOLDERS}{os.getpid()}-")
-        now = _list_traces(SHM) if shares_memory else {}
+        now = _list_traces(SHM_FOLDER) if shares_memory else {}
         return (*folders, *(path for path, trace in now.items() if self._shared.get(path) != trace))
 
 

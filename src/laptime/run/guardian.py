@@ -45,7 +45,7 @@ STOPPED_STATES = b"TtZX"  # the states of processes that compute nothing: stoppe
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 F_SETPIPE_SZ = 1031  # <linux/fcntl.h>
 NOT_STARTED_CODE = 127
-OWN_FOLDER = "LAPTIME_OWN_FOLDER"  # a variable of its environment
+HEAT_FOLDER = "LAPTIME_OWN_FOLDER"  # a variable of its environment
 ADOPT = "adopt"  # in place of a command: the number of a child, and the descriptor from which its text is read
 # Bytes that report to the parent; they are removed from the printed text.
 WENT_ON = b"\0"  # another process had stopped the heat, and it went on
@@ -299,7 +299,7 @@ def main() -> None:
         os._exit(NOT_STARTED_CODE)
     guardian.watch()
     guardian.sweep()
-    if folder := os.environ.get(OWN_FOLDER):
+    if folder := os.environ.get(HEAT_FOLDER):
         remove_folder(folder)
     guardian.leave()
 

@@ -13,7 +13,7 @@ from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Subject
-from laptime.model.process import SHARED_MEMORY, ProcessRun
+from laptime.model.process import IN_SHARED_MEMORY, ProcessRun
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Reference
@@ -128,7 +128,7 @@ def names_the_candidate(name: str) -> Iterator[None]:
 def find_left(launcher: Launcher, processes: Iterable[ProcessRun]) -> tuple[str, ...]:
     """Return what the processes left behind; none of them is alive."""
     assert isinstance(launcher, ConfinedLauncher)
-    return launcher.find_left(shares_memory=any(SHARED_MEMORY in (each.reaches or ()) for each in processes))
+    return launcher.find_left(shares_memory=any(IN_SHARED_MEMORY in (each.reaches or ()) for each in processes))
 
 
 def _asked(ask: Ask) -> VerdictAsk:
