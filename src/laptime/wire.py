@@ -22,7 +22,7 @@ from laptime.errors import WireError
 from laptime.model.hardware import Peak, PeakOrder, StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, OwnTraining, RankPlace, Subject
-from laptime.model.process import Exchange, RankReport
+from laptime.model.process import Exchange, RankReport, Sandbox
 from laptime.model.protocol import (
     AnswerReference,
     AnswerRun,
@@ -46,6 +46,12 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
     version: int
     pid: int
+
+
+class Confined(msgspec.Struct, frozen=True, tag=True):
+    """The child is in its sandbox, out of which it `reaches` these: the system can do no better."""
+
+    reaches: tuple[str, ...] = ()
 
 
 class Warmed(msgspec.Struct, frozen=True, tag=True):
@@ -469,7 +475,7 @@ FromHeat = (
     | Early
     | Signed
 )
-FromAll = Hello | Warmed | Noted | RanksMeet | Finished | Failed
+FromAll = Hello | Confined | Warmed | Noted | RanksMeet | Finished | Failed
 FromTraining = Resumed | Stepped | LapDone | Tested | LegTrained | ItemsDrawn | LossWeighed
 FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
@@ -480,6 +486,8 @@ FromParent = Warm | Order | TakeTurn | KeepTurn | ReplayTurn | Again | Enough | 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)
 _from_parent: msgspec.json.Decoder[FromParent] = msgspec.json.Decoder(FromParent)
+_sandbox: msgspec.json.Decoder[Sandbox] = msgspec.json.Decoder(Sandbox)
+SANDBOX = "LAPTIME_SANDBOX"  # a variable of a child's environment: it has a sandbox before it hears anything
 
 
 def write(message: FromChild | FromParent) -> bytes:
@@ -493,6 +501,15 @@ def read_from_child(line: bytes) -> FromChild:
 
 def read_from_parent(line: bytes) -> FromParent:
     return cast("FromParent", decode(_from_parent, line, "parent"))
+
+
+def write_sandbox(sandbox: Sandbox) -> str:
+    """Return a sandbox as the value of that variable."""
+    return _encoder.encode(sandbox).decode()
+
+
+def read_sandbox(word: str) -> Sandbox:
+    return cast("Sandbox", decode(_sandbox, word.encode(), "parent"))
 
 
 def check_version(hello: Hello) -> None:

@@ -1,9 +1,12 @@
 """A training whose loader waits, and what may be made of it: slower, another rate, one that does not train."""
 
+import tempfile
 import time
+from dataclasses import replace
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import laptime
 
@@ -46,3 +49,18 @@ def another_rate() -> laptime.Training:
 
 def broken() -> laptime.Training:
     raise RuntimeError("there are no data here")
+
+
+def with_workers() -> laptime.Training:
+    """What an honest training uses: worker processes, shared memory, temporary files."""
+    torch.manual_seed(0)
+    rows, labels = torch.randn(4096, 64), torch.randint(0, 10, (4096,))
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save(rows, f"{folder}/rows.pt")
+        rows = torch.load(f"{folder}/rows.pt")
+    data = DataLoader(TensorDataset(rows, labels), batch_size=128, num_workers=2, persistent_workers=True)
+    return replace(make(), data=data)
+
+
+def with_workers_too() -> laptime.Training:
+    return with_workers()

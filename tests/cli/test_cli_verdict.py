@@ -139,6 +139,44 @@ def test_a_plain_step_that_trains_no_more_once_it_was_proven_is_other_work(torch
     )
 
 
+KEPT_NEXT_TO_ITSELF = """
+import os, sys
+sys.path.insert(0, {examples!r})
+from two_trainings import before
+
+def honest():
+    return before()
+
+def appends():
+    open({base!r}, "a").write("import time; time.sleep(1)")
+    return before()
+"""
+
+
+def test_a_candidate_that_writes_to_the_base_is_stopped_and_told_so(torch_house, tmp_path):
+    """It was kept: the sleep that it appended slowed every later heat of the base."""
+    mine = tmp_path / "mine.py"
+    mine.write_text(KEPT_NEXT_TO_ITSELF.format(examples=str(EXAMPLE.parent), base=str(mine)))
+    text = mine.read_text()
+    words = ("verdict", f"{mine}:honest", f"{mine}:appends", "python/cpu", "--budget", "20s", "-q")
+    answer = torch_house.done(*words, code=3)
+    assert mine.read_text() == text
+    assert "UNDECIDED: it does not train: mine.py, line 10, in appends: OSError: [Errno 30]" in answer.err or (
+        "PermissionError: [Errno 13]" in answer.err
+    )
+    assert "In a verdict, a training can write temporary files alone, and has no network." in answer.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lane", ["cpu", "cpu/compile"])
+def test_workers_temporary_files_and_a_compiler_work_in_a_verdict(torch_house, lane):
+    """Honest trainings, with all that the sandbox lets them have. What is compiled is compiled in each heat."""
+    words = ("verdict", f"{CHANGES}:with_workers", f"{CHANGES}:with_workers_too", lane, "--budget", "30s", "--json")
+    fields = torch_house.run(*words, "-q").json
+    check_fields(fields)
+    assert fields["cause"] not in {"sandbox", "failed", "other work", "unproven"}, fields["reason"]
+
+
 @pytest.mark.long
 def test_a_loader_that_waits_longer_is_slower(torch_house):
     fields = asked(torch_house, "slower", "--budget", "4m", "--json", code=1).json

@@ -46,6 +46,19 @@ def test_a_script_that_fails_is_discarded_in_words(scripts):
 
 
 @pytest.mark.long
+def test_a_script_that_writes_next_to_itself_is_told_so_and_not_accused(scripts):
+    """A race of it works as ever; in a verdict, the answer names the file, the rule and what may be done."""
+    text = SCRIPT.replace("import torch\n", "import torch\n\nopen('log.txt', 'w').close()\n", 1)
+    (scripts.folder / "new.py").write_text(text, encoding="utf-8")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    answer = scripts.done("verdict", "train.py", "new.py", "cpu", "-q", "--budget", "60s", code=3, env={"PATH": path})
+    assert "UNDECIDED: it does not train: " in answer.err
+    assert "log.txt" in answer.err
+    assert "a training can write temporary files alone" in answer.err
+    assert not (scripts.folder / "log.txt").exists()
+
+
+@pytest.mark.long
 def test_a_script_that_trains_fewer_weights_is_other_work(scripts):
     fields = judge(scripts, "frozen", "--budget", "2m", code=1).json
     assert (fields["verdict"], fields["cause"]) == ("DISCARD", "other work")

@@ -6,15 +6,15 @@ import math
 
 import pytest
 
-from laptime.errors import UsageError
+from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison
 from laptime.questions.subject import name_apart
 from laptime.questions.verdict.nouns import ERRORS
-from laptime.questions.verdict.reduce import alpha_at, judge_change, looks, refuse_change
-from laptime.questions.verdict.run import pair_of, verdict_pace
+from laptime.questions.verdict.reduce import alpha_at, is_refusal, judge_change, judge_left, looks, refuse_change
+from laptime.questions.verdict.run import names_the_candidate, pair_of, verdict_pace
 from laptime.stats import log_mean_interval
 
 FINE = (("old.py:f", None), ("new.py:f", None))
@@ -102,6 +102,45 @@ def test_what_needs_no_factor_comes_first():
     assert refuse_change(FINE, Missing("no proof was taken")).cause == "unproven"
     assert refuse_change((FINE[0], ("new.py:f", "out of memory")), None).word == "DISCARD"
     assert refuse_change((("old.py:f", "out of memory"), FINE[1]), None).word == "UNDECIDED"
+
+
+REFUSED = (
+    "own.py, line 15: PermissionError: [Errno 13] Permission denied: 'last.pt'",
+    "own.py, line 15: OSError: [Errno 30] Read-only file system: 'last.pt'",
+    "RuntimeError: [enforce fail at inline_container.cc:747] . open file failed with strerror: Read-only file system",
+    "own.py, line 3: OSError: [Errno 101] Network is unreachable",
+    "own.py, line 3: gaierror: [Errno -3] Temporary failure in name resolution",
+    "the sandbox of the heat could not be set: No space left on device",
+)
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_a_sandbox_refuses_is_no_fault_of_a_candidate(why):
+    """The path is named, the rule, and what to do; and of a base it says the same."""
+    for lanes in ((FINE[0], ("new.py:f", why)), (("old.py:f", why), FINE[1])):
+        found = refuse_change(lanes, None)
+        assert (found.word, found.cause) == ("UNDECIDED", "sandbox")
+        assert why in found.says
+        assert found.says.endswith("In a verdict, a training can write temporary files alone, and has no network.")
+        assert "tempfile.gettempdir()" in found.needs
+    assert not is_refusal("own.py, line 15: RuntimeError: there are no data here")
+
+
+def test_an_error_of_a_candidate_discards_it_unless_its_sandbox_caused_it():
+    for says, word, code in (("it broke", "DISCARD", ExitCode.NO), (REFUSED[0], "UNDECIDED", ExitCode.UNFINISHED)):
+        with pytest.raises(TrainingError, match=rf"^{word}: it does not train: ") as error, names_the_candidate("new"):
+            raise TrainingError(says, "", "new")
+        assert error.value.exit_code == code
+    with pytest.raises(TrainingError, match=r"^it broke$"), names_the_candidate("new"):
+        raise TrainingError("it broke", "", "old")
+    with pytest.raises(TrainingError, match=r"^UNDECIDED: the base does not train: "), names_the_candidate("new"):
+        raise TrainingError(REFUSED[0], "", "old")
+
+
+def test_what_is_left_behind_is_named():
+    found = judge_left(("/dev/shm/kept", "/dev/shm/more"))
+    assert (found.word, found.cause) == ("UNDECIDED", "sandbox")
+    assert "/dev/shm/kept" in found.says
 
 
 @pytest.mark.parametrize("planned", [3, 4, 5, 20, 101, 200])

@@ -84,6 +84,7 @@ ANSWERS = AnswerRun("fp32", (0.5, -0.25), 0.559, 2)
 
 FROM_CHILD = (
     wire.Warmed(),
+    wire.Confined(("sending signals",)),
     wire.RanksMeet(RankPlace(2, 4, "10.0.0.5:40001", None, "10.0.0.5:40002")),
     wire.Hello(wire.WIRE_VERSION, os.getpid()),
     wire.Phase("first step", 12_345_678_901_234),

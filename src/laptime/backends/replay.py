@@ -4,7 +4,7 @@ So the base of a verdict takes a turn of its candidate: it begins with the candi
 the candidate came. What the candidate reports of its losses or its updates is not needed for that. How far honest code
 may be off is measured on the spot, by a twin that begins where rounding may have put it, and by other random draws.
 
-docs/decisions/0059-a-timed-turn-is-taken-again.md says why so.
+docs/decisions/0061-a-timed-turn-is-taken-again.md says why so.
 """
 
 from __future__ import annotations

@@ -110,14 +110,32 @@ def main() -> int:
         from laptime.heat.template import serve  # noqa: PLC0415  a heat needs none of it
 
         read_fd, write_fd = serve(read_fd, write_fd, socket_fd)  # returns in the heats alone
+    confined = _confine()  # no other thread is there yet
     line = Lifeline(read_fd, write_fd)
     line.say(wire.Hello(wire.WIRE_VERSION, os.getpid()))
+    if isinstance(confined, OSError):
+        return _fail(line, str(confined), "error")
+    if confined is not None:
+        line.say(wire.Confined(confined))
     if socket_fds:
         line.say(wire.Phase("held", time.perf_counter_ns()))
     try:
         return answer(line.listen(), line)
     except Exception as error:  # noqa: BLE001  any time: the signal that a data loader's process died can arrive late
         return _fail(line, f"{type(error).__name__}: {error}", "error")
+
+
+def _confine() -> tuple[str, ...] | OSError | None:
+    """Enter the sandbox that was ordered, if any. Return what this process reaches out of it, or what failed."""
+    word = os.environ.pop(wire.SANDBOX, "")
+    if not word:
+        return None
+    from laptime.heat.sandbox import enter  # noqa: PLC0415  only what is judged needs it
+
+    try:
+        return enter(wire.read_sandbox(word))
+    except OSError as error:
+        return error
 
 
 def answer(order: wire.FromParent, line: Lifeline) -> int:

@@ -54,9 +54,10 @@ _moved: list[object] = []  # what moves a fork's memory stays as long as the for
 def serve(read_fd: int, write_fd: int, socket_fd: int) -> Pipes:
     """Import, then fork a heat for each request. Return in each heat, with its pipes.
 
-    The parent sends `fork`, the words that start a guardian, and three descriptors: the heat's two pipes and the one to
-    which the guardian reports. The answer is the guardian's number. `wait` and that number are answered with how the
-    guardian ended. The template ends with the parent's end of the socket.
+    The parent sends `fork`, how many variables a heat and its guardian get besides, these, the words that start a
+    guardian, and three descriptors: the heat's two pipes and the one to which the guardian reports. The answer is the
+    guardian's number. `wait` and that number are answered with how the guardian ended. The template ends with the
+    parent's end of the socket.
     """
     _import(read_fd, write_fd)
     for descriptor in (read_fd, write_fd, socket_fd):
@@ -103,7 +104,8 @@ def _say(write_fd: int, message: wire.FromChild) -> None:
 def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -> Pipes | None:
     """Fork a guardian, and from it the heat. Return the heat's pipes in the heat, and None in the template."""
     read_fd, write_fd, reports_fd = descriptors
-    threads = _count_threads()
+    variables, words = words[1 : 1 + int(words[0])], words[1 + int(words[0]) :]
+    threads = count_threads()
     card = _find_open_card()
     if threads > 1 or card:
         requests.send(REFUSED_FORK + f"\0{card or f'{threads} threads'}".encode())
@@ -112,6 +114,9 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
         mapped = _find_mapped()
         guardian = os.fork()
     if not guardian:
+        for each in variables:
+            name, _, value = os.fsdecode(each).partition("=")
+            os.environ[name] = value
         heat = _become_guardian(words, (read_fd, write_fd), reports_fd)
         if heat is not None:
             _map_again(mapped)
@@ -124,7 +129,7 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
     return None
 
 
-def _count_threads() -> int:
+def count_threads() -> int:
     """Count the threads. NumPy's OpenBLAS ends its own as a process forks, and begins others when it computes."""
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208  no paths are wanted
         child = os.fork()

@@ -98,7 +98,8 @@ class PlannedLane:
     `training` is what it trains in a race of several trainings. Elsewhere it is the plan's subject, and None here.
     `devices` are all devices of a lane that is on several (or on a group of one); `device` is the first of them. On a
     processor, each has a share of the cores. `where` is the type of nodes of a cluster on which it runs, if it matters.
-    `spread` is how many of its devices are on each of several nodes; it is empty where all are on one.
+    `spread` is how many of its devices are on each of several nodes; it is empty where all are on one. `writes` are the
+    files that its processes may write to where they are in a sandbox.
     """
 
     name: str
@@ -111,6 +112,7 @@ class PlannedLane:
     devices: tuple[Device, ...] = ()
     where: NodeType | None = None
     spread: tuple[int, ...] = ()
+    writes: tuple[str, ...] = ()
 
     @property
     def row(self) -> FrameworkRow:

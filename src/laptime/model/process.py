@@ -54,6 +54,7 @@ class ProcessRun:
     `timeline` is what the sensors read, where the process was watched. `items_per_step` and `parameters` are what the
     process found once its network was built. `node` is the computer of a cluster on which it ran. `template` is set
     where the process was forked: `start` and `import` of `phases_s` are then those of the template, `fork` its own.
+    `reaches` is what a process in a sandbox can still change outside of it; None where it has no sandbox.
     """
 
     lane: str
@@ -69,12 +70,32 @@ class ProcessRun:
     timeline: Timeline | None = None
     node: str | None = None
     template: Template | None = None
+    reaches: tuple[str, ...] | None = None
 
     @property
     def spent_s(self) -> float:
         """How long the process itself took, without the time in which it waited for its turn."""
         theirs = ("start", "import") if self.template is not None else ()
         return sum(each for name, each in self.phases_s.items() if name not in (HELD_PHASE, *theirs))
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What the processes of one heat may write to: a `folder`, which is removed after it, and `files` that are there.
+
+    Where it `has_ranks`, these may meet over the network. It `has_namespaces` where the system allows them.
+    """
+
+    folder: str = ""
+    files: tuple[str, ...] = ()
+    has_ranks: bool = False
+    has_namespaces: bool = False
+
+
+SHM_FOLDER = "/dev/shm"  # noqa: S108
+IN_SHARED_MEMORY = "keeping data in shared memory"
+REACHES = ("writing files", "using the network", "sending signals", IN_SHARED_MEMORY)
+"""From what a system may be unable to keep a process."""
 
 
 # A lane is one competitor in a race: a framework, a device, and settings.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from laptime.model.process import NODE_IS_GONE, Dnf
+from laptime.model.process import NODE_IS_GONE, REACHES, Dnf, ProcessRun
 from laptime.model.quantities import Missing, percent, size
 from laptime.model.record import NOT_RELIABLE, CodeChange, Finding, HeatResult, LaneResult, Record
 from laptime.model.rows import GONE
@@ -75,6 +75,13 @@ def doubts(record: Record) -> list[str]:
             ],
         )
     )
+
+
+def reaches(processes: Iterable[ProcessRun]) -> list[str]:
+    """Say from what the system could not keep processes that were in a sandbox."""
+    found = {each for process in processes for each in process.reaches or ()}
+    words = [each for each in REACHES if each in found]
+    return [f"This system cannot keep a candidate from {joined(words)} (docs/limits.md)."] if words else []
 
 
 def _other_steps(record: Record) -> list[str]:

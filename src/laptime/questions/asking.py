@@ -125,16 +125,16 @@ def prepare_trainings(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) ->
         return _plan(ask, machine, _find_trained(ask, machine, launcher), taken, launcher)
 
 
-def prepare_pair(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
+def prepare_pair(ask: Ask, machine: Machine, twin: str | None = None, launcher: Launcher = LOCAL) -> Prepared:
     """Prepare a race of two trainings on one lane; with the name of a `twin`, the first one races itself, too."""
     check_ask(ask)
     with CoresTaken() as taken:
-        trained = _find_trained(ask, machine)
+        trained = _find_trained(ask, machine, launcher)
         ask = with_lane(ask, machine, trained[0].subject)
         if twin is not None:
             trained.append(replace(trained[0], subject=replace(trained[0].subject, name=twin)))
             ask = replace(ask, others=(*ask.others, ask.what))
-        return _plan(ask, machine, trained, taken, LOCAL)
+        return _plan(ask, machine, trained, taken, launcher)
 
 
 def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> list[Trained]:
@@ -301,7 +301,7 @@ def _is_script(word: str) -> bool:
     return file.is_file() and not trainings_in(read_tree(file))
 
 
-def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
+def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None, launcher: Launcher = LOCAL) -> Prepared:
     """Prepare a race of several scripts on one lane; with the name of a `twin`, the first one races itself, too."""
     whats = (ask.what, *ask.others)
     subjects = name_apart(
@@ -315,7 +315,7 @@ def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
         ask = replace(ask, others=(*ask.others, ask.what))
     plans = [plan_script(ask, seen, subject) for subject in subjects]
     plan = replace(join_plans(plans, seen), notes=tuple(note for each in plans for note in each.notes))
-    return Prepared(plan, seen, None)
+    return Prepared(plan, seen, None, launcher=launcher)
 
 
 def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:

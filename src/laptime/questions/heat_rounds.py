@@ -175,6 +175,11 @@ class HeatRounds:
         return tuple(with_roofline(each, self._bounds[each.name]) if self._bounds else each for each in lanes)
 
     @property
+    def processes(self) -> list[ProcessRun]:
+        """The processes of all heats so far."""
+        return [heat.process for heats in self.heats.values() for heat in heats]
+
+    @property
     def why_alone(self) -> tuple[str, ...]:
         """Say why heats did not take turns."""
         return say_why_alone(self.job.plan, self.alone)

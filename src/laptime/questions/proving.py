@@ -149,7 +149,9 @@ class Proof:
         )
         settings = Settings(input="cached")
         lane = PlannedLane("reference", framework, processor, settings, environment, training=training)
-        order = replace(order_heat(plan, lane, plan.pace, -1), shares=shares)
+        order = order_heat(plan, lane, plan.pace, -1)
+        lane = replace(lane, writes=() if order.kept_batches is None else (order.kept_batches,))
+        order = replace(order, lane=lane, shares=shares)
         started = prestarter.take_alone(lane) if prestarter is not None and is_forked else None
         made = ask_reference(order, plan.ask.patience_s, self._launcher, started, sign)
         if isinstance(made, Failure):

@@ -12,19 +12,30 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from laptime import wire
 from laptime.errors import LaneError, UsageError, WireError
-from laptime.model.process import Template
+from laptime.model.process import Sandbox, Template
 from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
 from laptime.run import guardian
-from laptime.run.guardian import CONTINUE_SIGNAL, GOES_ON, PAUSE_SIGNAL, PAUSED, REPORTS, TAIL_BYTES, WENT_ON
+from laptime.run.guardian import (
+    CONTINUE_SIGNAL,
+    GOES_ON,
+    HEAT_FOLDER,
+    PAUSE_SIGNAL,
+    PAUSED,
+    REPORTS,
+    TAIL_BYTES,
+    WENT_ON,
+    remove_folder,
+)
 from laptime.run.instruments import Instruments
 from laptime.streams import fill_closed_streams
 
@@ -41,6 +52,7 @@ GUARDIAN = Path(guardian.__file__)
 GUARDIAN_WORDS = (sys.executable, "-S", "-P", str(GUARDIAN))
 # By default JAX takes three quarters of a card's memory at once and TensorFlow all of it. User code may import either.
 AS_NEEDED = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+OWN_FOLDERS = "laptime-heat-"  # the beginning of the names of such folders; then comes this process's number
 HEAT_MARK = "LAPTIME_HEAT"  # set in the environment of a heat, and so of all that it starts
 
 
@@ -79,6 +91,7 @@ class AnyChild(Protocol):
 
     pid: int
     node: str | None
+    sandbox: Sandbox | None
     versions: dict[str, str]
     template: Template | None
     started_ns: int
@@ -111,8 +124,10 @@ class Child:
     other end of the pipe on which it sends the printed text, so the end of that pipe shows the end of the guardian.
     """
 
-    def __init__(self, environment: dict[str, str], further: tuple[int, ...] = ()) -> None:
-        """Start a child; `further` are descriptors that it gets besides its pipes."""
+    def __init__(
+        self, environment: dict[str, str], further: tuple[int, ...] = (), sandbox: Sandbox | None = None
+    ) -> None:
+        """Start a child, in a sandbox if there is one. `further` are descriptors that it gets besides its pipes."""
         refuse_within_a_heat()
         self.node: str | None = None
         self.template: Template | None = None
@@ -129,6 +144,7 @@ class Child:
                 to_child, self._write_fd = _open_pipe(theirs, opened)
                 from_child, self._read_fd = _open_pipe(theirs, opened, outward=True)
                 printing, self._printed_fd = _open_pipe(theirs, opened, outward=True)
+                self.sandbox = None if sandbox is None else _open_sandbox(sandbox, opened)
                 self.pid = self._launch(environment, (to_child, from_child, *further), printing)
             except OSError as error:
                 raise LaneError(f"no child process could be started: {error}") from error
@@ -234,7 +250,7 @@ class Child:
         numbers = [str(descriptor) for descriptor in descriptors]
         self._process = subprocess.Popen(
             [*GUARDIAN_WORDS, *numbers[:2], sys.executable, "-P", "-m", "laptime.heat", *numbers],
-            env=environment_of(environment),
+            env=environment_of(environment) | sandbox_variables(self.sandbox),
             stdin=subprocess.DEVNULL,
             stdout=printing,
             stderr=printing,
@@ -321,6 +337,26 @@ def hear_with_signs(child: AnyChild, timeout_s: float, sign: Callable[[], None] 
 def environment_of(environment: dict[str, str]) -> dict[str, str]:
     """Return all variables of a child that is started now, for a lane with these of its own."""
     return {**AS_NEEDED, **os.environ, **environment, HEAT_MARK: "1"}
+
+
+def sandbox_variables(sandbox: Sandbox | None) -> dict[str, str]:
+    """Return the variables by which a child and its guardian know of its sandbox."""
+    return {} if sandbox is None else {wire.SANDBOX: wire.write_sandbox(sandbox), HEAT_FOLDER: sandbox.folder}
+
+
+def _open_sandbox(sandbox: Sandbox, opened: contextlib.ExitStack) -> Sandbox:
+    """Make the folder and the files to which a child may write.
+
+    Its guardian removes the folder, and this process does, too: either may be killed.
+    """
+    folder = tempfile.mkdtemp(prefix=f"{OWN_FOLDERS}{os.getpid()}-")
+    opened.callback(remove_folder, folder)
+    files = []
+    for file in sandbox.files:
+        with contextlib.suppress(OSError):
+            Path(file).touch(0o600)
+            files.append(file)
+    return replace(sandbox, folder=folder, files=tuple(files))
 
 
 def is_within_a_heat() -> bool:

@@ -17,6 +17,8 @@ is run by the process that forked it, which so becomes its guardian.
 - **The parent wants a pause** (SIGUSR1), so that another heat can be timed: the guardian stops the heat and all that it
   started, and continues them when the parent asks for it (SIGUSR2). It answers both with a byte.
 - **The heat continued** after another process's signal had stopped it: the guardian reports that to the parent.
+
+Where the heat has a folder of its own (LAPTIME_OWN_FOLDER), the guardian removes it at the end: it outlives the parent.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ STOPPED_STATES = b"TtZX"  # the states of processes that compute nothing: stoppe
 SET_PARENT_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36  # <linux/prctl.h>
 F_SETPIPE_SZ = 1031  # <linux/fcntl.h>
 NOT_STARTED_CODE = 127
+HEAT_FOLDER = "LAPTIME_OWN_FOLDER"  # a variable of its environment
 ADOPT = "adopt"  # in place of a command: the number of a child, and the descriptor from which its text is read
 # Bytes that report to the parent; they are removed from the printed text.
 WENT_ON = b"\0"  # another process had stopped the heat, and it went on
@@ -183,6 +186,20 @@ def _start(command: list[str], prctl: Callable[[int, int], object]) -> tuple[int
     return heat, printed_fd
 
 
+def remove_folder(folder: str) -> None:
+    """Remove a heat's own folder, also where it took its own right away to look into a part of it."""
+    with contextlib.suppress(OSError, RecursionError):
+        os.chmod(folder, 0o700)  # noqa: PTH101  as above
+        with os.scandir(folder) as found:
+            inside = list(found)
+        for each in inside:
+            if each.is_dir(follow_symlinks=False):
+                remove_folder(each.path)
+            else:
+                os.unlink(each.path)  # noqa: PTH108
+        os.rmdir(folder)  # noqa: PTH106
+
+
 def _report(done: bytes) -> None:
     """Report to the parent, unless it is gone: its heat has to be ended all the same."""
     with contextlib.suppress(BrokenPipeError):
@@ -282,6 +299,8 @@ def main() -> None:
         os._exit(NOT_STARTED_CODE)
     guardian.watch()
     guardian.sweep()
+    if folder := os.environ.get(HEAT_FOLDER):
+        remove_folder(folder)
     guardian.leave()
 
 

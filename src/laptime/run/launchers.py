@@ -32,6 +32,7 @@ from laptime.errors import UsageError, WireError
 from laptime.model.frameworks import FleetNode, NodeType, install_command
 from laptime.model.machine import NodeRoom
 from laptime.model.plan import LauncherRow, Place, PlannedLane, find_launcher
+from laptime.model.process import Sandbox
 from laptime.run.child import AnyChild, Child, Tell
 from laptime.run.node import FROM_NODE, SECRET, NodeHello, NodeLink, NodeRefusal, read_hello, why_refused
 
@@ -47,6 +48,9 @@ class Launcher(Protocol):
 
     def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> AnyChild:
         """Start a child for a lane, or one that only answers a question."""
+
+    def sandbox_for(self, lane: PlannedLane | None) -> Sandbox | None:
+        """Return the sandbox of such a child, or None where it has none."""
 
     def why_alone(self, lanes: Sequence[PlannedLane]) -> str | None:
         """Return why the heats of these lanes cannot all be alive at once, or None."""
@@ -64,8 +68,11 @@ class LocalLauncher:
     is_elsewhere = False
     fleet: Fleet | None = None
 
-    def start(self, environment: dict[str, str], _lane: PlannedLane | None = None) -> AnyChild:
-        return Child(environment)
+    def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> AnyChild:
+        return Child(environment, sandbox=self.sandbox_for(lane))
+
+    def sandbox_for(self, _lane: PlannedLane | None) -> Sandbox | None:
+        return None
 
     def why_alone(self, _lanes: Sequence[PlannedLane]) -> str | None:
         return None

@@ -17,7 +17,7 @@ from laptime.errors import LaneError, WireError
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.plan import HeatOrder, Place, PlannedLane, RankPlace, largest_of, place_of
-from laptime.model.process import NODE_IS_GONE, RANK_IS_GONE, REASON_S, Template
+from laptime.model.process import NODE_IS_GONE, RANK_IS_GONE, REASON_S, Sandbox, Template
 from laptime.model.quantities import Missing, brief
 from laptime.model.sample import Noise
 from laptime.run.child import (
@@ -125,6 +125,8 @@ class Waiting:
 
 class RemoteChild:
     """A heat's process on a node, with what a `Child` has. Until its agent has come, messages to it are kept."""
+
+    sandbox: Sandbox | None = None  # a verdict runs on one machine
 
     def __init__(self, waiting: Waiting, environment: dict[str, str], *, is_spread: bool = False) -> None:
         self.pid, self.is_paused = 0, False
@@ -425,6 +427,9 @@ class RemoteLauncher:
             self._cluster.open(self._meeting)
             self._rooms = self._cluster.rooms()
             opened.pop_all()
+
+    def sandbox_for(self, _lane: PlannedLane | None) -> None:
+        """Return none."""
 
     def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> RemoteChild:
         if lane is not None and lane.spread:

@@ -63,6 +63,7 @@ class ProcessRunner:
         self.first_step_ns: int | None = None
         self.phases: list[tuple[str, int]] = []
         self.noted: tuple[str, ...] = ()
+        self.reaches: tuple[str, ...] | None = None
         self.finished: wire.Finished | None = None
         self.failed: wire.Failed | None = None
         self.shares_our_clock = True
@@ -83,6 +84,8 @@ class ProcessRunner:
             case wire.Phase(name=name, at_ns=at_ns):
                 self.phases.append((name, at_ns))
                 self.shares_our_clock &= self.child.has_lived_at(at_ns)
+            case wire.Confined(reaches=reaches):
+                self.reaches = reaches
             case wire.Built():
                 self.built = message
             case wire.Proved(run=run):
@@ -224,6 +227,7 @@ class ProcessRunner:
             timeline=self.timeline,
             node=child.node if child else None,
             template=child.template if child else None,
+            reaches=self.reaches,
         )
 
     def _phases_s(self) -> dict[str, float]:

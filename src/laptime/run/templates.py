@@ -20,9 +20,9 @@ from laptime import wire
 from laptime.errors import LaneError, WireError
 from laptime.machine.look import available_memory_bytes
 from laptime.model.plan import PlannedLane
-from laptime.model.process import Template
+from laptime.model.process import Sandbox, Template
 from laptime.model.quantities import Missing
-from laptime.run.child import GUARDIAN_WORDS, Child, Silence, environment_of
+from laptime.run.child import GUARDIAN_WORDS, Child, Silence, environment_of, sandbox_variables
 
 OF_A_LANE = 2  # templates that a lane's heats are forked from, in turn
 TEMPLATES_MOST = 12  # templates at once: each holds some 250 MB, half of them memory that its forks share
@@ -71,9 +71,11 @@ class HeatTemplate:
             self.is_broken = True
         return not self.is_broken
 
-    def fork(self, descriptors: tuple[int, int, int]) -> int:
+    def fork(self, descriptors: tuple[int, int, int], sandbox: Sandbox | None = None) -> int:
         """Fork a heat with these pipes, and a guardian that reports to the last one. Return the guardian's number."""
-        answer = self._ask(b"\0".join((b"fork", *map(os.fsencode, GUARDIAN_WORDS))), descriptors)
+        variables = [f"{name}={value}" for name, value in sandbox_variables(sandbox).items()]
+        words = (str(len(variables)), *variables, *GUARDIAN_WORDS)
+        answer = self._ask(b"\0".join((b"fork", *map(os.fsencode, words))), descriptors)
         if not answer.isdigit():
             self.is_broken = True
             self.refuses = answer.startswith(b"refused")
@@ -112,14 +114,14 @@ class HeatTemplate:
 class ForkedChild(Child):
     """A heat that was forked from a template, below a guardian of its own. Its environment is the template's."""
 
-    def __init__(self, template: HeatTemplate) -> None:
+    def __init__(self, template: HeatTemplate, sandbox: Sandbox | None = None) -> None:
         self._from = template
-        super().__init__({})
+        super().__init__({}, sandbox=sandbox)
         self.template = template.told
 
     def _launch(self, _environment: dict[str, str], descriptors: tuple[int, ...], printing: int) -> int:
         to_child, from_child = descriptors
-        return self._from.fork((to_child, from_child, printing))
+        return self._from.fork((to_child, from_child, printing), self.sandbox)
 
     def _collect(self) -> tuple[int | None, int | Missing]:
         return self._from.collect(self.pid)

@@ -565,7 +565,7 @@ class Prestarter:
             self.importing_s += time.monotonic() - began_s
         if is_ready:
             with contextlib.suppress(LaneError):
-                return Started(ForkedChild(template))
+                return Started(ForkedChild(template, self._launcher.sandbox_for(lane)))
         self._begin_fresh(lane)
         return None
 

@@ -8,6 +8,7 @@ The containers of the tensors are not in the file: a lane takes them from the fi
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import hashlib
@@ -231,11 +232,13 @@ def keep_batches(path: Path, batches: list[Any]) -> str | None:
     if strange is not None:
         return f"they hold {type(strange).__name__}"
     try:
-        path.unlink(missing_ok=True)  # a process that was killed may have left it
-        with path.open("xb") as file:
+        with path.open(
+            "wb"
+        ) as file:  # a process that was killed may have left it; where this one is judged, it is made
             _write(file, batches)
     except OSError as error:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.write_bytes(b"")
         return f"{error.strerror or error}"
     return None
 

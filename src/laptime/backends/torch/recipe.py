@@ -147,7 +147,7 @@ class OwnData:
         """Return the proof's batches and their digest: those kept for all lanes, or else drawn from the seed."""
         with restored_generators():
             found = None
-            if self._kept is not None and self._kept.exists():
+            if self._kept is not None and self._kept.exists() and self._kept.stat().st_size:
                 if self._pattern is None:
                     self.first_batch()
                 found = load_batches(self._kept, self._pattern)

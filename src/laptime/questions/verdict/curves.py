@@ -23,7 +23,7 @@ from laptime.questions.verdict.nouns import (
     Word,
     mean_over_seeds,
 )
-from laptime.questions.verdict.reduce import MORE_AT_LEAST, NEARER
+from laptime.questions.verdict.reduce import MORE_AT_LEAST, NEARER, judge_failure
 from laptime.stats import log_mean_interval, mean_interval, median
 
 AROUND = (0.92, 0.96, 1.0)  # of a time: where the loss then is read off
@@ -195,7 +195,7 @@ def _refuse_runs(learning: Learning) -> Decision | None:
             return Decision("UNDECIDED", "other network", says, "a candidate with the base's network")
         if run.process.dnf is not None:
             says = f"{who} did not finish, from seed {run.seed}: {run.process.dnf.reason}"
-            return Decision(word, "failed", says, "a base that trains" if is_base else "")
+            return judge_failure(says, is_base=is_base)
         if run.changed and not is_base:
             return _trick(f"it replaced {' and '.join(run.changed[:3])}, by which it is judged")
         if is_lost(run):

@@ -24,9 +24,8 @@ from laptime.questions.proving import order_heat
 from laptime.questions.verdict.curves import POINTS_LEAST, SEED_PAIRS_LEAST, is_lost, judge_learning, pair_runs, usual_s
 from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, SeedPair, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.reduce import alpha_at, looks
-from laptime.questions.verdict.run import PreparedPair, names_the_candidate, prepare_pair_of
-from laptime.run.child import Child
+from laptime.questions.verdict.reduce import alpha_at, judge_left, looks
+from laptime.questions.verdict.run import PreparedPair, find_left, names_the_candidate, prepare_pair_of
 from laptime.run.instruments import SensorSelection
 from laptime.run.learning import JudgeRunner, LearningRunner
 from laptime.run.runner import Limits, Started
@@ -49,11 +48,6 @@ class PreparedLearning(PreparedPair):
     """Two trainings on one lane, to be trained from several seeds. `why_no_loss` says why they cannot be judged."""
 
     why_no_loss: str = ""
-
-    @property
-    def keeps_checkpoints(self) -> bool:
-        """Weights are files in the folder of checkpoints, until their loss is known."""
-        return True
 
 
 def prepare_learning(ask: Ask, machine: Machine) -> PreparedLearning:
@@ -104,6 +98,7 @@ class LearningVerdict:
         self._files = prepared.files
         self._lengths: dict[str, Length] = {}
         self._train_s = 0.0
+        self._left: tuple[str, ...] = ()
         self._batches: int | None = None  # in which the loss is judged, from all seeds
         self._prestarter: Prestarter
         hz = READINGS_HZ if ask.sensors_hz is None else ask.sensors_hz
@@ -115,11 +110,13 @@ class LearningVerdict:
         job.save()
         done, seed_s = 0, 0.0
         name = job.plan.others[0].name
-        with names_the_candidate(name), Prestarter(job.cores, self._limits.patience_s) as self._prestarter:
+        prestarter = Prestarter(job.cores, self._limits.patience_s, launcher=job.launcher)
+        with names_the_candidate(name), prestarter as self._prestarter:
             while not self._is_done(done, seed_s):
                 began_s = time.monotonic()
                 self._run_seed(done)
                 done += 1
+                self._left = self._left or find_left(job.launcher, (run.process for run in self._learning.runs))
                 seed_s = time.monotonic() - began_s
                 job.save()
 
@@ -156,7 +153,10 @@ class LearningVerdict:
     def _judge(self, *, final: bool) -> Decision:
         learning = self._learning
         alpha = alpha_at(max(len(learning.pairs), 1), learning.seeds, final=final, share=SEEDS_LOOK_SHARE)
-        return self._files.look() or judge_learning(learning, self._asked.gain, alpha)
+        found = judge_learning(learning, self._asked.gain, alpha)
+        if self._left and found.word == "KEEP":
+            found = judge_left(self._left)
+        return self._files.look() or found
 
     def _run_seed(self, turn: int) -> None:
         """Train both sides from one seed, after the items were drawn on which they are judged."""
@@ -199,7 +199,8 @@ class LearningVerdict:
     def _train(self, lane: PlannedLane, seed: int, number: int, judge: JudgeRunner) -> LearningRun:
         """Train one side from one seed, in a process of its own."""
         job, length = self._job, self._lengths.get(lane.name)
-        order = self._order(lane, seed, number)
+        started = self._start(lane)
+        order = self._order(lane, seed, number, started)
         runner = LearningRunner(
             order,
             judge,
@@ -208,10 +209,7 @@ class LearningVerdict:
             cores=job.cores,
             sampler=self._sensors.sampler_for(lane.name, lane.computes_on),
         )
-        try:
-            dnf = runner.run(self._start(lane))
-        finally:
-            job.services.checkpoints.drop(Path(order.weights))  # which a process that was ended may have left
+        dnf = runner.run(started)
         self._files.look()
         job.own_code.look_at(lane, runner)
         if length is None and runner.legs > 0:
@@ -229,12 +227,15 @@ class LearningVerdict:
 
     def _start(self, lane: PlannedLane) -> Started:
         """Return a fresh process: forked from one that has imported the framework, where that can be."""
-        return self._prestarter.take_alone(lane) or Started(Child(lane.environment))
+        return self._prestarter.take_alone(lane) or Started(self._job.launcher.start(lane.environment, lane))
 
-    def _order(self, lane: PlannedLane, seed: int, number: int) -> LearningOrder:
+    def _order(self, lane: PlannedLane, seed: int, number: int, started: Started) -> LearningOrder:
+        """Return the order for a side, whose weights are a file in the folder of its own process."""
+        sandbox = started.child.sandbox
+        assert sandbox is not None
         job, length = self._job, self._lengths.get(lane.name)
         heat = order_heat(job.plan, lane, job.plan.pace, number, seed)
-        weights = str(job.services.checkpoints.place(lane.name, seed))
+        weights = str(Path(sandbox.folder, "weights.npz"))
         if length is not None:
             return LearningOrder(heat, weights, self._train_s / length.legs, length.leg_steps)
         laps = None if self._asked.laps is None or lane != self._base else self._asked.laps / LEGS

@@ -33,6 +33,7 @@ def page_parts(record: Record, learning: Learning, view: View) -> PageParts:
             *([BY_HEART] if learning.items and not learning.is_held_out else []),
             *([sure] if verdict.word == "KEEP" else []),
             *footnotes.failure_sentences(record),
+            *footnotes.reaches(run.process for run in learning.runs),
         ],
         done=f"The work may differ. {seeds} of {learning.seeds} seeds; the gain that counts: {percent(gain)}.",
         details=[

@@ -18,8 +18,8 @@ ERRORS = 0.02  # of the intervals of all looks together, half of it at either en
 Word = Literal["KEEP", "DISCARD", "UNDECIDED"]
 Judged = Literal["work", "learning"]
 Cause = Literal[
-    "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "unproven", "busy",
-    "early", "wide", "unconfirmed",
+    "faster", "not slower", "slower", "no gain", "late gain", "other work", "cheat", "failed", "sandbox", "unproven",
+    "busy", "early", "wide", "unconfirmed",
     "learns faster", "learns slower", "learns worse", "trained before", "other network", "one seed", "no loss",
 ]  # fmt: skip
 """Why, for a program: what the sentence says in words."""

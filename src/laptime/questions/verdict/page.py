@@ -54,6 +54,7 @@ def _work_parts(record: Record, view: View) -> PageParts:
         notes=[
             *([] if session is None else [_session_words(session, verdict)]),
             *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
+            *footnotes.reaches(result.heat.process for lane in record.lanes for result in lane.heats),
             *(kept_errors if verdict.word == "KEEP" else []),
         ],
         done=" ".join(filter(None, [proof_sentence(record), how])),

@@ -7,6 +7,7 @@ the wanted gain than to none; it is discarded where its whole interval is below 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, exp, log
@@ -141,6 +142,33 @@ def _times(factor: Factor | None) -> str:
     return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f})"
 
 
+# What a sandbox refuses (heat/sandbox.py), in the words of the system, of Python and of PyTorch.
+REFUSALS = re.compile(
+    "Permission denied|Read-only file system|Operation not permitted|cannot be opened|"
+    "Network is unreachable|Connection refused|name resolution|the sandbox of the heat"
+)
+SANDBOX_RULE = "In a verdict, a training can write temporary files alone, and has no network."
+WITHIN_SANDBOX = "a training that writes to tempfile.gettempdir() alone, and reads its data from files"
+
+
+def is_refusal(says: str) -> bool:
+    """Whether a training ended because of its sandbox, by what it said."""
+    return REFUSALS.search(says) is not None
+
+
+def judge_failure(says: str, *, is_base: bool) -> Decision:
+    """Return the verdict where a side did not finish. What its sandbox refused is no fault of a candidate."""
+    if is_refusal(says):
+        return Decision("UNDECIDED", "sandbox", f"{says.rstrip('.')}. {SANDBOX_RULE}", WITHIN_SANDBOX)
+    return Decision("UNDECIDED" if is_base else "DISCARD", "failed", says, "a base that trains" if is_base else "")
+
+
+def judge_left(left: Sequence[str]) -> Decision:
+    """Return the verdict where processes left something behind, which a later one could have read."""
+    says = f"after a round, {left[0]} was left behind, where the next one could read it."
+    return Decision("UNDECIDED", "sandbox", says, "a training that removes its shared memory, and no others meanwhile")
+
+
 def refuse_change(
     lanes: Sequence[tuple[str, str | None]], same_work: SameWork, trick: str | None = None
 ) -> Decision | None:
@@ -150,9 +178,9 @@ def refuse_change(
     """
     (base, base_failed), (candidate, failed) = lanes
     if base_failed is not None:
-        return Decision("UNDECIDED", "failed", f"the base {base} did not finish: {base_failed}", "a base that trains")
+        return judge_failure(f"the base {base} did not finish: {base_failed}", is_base=True)
     if failed is not None:
-        return Decision("DISCARD", "failed", f"{candidate} did not finish: {failed}")
+        return judge_failure(f"{candidate} did not finish: {failed}", is_base=False)
     if trick is not None:
         return Decision("DISCARD", "cheat", f"{trick}.", cheat=name_cheat(trick))
     if isinstance(same_work, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Subject
+from laptime.model.process import IN_SHARED_MEMORY, ProcessRun
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Reference
@@ -36,9 +37,20 @@ from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
 from laptime.questions.verdict.folder import find_training_of
 from laptime.questions.verdict.judged_files import JudgedFiles
-from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer
+from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer, Word
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.reduce import SameWork, alpha_at, judge_change, looks, refuse_change
+from laptime.questions.verdict.reduce import (
+    SANDBOX_RULE,
+    SameWork,
+    alpha_at,
+    is_refusal,
+    judge_change,
+    judge_left,
+    looks,
+    refuse_change,
+)
+from laptime.run.confined import ConfinedLauncher
+from laptime.run.launchers import Launcher
 from laptime.run.turns import Prestarter
 from laptime.stats import FIRST_LOOK
 
@@ -114,27 +126,38 @@ def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
         raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
     base, candidate = pair_of(ask.what, candidates[0])
     ask = replace(ask, what=base, others=(candidate,))
+    launcher = ConfinedLauncher()
     if are_scripts(ask):
-        files, prepared = JudgedFiles(base, candidate), prepare_scripts(ask, machine, twin)
+        files, prepared = JudgedFiles(base, candidate), prepare_scripts(ask, machine, twin, launcher)
     else:
         with names_the_candidate(find_subjects((base, candidate))[1][0].name):
-            files, prepared = JudgedFiles(base, candidate), prepare_pair(ask, machine, twin)
+            files, prepared = JudgedFiles(base, candidate), prepare_pair(ask, machine, twin, launcher)
     plan, seen, published = prepared.plan, prepared.machine, prepared.published
     return PreparedPair(plan, seen, published, launcher=prepared.launcher, own=prepared.own, files=files)
 
 
 @contextmanager
 def names_the_candidate(name: str) -> Iterator[None]:
-    """Turn an error of the candidate's own code into one that discards it."""
+    """Turn an error of the candidate's own code into one that discards it, and name the sandbox if it refused that."""
     try:
         yield
     except TrainingError as error:
         copies_in_use().check()  # a copy that was lost is no fault of the training
-        if error.training != name:
+        is_refused = is_refusal(f"{error.says}\n{error.hint}")
+        if error.training != name and not is_refused:
             raise
-        discarded = TrainingError(f"DISCARD: it does not train: {error.says}", error.hint, name)
-        discarded.exit_code = ExitCode[EXIT_OF["DISCARD"]]
-        raise discarded from error
+        says = f"{error.says.rstrip('.')}. {SANDBOX_RULE}" if is_refused else error.says
+        who = "it" if error.training == name else "the base"
+        word: Word = "UNDECIDED" if is_refused else "DISCARD"
+        judged = TrainingError(f"{word}: {who} does not train: {says}", error.hint, name)
+        judged.exit_code = ExitCode[EXIT_OF[word]]
+        raise judged from error
+
+
+def find_left(launcher: Launcher, processes: Iterable[ProcessRun]) -> tuple[str, ...]:
+    """Return what the processes left behind; none of them is alive."""
+    assert isinstance(launcher, ConfinedLauncher)
+    return launcher.find_left(shares_memory=any(IN_SHARED_MEMORY in (each.reaches or ()) for each in processes))
 
 
 def _asked(ask: Ask) -> VerdictAsk:
@@ -151,6 +174,7 @@ class VerdictRace(Race):
     def __init__(self, job: Job, prepared: PreparedPair) -> None:
         super().__init__(job, prepared)
         self._files = prepared.files
+        self._left: tuple[str, ...] = ()  # by processes, in what others share
         self._rounds.has_new_seeds = self._rounds.judges_by_own_clock = not job.plan.subject.command
         # Of the rounds before the first look, one that nobody knows: no seed of it was proven.
         self._surely = random.SystemRandom().randint(1, FIRST_LOOK)
@@ -183,6 +207,7 @@ class VerdictRace(Race):
         """
         self._files.look()
         super()._end_round(round_s, prestarter)
+        self._left = self._left or find_left(self._job.launcher, self._rounds.processes)
         steps = self._rounds.turn_steps
         if self._job.plan.subject.command and any(len({*each.values()}) > 1 for each in steps.values()):
             steps.clear()
@@ -249,6 +274,8 @@ class VerdictRace(Race):
         if late is not None:
             needs = "a training of more laps, or less to do before the first step"
             decided = replace(decided, word="UNDECIDED", cause="late gain", says=f"{late}.", needs=needs)
+        if self._left and decided.word == "KEEP":
+            decided = judge_left(self._left)
         return self._files.look() or refuse_change(failed, work, trick) or decided
 
     def _find_other_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:

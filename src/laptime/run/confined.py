@@ -1,0 +1,60 @@
+"""Starts heats in sandboxes, and finds what they leave behind all the same: a later one could read it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+
+from laptime.model.plan import PlannedLane
+from laptime.model.process import SHM_FOLDER, Sandbox
+from laptime.run.child import OWN_FOLDERS
+from laptime.run.launchers import LocalLauncher
+
+NAMESPACES_S = 30.0  # to start Python; they take some milliseconds
+Traces = dict[str, tuple[int, int, int]]
+"""Files and folders of this user, by their paths: the number of each, its size, and when it was changed."""
+
+
+class ConfinedLauncher(LocalLauncher):
+    """Starts children in sandboxes. It is made before the first of them."""
+
+    def __init__(self) -> None:
+        self._shared = _list_traces(SHM_FOLDER)
+        self._sandbox = Sandbox(has_namespaces=_has_namespaces())
+
+    def sandbox_for(self, lane: PlannedLane | None) -> Sandbox:
+        return self._sandbox if lane is None else replace(self._sandbox, files=lane.writes, has_ranks=lane.is_ranked)
+
+    def find_left(self, *, shares_memory: bool) -> tuple[str, ...]:
+        """Return what children left behind; none of them may be alive. Shared memory counts where it is not their own.
+
+        What another program of this user puts there meanwhile cannot be told apart.
+        """
+        folders = _list_traces(tempfile.gettempdir(), f"{OWN_FOLDERS}{os.getpid()}-")
+        now = _list_traces(SHM_FOLDER) if shares_memory else {}
+        return (*folders, *(path for path, trace in now.items() if self._shared.get(path) != trace))
+
+
+def _has_namespaces() -> bool:
+    """Try it in a process of its own: some systems refuse it halfway, where there is no way back."""
+    if not sys.platform.startswith("linux"):
+        return False
+    with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-P", "-m", "laptime.heat.sandbox", folder]
+        return not subprocess.run(words, capture_output=True, check=False, timeout=NAMESPACES_S).returncode
+    return False
+
+
+def _list_traces(folder: str, begin: str = "") -> Traces:
+    found: Traces = {}
+    with contextlib.suppress(OSError):
+        for each in os.scandir(folder):
+            with contextlib.suppress(OSError):
+                status = each.stat(follow_symlinks=False)
+                if each.name.startswith(begin) and status.st_uid == os.geteuid():
+                    found[each.path] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return found
