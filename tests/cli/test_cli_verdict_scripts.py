@@ -46,16 +46,28 @@ def test_a_script_that_fails_is_discarded_in_words(scripts):
 
 
 @pytest.mark.long
-def test_a_script_that_writes_next_to_itself_is_told_so_and_not_accused(scripts):
+def test_a_script_that_writes_next_to_itself_finds_it_and_nobody_else_does(scripts):
+    text = SCRIPT.replace("import torch\n", "import torch\n\nopen('log.txt', 'w').close()\nopen('log.txt')\n", 1)
+    (scripts.folder / "new.py").write_text(text, encoding="utf-8")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    answer = scripts.run("verdict", "train.py", "new.py", *WORDS, "--budget", "60s", env={"PATH": path})
+    fields = answer.json
+    if fields["cause"] != "sandbox":  # where the system allows layers
+        assert fields["cause"] in {"no gain", "early", "wide", "busy"}, fields["reason"]
+    assert not (scripts.folder / "log.txt").exists()
+
+
+@pytest.mark.long
+def test_a_script_that_writes_elsewhere_is_told_so_and_not_accused(scripts):
     """A race of it works as ever; in a verdict, the answer names the file, the rule and what may be done."""
-    text = SCRIPT.replace("import torch\n", "import torch\n\nopen('log.txt', 'w').close()\n", 1)
+    text = SCRIPT.replace("import torch\n", "import torch\n\nopen('../log.txt', 'w').close()\n", 1)
     (scripts.folder / "new.py").write_text(text, encoding="utf-8")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     answer = scripts.done("verdict", "train.py", "new.py", "cpu", "-q", "--budget", "60s", code=3, env={"PATH": path})
     assert "UNDECIDED: it does not train: " in answer.err
     assert "log.txt" in answer.err
     assert "a training can write temporary files alone" in answer.err
-    assert not (scripts.folder / "log.txt").exists()
+    assert not (scripts.folder.parent / "log.txt").exists()
 
 
 @pytest.mark.long

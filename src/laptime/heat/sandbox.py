@@ -4,7 +4,8 @@ It is set before any code of the user is imported, needs no privileges, and cann
 
 - **Landlock** (Linux 5.13) denies writing, and with later kernels connections, device commands and signals to others.
 - **Namespaces**, where the system allows them, add what Landlock lacks: /dev/shm, System V memory and a network of its
-  own, and all other file systems read-only, so that no attribute of a file can be changed either.
+  own, and all other file systems read-only, so that no attribute of a file can be changed either. A script finds what
+  it writes next to itself in a layer of its own, and nobody else does.
 - **No privileges**, not even those of the superuser: with them, both could be undone.
 """
 
@@ -98,7 +99,8 @@ def _restrict(libc: ctypes.CDLL, version: int, sandbox: Sandbox) -> None:
     rules = _check(libc.syscall(CREATE_RULESET, handled, ctypes.c_size_t(len(handled)), 0))
     names = os.listdir("/dev")  # noqa: PTH208
     devices = [f"/dev/{name}" for name in names if name in DEVICES or name.startswith(ACCELERATORS)]
-    for place in (sandbox.folder, *sandbox.files, *devices, SHM_FOLDER):
+    layered = sandbox.layered if sandbox.has_namespaces else ()
+    for place in (sandbox.folder, *sandbox.files, *layered, *devices, SHM_FOLDER):
         with contextlib.suppress(FileNotFoundError):
             opened = os.open(place, os.O_PATH | os.O_CLOEXEC)
             is_folder = os.path.isdir(place) and place not in devices  # noqa: PTH112
@@ -122,8 +124,19 @@ def enter_namespaces(libc: ctypes.CDLL, sandbox: Sandbox) -> None:
     _set_attributes(libc, "/", AT_RECURSIVE, READ_ONLY, 0)
     for place in (SHM_FOLDER, sandbox.folder, *sandbox.files):
         _set_attributes(libc, place, 0, 0, READ_ONLY)
+    for place in sandbox.layered:
+        _add_layer(libc, place, sandbox.folder)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SET_INTERFACE_FLAGS, struct.pack("16sh14x", b"lo", INTERFACE_UP))
+
+
+def _add_layer(libc: ctypes.CDLL, place: str, folder: str) -> None:
+    """Let what is written there be in a layer above it, which nobody else sees."""
+    made = [tempfile.mkdtemp(prefix=name, dir=folder) for name in ("upper", "work")]
+    options = f"lowerdir={place},upperdir={made[0]},workdir={made[1]},userxattr"
+    named = os.fsencode(place)
+    _check(libc.mount(b"overlay", named, b"overlay", ctypes.c_ulong(NOSUID_NODEV), os.fsencode(options)))
+    os.chdir(Path.cwd())  # into the layer, where this process was below it
 
 
 def _mount(libc: ctypes.CDLL, where: str, flags: int, kind: bytes | None = None) -> None:
@@ -151,5 +164,5 @@ def _check(result: int) -> int:
     return result
 
 
-if __name__ == "__main__":  # to find out whether the system allows namespaces: where it does not, this fails
-    enter(Sandbox(sys.argv[1], has_namespaces=True))
+if __name__ == "__main__":  # to find out whether the system allows namespaces and layers: where not, this fails
+    enter(Sandbox(sys.argv[1], has_namespaces=True, layered=tuple(sys.argv[2:])))

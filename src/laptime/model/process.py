@@ -83,13 +83,15 @@ class ProcessRun:
 class Sandbox:
     """What the processes of one heat may write to: a `folder`, which is removed after it, and `files` that are there.
 
-    Where it `has_ranks`, these may meet over the network. It `has_namespaces` where the system allows them.
+    Where it `has_ranks`, these may meet over the network. It `has_namespaces` where the system allows them; then what
+    is written in `layered` folders is in a layer of its own, which is removed, too.
     """
 
     folder: str = ""
     files: tuple[str, ...] = ()
     has_ranks: bool = False
     has_namespaces: bool = False
+    layered: tuple[str, ...] = ()
 
 
 SHM_FOLDER = "/dev/shm"  # noqa: S108

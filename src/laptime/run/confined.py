@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from laptime.model.plan import PlannedLane
 from laptime.model.process import SHM_FOLDER, Sandbox
@@ -20,11 +22,18 @@ Traces = dict[str, tuple[int, int, int]]
 
 
 class ConfinedLauncher(LocalLauncher):
-    """Starts children in sandboxes. It is made before the first of them."""
+    """Starts children in sandboxes. It is made before the first of them.
 
-    def __init__(self) -> None:
+    In the folders `written` a child may write, where the system allows layers; else nowhere but in its own.
+    """
+
+    def __init__(self, written: Sequence[Path] = ()) -> None:
         self._shared = _list_traces(SHM_FOLDER)
-        self._sandbox = Sandbox(has_namespaces=_has_namespaces())
+        layered = tuple(map(str, filter(_may_have_layer, _outermost(written))))
+        if layered and _allows(*layered):
+            self._sandbox = Sandbox(has_namespaces=True, layered=layered)
+        else:
+            self._sandbox = Sandbox(has_namespaces=_allows())
 
     def sandbox_for(self, lane: PlannedLane | None) -> Sandbox:
         return self._sandbox if lane is None else replace(self._sandbox, files=lane.writes, has_ranks=lane.is_ranked)
@@ -39,12 +48,27 @@ class ConfinedLauncher(LocalLauncher):
         return (*folders, *(path for path, trace in now.items() if self._shared.get(path) != trace))
 
 
-def _has_namespaces() -> bool:
-    """Try it in a process of its own: some systems refuse it halfway, where there is no way back."""
+def _outermost(folders: Sequence[Path]) -> list[Path]:
+    """Return the folders that are in none of the others."""
+    found = {folder.resolve() for folder in folders}
+    return sorted(folder for folder in found if not any(other in folder.parents for other in found))
+
+
+def _may_have_layer(folder: Path) -> bool:
+    """Whether a layer hides nothing there: no other file system, and not the temporary folder of the heats."""
+    if not sys.platform.startswith("linux"):
+        return False
+    mounts = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines()]
+    hidden = [*mounts, Path(tempfile.gettempdir()).resolve()]
+    return not any(folder in place.parents for place in hidden) and not {",", ":", "\\"} & {*str(folder)}
+
+
+def _allows(*layered: str) -> bool:
+    """Try namespaces and layers in a process of its own: some systems refuse halfway, where there is no way back."""
     if not sys.platform.startswith("linux"):
         return False
     with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-P", "-m", "laptime.heat.sandbox", folder]
+        words = [sys.executable, "-P", "-m", "laptime.heat.sandbox", folder, *layered]
         return not subprocess.run(words, capture_output=True, check=False, timeout=NAMESPACES_S).returncode
     return False
 

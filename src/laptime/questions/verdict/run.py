@@ -126,7 +126,8 @@ def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
         raise UsageError("a verdict is on one candidate, on one lane", "laptime verdict base.py:f new.py:f torch/cpu")
     base, candidate = pair_of(ask.what, candidates[0])
     ask = replace(ask, what=base, others=(candidate,))
-    launcher = ConfinedLauncher()
+    # Most scripts write a log or a checkpoint next to themselves, and hardly a function does.
+    launcher = ConfinedLauncher(_folders_of(base, candidate) if are_scripts(ask) else ())
     if are_scripts(ask):
         files, prepared = JudgedFiles(base, candidate), prepare_scripts(ask, machine, twin, launcher)
     else:
@@ -134,6 +135,11 @@ def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
             files, prepared = JudgedFiles(base, candidate), prepare_pair(ask, machine, twin, launcher)
     plan, seen, published = prepared.plan, prepared.machine, prepared.published
     return PreparedPair(plan, seen, published, launcher=prepared.launcher, own=prepared.own, files=files)
+
+
+def _folders_of(*words: str) -> tuple[Path, ...]:
+    """Return the folders of scripts, and the one that they are started in."""
+    return (Path.cwd(), *(Path(word).resolve().parent for word in words if Path(word).is_file()))
 
 
 @contextmanager
