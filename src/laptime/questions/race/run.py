@@ -105,7 +105,7 @@ class Race:
 
     @property
     def _has_open_replay(self) -> bool:
-        """Whether a turn that was taken again differed, and one more tells whether that was chance."""
+        """Whether a turn that was taken again differed, and one more will show whether that was chance."""
         return any(isinstance(find_other_replay(mine), Missing) for mine in self._rounds.heats.values())
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
