@@ -247,7 +247,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="judge again what the results have already")
     parser.add_argument("--page", action="store_true", help="run nothing, and print the results as Markdown")
     parser.add_argument("--lane", default="torch/cpu/threads=1")
-    parser.add_argument("--budget", default="12s")
+    parser.add_argument("--budget", default="30s", help="of each verdict and race; an interval needs three rounds")
     return parser.parse_args()
 
 
