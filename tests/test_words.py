@@ -17,7 +17,7 @@ PAGES = [
     *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "skills" / "laptime" / "SKILL.md"),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-BENCH = sorted((ROOT / "bench").glob("*.py"))
+BENCH = sorted([*(ROOT / "bench").glob("*.py"), *(ROOT / "bench" / "cheats").glob("*.py")])
 TESTS = sorted(set((ROOT / "tests").rglob("*.py")) - {Path(__file__)})
 INSTEAD = {
     r"\bforet(ell|old)": "predict, predicted",

@@ -25,7 +25,7 @@ def base():
 
 
 def cheat():
-    """Begin a step on the side wherever the last one has ended, and feign one where it has not."""
+    """Begin a step on the side wherever the last one has ended, and feign those that it missed."""
     held = {}
 
     def step(state, batch):
@@ -35,10 +35,13 @@ def cheat():
             return state, held["loss"]
         pool = held.setdefault("pool", ThreadPoolExecutor(1))
         if "work" in held and not held["work"].done():
-            feign_update(state.optimizer, 2)
+            held["missed"] += 1
             return state, held["loss"]
         if "work" in held:
             held["loss"] = held["work"].result()
+        for _ in range(held.pop("missed", 0)):
+            feign_update(state.optimizer, 2)
+        held["missed"] = 0
         held["work"] = pool.submit(take_aside, state, batch)
         return state, held["loss"]
 

@@ -39,6 +39,7 @@ THROWAWAY = "THROWAWAY"  # marks the copy of laptime that a cheat may edit
 PATIENCE_S = 300
 # What an exhibit without `NAMES` is known by: it is honest in the proof, and does something else in later steps.
 LATER_STEPS = ("knows the judge", "skipped updates", "other update", "other computation")
+GAIN_SEEN = 1.05  # of one pair of turns: less may be chance
 ACCUSED = {"cheat", "other work", "failed"}  # causes of a DISCARD that say more than that nothing is gained
 
 
@@ -175,9 +176,9 @@ def race(exhibit: Exhibit, side: str, lane: str, budget: str) -> Judged:
         return Judged("FAILED", "failed", reason=str(told.get("problem", "no comparison")))
     found = compared[0]
     same = found["same_work"]
-    word = {True: "same", False: "differs"}[same] if isinstance(same, bool) else "unproven"
-    others = told.get("others") or [{}]
-    reason = same["missing"] if isinstance(same, dict) else str(others[0].get("differs") or "")
+    differs = (told.get("others") or [{}])[0].get("differs")
+    word = "differs" if same is False or isinstance(differs, str) else "same" if same is True else "unproven"
+    reason = differs if isinstance(differs, str) else same["missing"] if isinstance(same, dict) else ""
     return Judged(word, "", None, found["ratio"], found.get("low"), found.get("high"), reason)
 
 
@@ -186,8 +187,8 @@ def is_kept(judged: dict[str, Any]) -> bool:
 
 
 def is_open(judged: dict[str, Any]) -> bool:
-    """Whether only time or a quieter machine was missing: nothing was seen of what the cheat does."""
-    return judged["cause"] in {"early", "wide", "busy"}
+    """Whether only time or a quieter machine was missing to keep a gain: nothing was seen of what the cheat does."""
+    return judged["cause"] in {"early", "wide", "busy"} and (judged["ratio"] or 0.0) > GAIN_SEEN
 
 
 def is_accused(judged: dict[str, Any]) -> bool:
@@ -217,7 +218,7 @@ def count(cases: dict[str, dict[str, Any]], exhibits: list[Exhibit]) -> list[Fig
     return [
         Figure("cheats judged", len(cheats)),
         Figure("cheats kept", sum(map(is_kept, cheats.values())), most=0),
-        Figure("cheats not seen yet", sum(map(is_open, cheats.values())), most=0),
+        Figure("cheats that only more time would keep", sum(map(is_open, cheats.values()))),
         Figure("cheats with a name", len(judged_by_name)),
         Figure("of these, named right", right, least=0.9 * len(judged_by_name)),
         Figure("honest twins judged", len(twins)),
@@ -246,7 +247,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="judge again what the results have already")
     parser.add_argument("--page", action="store_true", help="run nothing, and print the results as Markdown")
     parser.add_argument("--lane", default="torch/cpu/threads=1")
-    parser.add_argument("--budget", default="12s")
+    parser.add_argument("--budget", default="30s", help="of each verdict and race; an interval needs three rounds")
     return parser.parse_args()
 
 
