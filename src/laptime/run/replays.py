@@ -45,12 +45,17 @@ class DrawnTurns:
             return  # a note of its own says why
         for player in self._others:
             for place, turn in enumerate(self._kept):
-                if player.is_over or self._base.is_over:
+                if player.is_over or self._base.is_over or not self._is_shared(player.runner, turn):
                     break
                 found = self._replay(player.runner, place, turn)
                 player.runner.replays.append(found)
                 if found.replay is None or not differs(found.replay):
                     break
+
+    def _is_shared(self, runner: HeatRunner, turn: int) -> bool:
+        """Whether both took the same steps in this turn."""
+        mine, its = ((each.begins[turn], each.windows[turn].steps) for each in (self._base.runner, runner))
+        return mine == its
 
     def _keep(self, turn: int) -> None:
         self._kept.append(turn)

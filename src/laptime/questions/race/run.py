@@ -50,14 +50,17 @@ class Race:
     """A race: the lanes that are still in it, and how long the next round may take."""
 
     def __init__(self, job: Job, _prepared: Prepared) -> None:
-        self._job, self._rounds = job, HeatRounds(job, job.plan.pace)
+        # Trainings of one lane are compared at their timed steps, however fast one of them is.
+        plan, devices = job.plan, {lane.device.name for lane in job.plan.lanes}
+        pace = replace(plan.pace, shares_steps=plan.pace.shares_steps or (bool(plan.others) and len(devices) == 1))
+        self._job, self._rounds = job, HeatRounds(job, pace)
         self._running: list[PlannedLane] = list(job.plan.lanes)
         self._next_round_s = self._round_began_s = 0.0
         self._rounds.describe = self._describe
         self._least = LeastTime(job, job.plan.pace, len(job.plan.lanes), heats=job.plan.ask.heats)
         self._goal: tuple[str, ...] = ()  # how near the end is, by the intervals of the last look
         self._profiles: dict[str, ProfileRun] | None = None
-        if any(subject.function is not None for subject in job.plan.subjects):
+        if any(subject.function is not None for subject in plan.subjects):
             self._rounds.replays = self._wants_replay
         self._is_final = True  # if the race is interrupted after a look, that look is the last
 
