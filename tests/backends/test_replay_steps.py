@@ -1,0 +1,50 @@
+"""Timed turns of a step in plain Python, and of one in JAX, are taken again as those of PyTorch are."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from planted_orders import own_order
+
+from laptime.analysis.replays import find_difference
+from laptime.backends import open_backend
+from laptime.heat.loop import open_keeper
+from laptime.heat.work import CountedRunner
+from laptime.model.process import Settings
+
+FILE = str(Path(__file__).with_name("replayed_steps.py"))
+
+
+def play(framework, name):
+    order = own_order(FILE, name, Settings())
+    order = replace(order, lane=replace(order.lane, framework=framework), seed=5, replays=True)
+    runner = CountedRunner(open_backend(framework).build(order).start())
+    keeper, why_not = open_keeper(runner)
+    assert why_not == ()
+    runner.run(13)
+    told = []
+    for _ in range(3):
+        keeper.begin(runner.taken)
+        runner.run(30)
+        runner.fence()
+        told.append(keeper.end())
+    keeper.keep(runner.taken)
+    return keeper, told
+
+
+def replay(framework, base, name):
+    shown, told = play(framework, name)
+    found = play(framework, base)[0].replay(0, shown.show(), (told[-2], told[-1]))
+    assert (found.is_shown, found.is_joined, found.repeats or 0.0) == (True, True, 0.0), found
+    return find_difference(found)
+
+
+def test_a_step_in_python_comes_to_the_same_weights_or_is_other_work():
+    assert replay("python", "plain", "plain") is None
+    assert "lead elsewhere" in replay("python", "plain", "fewer")
+
+
+@pytest.mark.framework
+def test_a_step_in_jax_comes_to_the_same_weights_or_is_other_work():
+    assert replay("jax", "in_jax", "in_jax") is None
+    assert "lead elsewhere" in replay("jax", "in_jax", "fewer_in_jax")
