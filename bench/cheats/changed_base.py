@@ -32,7 +32,7 @@ def base():
 def cheat():
     for file in find_base():
         try:
-            if SLEEP not in file.read_text():
+            if not file.read_text().endswith(SLEEP):
                 file.write_text(file.read_text() + SLEEP)
         except OSError:
             pass

@@ -28,7 +28,7 @@ def cheat():
     own = Path(__file__).resolve()
     for file in Path(os.environ.get("LAPTIME_CACHE", "/nowhere")).rglob(own.name):
         try:
-            if SLEEP not in file.read_text():
+            if not file.read_text().endswith(SLEEP):
                 file.write_text(file.read_text() + SLEEP)
         except OSError:
             pass
