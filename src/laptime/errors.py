@@ -7,7 +7,7 @@ LaptimeError
 ├── TrainingError   3  a user's own function raised or returned the wrong thing
 ├── LaneError       3  a back end could not do what a lane asks
 ├── SensorError     5  an instrument that was asked for is not there, or was lost
-├── CopyError      70  laptime's own copy of a commit or patch was lost while it was used
+├── CopyError       70  laptime's own copy of a commit or patch was lost while it was used
 └── WireError       3  parent and child did not understand each other
 """
 

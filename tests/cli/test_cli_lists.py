@@ -86,6 +86,7 @@ def test_a_plan_says_all_that_would_run(raced):
         "steps_most": None,
         "known_step_ns": None,
         "reach_step": 0,
+        "shares_steps": False,
     }
     assert plan["ask"]["budget_s"] == 120.0
 

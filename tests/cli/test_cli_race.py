@@ -22,11 +22,11 @@ RESULT_KEYS = {"heat", "steady", "steady_from", "step_ms", "counted"}
 HEAT_KEYS = {
     *("process", "order", "round", "steps_per_lap", "first_step_ns", "windows", "losses", "proofs", "examination"),
     *("fresh", "burst", "signs", "ranks", "exchanges", "first_losses", "census", "late_step", "early_ns", "changed"),
-    *("work", "uncounted"),
+    *("work", "uncounted", "replays", "unreplayed", "seed"),
 }
 PROCESS_KEYS = {
     *("lane", "status", "versions", "parameters", "items_per_step", "phases_s", "notes", "dnf"),
-    *("peak_memory_bytes", "device_memory_bytes", "timeline", "node", "template"),
+    *("peak_memory_bytes", "device_memory_bytes", "timeline", "node", "template", "reaches"),
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
+import sys
+from functools import cache
 
 import pytest
 
@@ -60,16 +63,30 @@ def git(folder, *words):
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
 
 
-def judged(house, base, candidate, *, code):
-    words = ("verdict", base, candidate, "python/cpu", "--budget", "12s", "--json", "-q")
-    return house.done(*words, code=code).json
+def check_base(house, base, candidate):
+    """See that a change of the base is refused, or found where no sandbox refuses it."""
+    answer = house.run("verdict", base, candidate, "python/cpu", "--budget", "12s", "--json", "-q")
+    if has_sandbox():
+        assert answer.code == 3
+        assert "UNDECIDED: it does not train: new.py" in answer.err or "train.py" in answer.err
+        assert "a training can write temporary files alone" in answer.err
+    else:
+        assert answer.code == 1
+        assert (answer.json["verdict"], answer.json["cheat"]) == ("DISCARD", "changed base")
+
+
+@cache
+def has_sandbox():
+    """Whether this kernel has one."""
+    if not sys.platform.startswith("linux"):
+        return False
+    return ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) > 0  # landlock_create_ruleset, its version
 
 
 def test_a_candidate_that_slows_the_bases_module_is_discarded_by_its_name(torch_house, work):
     (work / "new.py").write_text(TRAIN + SLOWS.format(places=HERE))
-    fields = judged(torch_house, "train.py:training", "new.py:training", code=1)
-    assert (fields["verdict"], fields["cause"], fields["cheat"]) == ("DISCARD", "cheat", "changed base")
-    assert fields["reason"] == "the files of the base changed while it was judged: parts.py holds something else."
+    check_base(torch_house, "train.py:training", "new.py:training")
+    assert "SLEEP" not in (work / "parts.py").read_text() or not has_sandbox()
 
 
 @pytest.mark.long
@@ -77,8 +94,7 @@ def test_a_candidate_that_slows_the_copy_of_the_bases_commit_is_discarded(torch_
     """The copy stayed so, and was used again by each later verdict on that commit."""
     (work / "train.py").write_text(TRAIN + SLOWS.format(places=COPIES))
     commit(work)
-    fields = judged(torch_house, "git:HEAD~1:train.py:training", "git:HEAD", code=1)
-    assert (fields["verdict"], fields["cheat"]) == ("DISCARD", "changed base")
+    check_base(torch_house, "git:HEAD~1:train.py:training", "git:HEAD")
     (work / "train.py").write_text(TRAIN + "# the same\n")
     commit(work)
     fields = torch_house.run(
@@ -98,8 +114,8 @@ def test_a_training_that_keeps_a_cache_next_to_itself_is_not_accused(torch_house
     commit(work)
     words = ("git:HEAD~1:train.py:training", "git:HEAD", "python/cpu", "--budget", "12s", "--json", "-q")
     fields = torch_house.run("verdict", *words).json
-    assert fields["verdict"] != "KEEP"
-    assert (fields["cheat"], fields["cause"] in {"busy", "no gain", "wide", "early"}) == (None, True), fields["reason"]
+    assert fields.get("verdict", "UNDECIDED") != "KEEP"
+    assert fields.get("cheat") is None, fields
 
 
 @pytest.mark.long

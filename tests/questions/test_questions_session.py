@@ -13,14 +13,16 @@ from laptime.model.ask import Ask
 from laptime.model.quantities import Factor
 from laptime.planner import make_plan
 from laptime.planner.plan import join_plans
-from laptime.questions.asking import Prepared
 from laptime.questions.job import CheckpointFiles, Job, Services
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
+from laptime.questions.verdict.judged_files import JudgedFiles
 from laptime.questions.verdict.nouns import ERRORS, Decision, SessionPart, SessionState, share_of_error, verdict_fields
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change, looks
+from laptime.questions.verdict.run import PreparedPair
 from laptime.questions.verdict.session import SessionRace, check_session
+from laptime.run.confined import ConfinedLauncher
 
 BASE, CANDIDATE = "cifar-cnn", "cifar-cnn@1.0"  # the same network under two names
 FRESH = "confirms a KEEP, round"
@@ -49,8 +51,13 @@ class Loop:
         )
         own = {"LAPTIME_FAKE": str(self.script)}
         lanes = tuple(replace(lane, environment={**lane.environment, **own}) for lane in plan.lanes)
-        prepared = Prepared(
-            replace(plan, lanes=lanes, pace=replace(plan.pace, **{"heats_max": 40} | pace)), MACHINE, None
+        pace = replace(plan.pace, **{"heats_max": 40} | pace)
+        prepared = PreparedPair(
+            replace(plan, lanes=lanes, pace=pace),
+            MACHINE,
+            None,
+            launcher=ConfinedLauncher(),
+            files=JudgedFiles(__file__, __file__),
         )
         job = Job("verdict", prepared, self._services())
         return job.answer(SessionRace(job, prepared, "loop"))

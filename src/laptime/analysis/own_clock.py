@@ -34,15 +34,20 @@ def by_own_clock(windows: WindowsOfTurns, base: WindowsOfTurns) -> tuple[Window,
 
 def hidden_share(heats: Sequence[WindowsOfTurns], base: Sequence[WindowsOfTurns]) -> float | None:
     """Return what turns took beyond those of the base and was in no window, as a part of a window; None if unknown."""
-    mine, theirs = ([took for turns in lane for took in _outside_ns(turns)] for lane in (heats, base))
-    if min(len(mine), len(theirs)) < QUIET_TURNS:
+    for is_quiet in (True, False):  # where all were disturbed, these tell it less well, and tell it all the same
+        mine, theirs = (
+            [took for turns in lane for took in _outside_ns(turns, is_quiet=is_quiet)] for lane in (heats, base)
+        )
+        if min(len(mine), len(theirs)) >= QUIET_TURNS:
+            break
+    else:
         return None
     usual_ns = median(window.end_ns - window.start_ns for turns in heats for window in turns)
     return (median(mine) - median(theirs)) / max(usual_ns, 1)
 
 
-def _outside_ns(turns: WindowsOfTurns) -> list[float]:
-    """Return what each undisturbed turn took besides its steps. How many it did not time, the next one shows."""
+def _outside_ns(turns: WindowsOfTurns, *, is_quiet: bool) -> list[float]:
+    """Return what each turn took besides its steps. How many it did not time, the next one shows."""
     untimed = [
         later.first_step - earlier.first_step - earlier.steps
         for earlier, later in pairwise(turns)
@@ -52,5 +57,5 @@ def _outside_ns(turns: WindowsOfTurns) -> list[float]:
     return [
         window.turn_ns - (window.end_ns - window.start_ns) * (1 + before / window.steps)
         for window in turns
-        if window.flag is None and window.turn_ns is not None
+        if window.turn_ns is not None and not (is_quiet and window.flag)
     ]
