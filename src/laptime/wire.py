@@ -106,10 +106,11 @@ class TurnShown(msgspec.Struct, frozen=True, tag=True):
 
 
 class TurnReplayed(msgspec.Struct, frozen=True, tag=True):
-    """What came of taking another heat's turn again, or why that could not be done."""
+    """What came of taking another heat's turn again, or why that could not be done. The reason may be `of_its_own`."""
 
     replay: TurnTakenAgain | None
     reason: str = ""
+    of_its_own: bool = False
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

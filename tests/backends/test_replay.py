@@ -17,27 +17,36 @@ from laptime.heat.work import CountedRunner
 from laptime.model.process import ProcessRun, Settings
 from laptime.model.quantities import Missing
 from laptime.model.sample import Heat, TurnTakenAgain
+from long_cases import cases
 
 FILE = str(Path(__file__).with_name("replayed_trainings.py"))
 UNTIMED, STEPS, TURNS = 13, 30, 3  # so that the last turn is in the fourth and fifth lap of twenty batches
 
-HONEST = {
-    "plain": ("fused", "by_workers", "other_order"),
-    "dropping": ("dropping", "own_dropout"),
-    "own_step": ("own_step",),
-}
-OTHER = {
-    "plain": ("few_rows_later", "every_other", "forgetful", "stale", "first_lap"),
-    "dropping": ("few_rows_dropping", "no_dropout", "namesake", "less_dropout", "other_momentum"),
-    "own_step": ("own_step_fewer",),
-}
+# A base, and what takes its turns.
+HONEST = cases(
+    ("plain", "fused"),
+    ("dropping", "own_dropout"),
+    long=[("plain", "by_workers"), ("plain", "other_order"), ("dropping", "dropping"), ("own_step", "own_step")],
+)
+OTHER = cases(
+    ("plain", "few_rows_later"),
+    ("plain", "every_other"),
+    ("dropping", "no_dropout"),
+    ("own_step", "own_step_fewer"),
+    long=[
+        *(("plain", name) for name in ("forgetful", "stale", "first_lap")),
+        *(("dropping", name) for name in ("few_rows_dropping", "namesake", "less_dropout", "other_momentum")),
+    ],
+)
 
 
 @functools.cache
 def show_turn(name: str) -> tuple[str, tuple[str, str]]:
     """Run the turns of a training; return the file that shows its last one, and the digests that were told before."""
-    keeper, told = play(name)
-    return keeper.show(), (told[-2], told[-1])
+    keeper, told, close = play(name)
+    path = keeper.show()
+    close()
+    return path, (told[-2], told[-1])
 
 
 def play(name: str):
@@ -53,12 +62,16 @@ def play(name: str):
         runner.fence()
         told.append(keeper.end())
     keeper.keep(runner.taken)
-    return keeper, told
+    return keeper, told, runner.close
 
 
 def replay(base: str, name: str) -> TurnTakenAgain | Missing:
     path, told = show_turn(name)
-    return play(base)[0].replay(0, path, told)
+    keeper, _, close = play(base)
+    try:
+        return keeper.replay(0, path, told)
+    finally:
+        close()
 
 
 def judge(*replays: TurnTakenAgain) -> str | Missing | None:
@@ -68,11 +81,8 @@ def judge(*replays: TurnTakenAgain) -> str | Missing | None:
     )
 
 
-def pairs(table):
-    return [(base, name) for base, names in table.items() for name in names]
-
-
-@pytest.mark.parametrize(("base", "name"), pairs(HONEST))
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a loader's workers end when they may
+@pytest.mark.parametrize(("base", "name"), HONEST)
 def test_an_honest_turn_comes_to_the_same_weights(base, name):
     found = replay(base, name)
     assert isinstance(found, TurnTakenAgain), found
@@ -80,7 +90,7 @@ def test_an_honest_turn_comes_to_the_same_weights(base, name):
     assert judge(found, found) is None, found
 
 
-@pytest.mark.parametrize(("base", "name"), pairs(OTHER))
+@pytest.mark.parametrize(("base", "name"), OTHER)
 def test_a_turn_that_does_other_work_comes_out_elsewhere(base, name):
     found = replay(base, name)
     assert isinstance(found, TurnTakenAgain), found
@@ -117,7 +127,7 @@ def test_a_file_of_a_stranger_is_read_as_numbers_or_not_at_all(tmp_path):
 
 def test_the_turn_is_left_as_it_was_found():
     """A training that was taken again goes on with its own batches."""
-    keeper, _ = play("plain")
+    keeper, _, _ = play("plain")
     path, told = show_turn("plain")
     before: StateNumbers = keeper.rewinder.numbers()
     keeper.replay(0, path, told)

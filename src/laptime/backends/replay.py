@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from laptime.backends.arrays import FloatArray, has_floats, read_array, rebuild, seed_globals
+from laptime.backends.arrays import FloatArray, has_floats, list_leaves, read_array, rebuild, seed_globals
 from laptime.backends.own import LapNotes
 from laptime.errors import LaneError
 from laptime.model.quantities import Missing
@@ -243,18 +243,27 @@ def digest_numbers(numbers: Iterable[tuple[str, Any]]) -> str:
 # A turn is taken again as often as it needs.
 
 
+class TooLargeError(LaneError):
+    """A turn that would take too much memory to be taken again."""
+
+
 class RecordedBatches:
     """The batches of a turn: fetched once, and what its data drew for each from the shared generators."""
 
     def __init__(self, supply: Callable[[], Any], generators: Generators) -> None:
         self._supply, self._generators = supply, generators
         self._held: list[tuple[Any, Any]] = []
+        self._bytes: dict[int, int] = {}  # of each array: a training in memory gives the same ones again
         self.steps_draw = False
 
     def record(self) -> Any:
         self.note_draws()
         batch = self._supply()
         self._held.append((batch, self._generators.read()))
+        sizes = {id(leaf): math.prod(leaf.shape) * 4 for leaf in list_leaves(batch) if hasattr(leaf, "shape")}
+        self._bytes |= sizes
+        if sum(self._bytes.values()) > LARGEST_STATE_BYTES:
+            raise TooLargeError(f"the batches of a turn are larger than {LARGEST_STATE_BYTES >> 30} GiB")
         return batch
 
     def note_draws(self) -> None:
@@ -291,7 +300,8 @@ class TurnReplay:
         if isinstance(fitted, str):
             return Missing(fitted)
         start, end = fitted
-        batches = RecordedBatches(self.rewinder.open(self.note), self.rewinder.generators)
+        source = self.rewinder.open(self.note)
+        batches = RecordedBatches(source, self.rewinder.generators)
         again = self._take(batches.record, start)
         batches.note_draws()
         groups = [of for of in dict.fromkeys(of for of, _ in start) if of != WHOLE_NUMBERS]
@@ -300,6 +310,7 @@ class TurnReplay:
         if not all(part.is_same for part in parts):
             found = self._compare_closely(found, batches, own_end, (start, end, again))
         self.rewinder.supply_from(None)
+        getattr(source, "close", lambda: None)()  # a loader may have workers
         return found
 
     def _compare_closely(

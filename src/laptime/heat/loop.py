@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from laptime import wire
 from laptime.backends.base import Builder, BuiltTraining, Learner, Runner
 from laptime.backends.own import digest_imported
-from laptime.backends.replay import LARGEST_STATE_BYTES
+from laptime.backends.replay import LARGEST_STATE_BYTES, TooLargeError
 from laptime.errors import LaneError
 from laptime.heat.kept_turn import TurnKeeper
 from laptime.heat.work import (
@@ -289,6 +289,8 @@ def _replay_turn(keeper: TurnKeeper | None, asked: wire.ReplayTurn) -> wire.Turn
         return wire.TurnReplayed(None, NOTHING_KEPT)
     try:
         found = keeper.replay(asked.number, asked.path, (asked.began, asked.ended))
+    except TooLargeError as error:
+        return wire.TurnReplayed(None, error.says, of_its_own=True)
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
         return wire.TurnReplayed(None, f"{type(error).__name__}: {error}")
     return wire.TurnReplayed(None, found.missing) if isinstance(found, Missing) else wire.TurnReplayed(found)

@@ -48,6 +48,9 @@ class DrawnTurns:
                 if player.is_over or self._base.is_over or not self._is_shared(player.runner, turn):
                     break
                 found = self._replay(player.runner, place, turn)
+                if found.of_its_own:
+                    self._base.runner.noted += (f"no turn could be taken again: {found.reason}",)
+                    return
                 player.runner.replays.append(found)
                 if found.replay is None or not differs(found.replay):
                     break
