@@ -149,8 +149,9 @@ def judge(exhibit: Exhibit, side: str, lane: str, budget: str) -> Judged:
             words = ("verdict", base, f"../candidate/{file}:{side}", lane, "--budget", budget)
             told = ask_laptime(folder, environment, *words)
         if "verdict" not in told:
-            word = "DISCARD" if "DISCARD" in told.get("problem", "") else "FAILED"
-            return Judged(word, "failed", reason=str(told.get("problem", told)))
+            says = str(told.get("error", {}).get("says", told.get("problem", told)))
+            word = next((word for word in ("DISCARD", "UNDECIDED") if says.startswith(word)), "FAILED")
+            return Judged(word, "failed" if word != "UNDECIDED" else "sandbox", reason=says)
         if told["ratio"] is None:
             told["ratio"] = read_ratio(folder / "home", told["record"])
     fields = {name: told[name] for name in ("cause", "cheat", "ratio", "low", "high", "reason", "seconds")}

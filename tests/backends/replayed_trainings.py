@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,31 @@ def plain() -> laptime.Training:
 
 def dropping() -> laptime.Training:
     return make(drop=nn.Dropout(RATE))
+
+
+class OwnOrder:
+    """Batches in an order of its own: it counts its laps, and draws from a generator that nobody else has."""
+
+    def __init__(self) -> None:
+        made = torch.Generator().manual_seed(1)
+        self._rows, self._labels = torch.randn(640, 64, generator=made), torch.randint(0, 10, (640,), generator=made)
+        self.laps, self._draws = 0, random.Random(2)
+
+    def __len__(self) -> int:
+        return 20
+
+    def __iter__(self) -> Any:
+        self.laps += 1
+        order = torch.randperm(640, generator=torch.Generator().manual_seed(self.laps + self._draws.randrange(9)))
+        return zip(self._rows[order].split(32), self._labels[order].split(32), strict=True)
+
+
+def own_order() -> laptime.Training:
+    return make(data=OwnOrder())
+
+
+def few_rows_own_order() -> laptime.Training:
+    return make(loss=FewRowsLater(), data=OwnOrder())
 
 
 # Honest twins.

@@ -26,6 +26,7 @@ UNTIMED, STEPS, TURNS = 13, 30, 3  # so that the last turn is in the fourth and 
 HONEST = cases(
     ("plain", "fused"),
     ("dropping", "own_dropout"),
+    ("own_order", "own_order"),
     long=[("plain", "by_workers"), ("plain", "other_order"), ("dropping", "dropping"), ("own_step", "own_step")],
 )
 OTHER = cases(
@@ -33,6 +34,7 @@ OTHER = cases(
     ("plain", "every_other"),
     ("dropping", "no_dropout"),
     ("own_step", "own_step_fewer"),
+    ("own_order", "few_rows_own_order"),
     long=[
         *(("plain", name) for name in ("forgetful", "stale", "first_lap")),
         *(("dropping", name) for name in ("few_rows_dropping", "namesake", "less_dropout", "other_momentum")),

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import importlib.util
 import inspect
 import itertools
 import linecache
 import os
+import random
 import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from laptime.attach.own_modules import FreshLoader, compile_afresh
 from laptime.errors import LaptimeError, TrainingError
@@ -112,18 +116,66 @@ LAPS_A_SEED, LARGEST_SEED = 1_000_003, 1 << 31  # all generators take such a see
 
 @dataclass(slots=True)
 class LapNotes:
-    """How many laps of a user's data have begun. Each begins with a seed of its own.
+    """How many laps of a user's data have begun, and how the data was as the last one did.
 
-    So two trainings shuffle alike in all their laps, whatever their steps draw in between.
+    Each lap begins with a seed of its own. So two trainings shuffle alike in all their laps, whatever their steps draw
+    in between.
     """
 
     seed_all: Callable[[int], None]
     seed: int
+    data: Any
     laps: int = 0
+    states: list[Any] = field(default_factory=list)
 
     def note(self) -> None:
         self.laps += 1
         self.seed_all((self.seed + self.laps * LAPS_A_SEED) % LARGEST_SEED)
+        self.states = []
+        with contextlib.suppress(Exception):  # whatever an attribute of a user's own class raises
+            self.states = [_state_of(part) for part in _parts_of(self.data)]
+
+    def go_back(self, laps: int, states: Sequence[Any]) -> None:
+        """Let the lap after `laps` begin next, with the data as it was."""
+        self.laps = laps
+        for part, state in zip(_parts_of(self.data), states, strict=False):
+            _put_state(part, state)
+
+
+PARTS_OF_LOADERS = ("dataset", "sampler", "batch_sampler")
+PLAIN_VALUES = (bool, int, float, str, type(None))
+
+
+def _parts_of(data: Any) -> list[Any]:
+    """Return a user's data, what a loader of PyTorch's is made of, and all generators that these hold."""
+    found = {id(data): data}
+    for whole in (data, *(getattr(data, name, None) for name in PARTS_OF_LOADERS)):
+        for part in (getattr(whole, "sampler", None), *getattr(whole, "__dict__", {}).values(), whole):
+            if hasattr(part, "get_state") or isinstance(part, random.Random | np.random.Generator) or part is whole:
+                found[id(part)] = part
+    return list(found.values())
+
+
+def _state_of(part: Any) -> Any:
+    """Return what a part of the data counts, or how far a generator has drawn."""
+    if isinstance(part, random.Random):
+        return part.getstate()
+    if isinstance(part, np.random.Generator):
+        return copy.deepcopy(part.bit_generator.state)
+    if hasattr(part, "get_state"):
+        return part.get_state()
+    return {key: value for key, value in getattr(part, "__dict__", {}).items() if isinstance(value, PLAIN_VALUES)}
+
+
+def _put_state(part: Any, state: Any) -> None:
+    if isinstance(part, random.Random):
+        part.setstate(state)
+    elif isinstance(part, np.random.Generator):
+        part.bit_generator.state = copy.deepcopy(state)
+    elif hasattr(part, "get_state"):
+        part.set_state(state)
+    elif isinstance(state, dict) and hasattr(part, "__dict__"):
+        part.__dict__.update(state)
 
 
 def endless(data: Iterable[Any], name: str, notes: LapNotes | None = None) -> Iterator[Any]:

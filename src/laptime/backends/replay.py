@@ -120,13 +120,14 @@ SHARED = Generators(read_shared, put_shared, seed_globals)
 class DataPlace:
     """How far a training is in its data: how its source is opened again, and how many batches of it were used.
 
-    That source begins after the `laps` of its `notes`.
+    That source begins after the `laps` of its `notes`, with the data in these `states`.
     """
 
     open: Callable[[], Callable[[], Any]]
     used: int
     notes: LapNotes | None = None
     laps: int = 0
+    states: Sequence[Any] = ()
 
 
 def place_in_laps(
@@ -136,7 +137,7 @@ def place_in_laps(
     if notes is None or (notes.laps > 1 and lap is None):
         raise LaneError("its data do not say how many batches a lap has")
     before = max(notes.laps - 1, 0)
-    return DataPlace(open_again, taken - before * (lap or 0), notes, before)
+    return DataPlace(open_again, taken - before * (lap or 0), notes, before, notes.states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class StateRewinder:
         """Return what supplies the batches that followed the note."""
         place = note.place
         if place.notes is not None:
-            place.notes.laps = place.laps
+            place.notes.go_back(place.laps, place.states)
         supply = place.open()
         for _ in range(place.used):
             supply()

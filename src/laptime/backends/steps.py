@@ -148,7 +148,7 @@ def call_for_steps(order: HeatOrder, lanes: str) -> tuple[OwnSteps, Training]:
 def make_own_steps(order: HeatOrder, training: Training) -> OwnSteps:
     assert training.step is not None
     lap = training.steps_per_lap or length_of(training.data)
-    laps = LapNotes(_generators().seed, order.seed) if order.replays else None
+    laps = LapNotes(_generators().seed, order.seed, training.data) if order.replays else None
     return OwnSteps(
         order.subject.name, training.data, training.step, training.fence, lap, order.proof.steps, order.seed, laps
     )

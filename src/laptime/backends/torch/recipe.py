@@ -124,7 +124,7 @@ class OwnData:
         self.steps_per_lap = training.steps_per_lap or own.length_of(training.data)
         self._kept = None if order.kept_batches is None else Path(order.kept_batches)
         self._pattern: StepBatch | None = None
-        self.laps = own.LapNotes(seed_all, order.seed) if order.replays else None
+        self.laps = own.LapNotes(seed_all, order.seed, training.data) if order.replays else None
         self.group = open_group(order)
         self.split: Split = _take_twice
 

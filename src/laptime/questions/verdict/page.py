@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from laptime.analysis.replays import REPEATS_WITHIN
 from laptime.model.figure import Figure, Glance
 from laptime.model.quantities import Factor, brief, percent
 from laptime.model.record import Record
@@ -56,11 +57,21 @@ def _work_parts(record: Record, view: View) -> PageParts:
             *filter(None, [twin, *footnotes.failure_sentences(record), *footnotes.doubts(record)]),
             *footnotes.reaches(result.heat.process for lane in record.lanes for result in lane.heats),
             *(kept_errors if verdict.word == "KEEP" else []),
+            *([NOT_TAKEN_AGAIN] if verdict.word == "KEEP" and not _has_replay(record) else []),
         ],
         done=" ".join(filter(None, [proof_sentence(record), how])),
         then=[],
         glance=None if parts.glance is None else _glance(parts.glance, verdict),
     )
+
+
+NOT_TAKEN_AGAIN = "No timed turn was taken again by the base's code: work that is left out later may not be seen."
+
+
+def _has_replay(record: Record) -> bool:
+    """Whether a turn of the candidate was taken again by a base that repeats its own; scripts have none."""
+    replays = [replay for lane in record.lanes for result in lane.heats for replay in result.heat.replays]
+    return bool(record.workload.command) or any((replay.repeats or 0.0) <= REPEATS_WITHIN for replay in replays)
 
 
 def _session_words(session: SessionPart, verdict: Decision) -> str:
