@@ -143,7 +143,7 @@ class LapNotes:
 
 
 PARTS_OF_LOADERS = ("dataset", "sampler", "batch_sampler")
-PLAIN_VALUES = (bool, int, float, str, type(None))
+KEPT_VALUES = (bool, int, float, str, type(None))
 
 
 def _parts_of(data: Any) -> list[Any]:
@@ -164,7 +164,7 @@ def _state_of(part: Any) -> Any:
         return copy.deepcopy(part.bit_generator.state)
     if hasattr(part, "get_state"):
         return part.get_state()
-    return {key: value for key, value in getattr(part, "__dict__", {}).items() if isinstance(value, PLAIN_VALUES)}
+    return {key: value for key, value in getattr(part, "__dict__", {}).items() if isinstance(value, KEPT_VALUES)}
 
 
 def _put_state(part: Any, state: Any) -> None:
