@@ -97,7 +97,7 @@ signatures: $(VENV)/.installed
 
 # The same attacks that `make test` and `make test-all` try for seconds, for as long as docs/reliability.md says.
 attack: $(VENV)/.installed-dev
-	LAPTIME_ATTACK=long $(BIN)/python -m pytest tests/attack -n auto --dist worksteal
+	LAPTIME_ATTACK=long $(BIN)/python -m pytest tests/attack tests/questions/test_cheat_suite.py -n auto --dist worksteal
 
 # Each framework alone, in an environment of its own, with the tests of what has to work there.
 ALONE_torch := .[torch,images]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import datetime as dt
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,9 @@ PLAIN_STEPS = Path(__file__).with_name("plain_steps.py")
 FILES = sorted(path for path in CHEATS_FOLDER.glob("*.py") if path.name not in {"shared.py", "run.py"})
 SIDES = ("base", "honest", "cheat")
 HEAD_LINES = 8
+# Each takes a process that imports PyTorch, so a seventh of them are tried a day, and all by `make attack`.
+PARTS = 1 if os.environ.get("LAPTIME_ATTACK") == "long" else 7
+TODAYS = FILES[dt.datetime.now(dt.UTC).toordinal() % PARTS :: PARTS]
 FIRST = 5  # steps in which base and twin have to agree
 ALIKE = 1e-4
 NEARLY_EQUAL = 1e-6
@@ -77,7 +82,7 @@ def test_a_twin_does_the_work_of_the_base_and_a_cheat_another(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.framework
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", TODAYS, ids=lambda file: file.stem)
 def test_each_twin_does_the_work_of_the_base_and_each_cheat_another_or_less(file, tmp_path):
     base, honest, cheat = take_steps(tmp_path, file, STEPS).values()
     assert "error" not in base | honest | cheat
