@@ -69,3 +69,16 @@ def test_an_honest_candidate_and_one_that_reaches_for_the_base_are_not_accused(t
     fields = judged(torch_house, candidate)
     assert fields["verdict"] != "KEEP", fields["reason"]
     assert fields["cheat"] is None, fields["reason"]
+
+
+# Of the public suite (bench/cheats), the ones that a verdict once kept: each hides what it leaves out after the proof.
+ONCE_KEPT = ("stops_training", "counted_in_the_state", "told_by_dropout")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("exhibit", ONCE_KEPT)
+def test_an_exhibit_that_was_kept_is_other_work(torch_house, exhibit):
+    file = Path(__file__).parents[2] / "bench" / "cheats" / f"{exhibit}.py"
+    words = ("verdict", f"{file}:base", f"{file}:cheat", LANE, "--budget", "30s", "--json", "-q")
+    fields = torch_house.run(*words).json
+    assert (fields["verdict"], fields["cause"]) == ("DISCARD", "other work"), fields["reason"]
