@@ -118,7 +118,7 @@ def test_an_output_of_ascii_alone_loses_no_result(house, env):
     kept["machine"]["processor"]["name"] = "Prozessor für 训练"
     (place,) = house.files()
     place.write_text(json.dumps(kept), encoding="utf-8")
-    shown = house.done("show", "latest", "--json", env=env)
+    shown = house.done("show", kept["id"], "--json", env=env)
     assert shown.out.isascii()
     assert shown.json["machine"]["processor"]["name"] == "Prozessor für 训练"
-    assert house.done("show", env=env).out.isascii()
+    assert house.done("show", kept["id"], env=env).out.isascii()

@@ -343,6 +343,7 @@ class HeatRunner(ProcessRunner):
         self._work: StepWork | None = None
         self._uncounted: str | None = None
         self._late_step: LateStep | None = None
+        self.steps_asked: int | None = None  # of the turn that is played
         self.begins: list[int | None] = []  # how many steps it had taken as each turn began
         self.digests: list[str] = []  # of the training's state at the end of each window
         self.shown: list[wire.TurnShown] = []  # for each turn that was kept
@@ -400,6 +401,8 @@ class HeatRunner(ProcessRunner):
                 took_ns = time.monotonic_ns() - self._reopened_ns if self._reopened_ns else None
                 window = replace(window, turn=self.turn, turn_ns=took_ns if self.shares_our_clock else None)
                 self._windows.append(self._watch.close_window(window))
+                if self.steps_asked not in {None, window.steps} and not self.order.subject.command:
+                    self.give_up(f"it was asked to time {self.steps_asked} steps, and reported {window.steps}")
                 if loss is not None:
                     self._losses.append(loss)
             case wire.Ready(steps=taken):

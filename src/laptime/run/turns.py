@@ -68,6 +68,7 @@ class Player(Generic[R_co]):
         self.runner.turn = turn
         if isinstance(self.runner, HeatRunner):
             self.runner.begins.append(order.begins)
+            self.runner.steps_asked = order.steps
         if self._went_on():
             self.runner.reopen()
             self.runner.child.say(order)

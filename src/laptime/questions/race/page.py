@@ -298,7 +298,9 @@ def _then(record: Record) -> list[str]:
     fastest = max(ran, key=lambda lane: lane.items_per_s.median if lane.items_per_s else 0.0, default=None)
     if fastest is None or record.status != "finished":
         return []
-    what = record.trainings[fastest.training or record.workload.name]
+    what = record.trainings.get(fastest.training or record.workload.name)
+    if what is None:  # a record of others may name a training that it does not have
+        return []
     place = short_name(parts_of(fastest.name)[0])
     behind = ["--", *record.ask.command] if record.ask.command else []
     return [f"Next: {as_command(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
