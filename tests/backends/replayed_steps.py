@@ -58,6 +58,17 @@ def fewer() -> laptime.Training:
     return make(slice(4))
 
 
+class WithoutLength:
+    def __iter__(self) -> Any:
+        return iter(make_data())
+
+
+def endless_laps() -> laptime.Training:
+    return laptime.Training(
+        step=step_of(slice(None)), state={"weights": np.zeros(WIDE, np.float32), "steps": 0}, data=WithoutLength()
+    )
+
+
 def make_jax(rows: slice = slice(None)) -> laptime.Training:
     import jax
 

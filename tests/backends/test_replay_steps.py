@@ -11,6 +11,7 @@ from planted_orders import own_order
 
 from laptime.analysis.replays import find_difference
 from laptime.backends import open_backend
+from laptime.errors import LaneError
 from laptime.heat.loop import open_keeper
 from laptime.heat.work import CountedRunner
 from laptime.model.process import Settings
@@ -18,7 +19,7 @@ from laptime.model.process import Settings
 FILE = str(Path(__file__).with_name("replayed_steps.py"))
 
 
-def play(framework, name):
+def play(framework, name, *, keeps=True):
     order = own_order(FILE, name, Settings())
     order = replace(order, lane=replace(order.lane, framework=framework), seed=5, replays=True)
     runner = CountedRunner(open_backend(framework).build(order).start())
@@ -31,7 +32,8 @@ def play(framework, name):
         runner.run(30)
         runner.fence()
         told.append(keeper.end())
-    keeper.keep(runner.taken)
+    if keeps:
+        keeper.keep(runner.taken)
     return keeper, told
 
 
@@ -45,6 +47,13 @@ def replay(framework, base, name):
 def test_a_step_in_python_comes_to_the_same_weights_or_is_other_work():
     assert replay("python", "plain", "plain") is None
     assert "lead elsewhere" in replay("python", "plain", "fewer")
+
+
+def test_where_a_lap_has_no_length_no_turn_is_kept_and_the_training_goes_on():
+    """Its place in a later lap is not known."""
+    keeper, _ = play("python", "endless_laps", keeps=False)
+    with pytest.raises(LaneError, match="how many batches a lap has"):
+        keeper.keep(103)
 
 
 @pytest.mark.framework

@@ -22,10 +22,15 @@ class TurnKeeper:
 
     rewinder: StateRewinder
     _begun: tuple[int, Note] | None = None
+    _why_not: str = "no turn has begun"
     _kept: list[tuple[Note, StateNumbers, int]] = field(default_factory=list)  # begin, end, and steps of each
 
     def begin(self, taken: int) -> None:
-        self._begun = taken, self.rewinder.note(taken)
+        """Note where a turn begins. A training of which that cannot be known any more goes on all the same."""
+        try:
+            self._begun = taken, self.rewinder.note(taken)
+        except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+            self._begun, self._why_not = None, str(error)
 
     def end(self) -> str:
         """Return a digest of what the turn came to, reported before anybody knows which turn is looked at."""
@@ -33,7 +38,8 @@ class TurnKeeper:
 
     def keep(self, taken: int) -> None:
         """Keep the turn that ended last."""
-        assert self._begun is not None
+        if self._begun is None:
+            raise LaneError(self._why_not)
         before, note = self._begun
         self._kept.append((note, self.rewinder.numbers(), taken - before))
 

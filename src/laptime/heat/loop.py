@@ -260,8 +260,8 @@ def open_keeper(runner: Runner) -> tuple[TurnKeeper | None, tuple[str, ...]]:
     try:
         rewinder = runner.rewinder()
         if isinstance(rewinder, Missing):
-            why = rewinder.missing
-        elif rewinder.size_bytes() > LARGEST_STATE_BYTES:
+            return None, ()  # it is of a kind that none is of, as docs/limits.md says
+        if rewinder.size_bytes() > LARGEST_STATE_BYTES:
             why = f"its state is larger than {LARGEST_STATE_BYTES >> 30} GiB"
         else:
             rewinder.note(0)
@@ -281,7 +281,7 @@ def _keep_turn(keeper: TurnKeeper | None, taken: int, *, is_shown: bool) -> wire
         keeper.keep(taken)
         return wire.TurnShown(keeper.show() if is_shown else "")
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
-        return wire.TurnShown("", f"{type(error).__name__}: {error}")
+        return wire.TurnShown("", error.says if isinstance(error, LaneError) else f"{type(error).__name__}: {error}")
 
 
 def _replay_turn(keeper: TurnKeeper | None, asked: wire.ReplayTurn) -> wire.TurnReplayed:

@@ -42,7 +42,7 @@ class DrawnTurns:
         if not self._kept and turns:
             self._keep(turns - 1)
         if any(shown.reason for shown in self._base.runner.shown):
-            return  # a note of its own says why
+            return  # a KEEP says on its page that no turn was taken again
         for player in self._others:
             for place, turn in enumerate(self._kept):
                 if player.is_over or self._base.is_over or not self._is_shared(player.runner, turn):
