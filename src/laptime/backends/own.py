@@ -151,30 +151,43 @@ def _parts_of(data: Any) -> list[Any]:
     found = {id(data): data}
     for whole in (data, *(getattr(data, name, None) for name in PARTS_OF_LOADERS)):
         for part in (getattr(whole, "sampler", None), *getattr(whole, "__dict__", {}).values(), whole):
-            if hasattr(part, "get_state") or isinstance(part, random.Random | np.random.Generator) or part is whole:
+            if is_generator(part) or part is whole:
                 found[id(part)] = part
     return list(found.values())
 
 
-def _state_of(part: Any) -> Any:
-    """Return what a part of the data counts, or how far a generator has drawn."""
+def is_generator(part: Any) -> bool:
+    """Whether this draws random numbers on its own: of Python's, NumPy's or PyTorch's."""
+    return isinstance(part, random.Random | np.random.Generator) or hasattr(part, "get_state")
+
+
+def read_generator(part: Any) -> Any:
+    """Return how far a generator has drawn."""
     if isinstance(part, random.Random):
         return part.getstate()
-    if isinstance(part, np.random.Generator):
-        return copy.deepcopy(part.bit_generator.state)
-    if hasattr(part, "get_state"):
-        return part.get_state()
-    return {key: value for key, value in getattr(part, "__dict__", {}).items() if isinstance(value, KEPT_VALUES)}
+    return copy.deepcopy(part.bit_generator.state) if isinstance(part, np.random.Generator) else part.get_state()
 
 
-def _put_state(part: Any, state: Any) -> None:
+def put_generator(part: Any, state: Any) -> None:
     if isinstance(part, random.Random):
         part.setstate(state)
     elif isinstance(part, np.random.Generator):
         part.bit_generator.state = copy.deepcopy(state)
-    elif hasattr(part, "get_state"):
+    else:
         part.set_state(state)
-    elif isinstance(state, dict) and hasattr(part, "__dict__"):
+
+
+def _state_of(part: Any) -> Any:
+    """Return what a part of the data counts, or how far a generator has drawn."""
+    if is_generator(part):
+        return read_generator(part)
+    return {key: value for key, value in getattr(part, "__dict__", {}).items() if isinstance(value, KEPT_VALUES)}
+
+
+def _put_state(part: Any, state: Any) -> None:
+    if is_generator(part):
+        put_generator(part, state)
+    elif hasattr(part, "__dict__"):
         part.__dict__.update(state)
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from laptime.backends.arrays import FloatArray, has_floats, list_leaves, read_array, rebuild, seed_globals
-from laptime.backends.own import LapNotes
+from laptime.backends.own import LapNotes, put_generator, read_generator
 from laptime.errors import LaneError
 from laptime.model.quantities import Missing
 from laptime.model.sample import REPLAY_MARGIN, ReplayChance, ReplayPart, TurnTakenAgain
@@ -82,13 +82,10 @@ class GeneratorLeaf:
         yield from ()
 
     def rest(self, leaf: Any) -> Any:
-        return leaf.getstate() if isinstance(leaf, random.Random) else copy.deepcopy(leaf.bit_generator.state)
+        return read_generator(leaf)
 
     def put(self, leaf: Any, arrays: Sequence[FloatArray], rest: Any) -> Any:  # noqa: ARG002
-        if isinstance(leaf, random.Random):
-            leaf.setstate(rest)
-        else:
-            leaf.bit_generator.state = copy.deepcopy(rest)
+        put_generator(leaf, rest)
         return leaf
 
 
