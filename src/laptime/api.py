@@ -167,13 +167,13 @@ def _say_nothing(*_told: object) -> None:
 
 def plan(ask: Ask) -> Plan:
     """Return what `race` would run, without running it."""
-    with _prepared(find_question("race"), ask) as prepared:
+    with _prepared(replace(find_question("race"), forks_heats=False), ask) as prepared:
         return prepared.plan.without_secrets()
 
 
 def outline(ask: Ask) -> Plan | FullPlan | InferPlan:
     """Return what the ask's question (`race`, `full`, `infer`, `scale` or `tune`) would run, without running it."""
-    with _prepared(question_of(ask), ask) as prepared:
+    with _prepared(replace(question_of(ask), forks_heats=False), ask) as prepared:
         outline = prepared.outline
         return outline.without_secrets() if isinstance(outline, Plan) else outline
 

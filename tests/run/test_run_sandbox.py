@@ -132,7 +132,7 @@ def test_an_honest_training_has_what_it_needs(launcher, targets, tmp_path, has_n
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
-    made = HeatTemplate(order_for(tmp_path_factory.mktemp("template")).lane, 1)
+    made = HeatTemplate("fake", order_for(tmp_path_factory.mktemp("template")).lane.environment, 1)
     assert made.make_ready(time.monotonic() + 30)
     yield made
     made.close()

@@ -16,11 +16,12 @@ from heat_orders import order_for
 
 from laptime import wire
 from laptime.errors import LaneError
-from laptime.model.machine import Device
+from laptime.model.machine import Device, Framework
 from laptime.model.process import Settings
+from laptime.planner.settings import KEEP_MEMORY
 from laptime.run import templates
 from laptime.run.runner import HeatRunner, Limits, Started
-from laptime.run.scout import ask_reference
+from laptime.run.scout import ask_reference, ask_scouts
 from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
 from laptime.run.turns import Player, Prestarter
 
@@ -31,7 +32,7 @@ PATIENCE_S = 30.0
 @pytest.fixture
 def template(tmp_path):
     """A template of the fake back end, with this test's environment."""
-    made = HeatTemplate(order_for(tmp_path).lane, 1)
+    made = HeatTemplate("fake", order_for(tmp_path).lane.environment, 1)
     assert made.make_ready(time.monotonic() + PATIENCE_S)
     yield made
     made.close()
@@ -177,7 +178,7 @@ from laptime import wire
 from laptime.run.templates import ForkedChild, HeatTemplate
 folder = Path({folder!r})
 order = order_for(folder, {script!r})
-template = HeatTemplate(order.lane, 1)
+template = HeatTemplate(order.lane.framework, order.lane.environment, 1)
 assert template.make_ready(time.monotonic() + 30)
 child = ForkedChild(template)
 child.say(wire.Run(order))
@@ -215,7 +216,7 @@ def test_forks_differ_in_where_their_memory_is(tmp_path, template):
 
 def test_a_template_that_cannot_import_is_no_template(tmp_path):
     """The heat is then a fresh process, and reports the reason."""
-    made = HeatTemplate(order_for(tmp_path, framework="nonsense").lane, 1)
+    made = HeatTemplate("nonsense", {}, 1)
     assert not made.make_ready(time.monotonic() + PATIENCE_S)
     made.close()
 
@@ -240,9 +241,13 @@ def test_a_lane_on_several_devices_is_a_fresh_process(tmp_path):
 def test_lanes_share_templates_only_where_they_start_alike(tmp_path, monkeypatch, house):
     """A variable is read as a process starts, so another environment is another template; the rotation is a lane's."""
     monkeypatch.setattr(templates, "OF_A_LANE", 2)
+    for name in templates.THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     lane = lane_on(tmp_path)
-    alike = replace(lane, name="alike")
-    other = replace(lane, name="other", environment={**lane.environment, "MALLOC_TOP_PAD_": "67108864"})
+    cores = str(len(os.sched_getaffinity(0)))
+    late = {"MALLOC_TOP_PAD_": "67108864", "OMP_NUM_THREADS": cores}
+    alike = replace(lane, name="alike", environment={**lane.environment, **late})
+    other = replace(lane, name="other", environment={**lane.environment, "OMP_PROC_BIND": "spread"})
     held = HeatTemplates()
     try:
         first, same, apart = (held.begin(each) for each in (lane, alike, other))
@@ -255,6 +260,64 @@ def test_lanes_share_templates_only_where_they_start_alike(tmp_path, monkeypatch
         assert held.begin(lane) not in (first, second)
     finally:
         held.close()
+    assert house.is_empty_within(10)
+
+
+KEEPS = """
+import os, resource
+
+def train():
+    faults = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt]
+    for _ in range(8):
+        bytearray(50_000_000)
+    faults += [resource.getrusage(resource.RUSAGE_SELF).ru_minflt]
+    with open(os.environ["FOUND"], "w") as found:
+        found.write(f"{os.environ.get('MALLOC_TRIM_THRESHOLD_')} {faults[1] - faults[0]}")
+    raise SystemExit
+"""
+
+
+def test_a_fork_takes_the_parameters_of_malloc(tmp_path, monkeypatch):
+    """So a lane that keeps its memory needs no process of its own: freed memory stays in it."""
+    file, found = tmp_path / "train.py", tmp_path / "found"
+    file.write_text(KEEPS)
+    monkeypatch.setenv("FOUND", str(found))
+    subject = replace(order_for(tmp_path).subject, name="train.py:train", file=str(file), function="train")
+
+    def look(environment):
+        child = ForkedChild(made, environment)
+        child.say(wire.Look("python", subject, stays_unused=True))
+        while not isinstance(child.hear(PATIENCE_S), wire.Failed | wire.Inspected | None):
+            pass
+        child.end()
+        kept, faults = found.read_text().split()
+        return kept, int(faults)
+
+    made = HeatTemplate("python", {}, 1)
+    try:
+        assert made.make_ready(time.monotonic() + PATIENCE_S)
+        (unset, faults), (kept, fewer) = look({}), look(KEEP_MEMORY)
+    finally:
+        made.close()
+    assert (unset, kept) == ("None", KEEP_MEMORY["MALLOC_TRIM_THRESHOLD_"])
+    assert fewer < faults / 4
+
+
+@pytest.mark.framework
+def test_a_scout_is_forked_from_what_heats_are_forked_from(tmp_path, house):
+    """So a framework is imported once for both, and the second template of a lane is ready by then."""
+    lane = replace(lane_on(tmp_path), environment={})
+    with templates.templates_of_a_question():
+        (seen,) = ask_scouts([Framework("torch", "")], PATIENCE_S)
+        assert seen.problem is None
+        assert "cpu" in [device.name for device in seen.devices]
+        with Prestarter(2, PATIENCE_S) as ahead:
+            assert not any(ahead.imports(each) for each in (lane, replace(lane, name="another")))
+            ahead.line_up([lane])
+            assert ahead.take(lane).child.template.number == 1
+            ahead.line_up([lane])
+            assert ahead.take(lane).child.template.number == 2
+            assert (ahead.importing_s == 0.0) is (len(os.sched_getaffinity(0)) > 1)  # on one core it would be no faster
     assert house.is_empty_within(10)
 
 
@@ -280,7 +343,11 @@ def test_heats_of_pytorch_on_a_processor_are_forked(tmp_path, monkeypatch, house
         ahead.start_ahead([lane])
         own = ahead.take_alone(replace(lane, name="reference"))
         assert len(ask_reference(order, 60.0, started=own).exact.losses) == 4
-        assert ahead.expect_imports_s([lane]) == 0.0 < ahead.expect_imports_s([replace(lane, environment={})])
+        assert (
+            ahead.expect_imports_s([lane])
+            == 0.0
+            < ahead.expect_imports_s([replace(lane, environment={"OMP_PROC_BIND": "spread"})])
+        )
         (first_s, first), (second_s, second) = run(ahead), run(ahead)
         import_s = ahead.importing_s
     monkeypatch.setattr(templates, "may_fork", lambda _lane: False)

@@ -34,10 +34,12 @@ from collections.abc import Sequence
 from laptime import wire
 from laptime.backends import open_backend
 from laptime.errors import WireError
+from laptime.model.process import MALLOC_PARAMETERS
 
 FORK_REQUEST, WAIT_REQUEST, REFUSED_FORK = b"fork", b"wait", b"refused"
 REQUEST_BYTES = 1 << 16
 SET_PARENT_DEATH_SIGNAL = 1  # <linux/prctl.h>
+INT_MOST = (1 << 31) - 1
 HEAP_BYTES, HUGE_PAGE_BYTES = 1 << 16, 1 << 21
 GUARDED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 MADV_POPULATE_READ = 22  # <linux/mman.h>
@@ -117,6 +119,8 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
         for each in variables:
             name, _, value = os.fsdecode(each).partition("=")
             os.environ[name] = value
+            if name in MALLOC_PARAMETERS:
+                _set_malloc(MALLOC_PARAMETERS[name], int(value))
         heat = _become_guardian(words, (read_fd, write_fd), reports_fd)
         if heat is not None:
             _map_again(mapped)
@@ -127,6 +131,12 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
     if guardian > 0:
         requests.send(str(guardian).encode())
     return None
+
+
+def _set_malloc(parameter: int, value: int) -> None:
+    """Set what glibc would have read at its start. It takes an int here: a larger threshold becomes the largest."""
+    with contextlib.suppress(AttributeError):  # another libc reads no such variable either
+        ctypes.CDLL(None).mallopt(parameter, value if value <= INT_MOST else -1)
 
 
 def count_threads() -> int:

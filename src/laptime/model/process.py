@@ -35,6 +35,10 @@ class Dnf:
         return self.reason.startswith(NODE_IS_GONE)
 
 
+# Variables that glibc's malloc reads as a process starts. A process sets them later by these numbers of <malloc.h>.
+MALLOC_PARAMETERS = {"MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2}
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """The process from which a heat was forked: the framework was imported in it, and nothing computed.

@@ -46,6 +46,7 @@ class Question:
     rates: str = ""  # yields the rates of a lane, by which records are compared and followed; without it they are not
     spoken: str = ""  # how a sentence names a record of it
     has_magic: bool = False  # for cells of a notebook
+    forks_heats: bool = False  # its heats come in rounds: what its scout imports is kept for them
     runs_on_clusters: bool = False
     predicts_cards: bool = False  # what cards that are not here would bring
 
@@ -95,6 +96,7 @@ QUESTIONS: list[Question] = [
         has_magic=True,
         runs_on_clusters=True,
         predicts_cards=True,
+        forks_heats=True,
     ),
     Question(
         name="why",
@@ -134,6 +136,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         spoken="a why",
         has_magic=True,
         predicts_cards=True,
+        forks_heats=True,
     ),
     Question(
         name="watch",
@@ -172,6 +175,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         takes=ALL_OPTIONS,
         budget="5m",
         spoken="a tuning",
+        forks_heats=True,
     ),
     Question(
         name="verdict",
@@ -192,6 +196,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         takes=("timed", "measured"),
         budget="90s",
         spoken="a verdict",
+        forks_heats=True,
     ),
     Question(
         name="sweep",
@@ -231,6 +236,7 @@ hidden units of a built-in network; inputs and classes stay.
         takes=ALL_OPTIONS,
         budget="5m",
         spoken="a sweep",
+        forks_heats=True,
     ),
     Question(
         name="scale",

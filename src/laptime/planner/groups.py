@@ -352,7 +352,7 @@ FORK_OVERHEAD_S = 0.7  # the same, where heats are forked from a process that ha
 FORK_TURNS = (
     5  # a further turn of such a heat costs less than a further heat, and shows as much: half the time is timed
 )
-TEMPLATES_S = 6.0  # what the first two rounds take longer, in which these processes start
+TEMPLATES_S = 3.0  # until these processes have imported it: they start with the scout, which is forked from one
 POWER_LEAST_S = 5.0  # energy needs 2 s between the readings of turns, and turns of 0.25 s hold two readings or three
 SLACK = 0.97  # share of the budget left: a heat begins its last window before its time is up, and so runs a little over
 MOST_OVER = 1.3  # a heat that took more than this multiple of `measure_s` cannot be shortened by a smaller `measure_s`

@@ -269,6 +269,20 @@ def environment_for(framework: FrameworkRow, settings: Settings, device: Device)
     return environment
 
 
+def expect_environment(ask: Ask, framework: str) -> dict[str, str]:
+    """Return the variables that the first lane of a framework probably needs: what starts with them can serve it, too.
+
+    Presets are filled in by what the framework sees, which is not known yet.
+    """
+    row = find_framework(framework)
+    lane = next((each for each in map(parse_lane, ask.lanes) if each.framework == framework), Lane(framework, None))
+    words = dict(lane.overrides)
+    threads = int(words["threads"]) if words.get("threads", "").isdecimal() else None
+    device = Device("cpu", "cpu" if lane.device in {None, "cpu"} else "cuda", "", usable=True)
+    settings = with_values(Settings(), {"threads": threads, "malloc": words.get("malloc", "system")})
+    return environment_for(row, settings, device)
+
+
 def name_device(framework: FrameworkRow, device: Device) -> dict[str, str]:
     """Return the variable that names the device for a user's plain function: only its own code can place it there."""
     return {"LAPTIME_DEVICE": device.name} if framework.is_opaque else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import util
 from itertools import chain
@@ -27,7 +27,7 @@ from laptime.model.workload import Published, Workload
 from laptime.planner import join_plans, make_plan
 from laptime.planner.groups import choose_pace
 from laptime.planner.lanes import default_framework, frameworks_asked, names_a_lane
-from laptime.planner.plan import check_ask, find_devices, plan_script
+from laptime.planner.plan import check_ask, expect_environment, find_devices, plan_script
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.settings import with_settings
 from laptime.questions.sources import place_named_by
@@ -44,7 +44,7 @@ from laptime.questions.subject import (
     trainings_in,
 )
 from laptime.run.launchers import LOCAL, Launcher
-from laptime.run.scout import ask_scouts
+from laptime.run.scout import NO_VARIABLES, ask_scouts
 
 ONLY_NOISE = "on a cluster only the noise of each window is read: other instruments are those of this machine"
 AS_MANY_CORES = "on a cluster a lane on a processor gets as many cores as it names threads, and 1 if it names none"
@@ -160,7 +160,8 @@ def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], taken: CoresTa
     """Scout the frameworks that the lanes need, unless they were, and plan the lanes of each training."""
     asked = set(chain.from_iterable(frameworks_asked(ask, machine, each.subject) for each in trained))
     known = [each.seen for each in trained if each.seen is not None]
-    seen = scout_machine(machine, asked, ask.patience_s, known, launcher)
+    expected = {name: expect_environment(ask, name) for name in asked}
+    seen = scout_machine(machine, asked, ask.patience_s, known, launcher, environments=expected)
     if not launcher.is_elsewhere and any(find_framework(name).runs_own_code for name in asked):  # a fake has no cores
         seen = replace(seen, cores_taken=taken.count())
     workload = trained[0].workload
@@ -241,11 +242,13 @@ def scout_machine(
     patience_s: float,
     known: Iterable[Framework] = (),
     launcher: Launcher = LOCAL,
+    *,
+    environments: Mapping[str, dict[str, str]] = NO_VARIABLES,
 ) -> Machine:
     """Fill in what the named frameworks see (others stay as they are), and the cards that drivers report.
 
     Both take seconds and run in parallel. Frameworks that are `known` were scouted before. On a cluster, drivers are
-    not asked.
+    not asked. `environments` are what the first heat of each framework will probably need.
     """
     wanted, search = set(names), None if launcher.is_elsewhere else CardSearch()
     scouted = {each.name: each for each in known if each.name in wanted}
@@ -254,7 +257,7 @@ def scout_machine(
         for framework in machine.frameworks
         if framework.name in wanted - scouted.keys() and framework.problem is None
     ]
-    scouted |= {scout.name: scout for scout in ask_scouts(asked, patience_s, launcher)}
+    scouted |= {scout.name: scout for scout in ask_scouts(asked, patience_s, launcher, environments)}
     able = {name: with_settings(each) for name, each in scouted.items()}
     seen = replace(machine, frameworks=tuple(able.get(framework.name, framework) for framework in machine.frameworks))
     return seen if search is None else add_cards(seen, search.end(patience_s))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -36,6 +36,7 @@ from laptime.questions.subject import OwnCode, supply
 from laptime.questions.verdict.nouns import SessionState
 from laptime.run.child import Tell
 from laptime.run.launchers import Fleet, Launcher, Wanted
+from laptime.run.templates import templates_of_a_question
 
 UpdateSession = Callable[[str, Callable[[SessionState], SessionState]], SessionState]
 """Reads the state of the session of a name, changes it and keeps it, while no other process does."""
@@ -230,7 +231,7 @@ def prepared_for(
     if ask.on != TORCHRUN and STARTED_BY_TORCHRUN in os.environ:
         says = "torchrun has started this command, so each of its processes would race on its own"
         raise UsageError(says, "add --on torchrun, or start laptime without torchrun")
-    with copies_of_a_question():
+    with copies_of_a_question(), templates_of_a_question() if question.forks_heats else nullcontext():
         if ask.on is None:
             yield prepare(ask, look_at_machine())
             return

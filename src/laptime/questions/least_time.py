@@ -9,24 +9,26 @@ from laptime.model.quantities import brief
 from laptime.planner.groups import OVERRUN
 from laptime.questions.job import Job
 
-SET_UP = 2.0  # times what passed until a question was planned: so long it takes until its first heat, at least
-STARTS, STARTS_FORKED = 1.0, 0.25  # times the same: until a heat is timed, with the import of its framework or without
+# Times what passed until a question was planned: so long it takes at least until its first heat, then until each heat
+# is timed. What heats are forked from has imported their framework by then.
+SET_UP, SET_UP_FORKED = 2.0, 1.0
+STARTS, STARTS_FORKED = 1.0, 0.15
 UNEXPECTED = 1.5  # times what was said: then it is said again, once a round has shown how long it takes
 
 
 class LeastTime:
     """Warns of the time that a question takes whatever its budget is, before much is done and after the first round.
 
-    To scout, a process started, imported a framework and built its devices. What heats are forked from does so once
-    more, and a heat starts, builds and is proven for a part of that.
+    To scout, a process started, imported a framework and built its devices. A heat does the same, or is forked from
+    such a process, and then builds and is proven for a part of that time.
     """
 
     def __init__(self, job: Job, pace: Pace, lanes: int, *, heats: int | None = None) -> None:
         """Each round has a heat of this many lanes; `heats` is how many rounds --heats asks for."""
         self._job, self._lanes, self._heats = job, lanes, heats
         forks = all(lane.may_fork for lane in job.plan.lanes)
-        starts = STARTS_FORKED if forks else STARTS
-        self._start_s = SET_UP * job.elapsed_s
+        starts, set_up = (STARTS_FORKED, SET_UP_FORKED) if forks else (STARTS, SET_UP)
+        self._start_s = set_up * job.elapsed_s
         self._round_s = lanes * (starts * job.elapsed_s + pace.measure_s)
         self._most_s = (1 + OVERRUN) * job.plan.ask.budget_s
         self._least_s = self._start_s + (heats or 1) * self._round_s

@@ -32,7 +32,7 @@ from laptime.model.process import FROM_FILES, Lane
 from laptime.model.record import Record
 from laptime.model.workload import AT_WIDTH, Adam, Workload, name_at_width
 from laptime.planner.lanes import default_framework, parse_lane
-from laptime.planner.plan import name_device
+from laptime.planner.plan import expect_environment
 from laptime.planner.refusals import refuse_kind
 from laptime.planner.settings import cuts_batches
 from laptime.questions.sources import name_source, place_named_by
@@ -436,7 +436,7 @@ def inspect_training(ask: Ask, machine: Machine, subject: Subject, launcher: Lau
     framework = _framework_to_ask(ask, machine, subject)
     if framework is None:
         return Inspection()
-    environment = name_device(find_framework(framework.name), PROCESSOR)
+    environment = expect_environment(ask, framework.name)
     seen, told = scout_with_training(framework, subject, environment, ask.patience_s, launcher)
     if isinstance(told, Failure) and told.kind in BY_ITS_CODE and seen is not None and _may_have_started(seen):
         told = ask_training(framework.name, subject, environment, ask.patience_s, launcher)

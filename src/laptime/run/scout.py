@@ -4,11 +4,12 @@ reference, what a lane's proof? What are a device's peaks?
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import UnionType
+from types import MappingProxyType, UnionType
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
@@ -21,6 +22,7 @@ from laptime.model.sample import ProofRun, Reference
 from laptime.run.child import AnyChild, Silence, hear_with_signs
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import Started
+from laptime.run.templates import ForkedChild, HeatTemplate, templates_in_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,37 +34,67 @@ class Failure:
     source: str = ""
 
 
+NO_VARIABLES: Mapping[str, dict[str, str]] = MappingProxyType({})
 LAST_WORDS = wire.Seen | wire.Inspected | wire.Referenced | wire.Proven | wire.AnswersReferenced | wire.Gauged
 
 
-def ask_scouts(frameworks: Sequence[Framework], patience_s: float, launcher: Launcher = LOCAL) -> list[Framework]:
+def ask_scouts(
+    frameworks: Sequence[Framework],
+    patience_s: float,
+    launcher: Launcher = LOCAL,
+    environments: Mapping[str, dict[str, str]] = NO_VARIABLES,
+) -> list[Framework]:
     """Start a child for each framework, which imports it and reports what it sees. They run in parallel, untimed.
 
     A failure becomes the `problem` of its framework only. All have the same deadline, so ten that hang take no longer
-    than one.
+    than one. Where heats will be forks, so is their framework's scout, from a process with the variables named here.
     """
     deadline = time.monotonic() + patience_s
-    waiting: list[AnyChild | Failure] = []
+    waiting: list[AnyChild | HeatTemplate | Failure] = []
     scouted: list[Framework] = []
     try:
         for framework in frameworks:
-            waiting.append(_start(framework, launcher))  # noqa: PERF401  after an interrupt, the started ones have to be ended
+            template = _begin_template(framework, launcher, environments.get(framework.name, {}))
+            # After an interrupt, the started ones have to be ended.
+            waiting.append(template or _start(wire.Look(framework.name), launcher))
         for framework in frameworks:
-            child = waiting.pop(0)
+            child, look = waiting.pop(0), wire.Look(framework.name)
+            if isinstance(child, HeatTemplate):
+                child = _fork_scout(child, look, {}, launcher, deadline) or _start(look, launcher)
             answer = child if isinstance(child, Failure) else _hear_out(child, patience_s, deadline=deadline)
             scouted.append(_fill_in(framework, answer))
     except BaseException:
         for child in waiting:  # the one that was being read has been ended
-            if not isinstance(child, Failure):
+            if not isinstance(child, Failure | HeatTemplate):  # templates end with the question
                 child.abandon()
         raise
     return scouted
 
 
-def _start(framework: Framework, launcher: Launcher) -> AnyChild | Failure:
+def _begin_template(framework: Framework, launcher: Launcher, environment: dict[str, str]) -> HeatTemplate | None:
+    """Start what a scout can be forked from, and heats after it; None where heats are no forks, or no question runs."""
+    templates = templates_in_use()
+    return (
+        None if templates is None or launcher.is_elsewhere else templates.begin_for_scout(framework.name, environment)
+    )
+
+
+def _fork_scout(
+    template: HeatTemplate, look: wire.Look, environment: dict[str, str], launcher: Launcher, deadline: float
+) -> AnyChild | None:
+    """Return a scout that was forked and asked; None where that is not possible."""
+    if template.make_ready(deadline):
+        with contextlib.suppress(LaneError):
+            child = ForkedChild(template, environment, launcher.sandbox_for(None))
+            child.say(look)
+            return child
+    return None
+
+
+def _start(look: wire.Look, launcher: Launcher) -> AnyChild | Failure:
     """Start a scout. If the system allows no more processes, return the reason."""
     try:
-        return _ask(wire.Look(framework.name), {}, launcher)
+        return _ask(look, {}, launcher)
     except LaneError as error:
         return Failure(error.says)
 
@@ -94,7 +126,11 @@ def scout_with_training(
     user's code does cannot change the first: it was sent before.
     """
     heard: list[wire.FromChild] = []
-    child = _ask(wire.Look(framework.name, subject), environment, launcher)
+    look, template = wire.Look(framework.name, subject), _begin_template(framework, launcher, environment)
+    child = None
+    if template is not None:
+        child = _fork_scout(template, look, environment, launcher, time.monotonic() + patience_s)
+    child = child or _ask(look, environment, launcher)
     answer = _hear_out(child, patience_s, heard.append, until=wire.Inspected)
     seen = next((each for each in heard if isinstance(each, wire.Seen)), None)
     return None if seen is None else _fill_in(framework, seen), _training_in(answer)

@@ -1,8 +1,9 @@
 """Templates: processes that have imported a framework, from which heats are forked (laptime.heat.template says how).
 
 A template serves the lanes that have its framework and exactly its environment: a library reads its variables as it is
-loaded, so another environment takes another process. A race takes turns with several of them, because the heats of one
-share what a process draws at random as it starts.
+loaded, so another environment takes another process, but for what a fork can still take. A race takes turns with
+several of them, because the heats of one share what a process draws at random as it starts. They begin with the first
+scout, which is a fork of one, so that what it imports is imported once.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 
 from laptime import wire
 from laptime.errors import LaneError, WireError
 from laptime.machine.look import available_memory_bytes
+from laptime.model.frameworks import find_framework
 from laptime.model.plan import PlannedLane
-from laptime.model.process import Sandbox, Template
+from laptime.model.process import MALLOC_PARAMETERS, Sandbox, Template
 from laptime.model.quantities import Missing
 from laptime.run.child import GUARDIAN_WORDS, Child, Silence, environment_of, sandbox_variables
 
@@ -29,6 +32,7 @@ TEMPLATES_MOST = 12  # templates at once: each holds some 250 MB, half of them m
 ROOM_BYTES = 2 << 30  # a further template is started where more than this is free
 FORK_ANSWER_S = 10.0  # a fork takes 10 ms
 FORK_ANSWER_BYTES = 4096
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 TemplateKey = tuple[object, ...]
 
@@ -36,17 +40,17 @@ TemplateKey = tuple[object, ...]
 class HeatTemplate:
     """One template process, and the socket on which it is asked for heats."""
 
-    def __init__(self, lane: PlannedLane, number: int) -> None:
+    def __init__(self, framework: str, environment: dict[str, str], number: int) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(FORK_ANSWER_S)
         with theirs:
             try:
-                self._child = Child(lane.environment, (theirs.fileno(),))
+                self._child = Child(environment, (theirs.fileno(),))
             except BaseException:
                 self._socket.close()
                 raise
         self._number = number
-        self._child.say(wire.Warm(lane.framework))
+        self._child.say(wire.Warm(framework))
         self.told: Template | None = None
         self.is_broken = False  # no further heat can be forked
         self.refuses = False  # no other template of its kind will fork either
@@ -71,9 +75,12 @@ class HeatTemplate:
             self.is_broken = True
         return not self.is_broken
 
-    def fork(self, descriptors: tuple[int, int, int], sandbox: Sandbox | None = None) -> int:
-        """Fork a heat with these pipes, and a guardian that reports to the last one. Return the guardian's number."""
-        variables = [f"{name}={value}" for name, value in sandbox_variables(sandbox).items()]
+    def fork(self, descriptors: tuple[int, int, int], environment: Mapping[str, str]) -> int:
+        """Fork a heat with these pipes, and a guardian that reports to the last one. Return the guardian's number.
+
+        Both get these variables besides the template's.
+        """
+        variables = [f"{name}={value}" for name, value in environment.items()]
         words = (str(len(variables)), *variables, *GUARDIAN_WORDS)
         answer = self._ask(b"\0".join((b"fork", *map(os.fsencode, words))), descriptors)
         if not answer.isdigit():
@@ -112,16 +119,21 @@ class HeatTemplate:
 
 
 class ForkedChild(Child):
-    """A heat that was forked from a template, below a guardian of its own. Its environment is the template's."""
+    """A heat that was forked from a template, below a guardian of its own.
 
-    def __init__(self, template: HeatTemplate, sandbox: Sandbox | None = None) -> None:
+    Its environment is the template's, and what a fork takes of that of a lane.
+    """
+
+    def __init__(
+        self, template: HeatTemplate, environment: Mapping[str, str] | None = None, sandbox: Sandbox | None = None
+    ) -> None:
         self._from = template
-        super().__init__({}, sandbox=sandbox)
+        super().__init__(_part(environment or {})[1], sandbox=sandbox)
         self.template = template.told
 
-    def _launch(self, _environment: dict[str, str], descriptors: tuple[int, ...], printing: int) -> int:
+    def _launch(self, environment: dict[str, str], descriptors: tuple[int, ...], printing: int) -> int:
         to_child, from_child = descriptors
-        return self._from.fork((to_child, from_child, printing), self.sandbox)
+        return self._from.fork((to_child, from_child, printing), environment | sandbox_variables(self.sandbox))
 
     def _collect(self) -> tuple[int | None, int | Missing]:
         return self._from.collect(self.pid)
@@ -130,8 +142,8 @@ class ForkedChild(Child):
 class HeatTemplates:
     """The templates of a question. A lane's heats are forked from OF_A_LANE of them in turn.
 
-    The first heats of a lane start these templates, so they take no longer than fresh processes. All lanes begin with
-    the same template, so that the heats of a round share it where their environments allow.
+    All lanes begin with the same template, so that the heats of a round share it where their environments allow.
+    `usual_s` is how long the last of them took to start and to import.
     """
 
     def __init__(self) -> None:
@@ -139,6 +151,18 @@ class HeatTemplates:
         self._broken: list[HeatTemplate] = []
         self._forked: Counter[str] = Counter()
         self._numbers = itertools.count(1)
+
+    def begin_for_scout(self, framework: str, environment: dict[str, str]) -> HeatTemplate | None:
+        """Return a template from which a scout can be forked, or None; a second one starts beside it on another core.
+
+        Heats that need this environment are forked from both.
+        """
+        if not (sys.platform.startswith("linux") and find_framework(framework).forks_on):
+            return None
+        with contextlib.suppress(LaneError):  # a scout that is no fork will report it
+            for place in range(min(OF_A_LANE, _count_cores())):
+                self._start((place, framework, *_start_conditions(environment)), framework, environment)
+        return self._made.get((0, framework, *_start_conditions(environment)))
 
     def begin(self, lane: PlannedLane) -> HeatTemplate | None:
         """Return the template of a lane's next heat, started if it is not there; None if the heat is no fork."""
@@ -151,32 +175,46 @@ class HeatTemplates:
         if found is not None and found.is_broken:
             self._broken.append(found)
             found = None
-        if found is None:
-            if not self._make_room():
-                return None
-            found = HeatTemplate(lane, next(self._numbers))
-        self._made[key] = found  # the last one: it was used last
+        if found is not None:
+            self._made[key] = found  # the last one: it was used last
+        elif not self._start(key, lane.framework, lane.environment):
+            return None
         self._forked[lane.name] += 1
-        return found
+        return self._made[key]
 
-    def begin_ahead(self, lane: PlannedLane) -> bool:
-        """Start the template of a lane's next heat, and wait for nothing. Return whether one was started."""
-        key = self._next_key(lane)
-        if not may_fork(lane) or key in self._made or self._is_refused(key) or not self._make_room():
+    def begin_ahead(self, lane: PlannedLane, heats: int) -> bool:
+        """Start the template of the lane's heat after so many others, and wait for nothing. Return whether it did."""
+        key = self._next_key(lane, heats)
+        if not may_fork(lane) or key in self._made or self._is_refused(key):
             return False
-        self._made[key] = HeatTemplate(lane, next(self._numbers))
-        return True
+        return self._start(key, lane.framework, lane.environment)
+
+    def settle(self, deadline: float) -> None:
+        """Wait until all that were started have imported what they need: nothing may import beside what is timed."""
+        for each in self._made.values():
+            each.make_ready(deadline)
 
     def missing(self, lanes: Iterable[PlannedLane]) -> int:
         """Return how many templates the next heats of these lanes would have to start."""
         wanted = {self._next_key(lane) for lane in lanes if may_fork(lane)} - self._made.keys()
         return sum(not self._is_refused(key) for key in wanted)
 
+    @property
+    def usual_s(self) -> float:
+        told = [each.told for each in self._made.values() if each.told is not None]
+        return told[-1].start_s + told[-1].import_s if told else 0.0
+
+    def _start(self, key: TemplateKey, framework: str, environment: dict[str, str]) -> bool:
+        """Start a template if it is not there and there is room. Return whether it is there now."""
+        if key not in self._made and self._make_room():
+            self._made[key] = HeatTemplate(framework, _part(environment)[0], next(self._numbers))
+        return key in self._made
+
     def _is_refused(self, key: TemplateKey) -> bool:
         return any(each.refuses and of[1:] == key[1:] for of, each in self._made.items())
 
-    def _next_key(self, lane: PlannedLane) -> TemplateKey:
-        return (self._forked[lane.name] % OF_A_LANE, lane.framework, *_start_conditions(lane))
+    def _next_key(self, lane: PlannedLane, heats: int = 0) -> TemplateKey:
+        return ((self._forked[lane.name] + heats) % OF_A_LANE, lane.framework, *_start_conditions(lane.environment))
 
     def close(self) -> None:
         """End all templates."""
@@ -207,7 +245,27 @@ def may_fork(lane: PlannedLane) -> bool:
     return sys.platform.startswith("linux") and lane.may_fork
 
 
-def _start_conditions(lane: PlannedLane) -> TemplateKey:
+_current: ContextVar[HeatTemplates | None] = ContextVar("templates of a question", default=None)
+
+
+@contextlib.contextmanager
+def templates_of_a_question() -> Iterator[None]:
+    """Keep the templates of its scouts for its heats, and end them all at the end."""
+    templates = HeatTemplates()
+    before = _current.set(templates)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+        templates.close()
+
+
+def templates_in_use() -> HeatTemplates | None:
+    """Return the templates of the question that runs; None outside of one."""
+    return _current.get()
+
+
+def _start_conditions(environment: dict[str, str]) -> TemplateKey:
     """Return what a process has from its start on: its environment, its folder, and its cores."""
     cores: tuple[int, ...] = ()
     with contextlib.suppress(OSError):
@@ -215,4 +273,29 @@ def _start_conditions(lane: PlannedLane) -> TemplateKey:
     folder = ""
     with contextlib.suppress(OSError):
         folder = os.getcwd()  # noqa: PTH109  it may be gone
-    return tuple(sorted(environment_of(lane.environment).items())), cores, folder
+    return tuple(sorted(environment_of(_part(environment)[0]).items())), cores, folder
+
+
+def _part(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Part the variables that a process needs as it starts from those that a fork can still take.
+
+    These are malloc's parameters, and as many threads as libraries begin with in any case: one for each core.
+    """
+    is_usual = not any(name in os.environ for name in THREAD_VARIABLES)
+
+    def is_late(name: str) -> bool:
+        return name in MALLOC_PARAMETERS or (
+            name in THREAD_VARIABLES and is_usual and environment[name] == str(_count_cores())
+        )
+
+    return (
+        {name: value for name, value in environment.items() if not is_late(name)},
+        {name: value for name, value in environment.items() if is_late(name)},
+    )
+
+
+def _count_cores() -> int:
+    """Count the cores that this process may use, as OpenMP does. Forks are made on Linux alone."""
+    with contextlib.suppress(OSError, AttributeError):
+        return len(os.sched_getaffinity(0))
+    return 1

@@ -30,7 +30,7 @@ from laptime.run.answers import InferenceRunner
 from laptime.run.child import Silence
 from laptime.run.launchers import LOCAL, Launcher
 from laptime.run.runner import HeatRunner, Started
-from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
+from laptime.run.templates import OF_A_LANE, ForkedChild, HeatTemplate, HeatTemplates, may_fork, templates_in_use
 
 ROUND_PATIENCE = 2  # where steps are so slow that few turns fit, a round may take this many times as long
 BUSY_FACTOR = 4  # and this many times, where others computed in most of its turns but not in all
@@ -480,8 +480,8 @@ class Prestarter:
         self._patience_s = patience_s
         self._waiting: list[PlannedLane] = []
         self._held: dict[str, Started] = {}
-        self._templates = HeatTemplates()
-        self.importing_s, self._imports = 0.0, 0
+        self._templates = templates_in_use() or HeatTemplates()
+        self.importing_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -498,11 +498,15 @@ class Prestarter:
         self._waiting = list(lanes)
 
     def start_ahead(self, lanes: Iterable[PlannedLane]) -> None:
-        """Start the templates of the first heats of these lanes, as many as may start at once; wait for none."""
+        """Start templates of these lanes, as many as may start at once: of their first heats, then of the next ones.
+
+        Wait for none.
+        """
+        coming = [] if self._launcher.is_elsewhere else [(lane, heats) for heats in range(OF_A_LANE) for lane in lanes]
         begun = 0
         with contextlib.suppress(LaneError):  # the heats will report it
-            for lane in () if self._launcher.is_elsewhere else lanes:
-                begun += begun < self._at_once and self._templates.begin_ahead(lane)
+            for lane, heats in coming:
+                begun += begun < self._at_once and self._templates.begin_ahead(lane, heats)
 
     def take_alone(self, lane: PlannedLane) -> Started | None:
         """Return a child for what is no heat, forked like the heats of this lane; None where these are no forks."""
@@ -524,7 +528,7 @@ class Prestarter:
 
     def expect_imports_s(self, lanes: Iterable[PlannedLane]) -> float:
         """Return how long the templates take that the next heats of these lanes lack, by those before."""
-        return self._templates.missing(lanes) * self.importing_s / max(1, self._imports)
+        return self._templates.missing(lanes) * self._templates.usual_s
 
     def pass_over(self, lane: PlannedLane) -> None:
         """Skip a lane. End its child if it was started."""
@@ -561,12 +565,12 @@ class Prestarter:
             return None
         began_s, is_new = time.monotonic(), template.told is None
         is_ready = template.make_ready(deadline)
+        self._templates.settle(deadline)
         if is_new:
-            self._imports += 1
             self.importing_s += time.monotonic() - began_s
         if is_ready:
             with contextlib.suppress(LaneError):
-                return Started(ForkedChild(template, self._launcher.sandbox_for(lane)))
+                return Started(ForkedChild(template, lane.environment, self._launcher.sandbox_for(lane)))
         self._begin_fresh(lane)
         return None
 
