@@ -34,3 +34,17 @@ def test_it_is_said_before_it_begins(house, words, aim):
 )
 def test_nothing_is_said_where_it_has_room(house, words):
     assert "warning" not in house.run(*words, "--budget", "60s").err
+
+
+@pytest.mark.long
+@pytest.mark.framework
+def test_a_training_with_long_steps_says_at_once_what_it_takes(torch_house):
+    """By the work of its steps: neither its images nor its reference are made by then."""
+    with torch_house.start("race", "pets-densenet", "torch/cpu", "torch/cpu/best", "--budget", "90s") as process:
+        said = process.stderr.readline()
+        process.terminate()
+        rest = process.stderr.read()
+    assert "computing" not in said
+    told = re.search(r"at least about (\d+) s. Use --budget (\d+)m", " ".join((said + rest).split()))
+    assert said.startswith("warning: --budget 90s is too short")
+    assert 90 < int(told[1]) < 60 * int(told[2])

@@ -152,7 +152,7 @@ def test_a_confined_heat_is_paused_continued_and_ended_as_any_other(launcher, te
     """Its guardian is outside of the sandbox."""
     order = order_for(tmp_path, HANGS)
     sandbox = launcher.sandbox_for(order.lane)
-    child = ForkedChild(template, sandbox) if is_forked else Child(order.lane.environment, sandbox=sandbox)
+    child = ForkedChild(template, sandbox=sandbox) if is_forked else Child(order.lane.environment, sandbox=sandbox)
     child.say(wire.Run(order_for(tmp_path, HANGS)))
     confined = next(each for each in hear_build(child) if isinstance(each, wire.Confined))
     assert set(confined.reaches) < set(REACHES)
@@ -169,7 +169,7 @@ def test_a_confined_heat_is_paused_continued_and_ended_as_any_other(launcher, te
 def test_a_confined_heat_runs_to_its_end_and_says_what_it_reaches(launcher, template, tmp_path):
     order = order_for(tmp_path)
     runner = HeatRunner(order, Limits(20.0, 5.0), 2, lambda _: None)
-    heat = runner.run(Started(ForkedChild(template, launcher.sandbox_for(order.lane))), 0)
+    heat = runner.run(Started(ForkedChild(template, sandbox=launcher.sandbox_for(order.lane))), 0)
     assert (heat.process.status, set(heat.process.reaches) < set(REACHES)) == ("ok", True)
     assert (IN_SHARED_MEMORY in heat.process.reaches) != launcher._sandbox.has_namespaces
     assert (

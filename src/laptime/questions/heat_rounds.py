@@ -32,7 +32,16 @@ from laptime.questions.train.run import find_protocol
 from laptime.run.instruments import SensorSelection
 from laptime.run.replays import DrawnTurns
 from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
-from laptime.run.turns import CORES_A_CHILD, MOST_AT_ONCE, NO_STEPS, Player, Prestarter, TurnSteps, play_turns
+from laptime.run.turns import (
+    CORES_A_CHILD,
+    MOST_AT_ONCE,
+    NO_STEPS,
+    Player,
+    Prestarter,
+    TurnSteps,
+    expect_turn_s,
+    play_turns,
+)
 from laptime.workloads import find_workload
 from laptime.workloads.shapes import count_heat_memory, count_step_memory
 
@@ -67,6 +76,7 @@ class HeatRounds:
         self.alone: dict[str, str] = {}
         self.turn_steps: dict[frozenset[str], dict[str, TurnSteps]] = {}  # by the lanes that took turns
         self.step_ns: dict[str, float] = {}
+        self.before_turns: Callable[[float], None] = lambda _turn_s: None  # with how long a turn of all heats will take
         self.replays: Callable[[], bool] | None = None  # whether this round's heats have a turn taken again
         self.has_new_seeds = False  # whether each round after the first has a seed that nobody knew before
         self.judges_by_own_clock = False
@@ -390,6 +400,7 @@ class _Crew:
         turned = players[::-1] if rounds.rounds % 2 else players
         begun = [steps.after for step in rounds.turn_steps.values() for steps in step.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
+        rounds.before_turns(sum(expect_turn_s(player.runner, rounds.pace) for player in players))
         rounds.say(together, "turn 1")
         drawn = DrawnTurns(players, self._expect_turns()) if rounds.replays is not None and rounds.replays() else None
         steps = play_turns(

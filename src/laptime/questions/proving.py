@@ -164,6 +164,12 @@ class Proof:
         return made
 
 
+def is_reference_known(cache: ReferenceCache, plan: Plan) -> bool:
+    """Whether the reference of the first training was computed and saved before."""
+    key = _reference_key(plan, plan.subject, plan.lanes[0].framework, 1)
+    return key is not None and cache.recall(key) is not None
+
+
 def order_heat(plan: Plan, lane: PlannedLane, pace: Pace, number: int, seed: int | None = None) -> HeatOrder:
     """Return the order that a child needs to build and prove this lane."""
     wanted, training = plan.ask.seed if seed is None else seed, plan.subject_of(lane)

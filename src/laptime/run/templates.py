@@ -78,7 +78,7 @@ class HeatTemplate:
     def fork(self, descriptors: tuple[int, int, int], environment: Mapping[str, str]) -> int:
         """Fork a heat with these pipes, and a guardian that reports to the last one. Return the guardian's number.
 
-        Both get these variables besides the template's.
+        Both get these variables in addition to the template's.
         """
         variables = [f"{name}={value}" for name, value in environment.items()]
         words = (str(len(variables)), *variables, *GUARDIAN_WORDS)
@@ -153,7 +153,7 @@ class HeatTemplates:
         self._numbers = itertools.count(1)
 
     def begin_for_scout(self, framework: str, environment: dict[str, str]) -> HeatTemplate | None:
-        """Return a template from which a scout can be forked, or None; a second one starts beside it on another core.
+        """Return a template from which a scout can be forked, or None; a second one starts on another core.
 
         Heats that need this environment are forked from both.
         """
@@ -190,7 +190,7 @@ class HeatTemplates:
         return self._start(key, lane.framework, lane.environment)
 
     def settle(self, deadline: float) -> None:
-        """Wait until all that were started have imported what they need: nothing may import beside what is timed."""
+        """Wait until all that were started have imported: nothing may do so while a heat is timed."""
         for each in self._made.values():
             each.make_ready(deadline)
 

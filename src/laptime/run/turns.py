@@ -228,6 +228,12 @@ def _correct_steps(players: Sequence[Player[HeatRunner]], pace: Pace) -> dict[Pl
     return {player: found.shifted(-(found.untimed + found.steps)) for player, found in zip(players, steps, strict=True)}
 
 
+def expect_turn_s(runner: HeatRunner, pace: Pace) -> float:
+    """Return how long a turn of a heat will take, in steps of its own."""
+    needs = entrant_of(runner).needs
+    return max(pace.window_s, needs.unit * needs.step_ns / 1e9)
+
+
 def entrant_of(runner: HeatRunner) -> Entrant:
     """Return what is known of a heat's steps: the estimate that it made, or what its windows took."""
     needs = runner.needs or wire.TurnNeeds(1.0)

@@ -28,6 +28,7 @@ from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.profile.run import profile_lane
+from laptime.questions.race.turns import balance_turns, fit_turns
 from laptime.run.launchers import LOCAL, Fleet, Launcher
 from laptime.run.turns import Prestarter
 from laptime.stats import FIRST_LOOK, alpha_for_look
@@ -62,14 +63,18 @@ class Race:
         self._profiles: dict[str, ProfileRun] | None = None
         if any(subject.function is not None for subject in plan.subjects):
             self._rounds.replays = self._wants_replay
+        self._rounds.before_turns = self._fit_turns
         self._is_final = True  # if the race is interrupted after a look, that look is the last
 
     def run(self) -> None:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
         job, rounds = self._job, self._rounds
         with rounds.prestarter() as prestarter:
-            self._least.warn(job.plan.pace.heats_min, "for a 95 % interval")
+            self._least.warn(job.plan.pace.heats_min, NEEDED_FOR)
             rounds.make_ready(prestarter)
+            self._least.warn_by_reference(
+                rounds.proof.kept_reference(job.plan.subject), job.plan.pace.heats_min, NEEDED_FOR
+            )
             self._is_final = self._run_rounds(prestarter)
         if job.plan.ask.profile:
             with job.beyond_budget():
@@ -187,6 +192,13 @@ class Race:
         share = SETTLED_EARLY_SHARE if comparison.verdict == "not distinguishable" else EARLY
         return (high / low) ** 0.5 - 1 if low > 0 else inf, share * self._job.plan.ask.margin
 
+    def _fit_turns(self, turn_s: float) -> None:
+        """Let the rounds that an interval needs fit into what is left, each with the start that this one had."""
+        rounds, job = self._rounds, self._job
+        coming = max(rounds.pace.heats_min - rounds.rounds, 1)
+        started_s = time.monotonic() - self._round_began_s
+        rounds.pace = fit_turns(rounds.pace, turn_s, (job.left_s - (coming - 1) * started_s) / coming)
+
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
         rounds, heats = self._rounds, self._rounds.heats
@@ -196,9 +208,13 @@ class Race:
         self._running = [lane for lane in self._running if self._goes_on(lane)]
         rounds_left = self._job.plan.pace.heats_max - rounds.rounds
         imports_s = prestarter.expect_imports_s(self._running)
-        shorter = shorten_pace(rounds.pace, timed_s, round_s, self._job.left_s - imports_s, rounds_left)
-        self._next_round_s = imports_s + round_s - sum(timed_s) * (1 - shorter.measure_s / rounds.pace.measure_s)
-        rounds.pace = shorter
+        left_s, pace = self._job.left_s - imports_s, rounds.pace
+        turns = max((len(heats[lane.name][-1].windows) for lane in self._running), default=0)
+        if turns and pace.takes_turns:
+            pace = balance_turns(pace, sum(timed_s) / turns, round_s - sum(timed_s), left_s)
+        pace = shorten_pace(pace, timed_s, round_s, left_s, rounds_left)
+        self._next_round_s = imports_s + round_s + sum(timed_s) * (pace.measure_s / rounds.pace.measure_s - 1)
+        rounds.pace = pace
         if rounds.rounds == 1:
             self._least.warn_again(self._next_round_s)
 
