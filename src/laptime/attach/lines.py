@@ -142,7 +142,7 @@ class LineTimer:
         now, ran, switches = now_ns(), ran_ns(), count_switches()
         took, end = now - self._since, now
         has_waited = took >= WAITED_LEAST_NS and ran - self._ran < WAITED_RAN * took
-        # The kernel gives a core to another thread when a share is used up: mostly at the line behind one that computes.
+        # The kernel gives a core to another thread when a share is used up: mostly behind a line that computes.
         if has_waited and switches[0] == self._switches[0] and switches[1] > self._switches[1]:
             has_waited, end = False, self._since + ran - self._ran
         self._agent.keep((self._kind, self._since, end, self._place | (kinds.LINE_WAITED if has_waited else 0)))
