@@ -62,8 +62,9 @@ def test_denormal_numbers_are_named_with_what_they_cost(torch_house):
 def test_why_names_denormal_numbers_first(torch_house):
     """And proves them on a processor that they slow down, once it had time for three pairs.
 
-    Only that others share the processor may come before: next to other tests it is so, too. There a step may vary so much that it concludes nothing, and its exit code is that of such a record
-    (or 0 where the house pardons it, because other processes were busy).
+    Next to other tests a step may vary so much that it concludes nothing, and its exit code is that of such a record
+    (or 0 where the house pardons it, because other processes were busy). That others share the processor may come
+    first there: they do.
     """
     words = ("--budget", "20s", "--sensors", "none", "--json")
     answer = torch_house.run("why", MEMORISED, "torch/cpu/threads=1", *words)
