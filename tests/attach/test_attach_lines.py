@@ -5,6 +5,7 @@ What times the lines leaves nothing behind in the script: neither a trace functi
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -116,6 +117,32 @@ def test_a_line_that_waits_is_told_from_one_that_computes(tmp_path):
     waited = {each["where"]: each["waited"] for each in process["lines"] if each["part"] == "forward"}
     assert waited[place_of(WITHOUT_LOADER, "WAITS")] > 0.4
     assert waited.get(place_of(WITHOUT_LOADER, "COMPUTES"), 0.0) == 0.0
+
+
+ON_ONE_BUSY_CORE = """
+import hashlib, os, torch
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+script, other = os.getpid(), os.fork()
+while not other:
+    if os.getppid() != script:
+        os._exit(0)
+opt = torch.optim.SGD()
+for step in range(20):
+    for _ in range(8):
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10000)  # COMPUTES
+        after = _  # AFTER
+    torch.Tensor(2.5).backward()
+    opt.step()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no system call keeps a process on one core")
+def test_a_line_at_which_another_process_gets_the_core_is_not_where_time_is_spent(tmp_path):
+    """The kernel waits until a share of the core is used up, and so stops the line behind the one that used it."""
+    process = watch(tmp_path, ON_ONE_BUSY_CORE, env={"PYTHONPATH": str(STAND_IN)})
+    lines = {each["where"]: each for each in process["lines"] if each["part"] == "forward"}
+    computes = lines[place_of(ON_ONE_BUSY_CORE, "COMPUTES")]
+    assert (computes["share"] > 0.8, computes["waited"]) == (True, 0.0)
 
 
 @pytest.mark.long

@@ -63,7 +63,8 @@ def test_why_names_denormal_numbers_first(torch_house):
     """And proves them on a processor that they slow down, once it had time for three pairs.
 
     Next to other tests a step may vary so much that it concludes nothing, and its exit code is that of such a record
-    (or 0 where the house pardons it, because other processes were busy).
+    (or 0 where the house pardons it, because other processes were busy). That others share the processor may come
+    first there: they do.
     """
     words = ("--budget", "20s", "--sensors", "none", "--json")
     answer = torch_house.run("why", MEMORISED, "torch/cpu/threads=1", *words)
@@ -73,7 +74,7 @@ def test_why_names_denormal_numbers_first(torch_house):
     oddity = next(each for each in why["causes"] if each["cause"] == "processor oddities")
     assert oddity["evidence"]["denormal numbers"]["share"] > 0.001
     if is_intel() and why["trusted"]:
-        assert why["first"][0] == "processor oddities"
+        assert next(each for each in why["first"] if each != "device shared") == "processor oddities"
         assert oddity["evidence"]["oddity"] == "denormal numbers"
         pairs = sum(len(each["heats"]) for each in record["lanes"] if each["settings"]["denormals"] == "flush")
         assert oddity["standing"] in ({"proven"} if pairs > 2 else {"proven", "likely"})

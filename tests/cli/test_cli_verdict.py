@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from laptime.planner.groups import OVERRUN
 from laptime.questions.verdict.nouns import VerdictFields
 
 HERE = Path(__file__).parent
@@ -58,12 +59,13 @@ def of_example(house, candidate, *, code):
 
 @pytest.mark.long
 def test_a_gradient_as_one_product_is_kept(torch_house):
-    """It is some twenty times as fast, so that few rounds are enough, also on a busy machine."""
+    """It is some twenty times as fast, which rounds enough show on a busy machine, too: intervals are wider there."""
     fields = of_example(torch_house, "after", code=0)
     assert (fields["verdict"], fields["cause"], fields["lane"]) == ("KEEP", "faster", "python/cpu/as-written")
-    assert 2 < fields["low"] < fields["ratio"] < fields["high"]
+    assert 1 < fields["low"] < fields["ratio"] < fields["high"]
+    assert fields["ratio"] > 5
     assert fields["rounds"] >= 4
-    assert fields["seconds"] < 180
+    assert fields["seconds"] < (1 + OVERRUN) * 180
     answer = torch_house.done("show", fields["record"]).out
     assert answer.startswith(f"KEEP: it is {fields['ratio']:.3f}x ({fields['low']:.3f}-{fields['high']:.3f}) as fast")
 

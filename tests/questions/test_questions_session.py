@@ -20,7 +20,7 @@ from laptime.questions.verdict.judged_files import JudgedFiles
 from laptime.questions.verdict.nouns import ERRORS, Decision, SessionPart, SessionState, share_of_error, verdict_fields
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change, looks
-from laptime.questions.verdict.run import PreparedPair
+from laptime.questions.verdict.run import PreparedPair, VerdictRace
 from laptime.questions.verdict.session import SessionRace, check_session
 from laptime.run.confined import ConfinedLauncher
 
@@ -43,6 +43,10 @@ class Loop:
         self.script.write_text(text.format(step_ms), encoding="utf-8")
 
     def judge(self, step_ms: float, **pace: int):
+        """Return the record of a verdict of the session."""
+        return self.run(lambda job, prepared: SessionRace(job, prepared, "loop"), step_ms, **pace)
+
+    def run(self, make, step_ms: float, **pace: int):
         self.takes(step_ms)
         ask = Ask(BASE, ("fake/cpu",), others=(CANDIDATE,), budget_s=60.0, verdict=VerdictAsk(session="loop"))
         subject, workload = find_subject(BASE)
@@ -60,7 +64,7 @@ class Loop:
             files=JudgedFiles(__file__, __file__),
         )
         job = Job("verdict", prepared, self._services())
-        return job.answer(SessionRace(job, prepared, "loop"))
+        return job.answer(make(job, prepared))
 
     def _services(self) -> Services:
         return Services(
@@ -87,9 +91,27 @@ class Loop:
             self.at_fresh()
 
 
+class BusyAtFirst(VerdictRace):
+    """Other processes compute during the first rounds, as far as the instruments can tell."""
+
+    def _end_round(self, round_s, prestarter):
+        for name, heats in self._rounds.heats.items() if self._rounds.rounds <= 4 else ():
+            windows = tuple(replace(each, flag="other processes took 0.50 cores") for each in heats[-1].windows)
+            self._rounds.heats[name] = [*heats[:-1], replace(heats[-1], windows=windows)]
+        super()._end_round(round_s, prestarter)
+
+
 @pytest.fixture
 def loop(tmp_path, forked_heats):
     return Loop(tmp_path)
+
+
+def test_a_verdict_goes_on_where_a_busy_machine_leaves_it_open(loop):
+    """It said UNDECIDED after four rounds, with most of its budget left, and quiet rounds came."""
+    record = loop.run(BusyAtFirst, 90.0)
+    fields = verdict_fields(record)
+    assert (fields.verdict, fields.cause) == ("KEEP", "faster")
+    assert fields.rounds > 4
 
 
 @pytest.mark.long

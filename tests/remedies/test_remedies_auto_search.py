@@ -112,6 +112,15 @@ def test_a_setting_without_memory_is_not_tried():
     assert (search.current, list(search.turns)) == (LoaderSetting(0, 0), [LoaderSetting(0, 0)])
 
 
+def test_a_training_that_was_stopped_in_its_first_turn_seemed_to_compute_for_long_and_gets_its_workers():
+    """Other processes took its core. One worker is then as slow as none, and the search ended with that."""
+    search = LoaderSearch(LoaderSetting(0, 0), 2, lambda _: True)
+    search.take(LoaderTurn(LoaderSetting(0, 0), (0.03,) * 4, 0.5))
+    assert search.current == LoaderSetting(1, 2)
+    search.take(LoaderTurn(LoaderSetting(1, 2), (0.0302,) * 4, 0.95))
+    assert search.current == LoaderSetting(2, 2)
+
+
 def test_a_search_that_is_ended_early_chooses_from_what_it_knows():
     """Before the first turn that is the given setting."""
     search = LoaderSearch(LoaderSetting(1, 2), 2, lambda _: True)

@@ -21,6 +21,11 @@ from . import kinds
 from .memory import LivingTensors
 from .places import describe_place, is_foreign, own_line, place_number
 
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # Linux counts switches for each thread, and others do not
+    getrusage = None  # type: ignore[assignment]
+
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
     from typing import Any
@@ -65,6 +70,7 @@ class LineTimer:
         self._fit: Any = None  # the line that called Keras's `fit`: all that Keras does is in it
         self._generators: list = []  # frames that may go on after the timing
         self._place = self._since = self._ran = self._left = 0
+        self._switches = (0, 0)
         self._numbers: dict = {}  # of the lines of this timing
         self._own: dict = {}  # files: whether they are the script's own
         self._alive = LivingTensors()
@@ -133,11 +139,15 @@ class LineTimer:
 
     def turn(self, place: int) -> None:
         """End the line that ran until now; another one begins, by its number."""
-        now, ran = now_ns(), ran_ns()
-        took = now - self._since
+        now, ran, switches = now_ns(), ran_ns(), count_switches()
+        took, end = now - self._since, now
         has_waited = took >= WAITED_LEAST_NS and ran - self._ran < WAITED_RAN * took
-        self._agent.keep((self._kind, self._since, now, self._place | (kinds.LINE_WAITED if has_waited else 0)))
-        self._since, self._ran, self._place = now, ran, place
+        # The kernel gives a core to another thread when a share is used up: mostly behind a line that computes.
+        if has_waited and switches[0] == self._switches[0] and switches[1] > self._switches[1]:
+            has_waited, end = False, self._since + ran - self._ran
+        self._agent.keep((self._kind, self._since, end, self._place | (kinds.LINE_WAITED if has_waited else 0)))
+        # Not `now`: the kernel may well have done so while it was asked.
+        self._since, self._ran, self._switches, self._place = now_ns(), ran, switches, place
         self._left -= 1
         if self._left <= 0:
             self.mute()
@@ -204,7 +214,7 @@ class LineTimer:
         self._left = LINES_MOST
         self._numbers = {}
         self._place = self.number(own_line(frame))
-        self._since, self._ran = now_ns(), ran_ns()
+        self._ran, self._switches, self._since = ran_ns(), count_switches(), now_ns()
         self.is_on = self._is_tracing = True
         while frame is not None:
             if self.is_own(frame.f_code.co_filename):
@@ -252,6 +262,14 @@ class LineTimer:
             is_none = key is None or key == self._fit
             found = self._numbers[key] = 0 if is_none else place_number(self._agent, key)
         return int(found)
+
+
+def count_switches() -> tuple:
+    """Return how often this thread gave up its core, and how often the kernel took it away."""
+    if getrusage is None:
+        return 0, 0
+    usage = getrusage(RUSAGE_THREAD)
+    return usage.ru_nvcsw, usage.ru_nivcsw
 
 
 def _untrace(frame: Any) -> None:

@@ -142,14 +142,17 @@ class LoaderSearch:
         return fewer or self._further_ahead(cheapest)
 
     def _more_workers(self, best: LoaderSetting) -> LoaderSetting | None:
-        """Return a setting with as many workers as the wait asks for, at first; then the next one above the best."""
-        if len(self.turns) == 1:
-            turn = self.turns[best][0]
-            loads_s = turn.batch_s * (turn.waiting if best.workers == 0 else best.workers)
-            wanted = min(ceil(loads_s / max(turn.own_s, 1e-9)), max(self._cores, best.workers + 1))
-        else:
-            wanted = best.workers + 1
-        return self._at_workers(min((rung for rung in LADDER if rung >= wanted), default=-1))
+        """Return a setting with as many workers as the wait asks for, at first; then the next one above the best.
+
+        A turn in which other processes stopped the training asks for too few, and a later one may ask for more.
+        """
+        known = [turn for turns in self.turns.values() for turn in turns]
+        own_s = min(turn.own_s for turn in known)
+        loads_s = self.batch_s(best) * (best.workers or self.waiting(best))
+        asked = min(ceil(loads_s / max(own_s, 1e-9)), max(self._cores, best.workers + 1))
+        wanted = (asked,) if len(known) == 1 else (best.workers + 1, asked)
+        found = (self._at_workers(min((rung for rung in LADDER if rung >= each), default=-1)) for each in wanted)
+        return next(filter(None, found), None)
 
     def _further_ahead(self, cheapest: LoaderSetting) -> LoaderSetting | None:
         """Return a setting that prepares more batches ahead: that may help where batches take unequally long."""

@@ -18,13 +18,14 @@ from laptime.analysis.parity import (
 )
 from laptime.analysis.replays import find_other_replay
 from laptime.analysis.script_pair import compare_scripts
+from laptime.diagnosis.findings import find_unreliable
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Subject
 from laptime.model.process import IN_SHARED_MEMORY, ProcessRun
 from laptime.model.quantities import Missing
-from laptime.model.record import NOT_RELIABLE, Comparison, LaneResult, OtherTraining
+from laptime.model.record import Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Reference
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
@@ -220,7 +221,7 @@ class VerdictRace(Race):
 
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
-        asked, replayed = _asked(self._job.plan.ask), self._find_replayed()
+        replayed = self._find_replayed()
         if self._files.look() is not None or any(isinstance(each, str) for each in (self._find_difference(), replayed)):
             return True  # and no round changes that
         if isinstance(replayed, Missing):
@@ -228,8 +229,15 @@ class VerdictRace(Race):
         done, planned = self._stage
         if done not in looks(planned):
             return False
-        found, twin = self._split(self._compare(self._rounds.results(), final=False))
-        return judge_change(found, twin, asked.gain, gate=asked.gate).word != "UNDECIDED"
+        lanes = self._rounds.results()
+        return self._judge_factor(lanes, self._compare(lanes, final=False)).word != "UNDECIDED"
+
+    def _judge_factor(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...]) -> Decision:
+        """Return what the factor decides, at a look as at the end: on a busy machine later rounds may decide."""
+        asked = _asked(self._job.plan.ask)
+        busy = next((finding.says for finding in find_unreliable(lanes)), None)
+        found, twin = self._split(compared)
+        return judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
 
     def _find_difference(self) -> SameWork:
         """Return how the candidate's work differs from the base's, as far as it is known after each round."""
@@ -266,16 +274,14 @@ class VerdictRace(Race):
         return alpha_at(max(done, 1), planned, final=final)
 
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
-        plan, asked = self._job.plan, _asked(self._job.plan.ask)
+        plan = self._job.plan
         base, candidate = (self._lane_of(lanes, subject) for subject in (plan.subject, plan.others[0]))
-        busy = next((finding.says for finding in raced.findings if finding.rule == NOT_RELIABLE), None)
-        found, twin = self._split(compared)
         work = self._find_other_work(base, candidate, raced)
         # A script's turns hold what is no iteration, such as its validations: they are no time that it hides.
         is_script = bool(plan.subject.command)
         trick = None if is_script else find_replaced(candidate) or find_hidden_time(candidate, base)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
-        decided = judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
+        decided = self._judge_factor(lanes, compared)
         late = find_late_gain(candidate, base) if decided.cause == "faster" and not is_script else None
         if late is not None:
             needs = "a training of more laps, or less to do before the first step"

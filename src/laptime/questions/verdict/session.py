@@ -143,8 +143,8 @@ class SessionRace(VerdictRace):
         return not self._running or done >= planned or not self._has_room(1, done)
 
     def _is_settled(self) -> bool:
-        """Whether this stage ends early. It goes on where only a busy machine leaves its word open."""
-        is_settled = super()._is_settled() and self._decided(final=False).cause != "busy"
+        """Whether this stage ends early."""
+        is_settled = super()._is_settled()
         self._is_final = not is_settled  # if it is interrupted before its next look
         return is_settled
 
