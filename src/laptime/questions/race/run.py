@@ -70,11 +70,10 @@ class Race:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
         job, rounds = self._job, self._rounds
         with rounds.prestarter() as prestarter:
-            self._least.warn(job.plan.pace.heats_min, NEEDED_FOR)
+            needed = job.plan.pace.heats_min, "for a 95 % interval"
+            self._least.warn(*needed)
             rounds.make_ready(prestarter)
-            self._least.warn_by_reference(
-                rounds.proof.kept_reference(job.plan.subject), job.plan.pace.heats_min, NEEDED_FOR
-            )
+            self._least.warn_by_reference(rounds.proof.kept_reference(job.plan.subject), *needed)
             self._is_final = self._run_rounds(prestarter)
         if job.plan.ask.profile:
             with job.beyond_budget():
