@@ -51,6 +51,7 @@ HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat
 UNSEEN_LEAST_S = 60.0  # a script may import and prepare for so long, however short the race
 COUNTED_AGAIN = 1.25  # times the steps at which denormal numbers were counted: then they are counted again
 FIRST_HEAT_PHASES = ("look ahead", "census", "take apart")  # phases of a lane's first heat alone
+STARTING_PHASES = ("build", "first step", "first losses")  # of every heat, before its turns
 PHASES = {"import": "imports", "held": "starts", "build": "builds", "proof": "is proven"}
 MayRun = Callable[[PlannedLane, Sequence[PlannedLane]], bool]
 
@@ -76,7 +77,8 @@ class HeatRounds:
         self.alone: dict[str, str] = {}
         self.turn_steps: dict[frozenset[str], dict[str, TurnSteps]] = {}  # by the lanes that took turns
         self.step_ns: dict[str, float] = {}
-        self.before_turns: Callable[[float], None] = lambda _turn_s: None  # with how long a turn of all heats will take
+        # Called with how long a turn of all heats will take, and how long they took to start, as later ones will.
+        self.before_turns: Callable[[float, float], None] = lambda _turn_s, _start_s: None
         self.replays: Callable[[], bool] | None = None  # whether this round's heats have a turn taken again
         self.has_new_seeds = False  # whether each round after the first has a seed that nobody knew before
         self.judges_by_own_clock = False
@@ -400,7 +402,11 @@ class _Crew:
         turned = players[::-1] if rounds.rounds % 2 else players
         begun = [steps.after for step in rounds.turn_steps.values() for steps in step.values()]
         kept = rounds.turn_steps.get(together, NO_STEPS)
-        rounds.before_turns(sum(expect_turn_s(player.runner, rounds.pace) for player in players))
+        started = [player.runner.process_run(None).phases_s for player in players]
+        rounds.before_turns(
+            sum(expect_turn_s(player.runner, rounds.pace) for player in players),
+            sum(phases.get(name, 0.0) for phases in started for name in STARTING_PHASES),
+        )
         rounds.say(together, "turn 1")
         drawn = DrawnTurns(players, self._expect_turns()) if rounds.replays is not None and rounds.replays() else None
         steps = play_turns(

@@ -183,7 +183,7 @@ class HeatTemplates:
         return self._made[key]
 
     def begin_ahead(self, lane: PlannedLane, heats: int) -> bool:
-        """Start the template of a heat that comes after this many others, and wait for nothing. Return whether it did."""
+        """Start the template of a heat that comes after this many others. Wait for nothing; return whether it did."""
         key = self._next_key(lane, heats)
         if not may_fork(lane) or key in self._made or self._is_refused(key):
             return False

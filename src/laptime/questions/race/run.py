@@ -191,12 +191,11 @@ class Race:
         share = SETTLED_EARLY_SHARE if comparison.verdict == "not distinguishable" else EARLY
         return (high / low) ** 0.5 - 1 if low > 0 else inf, share * self._job.plan.ask.margin
 
-    def _fit_turns(self, turn_s: float) -> None:
-        """Let the rounds that an interval needs fit into what is left, each with the start that this one had."""
-        rounds, job = self._rounds, self._job
+    def _fit_turns(self, turn_s: float, start_s: float) -> None:
+        """Let the rounds that an interval needs fit into what is left."""
+        rounds = self._rounds
         coming = max(rounds.pace.heats_min - rounds.rounds, 1)
-        started_s = time.monotonic() - self._round_began_s
-        rounds.pace = fit_turns(rounds.pace, turn_s, (job.left_s - (coming - 1) * started_s) / coming)
+        rounds.pace = fit_turns(rounds.pace, turn_s, (self._job.left_s - (coming - 1) * start_s) / coming)
 
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
