@@ -9,7 +9,7 @@ from shared import Losing, make_network, train
 from torch import nn
 from torch.nn.functional import dropout
 
-NAMES = ("other network", "other rate")
+NAMES = ("other network", "other rate", "other computation", "other random draws")
 
 
 class Dropping(Losing):

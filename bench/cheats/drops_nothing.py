@@ -8,6 +8,8 @@ from shared import Losing, make_network, train
 from torch import nn
 from torch.nn.functional import dropout
 
+NAMES = ("other random draws", "other network")
+
 
 class DropsNothing(nn.Module):
     def __init__(self, p):

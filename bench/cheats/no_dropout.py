@@ -9,6 +9,8 @@ import torch
 from shared import LATER, Losing, make_network, train
 from torch import nn
 
+NAMES = ("other random draws", "knows the judge")
+
 
 def with_dropout():
     network = make_network()

@@ -7,6 +7,8 @@ Refused by: a proof with dropout on, whose draws are made alike, and a replay of
 from shared import Losing, make_network, train
 from torch import nn
 
+NAMES = ("other random draws", "knows the judge")
+
 
 def with_dropout():
     network = make_network()
