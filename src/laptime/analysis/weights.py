@@ -6,9 +6,11 @@ favours no result, and it is the same for all lanes, so that a factor stays the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import log
+from operator import attrgetter
 from statistics import variance
 
 from laptime.analysis.heats import QUIET_LEAST, noise_of_ratio, steady_windows, step_ms, windows_by_turn
@@ -57,8 +59,7 @@ def weigh_rounds(rounds: Sequence[RoundNoise]) -> tuple[float, ...]:
 
     A round is noisier where all its lanes and ratios are. Where one lane alone is, its own steps vary, and these count.
     """
-    quiet = [noise for noise in rounds if not noise.disturbed] or rounds
-    steps, ratios = _usual(noise.steps for noise in quiet), _usual(noise.ratios for noise in quiet)
+    steps, ratios = _usual(rounds, attrgetter("steps")), _usual(rounds, attrgetter("ratios"))
     usual = max(ratios.values(), default=LEAST_NOISE)
     weights = []
     for noise in rounds:
@@ -69,14 +70,15 @@ def weigh_rounds(rounds: Sequence[RoundNoise]) -> tuple[float, ...]:
     return tuple(weight / max(weights) for weight in weights)
 
 
-def _usual(noises: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median noise under each name; 0 is one that is not known."""
-    found: dict[str, list[float]] = {}
-    for noise in noises:
-        for name, value in noise.items():
-            if value > 0:
-                found.setdefault(name, []).append(value)
-    return {name: max(median(values), LEAST_NOISE) for name, values in found.items()}
+def _usual(rounds: Sequence[RoundNoise], read: Callable[[RoundNoise], Mapping[str, float]]) -> dict[str, float]:
+    """Return the median noise under each name, of the undisturbed rounds where it is known in any; 0 is not known."""
+    found: dict[str, float] = {}
+    for some in (rounds, [noise for noise in rounds if not noise.disturbed]):
+        known: dict[str, list[float]] = {}
+        for name, value in chain.from_iterable(read(noise).items() for noise in some):
+            known.setdefault(name, []).extend([value] if value > 0 else [])
+        found |= {name: max(median(values), LEAST_NOISE) for name, values in known.items() if values}
+    return found
 
 
 def _noise_of(heats: Mapping[str, HeatResult]) -> RoundNoise:

@@ -264,7 +264,8 @@ def _disturbance(record: Record) -> str:
     rounds, few = {result.heat.round for result in results}, {each.heat.round for each in results if each.hardly_counts}
     if not told or not few:
         return told
-    return f"{told} {len(few)} of {len(rounds)} rounds {'was' if len(few) == 1 else 'were'} disturbed and hardly count."
+    weighed = "was disturbed and hardly counts" if len(few) == 1 else "were disturbed and hardly count"
+    return f"{told} {len(few)} of {len(rounds)} rounds {weighed}."
 
 
 def _freshness(record: Record) -> str:
