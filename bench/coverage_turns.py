@@ -64,13 +64,14 @@ def intervals(races: Races, rounds: int, alpha: float, kind: Kind) -> tuple[Arra
     shares = weights / weights.sum(axis=1, keepdims=True)
     middle = (shares * logs).sum(axis=1)
     own = (shares**2 / (1 - shares) * (logs - middle[:, None]) ** 2).sum(axis=1)
+    few = (shares**2).sum(axis=1) > 1 / ROUNDS_SHOW_SPREAD
+    own = np.where(few, np.maximum(own, np.var(logs, axis=1, ddof=1) / rounds), own)
     dof = find_dof(shares)
     if kind == "Student" or rounds <= UNCHECKED_ROUNDS:
         return middle, _quantiles(1 - alpha / 2, dof) * np.sqrt(own)
     known = noises > 0
     usual = (noises * known).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     expected = BETWEEN_OVER_TURNS * (shares**2 * np.where(known, noises, usual[:, None])).sum(axis=1)
-    own = np.where((shares**2).sum(axis=1) > 1 / ROUNDS_SHOW_SPREAD, np.maximum(own, expected), own)
     agreement = np.maximum(0, 1 - np.abs(np.log2(own / expected)) / math.log2(CONTRADICTED))
     prior = np.round(4 * np.clip(dof + 1 - UNCHECKED_ROUNDS, 0, PRIOR_DOF) * agreement) / 4
     variance = (dof * own + prior * expected) / (dof + prior)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, groupby, pairwise, takewhile
 from math import erfc, exp, floor, fsum, hypot, inf, isfinite, lgamma, log, log2, sqrt
@@ -106,7 +106,7 @@ def _positive(values: Sequence[float]) -> Sequence[float]:
     return values
 
 
-def _standard_error(logs: list[float], mean: float) -> float:
+def _standard_error(logs: Sequence[float], mean: float) -> float:
     """Return the standard error of the mean, from the spread between the heats."""
     squares = fsum((value - mean) ** 2 for value in logs)
     return sqrt(squares / (len(logs) - 1) / len(logs))
@@ -335,8 +335,6 @@ def moderated_interval(
     expected = BETWEEN_OVER_TURNS * fsum(
         share**2 * (noise or usual) for share, noise in zip(shares, noises, strict=True)
     )
-    if effective_rounds(counts) < ROUNDS_SHOW_SPREAD:
-        own = replace(own, variance=max(own.variance, expected))
     prior = Spread(expected, trust(own.variance, own.dof + 1, expected))
     spread = moderate(own, prior)
     # The price is due also where the prior turns out to count nothing: whether it does is chance.
@@ -349,7 +347,7 @@ def moderated_interval(
 # degrees of freedom of Bell and McCaffrey (2002) for rounds that are alike. Equal weights give Student's t, and a round
 # that counts nothing might as well not have been run.
 
-# One or two rounds that are alike by chance show no spread: then it is at least the expected one.
+# Where no more than one or two count, an interval is at least as wide as if all did: one quiet round shows no spread.
 ROUNDS_SHOW_SPREAD = 2.5
 
 
@@ -364,6 +362,8 @@ def _weighted_mean(logs: Sequence[float], weights: Sequence[float]) -> tuple[flo
     mean = fsum(share * value for share, value in zip(shares, logs, strict=True))
     gains = [share / sqrt(1 - share) for share in shares]
     variance = fsum((gain * (value - mean)) ** 2 for gain, value in zip(gains, logs, strict=True))
+    if effective_rounds(weights) < ROUNDS_SHOW_SPREAD:
+        variance = max(variance, _standard_error(logs, fsum(logs) / len(logs)) ** 2)
     both = fsum(share**2 for share in shares)
     rows = [
         [
