@@ -63,8 +63,8 @@ def weigh_rounds(rounds: Sequence[RoundNoise]) -> tuple[float, ...]:
     usual = max(ratios.values(), default=LEAST_NOISE)
     weights = []
     for noise in rounds:
-        times = [noise.steps[name] / usually for name, usually in steps.items() if name in noise.steps]
-        times += [noise.ratios[name] / usually for name, usually in ratios.items() if name in noise.ratios]
+        times = [noise.steps[name] / known for name, known in steps.items() if name in noise.steps]
+        times += [noise.ratios[name] / known for name, known in ratios.items() if name in noise.ratios]
         more = usual * max(0.0, min(times, default=0.0) - CLEARLY) + noise.disturbed * DISTURBED_OFF**2
         weights.append(BETWEEN_OVER_TURNS * usual / (BETWEEN_OVER_TURNS * usual + more))
     return tuple(weight / max(weights) for weight in weights)
