@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from laptime.analysis.heats import (
     NORMAL,
+    QUIET_LEAST,
     QUIET_TURNS_LEAST,
     SLOW_TURN,
     SLOW_TURN_DEVIATIONS,
@@ -25,6 +26,7 @@ from laptime.analysis.heats import (
 from laptime.stats import BETWEEN_OVER_TURNS
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 ROUNDS = 16
 TURNS = 5
@@ -32,6 +34,9 @@ TURN_S = 0.28  # with the steps before it that are not timed
 JUMP, JUMPS_A_SECOND = 0.30, 0.1
 NEIGHBOUR_S, NEIGHBOUR_EVERY_S = 2.0, 5.0
 NEIGHBOUR_SLOWS = (0.4, 0.5)  # of the logarithm of a step while the core is taken, of each lane
+ERRATIC = (0.1, 0.15)  # standard deviations of that, between rounds and between turns
+MINUTE_S, ROUND_S, TURNS_BEGIN_S = 60.0, 7.5, 4.0  # a round imports, builds and proves before its turns
+STEP_S, INTERRUPTED_S, INTERRUPTIONS = 0.3, 0.075, 0.1  # of a step: its time, how much longer it may take, how often
 FLAG_CORES = 0.25  # of two cores: a window in which others took more is disturbed
 ATTEMPTS = 12
 
@@ -47,15 +52,21 @@ class Stratum:
     spread: float
     turns_say: float = 1.0
     add: Callable[[Array, np.random.Generator], Array] | None = None
+    neighbour: Callable[[Array, np.random.Generator], tuple[Array, Flags]] | None = None
     processes: Callable[[tuple[int, ...], np.random.Generator], Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """Of many races, round by round: the logarithm of the ratio without the lanes' own, and its noise (a variance)."""
+    """Of many races, round by round: the logarithm of the ratio without the lanes' own, and its noise (a variance).
+
+    `steps` are the noises of each lane's step, and `disturbed` is the share of the turns that count and were disturbed.
+    """
 
     logs: Array
     noises: Array
+    steps: Array
+    disturbed: Array
 
 
 def drift(times: Array, random: np.random.Generator) -> Array:
@@ -70,19 +81,51 @@ def jumps(times: Array, random: np.random.Generator) -> Array:
     return times + _in_order(np.cumsum(steps, axis=2), times)
 
 
-def neighbour(times: Array, random: np.random.Generator) -> Array:
-    """Another process takes a core for 2 s in every 5, which slows one lane more; disturbed turns are repeated."""
-    races, rounds, turns, _ = times.shape
-    begins_s = random.uniform(0, NEIGHBOUR_EVERY_S, (races, rounds, 1, 1))
-    at_s = begins_s + TURN_S * np.arange(2 * ATTEMPTS).reshape(1, 1, ATTEMPTS, 2) % NEIGHBOUR_EVERY_S
-    phase_s = at_s % NEIGHBOUR_EVERY_S
-    ends_s = phase_s + TURN_S
-    taken = np.clip(NEIGHBOUR_S - phase_s, 0, TURN_S) + np.clip(ends_s - NEIGHBOUR_EVERY_S, 0, TURN_S)
+def neighbour(times: Array, random: np.random.Generator) -> tuple[Array, Flags]:
+    """Another process takes a core for 2 s in every 5, which slows one lane more."""
+    begins_s = random.uniform(0, NEIGHBOUR_EVERY_S, (*times.shape[:2], 1, 1))
+    return _slowed(times, begins_s, NEIGHBOUR_S, NEIGHBOUR_EVERY_S, np.asarray(NEIGHBOUR_SLOWS))
+
+
+def minutely(busy_s: float, *, is_erratic: bool = False) -> Callable[..., tuple[Array, Flags]]:
+    """Another process takes a core for this long in every minute: for whole rounds, which no repeat escapes."""
+
+    def meet(times: Array, random: np.random.Generator) -> tuple[Array, Flags]:
+        races, rounds = times.shape[:2]
+        begins_s = random.uniform(0, MINUTE_S, (races, 1, 1, 1)) + TURNS_BEGIN_S
+        begins_s = begins_s + ROUND_S * np.arange(rounds).reshape(1, rounds, 1, 1)
+        slows = np.asarray(NEIGHBOUR_SLOWS)
+        if is_erratic:
+            slows = (
+                slows + random.normal(0, ERRATIC[0], (races, rounds, 1, 2)) + random.normal(0, ERRATIC[1], times.shape)
+            )
+        return _slowed(times, begins_s, busy_s, MINUTE_S, slows)
+
+    return meet
+
+
+def _slowed(times: Array, begins_s: Array, busy_s: float, every_s: float, slows: Array) -> tuple[Array, Flags]:
+    """Return the turns that a round keeps: the undisturbed ones, as far as repeats find any, and which are not."""
+    phase_s = (begins_s + TURN_S * np.arange(2 * ATTEMPTS).reshape(1, 1, ATTEMPTS, 2)) % every_s
+    taken = np.clip(busy_s - phase_s, 0, TURN_S) + np.clip(phase_s + TURN_S - every_s, 0, TURN_S)
     share = taken / TURN_S
     disturbed = (share > FLAG_CORES).any(axis=3)
-    first = np.argsort(disturbed, axis=2, kind="stable")[:, :, :turns]  # the undisturbed ones, in their order
-    slowed: Array = times + np.take_along_axis(share, first[..., None], axis=2) * np.asarray(NEIGHBOUR_SLOWS)
-    return slowed
+    first = np.argsort(disturbed, axis=2, kind="stable")[:, :, : times.shape[2]]  # the undisturbed ones, in their order
+    slowed = times + np.take_along_axis(share, first[..., None], axis=2) * slows
+    return slowed, np.take_along_axis(disturbed, first, axis=2)
+
+
+def single_steps(times: Array, random: np.random.Generator) -> Array:
+    """A turn is one step of 0.3 s, so nothing averages its interruptions; some rounds have many."""
+    often = random.gamma(0.5, 2 * INTERRUPTIONS, (*times.shape[:2], 1, 1))
+    longer_s = random.exponential(INTERRUPTED_S, times.shape) * (random.random(times.shape) < often)
+    found: Array = times + np.log1p(longer_s / STEP_S)
+    return found
+
+
+def rough(times: Array, random: np.random.Generator) -> Array:
+    """In one round of four, turns of both lanes differ by a further 20 %, and no instrument shows why."""
+    return times + random.normal(0, 0.2, times.shape) * (random.random((*times.shape[:2], 1, 1)) < 0.25)
 
 
 def spells(times: Array, random: np.random.Generator) -> Array:
@@ -121,13 +164,23 @@ STRATA = (
     *(Stratum(f"{percent} %, turns say 3 times it", percent / 100, turns_say=3.0) for percent in (1, 3, 5, 7, 10)),
     Stratum("4 %, drift", 0.04, add=drift),
     Stratum("4 %, jumps", 0.04, add=jumps),
-    Stratum("4 %, a neighbour", 0.04, add=neighbour),
+    Stratum("4 %, a neighbour", 0.04, neighbour=neighbour),
     Stratum("4 %, a turn in twenty is slow", 0.04, add=spells),
     Stratum("7 %, a turn in twenty is slow", 0.07, add=spells),
     Stratum("4 %, heavy tails", 0.04, processes=heavy),
     Stratum("7 %, heavy tails", 0.07, processes=heavy),
     Stratum("5 %, one process in ten is odd", 0.05, processes=odd_ones),
     Stratum("4 %, slow steps from turn 3 on", 0.04, add=states),
+    Stratum("4 %, a neighbour 12 s of 60", 0.04, neighbour=minutely(12)),
+    Stratum("5 %, a neighbour 12 s of 60", 0.05, neighbour=minutely(12)),
+    Stratum("4 %, 12 s of 60, erratic", 0.04, neighbour=minutely(12, is_erratic=True)),
+    Stratum("2 %, a neighbour for a third", 0.02, neighbour=minutely(20)),
+    Stratum("4 %, a neighbour for a third", 0.04, neighbour=minutely(20)),
+    Stratum("4 %, for a third, erratic", 0.04, neighbour=minutely(20, is_erratic=True)),
+    Stratum("4 %, a neighbour for half", 0.04, neighbour=minutely(30)),
+    Stratum("3 %, five turns of a 0.3 s step", 0.03, add=single_steps),
+    Stratum("5 %, five turns of a 0.3 s step", 0.05, add=single_steps),
+    Stratum("4 %, a round in four is rough", 0.04, add=rough),
 )
 
 
@@ -147,14 +200,33 @@ def simulate(stratum: Stratum, races: int, random: np.random.Generator) -> Races
     times += math.sqrt(rest / 2) * processes((races, ROUNDS, 1, 2), random)
     if stratum.add is not None:
         times = stratum.add(times, random)
-    counts = ~find_slow(times)
+    flags = np.zeros(times.shape[:3], dtype=bool)
+    if stratum.neighbour is not None:
+        times, flags = stratum.neighbour(times, random)
+    return reduce(times, flags | find_slow(times))
+
+
+def reduce(times: Array, disturbed: Flags) -> Races:
+    """Return what a race computes from its turns."""
+    counts = ~disturbed
     counts |= counts.sum(axis=2, keepdims=True) < QUIET_TURNS_LEAST
     number = counts.sum(axis=2)
     logs = np.log((np.exp(times) * counts[..., None]).sum(axis=2) / number[..., None])
     ratios = times[..., 1] - times[..., 0]
-    middle = (ratios * counts).sum(axis=2) / number
-    noises = ((ratios - middle[..., None]) ** 2 * counts).sum(axis=2) / (number - 1) / number
-    return Races(logs[..., 1] - logs[..., 0], noises)
+    return Races(
+        logs[..., 1] - logs[..., 0],
+        _noise(ratios, counts),
+        np.stack([_noise(times[..., lane], counts) for lane in (0, 1)], axis=2),
+        (counts & disturbed).sum(axis=2) / number,
+    )
+
+
+def _noise(values: Array, counts: Flags) -> Array:
+    """Return the variance of each round's mean, by how much its turns differ; 0 where too few turns say it."""
+    number = counts.sum(axis=2)
+    middle = (values * counts).sum(axis=2) / number
+    found = ((values - middle[..., None]) ** 2 * counts).sum(axis=2) / (number - 1) / number
+    return np.where(number >= QUIET_LEAST, found, 0.0)
 
 
 def find_slow(times: Array) -> NDArray[np.bool_]:

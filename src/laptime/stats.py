@@ -47,6 +47,14 @@ def log_mean_interval(values: Sequence[float], alpha: float) -> Interval:
     return interval_of_logs(mean, _standard_error(logs, mean) ** 2, len(logs) - 1, alpha)
 
 
+def weighted_interval(values: Sequence[float], weights: Sequence[float], alpha: float) -> Interval:
+    """Estimate as `log_mean_interval` does, where rounds do not count alike."""
+    if len(values) == 1 or len({*weights}) == 1:
+        return log_mean_interval(values, alpha)
+    mean, spread = _weighted_mean([log(value) for value in _positive(values)], weights)
+    return interval_of_logs(mean, spread.variance, spread.dof, alpha)
+
+
 def interval_of_logs(mean: float, variance: float, dof: float, alpha: float) -> Interval:
     """Return the interval of Student's t around a mean of logarithms that has this variance, back on the scale."""
     reach = -t_quantile(alpha / 2, dof) * sqrt(variance)
@@ -98,7 +106,7 @@ def _positive(values: Sequence[float]) -> Sequence[float]:
     return values
 
 
-def _standard_error(logs: list[float], mean: float) -> float:
+def _standard_error(logs: Sequence[float], mean: float) -> float:
     """Return the standard error of the mean, from the spread between the heats."""
     squares = fsum((value - mean) ** 2 for value in logs)
     return sqrt(squares / (len(logs) - 1) / len(logs))
@@ -297,7 +305,7 @@ def moderate(own: Spread, prior: Spread) -> Spread:
     return Spread((own.dof * own.variance + prior.dof * prior.variance) / dof, dof)
 
 
-def trust(variance: float, rounds: int, expected: float) -> float:
+def trust(variance: float, rounds: float, expected: float) -> float:
     """Return how many degrees of freedom a prior has that expects a variance, next to the variance of the rounds.
 
     It is at most one for each round beyond the fourth, and less the more the two variances differ. In quarters, so that
@@ -309,24 +317,65 @@ def trust(variance: float, rounds: int, expected: float) -> float:
     return round(4 * min(PRIOR_DOF, max(0, rounds - UNCHECKED_ROUNDS)) * max(0.0, agreement)) / 4
 
 
-def moderated_interval(values: Sequence[float], noises: Sequence[float], alpha: float) -> tuple[Interval, float]:
+def moderated_interval(
+    values: Sequence[float], noises: Sequence[float], alpha: float, weights: Sequence[float] = ()
+) -> tuple[Interval, float]:
     """Estimate a ratio from one value a round, and from the noise that each round's turns show.
 
-    A noise is the variance of the logarithm of a round's value, and 0 where it is not known. Also return the degrees of
-    freedom that the prior counted as: 0 where the interval is that of Student's t.
+    A noise is the variance of the logarithm of a round's value, and 0 where it is not known. Without weights, rounds
+    count alike. Also return the degrees of freedom that the prior counted as: 0 where the interval is Student's t.
     """
-    plain = log_mean_interval(values, alpha)
+    counts = weights or [1.0] * len(values)
     known = [noise for noise in noises if noise > 0]
     if not known or len(values) <= UNCHECKED_ROUNDS:
-        return plain, 0.0
-    logs = [log(value) for value in values]
-    mean = fsum(logs) / len(logs)
-    own = Spread(fsum((each - mean) ** 2 for each in logs) / (len(logs) - 1), len(logs) - 1)
-    expected = BETWEEN_OVER_TURNS * fsum(known) / len(known)
-    prior = Spread(expected, trust(own.variance, len(logs), expected))
+        return weighted_interval(values, counts, alpha), 0.0
+    mean, own = _weighted_mean([log(value) for value in _positive(values)], counts)
+    usual = fsum(known) / len(known)
+    shares = [count / fsum(counts) for count in counts]
+    expected = BETWEEN_OVER_TURNS * fsum(
+        share**2 * (noise or usual) for share, noise in zip(shares, noises, strict=True)
+    )
+    prior = Spread(expected, trust(own.variance, own.dof + 1, expected))
     spread = moderate(own, prior)
     # The price is due also where the prior turns out to count nothing: whether it does is chance.
-    return interval_of_logs(mean, spread.variance / len(logs), spread.dof, (1 - PRICE) * alpha), prior.dof
+    return interval_of_logs(mean, spread.variance, spread.dof, (1 - PRICE) * alpha), prior.dof
+
+
+# Rounds that do not count alike (analysis/weights.py says which count less).
+#
+# The interval needs no true weights: the variance of the mean is estimated from the rounds themselves (HC2), with the
+# degrees of freedom of Bell and McCaffrey (2002) for rounds that are alike. Equal weights give Student's t, and a round
+# that counts nothing might as well not have been run.
+
+# Where no more than one or two count, an interval is at least as wide as if all did: one quiet round shows no spread.
+ROUNDS_SHOW_SPREAD = 2.5
+
+
+def effective_rounds(weights: Sequence[float]) -> float:
+    """Return how many rounds that count alike would say as much."""
+    return fsum(weights) ** 2 / fsum(weight**2 for weight in weights)
+
+
+def _weighted_mean(logs: Sequence[float], weights: Sequence[float]) -> tuple[float, Spread]:
+    """Return the mean, and its own variance with its degrees of freedom."""
+    shares = [weight / fsum(weights) for weight in weights]
+    mean = fsum(share * value for share, value in zip(shares, logs, strict=True))
+    gains = [share / sqrt(1 - share) for share in shares]
+    variance = fsum((gain * (value - mean)) ** 2 for gain, value in zip(gains, logs, strict=True))
+    if effective_rounds(weights) < ROUNDS_SHOW_SPREAD:
+        variance = max(variance, _standard_error(logs, fsum(logs) / len(logs)) ** 2)
+    both = fsum(share**2 for share in shares)
+    rows = [
+        [
+            gain * other * ((place == at) - share - its + both)
+            for at, (other, its) in enumerate(zip(gains, shares, strict=True))
+        ]
+        for place, (gain, share) in enumerate(zip(gains, shares, strict=True))
+    ]
+    trace = fsum(row[place] for place, row in enumerate(rows))
+    dof = trace**2 / fsum(cell**2 for row in rows for cell in row)
+    # In quarters, down: few quantiles are then ever computed, and rounding leaves whole numbers whole.
+    return mean, Spread(variance, max(1.0, floor(4 * dof + 1e-6) / 4))
 
 
 # Order statistics of one sample, so that a few disturbed steps cannot change a result.

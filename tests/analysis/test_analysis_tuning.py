@@ -70,6 +70,14 @@ def test_a_round_without_power_is_left_out_and_none_with_it_is_a_reason():
     assert find_gain(replace(slow, heats=()), slow, lambda _lane: 1.0, 0.05) is None
 
 
+def test_a_round_that_hardly_counts_hardly_moves_a_gain():
+    """A neighbour took power and a core in the last one."""
+    slow, fast = lane_of("slow", 100.0, [20, 20, 20]), lane_of("fast", 80.0, [40, 40, 400])
+    weighed = [replace(lane, heats=(*lane.heats[:2], replace(lane.heats[2], weight=1e-6))) for lane in (fast, slow)]
+    assert objective("energy").compare(*weighed).factor.ratio == pytest.approx(1.25 / 2, rel=0.01)
+    assert objective("energy").compare(fast, slow).factor.ratio < 0.35
+
+
 def test_a_lane_of_which_nobody_knows_what_it_takes_has_no_rating():
     ratings = {name: Rating(log, 0.1, 3) for name, log in (("base", 0.0), ("best", 0.7), ("short", 0.9))}
     weighed = weigh(ratings, {"base": 30.0, "best": 15.0, "short": TOO_SHORT}, "base")

@@ -495,7 +495,7 @@ def again(record: Record, lanes: tuple[LaneResult, ...]) -> Record:
     """Return a record of other heats, with the steps, laps and factors that they give."""
     made = []
     for lane in lanes:
-        step = estimate([heat.step_ms for heat in lane.heats])
+        step = estimate([heat.step_ms for heat in lane.heats], [heat.counts for heat in lane.heats])
         made.append(replace(lane, step_ms=step, lap_s=scaled(step, steps_of(lane) / 1e3)))
     named = {lane.name: lane for lane in made}
     factors = tuple(
@@ -511,6 +511,16 @@ def _without_round(drawn: random.Random, record: Record) -> Record:
     left_out = drawn.randrange(len(record.lanes[0].heats) - 1)
     lanes = (
         replace(each, heats=tuple(heat for heat in each.heats if heat.heat.round != left_out)) for each in record.lanes
+    )
+    return again(record, tuple(lanes))
+
+
+def _without_weight(drawn: random.Random, record: Record) -> Record:
+    """A quiet round is kept, and counts next to nothing."""
+    at = drawn.randrange(len(record.lanes[0].heats))
+    lanes = (
+        replace(each, heats=tuple(replace(heat, weight=1e-3 if heat.heat.round == at else None) for heat in each.heats))
+        for each in record.lanes
     )
     return again(record, tuple(lanes))
 
@@ -654,6 +664,7 @@ DAMAGES = (
     Damage("a lap left out", _without_lap),
     Damage("another prediction", _predicted),
     Damage("no whole record", _forged(_forge_whole)),
+    Damage("a round that hardly counts", _forged(_without_weight)),
     Damage("another card", lambda drawn, _files: files_of(_forge_card(drawn, trained()))),
 )
 

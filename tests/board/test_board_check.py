@@ -13,8 +13,9 @@ import pytest
 from board_damages import DAMAGES, again, damaged
 from board_records import PICTURES, encoded, files_of, kept, place, rows_of, write
 
-from laptime.analysis.heats import estimate, mean_step_ms, scaled
+from laptime.analysis.heats import estimate, judge_rounds, mean_step_ms, scaled
 from laptime.analysis.lanes import compare_lanes
+from laptime.analysis.weights import with_weights
 from laptime.board.check import BoardFault, check
 from laptime.board.claims import CHECKS
 from laptime.board.evidence import strip, whole_digest, with_whole
@@ -54,6 +55,25 @@ def test_windows_that_laptime_would_not_choose_are_noted(tmp_path):
     assert {each.says.partition(" of ")[2] for each in found.notes} == {
         f"torch/cpu/{lane} counts other windows than laptime would choose" for lane in ("as-written", "best")
     }
+
+
+def test_a_race_with_two_disturbed_rounds_is_good(tmp_path):
+    """They hardly count, and the board weighs them as the race did."""
+    record = strip(kept())
+    flagged = {
+        lane.name: [
+            replace(heat, windows=tuple(replace(each, flag="disturbed") for each in heat.windows))
+            if (heat := result.heat).round in (2, 5)
+            else heat
+            for result in lane.heats
+        ]
+        for lane in record.lanes
+    }
+    judged = with_weights(judge_rounds(flagged))
+    lanes = tuple(replace(lane, heats=judged[lane.name]) for lane in record.lanes)
+    assert [heat.hardly_counts for heat in lanes[1].heats] == [number in (2, 5) for number in range(8)]
+    write(files_of(strip(again(record, lanes))), tmp_path)
+    assert [each.says for each in check(tmp_path).faults] == []
 
 
 def test_a_card_that_nothing_bounds_is_noted(tmp_path):
@@ -128,6 +148,7 @@ WORDS = {
     "a lap left out": "a training is left out of it",
     "another prediction": "r-2026-11-27-",
     "no whole record": "does not name the digest of its whole record",
+    "a round that hardly counts": "counts 0.001, and its turns say 1",
     "another card": "and that of torch/cuda:0/best has",
 }
 

@@ -232,6 +232,14 @@ def test_disturbed_windows_are_counted_with_the_worst_of_each_kind():
     assert expected in render(record((replace(FIRST, heats=heats),)), 120).splitlines()
 
 
+def test_rounds_that_hardly_count_are_counted():
+    """A reader sees that the factor is of the others."""
+    flags = ("other processes took 1.50 cores",) * 2
+    heats = (heat(92.2), replace(heat(180.0, 1, "flat", flags), weight=0.01))
+    page = render(record((replace(FIRST, heats=heats), replace(BEST, heats=(heat(60.0),))), (FASTER,)), 120)
+    assert "took 1.50 cores. 1 of 2 rounds was disturbed and hardly counts." in page
+
+
 def test_a_note_that_concerns_several_lanes_stands_once():
     """The same remark need not be read twice."""
     lanes = (replace(FIRST, notes=("a shared machine",)), replace(BEST, notes=("a shared machine", "tuned")))

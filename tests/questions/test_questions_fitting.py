@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from measured import heat_of
+from measured import heat_of, windows_of
 
 from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
@@ -51,6 +51,19 @@ def rounds(prepared):
                         ReferenceCache({}.get, lambda _kept: None), CheckpointFiles(Path, Path.unlink), Path,
                         lambda _record, _note: None, lambda _moment: None)  # fmt: skip
     return HeatRounds(Job("tune", prepared, services), prepared.plan.pace)
+
+
+def test_the_rounds_of_a_question_are_weighed(rounds):
+    """A neighbour took a core in the third one."""
+    for lane, step_ms in zip(rounds.job.plan.lanes[:2], (100.0, 50.0), strict=True):
+        for number in range(4):
+            flags = dict.fromkeys(range(5), "planted") if number == 2 else {}
+            windows = windows_of(*[step_ms * (3.0 if flags else 1.0)] * 5, flags=flags)
+            turned = tuple(replace(window, turn=turn) for turn, window in enumerate(windows))
+            rounds.heats[lane.name].append(heat_of(step_ms, number, lane=lane.name, windows=turned))
+    first, second = rounds.results()[:2]
+    assert [heat.hardly_counts for heat in first.heats] == [False, False, True, False]
+    assert [first.step_ms.median, second.step_ms.median] == pytest.approx([100.0, 50.0], rel=1e-3)
 
 
 @pytest.mark.parametrize(("execution", "share"), [("eager", 1 - 9 / 13.05), ("compile", 1.0), ("compiled_graph", 1.0)])

@@ -14,12 +14,14 @@ from laptime.stats import (
     BETWEEN_OVER_TURNS,
     PRICE,
     Spread,
+    effective_rounds,
     interval_of_logs,
     log_mean_interval,
     moderate,
     moderated_interval,
     t_quantile,
     trust,
+    weighted_interval,
 )
 
 values = st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12)
@@ -138,3 +140,61 @@ def test_the_truth_is_inside_as_often_as_claimed(says):
         interval, _ = moderated_interval(ratios, noises, 0.05)
         held += interval.low <= exp(0.2) <= interval.high
     assert held >= 930
+
+
+@given(values, variances, alphas, st.floats(0.01, 1.0))
+def test_rounds_that_count_alike_give_the_interval_without_weights(ratios, noise, alpha, weight):
+    """However much each counts."""
+    noises = [noise] * len(ratios)
+    found = moderated_interval(ratios, noises, alpha, [weight] * len(ratios))
+    same = moderated_interval(ratios, noises, alpha)
+    assert (pytest.approx(ends(same[0])), same[1]) == (ends(found[0]), found[1])
+    assert log_mean_interval(ratios, alpha) == weighted_interval(ratios, [weight] * len(ratios), alpha)
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=12), st.floats(0.5, 2.0), alphas)
+def test_a_round_that_counts_nothing_might_as_well_not_have_been_run(ratios, other, alpha):
+    """Neither the estimate nor the interval is that of one round more."""
+    found = weighted_interval([*ratios, other], [1.0] * len(ratios) + [1e-12], alpha)
+    assert ends(found) == pytest.approx(ends(log_mean_interval(ratios, alpha)), rel=1e-4)
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 2.0), st.floats(0.01, 1.0)), min_size=2, max_size=12), st.floats(0.1, 10))
+def test_only_the_proportions_of_weights_matter(weighed, times):
+    """They say how much a round counts next to the others."""
+    ratios, weights = zip(*weighed, strict=True)
+    found, same = (weighted_interval(ratios, [each * by for each in weights], 0.05) for by in (1.0, times))
+    assert ends(found) == pytest.approx(ends(same), rel=1e-6)
+    assert 1 <= effective_rounds(weights) <= len(weights) + 1e-9
+
+
+def test_a_worked_example_of_unequal_rounds():
+    """Weights 2, 1, 1: shares of a half and two quarters, and the squared distances over what each share leaves."""
+    found = weighted_interval([exp(0.02), exp(-0.01), exp(-0.03)], [1.0, 0.5, 0.5], 0.05)
+    variance_of_mean = 0.5**2 / 0.5 * 0.02**2 + 0.25**2 / 0.75 * (0.01**2 + 0.03**2)
+    dof = 1.5  # 1.60 by the formula of Bell and McCaffrey, in quarters
+    assert log(found.estimate) == pytest.approx(0.0, abs=1e-12)
+    assert log(found.high) == pytest.approx(t_quantile(0.975, dof) * sqrt(variance_of_mean), rel=1e-6)
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=12), st.floats(1e-9, 0.01))
+def test_one_round_that_counts_shows_no_spread(ratios, weight):
+    """The interval is wider than if all counted alike: it has their spread, and one degree of freedom."""
+    found = weighted_interval(ratios, [1.0] + [weight] * (len(ratios) - 1), 0.05)
+    alike = log_mean_interval(ratios, 0.05)
+    assert log(found.high / found.low) >= log(alike.high / alike.low) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("times", [1.0, 4.0, 25.0])
+def test_the_truth_is_inside_as_often_as_claimed_whatever_the_weights_say(times):
+    """Two of eight rounds count a tenth: they may vary `times` as much as the others, as expected or far more."""
+    generator = random.Random(6)
+    held = 0
+    weights = [1.0] * 6 + [0.1] * 2
+    for _ in range(1_000):
+        spreads = [0.03] * 6 + [0.03 * sqrt(times)] * 2
+        ratios = [exp(generator.gauss(0.2, spread)) for spread in spreads]
+        noises = [spread**2 / BETWEEN_OVER_TURNS for spread in spreads]
+        interval, _ = moderated_interval(ratios, noises, 0.05, weights)
+        held += interval.low <= exp(0.2) <= interval.high
+    assert held >= 935

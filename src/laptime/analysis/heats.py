@@ -12,7 +12,7 @@ from statistics import variance
 from laptime.model.quantities import Missing
 from laptime.model.record import Estimate, HeatResult, LaneResult, SameSteps
 from laptime.model.sample import MACHINE_SLOW, SLOW_SPELL, Heat, Window
-from laptime.stats import Interval, find_steady, log_mean_interval, median
+from laptime.stats import Interval, find_steady, median, weighted_interval
 
 QUIET_LEAST = 3
 DRIFT_ERRORS = 3.0  # standard errors
@@ -157,12 +157,19 @@ NOT_ASKED_OF_FIGURE = Missing("not asked of this figure")
 
 
 def estimate(
-    values: Sequence[float], *, p95: float | Missing = NOT_ASKED_OF_FIGURE, alone: Missing = ONE_HEAT
+    values: Sequence[float],
+    weights: Sequence[float] = (),
+    *,
+    p95: float | Missing = NOT_ASKED_OF_FIGURE,
+    alone: Missing = ONE_HEAT,
 ) -> Estimate | None:
-    """Estimate a figure from one value per heat, since the steps of one heat are not independent; None if empty."""
+    """Estimate a figure from one value per heat, since the steps of one heat are not independent; None if empty.
+
+    Without weights, heats count alike.
+    """
     if not values:
         return None
-    interval = log_mean_interval(values, ALPHA)
+    interval = weighted_interval(values, weights or [1.0] * len(values), ALPHA)
     return Estimate(interval.estimate, *bounds(interval, alone), p95)
 
 

@@ -35,7 +35,7 @@ from laptime.model.protocol import Protocol
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, FirstLosses, Reference, Usage
-from laptime.stats import log_mean_interval, median, moderated_interval, quantile, verdict
+from laptime.stats import median, moderated_interval, quantile, verdict, weighted_interval
 
 NO_HEAT_RUN = "no heat was run"
 WIDEST_INTERVAL = 10.0  # times the estimate, or a tenth of it: a wider interval means nothing, and no lap is reported
@@ -68,7 +68,7 @@ def summarise_lane(
     trains_nothing = lane.settings.input in NO_TRAINING
     # One estimate: the lap, the rate, the whole training and every factor are computed from this step.
     means = [heat.step_ms for heat in finished if heat.step_ms is not None]
-    step = estimate([mean * scale for mean in means], p95=_p95(finished))
+    step = estimate([mean * scale for mean in means], [heat.counts for heat in finished], p95=_p95(finished))
     mean, untold = _sure(step), _why_no_lap(means, step, steps)
     lap, pace = _lap(mean, steps), rate(step, items)
     usage = summarise_usage(finished, lane.computes_on, cores, _middle_of(lap), _middle_of(pace))
@@ -162,18 +162,21 @@ def scales(heats: Mapping[str, Sequence[HeatResult]]) -> dict[str, float]:
     the first lane's step divided by it.
     """
     first, *others = heats
-    steps = {name: [heat.step_ms for heat in of if heat.step_ms is not None] for name, of in heats.items()}
+    steps = {
+        name: [(heat.step_ms, heat.counts) for heat in of if heat.step_ms is not None] for name, of in heats.items()
+    }
     found = dict.fromkeys(heats, 1.0)
     for name in others:
         pairs = pairs_of_heats(heats[name], heats[first])
         if pairs and not len(pairs) == len(steps[name]) == len(steps[first]):
-            factor = _mean([step_ratio(*pair) for pair in pairs])
+            factor = _mean([(step_ratio(*pair), pair[0].counts) for pair in pairs])
             found[name] = _mean(steps[first]) / factor / _mean(steps[name])
     return found
 
 
-def _mean(values: Sequence[float]) -> float:
-    return log_mean_interval(values, ALPHA).estimate
+def _mean(weighed: Sequence[tuple[float, float]]) -> float:
+    values, weights = zip(*weighed, strict=True)
+    return weighted_interval(values, weights, ALPHA).estimate
 
 
 def _sure(step: Estimate | None) -> Estimate | None:
@@ -287,8 +290,8 @@ def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[
 def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha: float) -> Comparison | None:
     """Compare two lanes by the heats that both finished in the same round; None where there is no such pair.
 
-    Each round gives one ratio, and the interval is that of the rounds' ratios. Where these took turns, the spread
-    between turns says what spread of the rounds to expect.
+    Each round gives one ratio, and the interval is that of the rounds' ratios, as much as each round counts. Where
+    these took turns, the spread between turns says what spread of the rounds to expect.
     """
     pairs = pairs_of_heats(lane.heats, reference.heats)
     if not pairs or lane.items_per_step is None or reference.items_per_step is None:
@@ -296,8 +299,8 @@ def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha:
     # Compare items per second, so that a lane with a smaller batch is not called fast for doing less.
     per_item = lane.items_per_step / reference.items_per_step
     ratios = tuple(per_item * step_ratio(*pair) for pair in pairs)
-    noises = [noise_of_ratio(*pair) for pair in pairs if took_turns(*pair)]
-    interval, prior_dof = moderated_interval(ratios, noises, alpha)
+    noises = [noise_of_ratio(*pair) if took_turns(*pair) else 0.0 for pair in pairs]
+    interval, prior_dof = moderated_interval(ratios, noises, alpha, [lane_heat.counts for lane_heat, _ in pairs])
     low, high = bounds(interval)
     return Comparison(
         lane=lane.name,

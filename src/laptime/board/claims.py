@@ -16,6 +16,7 @@ from math import isfinite
 from laptime.analysis.heats import ALPHA, estimate, judge_rounds, mean_step_ms, steady_windows
 from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
+from laptime.analysis.weights import with_weights
 from laptime.board.add import board_rows, changed_settings, step_of, why_no_row, why_no_rows
 from laptime.board.physics import find_impossible
 from laptime.board.whole import find_left_out
@@ -132,6 +133,17 @@ def _nothing_is_left_out(record: Record) -> Iterator[str]:
                 yield f"{where} leaves out its window {place + 1}, which was not disturbed"
 
 
+def _weights_follow(record: Record) -> Iterator[str]:
+    """Yield where a round counts for more or less than its turns say. In an earlier version, all counted alike."""
+    again = with_weights({lane.name: lane.heats for lane in record.lanes})
+    pairs = [(lane.name, *both) for lane in record.lanes for both in zip(lane.heats, again[lane.name], strict=True)]
+    if all(told.weight is None for _, told, _ in pairs):
+        return
+    for name, told, found in pairs:
+        if not _is_close(told.counts, found.counts):
+            yield f"round {told.heat.round} of {name} counts {told.counts:g}, and its turns say {found.counts:g}"
+
+
 def _is_quiet(record: Record) -> Iterator[str]:
     """Yield why a race is NOT RELIABLE: a stripped record has no findings, so its windows are judged again."""
     for found in find_unreliable(record.lanes):
@@ -164,10 +176,12 @@ def _follows_from_rounds(record: Record) -> Iterator[str]:
             runs = [run for run in record.answer.runs if run.process.lane == lane.name and run.laps]
             if any(sum(lap.fresh for lap in run.laps) > run.processes for run in runs):
                 yield f"more laps of {lane.name} are the first of a process than it had processes"
-            rounds = [step_of(run) for run in runs]
+            rounds, weights = [step_of(run) for run in runs], []
         else:
-            rounds = [heat.step_ms * expected[lane.name] for heat in lane.heats if heat.step_ms is not None]
-        found = estimate(rounds)
+            timed = [heat for heat in lane.heats if heat.step_ms is not None]
+            rounds = [heat.step_ms * expected[lane.name] for heat in timed if heat.step_ms is not None]
+            weights = [heat.counts for heat in timed]
+        found = estimate(rounds, weights)
         if found is None:
             yield f"{lane.name} has a step and no round that it was measured in"
         elif not _is_close(found.median, lane.step_ms.median):
@@ -265,6 +279,7 @@ CHECKS = (
     CheckRow("whole", find_left_out),
     CheckRow("windows", _follows_from_windows),
     CheckRow("counted", _nothing_is_left_out),
+    CheckRow("counted", _weights_follow),
     CheckRow("allowed", _is_quiet),
     CheckRow("rounds", _follows_from_rounds),
     CheckRow("factors", _factors_follow),

@@ -297,6 +297,7 @@ def _heat(result: HeatResult, lane: str) -> HeatResult:
         steady_from=result.steady_from,
         step_ms=result.step_ms,
         counted=result.counted,
+        weight=result.weight,
     )
 
 

@@ -41,6 +41,7 @@ PAUSES = 0.05
 LOADED = 0.05
 OTHERS_CORES, RUN_OTHERS_SHARE = 0.4, 0.15  # of a whole run: what others may take of our cores
 MANY_WINDOWS = 0.4  # of a lane's windows
+ENOUGH_ROUNDS = 4  # quiet ones, and at least half of all, for the others not to matter
 CONTRADICTS = 2.0  # times as long as a call of more items: more than another kernel for few items costs
 LOADER_SHARE = 0.8  # of a step; a loader that takes less may overlap with the computing
 
@@ -277,10 +278,12 @@ def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Findin
 def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
     """Return a finding if many windows of any lane were disturbed that count: its time is then that of a busy machine.
 
-    Where enough windows were quiet, only these count, however many others were disturbed.
+    Where enough windows were quiet, only these count, however many others were disturbed. So it is with rounds.
     """
     for lane in lanes:
         finished = [result for result in lane.heats if result.heat.process.status == "ok"]
+        quiet = [result for result in finished if not result.hardly_counts]
+        finished = quiet if len(quiet) >= max(ENOUGH_ROUNDS, len(finished) / 2) else finished
         windows = [window for heat in finished for window in steady_windows(heat)]
         flags = [window.flag for window in windows if window.flag is not None]
         if found := judge_disturbances(lane.name, flags, len(windows)):

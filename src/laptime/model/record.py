@@ -21,6 +21,7 @@ from laptime.model.symptoms import Profile
 from laptime.model.workload import Published
 
 SCHEMA = 3
+LITTLE_WEIGHT = 0.5  # a round of a smaller weight hardly counts
 NOT_RELIABLE = "not reliable"  # the rule of the finding that the machine was disturbed nearly all along
 
 
@@ -62,6 +63,7 @@ class HeatResult:
 
     `steady` is flat, warm-up, slowing or unsteady. `steady_from` is the first window that counts, and `counted` are all
     that do: undisturbed in every lane of the round, and of the same steps. `step_ms` is the mean step of these.
+    `weight` is how much its round counts in a mean, below 1, and None where it counts as a usual one.
     """
 
     heat: Heat
@@ -69,6 +71,15 @@ class HeatResult:
     steady_from: int
     step_ms: float | None
     counted: tuple[int, ...] | None = None
+    weight: float | None = None
+
+    @property
+    def counts(self) -> float:
+        return 1.0 if self.weight is None else self.weight
+
+    @property
+    def hardly_counts(self) -> bool:
+        return self.counts < LITTLE_WEIGHT
 
     @property
     def first_step_ms(self) -> float | None:

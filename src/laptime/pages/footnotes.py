@@ -258,8 +258,14 @@ def _steadiness(record: Record) -> str:
 
 
 def _disturbance(record: Record) -> str:
-    """Count the disturbed windows, and name the worst of each kind."""
-    return disturbed([window.flag for lane in record.lanes for result in lane.heats for window in result.heat.windows])
+    """Count the disturbed windows, name the worst of each kind, and count the rounds that they make worth little."""
+    results = [result for lane in record.lanes for result in lane.heats]
+    told = disturbed([window.flag for result in results for window in result.heat.windows])
+    rounds, few = {result.heat.round for result in results}, {each.heat.round for each in results if each.hardly_counts}
+    if not told or not few:
+        return told
+    weighed = "was disturbed and hardly counts" if len(few) == 1 else "were disturbed and hardly count"
+    return f"{told} {len(few)} of {len(rounds)} rounds {weighed}."
 
 
 def _freshness(record: Record) -> str:

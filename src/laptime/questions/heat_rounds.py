@@ -14,6 +14,7 @@ from laptime.analysis.heats import estimate_memory, find_largest_batch, judge_ro
 from laptime.analysis.lanes import scales, summarise_lane
 from laptime.analysis.own_clock import by_own_clock
 from laptime.analysis.replays import find_difference
+from laptime.analysis.weights import with_weights
 from laptime.machine.look import available_memory_bytes
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import NO_TRAINING, ProcessRun
@@ -179,7 +180,7 @@ class HeatRounds:
 
     def results(self, profiles: dict[str, ProfileRun] | None = None) -> tuple[LaneResult, ...]:
         """Return the result of each lane so far."""
-        judged = judge_rounds(self.heats)
+        judged = with_weights(judge_rounds(self.heats))
         factors = scales(judged)
         lanes = tuple(self._result(lane, judged[lane.name], factors[lane.name]) for lane in self.job.plan.lanes)
         if profiles is not None:

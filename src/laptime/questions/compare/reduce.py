@@ -174,7 +174,7 @@ def rates_of(record: Record, lane: LaneResult) -> list[float]:
 
 def rates_of_heats(_record: Record, lane: LaneResult) -> Iterator[float]:
     for heat in lane.heats:
-        if heat.step_ms and lane.items_per_step:
+        if heat.step_ms and lane.items_per_step and not heat.hardly_counts:
             yield lane.items_per_step * 1e3 / heat.step_ms
 
 

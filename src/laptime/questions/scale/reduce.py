@@ -30,7 +30,7 @@ from laptime.questions.scale.nouns import (
     Straggler,
 )
 from laptime.questions.scale.options import Mode
-from laptime.stats import log_mean_interval, mean_interval, median
+from laptime.stats import mean_interval, median, weighted_interval
 
 NOT_ALONE = Missing("its devices are used by one process, whose exchange cannot be left out")
 NOT_RANKED = Missing("its devices are used by one process, and only ranks are profiled")
@@ -80,27 +80,26 @@ def _curve(
 
 def _point(role: ScaleLane, lane: LaneResult, compared: Mapping[str, Comparison], one: str) -> ScalePoint:
     step_ms = None if lane.step_ms is None else lane.step_ms.median
-    return ScalePoint(
-        role.devices, role.name, step_ms, lane.items_per_step, _speedup(role.name, one, compared), lane.reason
-    )
+    return ScalePoint(role.devices, role.name, step_ms, lane.items_per_step, _speedup(lane, one, compared), lane.reason)
 
 
-def _speedup(lane: str, one: str, compared: Mapping[str, Comparison]) -> Bounded | None:
+def _speedup(lane: LaneResult, one: str, compared: Mapping[str, Comparison]) -> Bounded | None:
     """Return how many times as fast as one device a lane is; a curve may begin at another lane than the record does."""
-    if lane == one:
+    if lane.name == one:
         return Bounded(1.0, 1.0, 1.0)
-    found, first = compared.get(lane), compared.get(one)
+    found, first = compared.get(lane.name), compared.get(one)
     if found is None:
         return None
     if first is None:
         return Bounded(found.ratio, found.low, found.high)
     pairs = [mine / theirs for mine, theirs in zip(found.ratios, first.ratios, strict=False)]
-    return _span_of_ratios(pairs) if pairs else None
+    weights = [heat.counts for heat in lane.heats if heat.step_ms is not None]
+    return _span_of_ratios(pairs, weights if len(weights) == len(pairs) else ()) if pairs else None
 
 
-def _span_of_ratios(ratios: Sequence[float]) -> Bounded:
+def _span_of_ratios(ratios: Sequence[float], weights: Sequence[float] = ()) -> Bounded:
     """Return their geometric mean, as of every factor: it is the quotient of two steps."""
-    found = log_mean_interval(ratios, ALPHA)
+    found = weighted_interval(ratios, weights or [1.0] * len(ratios), ALPHA)
     return Bounded(found.estimate, *bounds(found, ONE_ROUND))
 
 

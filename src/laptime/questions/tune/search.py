@@ -22,7 +22,7 @@ from laptime.questions.job import FAKE_FRAMEWORK
 from laptime.questions.tune.lanes import SettingWords, Tunable, changed
 from laptime.questions.tune.options import Aim, LanePrices
 from laptime.run.instruments import SensorSelection
-from laptime.stats import log_mean_interval
+from laptime.stats import weighted_interval
 
 GAINS = 0.01  # a setting that seems faster by this is joined with others
 HURTS = -0.15  # a setting that alone costs more than this is not tried together with others
@@ -387,14 +387,15 @@ def find_gain(
         return None
     pairs = pairs_of_heats(lane.heats, reference.heats)
     taken = [(per_s(_in_heat(lane, ours)), per_s(_in_heat(reference, theirs))) for ours, theirs in pairs]
-    ratios = [
-        ratio * theirs / ours
-        for ratio, (ours, theirs) in zip(times.ratios, taken, strict=True)
+    weighed = [
+        (ratio * theirs / ours, heat.counts)
+        for ratio, (ours, theirs), (heat, _) in zip(times.ratios, taken, pairs, strict=True)
         if not isinstance(ours, Missing) and not isinstance(theirs, Missing)
     ]
-    if not ratios:
+    if not weighed:
         return next(each for pair in taken for each in pair if isinstance(each, Missing))
-    interval = log_mean_interval(ratios, alpha)
+    ratios, weights = zip(*weighed, strict=True)
+    interval = weighted_interval(ratios, weights, alpha)
     return Gain(Factor(interval.estimate, *bounds(interval)), len(ratios))
 
 
