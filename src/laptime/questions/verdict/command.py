@@ -13,6 +13,7 @@ from laptime.cli.questions import (
     BEHIND,
     QUIET,
     SHOW_DETAILS,
+    FinishedRecord,
     ScriptCommand,
     conclude,
     emit_record,
@@ -46,9 +47,26 @@ else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.
 """
 
 
+def end_verdict(answer: FinishedRecord, *, as_json: bool, details: bool) -> int:
+    """Print a verdict, and return the exit code of its word."""
+    record = answer.record
+    code = conclude(answer)
+    if as_json and not record.answer.is_concluded:
+        says = f"no verdict: {record.status} before it was known"
+        emit_error("unfinished", says, f"laptime show {record.id} has what was measured", code)
+    elif as_json:
+        emit_json(showing.to_json(verdict_fields(record)))
+    else:
+        emit_record(record, kept=not answer.unsaved, details=details)
+    if record.status == "interrupted" or not record.answer.is_concluded:
+        return code
+    return ExitCode[EXIT_OF[verdict_of(record).word]]
+
+
 @click.command(
     "verdict",
     cls=ScriptCommand,
+    ends=end_verdict,
     help=VERDICT_HELP,
     examples=(
         "laptime verdict old.py:training new.py:training cpu",
@@ -87,15 +105,4 @@ def verdict(
         "verdict", given, what=base, others=(candidate,), lanes=lanes, command=context.meta.get(BEHIND, ())
     )
     answer = with_progress(partial(api.answer, "verdict", ask), quiet=quiet)
-    record = answer.record
-    code = conclude(answer)
-    if as_json and not record.answer.is_concluded:
-        says = f"no verdict: {record.status} before it was known"
-        emit_error("unfinished", says, f"laptime show {record.id} has what was measured", code)
-    elif as_json:
-        emit_json(showing.to_json(verdict_fields(record)))
-    else:
-        emit_record(record, kept=not answer.unsaved, details=details)
-    if record.status == "interrupted" or not record.answer.is_concluded:
-        return code
-    return ExitCode[EXIT_OF[verdict_of(record).word]]
+    return end_verdict(answer, as_json=as_json, details=details)
