@@ -1,8 +1,8 @@
 """How often a race that goes on is right, where who looks at its interval decides whether it does (decision 63).
 
-Run as `python bench/coverage_more.py [--out FILE.json]`. Races are those of `coverage_rounds.py`, and end by the rule of
-a race. Then somebody goes on, for as many rounds again, while the race is not settled or its interval holds 1; or, at
-worst, for as long as the interval holds the truth. Counted is how often the interval that is stated last holds it.
+Run as `python bench/coverage_more.py [--out FILE.json]`. Races are those of `coverage_rounds.py`, and end by the rule
+of a race. Then somebody goes on, for as many rounds again, while the race is not settled or its interval holds 1;
+or, at worst, for as long as the interval holds the truth. Counted is how often the interval stated last holds it.
 """
 
 from __future__ import annotations
@@ -58,13 +58,11 @@ class State:
     parts: Array
 
 
-def end_part(races: Races, first: int, planned: int, share: float, truth: float, state: State) -> None:
+def end_part(races: Races, rounds_of_it: range, share: float, truth: float, state: State) -> None:
     """Run one part of all races that go on, to its end by the rule of a race."""
-    running = state.is_over == 0
+    running, planned = state.is_over == 0, len(rounds_of_it)
     for done in range(min(FIRST_LOOK, planned), planned + 1):
-        rounds, final = first + done, done == planned
-        if rounds < FIRST_LOOK:
-            continue
+        rounds, final = rounds_of_it.start + done, done == planned
         alpha = alpha_for_look(done, planned=planned, final=final, total=TOTAL * share)
         reach, off = reaches(races, rounds, alpha, is_moderated=True), races.logs[:, :rounds].mean(axis=1)
         enough = np.where(np.abs(off + truth) > reach, reach <= NARROW_EARLY, reach <= ALIKE_ENOUGH)
@@ -82,7 +80,8 @@ def play(races: Races, shape: tuple[int, ...], truth: float, share: Callable[[in
     many = len(races.logs)
     state = State(*(np.zeros(many) for _ in range(4)))
     for part, planned in enumerate(shape, 1):
-        end_part(races, sum(shape[: part - 1]), planned, share(part), truth, state)
+        first = sum(shape[: part - 1])
+        end_part(races, range(first, first + planned), share(part), truth, state)
         if goes_on == "while it holds the truth":
             state.is_over[np.abs(state.off) > state.reach] = 1
         else:

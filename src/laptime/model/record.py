@@ -21,6 +21,7 @@ from laptime.model.symptoms import Profile
 from laptime.model.workload import Published
 
 SCHEMA = 3
+ERROR_RATE = 0.05  # of an interval, over all looks at a race that was run in one go
 NOT_RELIABLE = "not reliable"  # the rule of the finding that the machine was disturbed nearly all along
 
 
@@ -377,6 +378,11 @@ class Record:
         """By what the error rate of a figure is to be multiplied, for the looks of all parts."""
         spending = sum(part.has_interval for part in self.parts)
         return sum(map(error_share, range(1, max(1, spending) + 1)))
+
+    @property
+    def confidence(self) -> float:
+        """How sure the intervals of its factors are, after the looks of all parts."""
+        return 1 - ERROR_RATE * self.error_times
 
     @property
     def heats(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import floor
 
 from laptime.model.process import NODE_IS_GONE, REACHES, Dnf, ProcessRun
 from laptime.model.quantities import Missing, percent, size
@@ -321,8 +322,14 @@ def _extent(record: Record) -> str:
 
 
 def runs_words(record: Record) -> str:
-    """Return what was run: `5 duets`, `3 heats each`."""
-    return _duets(record) or _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
+    """Return what was run: `5 duets`, `3 heats each`, `12 duets in 2 parts`."""
+    ran = _duets(record) or _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
+    return f"{ran} in {len(record.parts)} parts" if record.parts else ran
+
+
+def sure_at(confidence: float) -> str:
+    """Return a confidence as intervals name it; never more than it is."""
+    return f"{floor(1000 * confidence + 1e-6) / 10:g} %"
 
 
 def _duets(record: Record) -> str:

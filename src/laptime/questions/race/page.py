@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import ceil, log, log1p
 
 from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, roofline_figures, step_figures
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
@@ -13,7 +14,16 @@ from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.process import NO_TRAINING
 from laptime.model.quantities import Missing, number, percent, step
-from laptime.model.record import Comparison, HeatResult, LaneResult, Progress, RaceAnswer, Record
+from laptime.model.record import (
+    ERROR_RATE,
+    Comparison,
+    HeatResult,
+    LaneResult,
+    Progress,
+    RaceAnswer,
+    Record,
+    error_share,
+)
 from laptime.model.rows import parts_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import (
@@ -62,7 +72,7 @@ from laptime.pages.words import (
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.profile.page import limit_lines, profile_figures, profiles
-from laptime.stats import FIRST_LOOK
+from laptime.stats import FIRST_LOOK, t_quantile
 from laptime.visible import as_command
 
 # What a page says of a race on several types of nodes: how these differ, what a lap costs on each, and the nodes.
@@ -149,6 +159,7 @@ def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
 
 TURNS_MOST = 600  # more would be bars of less than a pixel
 PROFILES_MOST = 2  # on the short page
+MORE_MOST_S = 3600.0  # that a page suggests to go on for
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -163,7 +174,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         ],
         figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
         notes=_notes(record, view.width),
-        done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record)])),
+        done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record), *_parts_words(record)])),
         then=_then(record),
         details=_details(record, view),
         glance=glance_of(record),
@@ -291,7 +302,58 @@ def _notes(record: Record, width: int) -> list[str]:
     ]
 
 
+def _parts_words(record: Record) -> list[str]:
+    """Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle."""
+    sure, more_s = footnotes.sure_at(record.confidence), time_to_settle_s(record)
+    lower = f"Its factors are at {sure}: they were seen before it went on." if record.error_times > 1 else ""
+    long = "" if more_s is None else f"About {duration(more_s)} more would settle it."
+    return [*filter(None, [lower, long])]
+
+
+def time_to_settle_s(record: Record) -> float | None:
+    """Return how long a race that did not settle takes on, if rounds go on as before; None where that is not known.
+
+    An interval narrows with the root of its rounds, and the next part has less of the error rate.
+    """
+    still_open = [each for each in record.answer.comparisons if not each.settled and each.same_work is not False]
+    if not may_go_on(record) or not still_open:
+        return None
+    return max(_further_share(each, record) for each in still_open) * (record.elapsed_s - record.beyond_budget_s)
+
+
+def may_go_on(record: Record) -> bool:
+    """Whether `race --more` goes on with a record, as far as that shows in it."""
+    has_more_looks = record.ask.heats is None and record.ask.on is None
+    return record.question == "race" and record.status != "running" and has_more_looks
+
+
+def _further_share(found: Comparison, record: Record) -> float:
+    """Return how many times the time so far a comparison still takes until it is settled."""
+    if found.ends is None or found.ends[0] <= 0 or found.pairs < FIRST_LOOK:
+        return max(0.0, FIRST_LOOK / found.pairs - 1)
+    low, high = found.ends
+    next_alpha = ERROR_RATE * error_share(1 + max(1, sum(part.has_interval for part in record.parts)))
+    dof = found.pairs - 1 + found.prior_dof
+    wider = t_quantile(1 - next_alpha / 2, 2 * dof) / t_quantile(1 - found.alpha / 2, dof)
+    return max(0.0, (wider * log(high / low) / 2 / log1p(record.ask.margin)) ** 2 - 1)
+
+
+def _more(record: Record) -> list[str]:
+    """Return the command that goes on with a race that did not settle."""
+    more_s = time_to_settle_s(record)
+    if more_s is None:
+        return []
+    minutes = ceil(min(more_s, MORE_MOST_S) / 60)
+    return [f"laptime race --more {max(1, minutes)}m {record.id}"]
+
+
 def _then(record: Record) -> list[str]:
+    """Return what to type next: what settles the race, and what finds the limit of the fastest lane."""
+    commands = [*_more(record), *_why(record)]
+    return [f"{'Next: ' * (place == 0)}{command}" for place, command in enumerate(commands)]
+
+
+def _why(record: Record) -> list[str]:
     """Return the command that finds what limits the fastest lane."""
     done = [lane for lane in record.lanes if lane.status == "ok" and lane.parity.status != "differs"]
     ran = [lane for lane in done if lane.items_per_s is not None and lane.settings.input not in NO_TRAINING]
@@ -303,7 +365,7 @@ def _then(record: Record) -> list[str]:
         return []
     place = short_name(parts_of(fastest.name)[0])
     behind = ["--", *record.ask.command] if record.ask.command else []
-    return [f"Next: {as_command(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
+    return [as_command(["laptime", "why", *filter(None, [what]), place, *behind])]
 
 
 def _details(record: Record, view: View) -> list[list[str]]:
@@ -355,7 +417,7 @@ def glance_of(record: Record) -> Glance | None:
     """Return the factor of the race, or what its only lane takes; None where there is neither."""
     told = fair_factor(record)
     if told is not None:
-        ends = f"{told.ends_words} at 95 %" if told.has_ends else told.ends_words
+        ends = f"{told.ends_words} at {footnotes.sure_at(record.confidence)}" if told.has_ends else told.ends_words
         facts = tuple(_facts_at_a_glance(record, told.found))
         return Glance(f"{factor(told.ratio)}x", ends, _verdict_words(told, record), facts)
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
@@ -415,7 +477,9 @@ def factor_figures(record: Record) -> list[Figure]:
         if len(told) == 1
         else f"How many times as fast as {factors.reference}?"
     )
-    return [Figure(title, factors, "The line is the estimate, the band its 95 % interval, circles are single rounds.")]
+    sure = footnotes.sure_at(record.confidence)
+    says = f"The line is the estimate, the band its {sure} interval, circles are single rounds."
+    return [Figure(title, factors, says)]
 
 
 def _factors(record: Record) -> Factors | None:

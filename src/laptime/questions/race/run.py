@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
-from laptime.analysis.heats import ALPHA
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import find_other_steps, find_other_timed
 from laptime.analysis.replays import find_other_replay
@@ -18,7 +17,7 @@ from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.quantities import Missing, percent
-from laptime.model.record import Comparison, LaneResult, OtherTraining, Progress, RaceAnswer, error_share
+from laptime.model.record import ERROR_RATE, Comparison, LaneResult, OtherTraining, Progress, RaceAnswer, error_share
 from laptime.model.rows import ON_NODES
 from laptime.model.symptoms import ProfileRun
 from laptime.planner.groups import OVERRUN, shorten_pace
@@ -264,7 +263,7 @@ class Race:
             rounds,
             planned=planned,
             final=final or rounds < FIRST_LOOK,
-            total=ALPHA * self._error_share,
+            total=ERROR_RATE * self._error_share,
             adaptive=self._job.plan.pace.adaptive,
         )
 
