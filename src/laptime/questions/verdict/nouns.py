@@ -311,8 +311,7 @@ def verdict_fields(record: Record) -> VerdictFields:
         ratio=ratio,
         low=low,
         high=high,
-        confidence=1
-        - (ERRORS * record.error_times if session is None or session.chosen is None else 2 * session.error),
+        confidence=1 - (errors if session is None or session.chosen is None else 2 * session.error),
         rounds=min((comparison.pairs for comparison in record.answer.comparisons), default=0),
         seconds=round(record.elapsed_s, 1),
         record=record.id,
