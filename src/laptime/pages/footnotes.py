@@ -360,7 +360,8 @@ def _each(counts: Sequence[int]) -> str:
 def over_budget(record: Record) -> str:
     """Return that even the least needed more than the budget, with a budget to try; empty where it did not."""
     took_s, budget_s = record.elapsed_s - record.beyond_budget_s, record.ask.budget_s
-    if record.ask.heats is not None or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
+    is_in_one_go = record.ask.heats is None and not record.parts
+    if not is_in_one_go or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
         return ""
     least = f"one round of all lanes took {duration(took_s)}, more than the budget of {duration(budget_s)}"
     return f"{least}. Try --budget {whole_minutes(2 * took_s)}."

@@ -159,7 +159,7 @@ def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
 
 TURNS_MOST = 600  # more would be bars of less than a pixel
 PROFILES_MOST = 2  # on the short page
-MORE_MOST_S = 3600.0  # that a page suggests to go on for
+MORE_MOST_S = 3600.0  # that a page expects: what would take longer is too rough a guess
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -306,7 +306,7 @@ def _parts_words(record: Record) -> list[str]:
     """Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle."""
     sure, more_s = footnotes.sure_at(record.confidence), time_to_settle_s(record)
     lower = f"Its factors are at {sure}: they were seen before it went on." if record.error_times > 1 else ""
-    long = "" if more_s is None else f"About {duration(more_s)} more would settle it."
+    long = "" if more_s is None or more_s > MORE_MOST_S else f"About {duration(more_s)} more would settle it."
     return [*filter(None, [lower, long])]
 
 
@@ -343,8 +343,8 @@ def _more(record: Record) -> list[str]:
     more_s = time_to_settle_s(record)
     if more_s is None:
         return []
-    minutes = ceil(min(more_s, MORE_MOST_S) / 60)
-    return [f"laptime race --more {max(1, minutes)}m {record.id}"]
+    time = [f"{max(1, ceil(more_s / 60))}m"] if more_s <= MORE_MOST_S else []
+    return [" ".join(["laptime race --more", *time, record.id])]
 
 
 def _then(record: Record) -> list[str]:
