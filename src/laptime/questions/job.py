@@ -226,6 +226,7 @@ def join_parts(begun: Record, made: Record, took_s: float) -> Record:
         made,
         ask=replace(made.ask, budget_s=begun.ask.budget_s + made.ask.budget_s),
         parts=(*parts_of(begun), part),
+        elapsed_s=begun.elapsed_s + took_s,
         beyond_budget_s=begun.beyond_budget_s + made.beyond_budget_s,
         overhead=overhead,
     )

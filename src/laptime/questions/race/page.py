@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, log, log1p
+from math import ceil, inf, log, log1p
 
 from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, roofline_figures, step_figures
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
@@ -306,31 +306,31 @@ def _parts_words(record: Record) -> list[str]:
     """Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle."""
     sure, more_s = footnotes.sure_at(record.confidence), time_to_settle_s(record)
     lower = f"Its factors are at {sure}: they were seen before it went on." if record.error_times > 1 else ""
-    long = "" if more_s is None or more_s > MORE_MOST_S else f"About {duration(more_s)} more would settle it."
-    return [*filter(None, [lower, long])]
+    return [*filter(None, [lower, "" if more_s is None else f"About {duration(more_s)} more would settle it."])]
 
 
 def time_to_settle_s(record: Record) -> float | None:
-    """Return how long a race that did not settle takes on, if rounds go on as before; None where that is not known.
+    """Return how long a race that did not settle goes on until it does; None where that can hardly be guessed.
 
     An interval narrows with the root of its rounds, and the next part has less of the error rate.
     """
-    still_open = [each for each in record.answer.comparisons if not each.settled and each.same_work is not False]
-    if not may_go_on(record) or not still_open:
-        return None
-    return max(_further_share(each, record) for each in still_open) * (record.elapsed_s - record.beyond_budget_s)
+    times = [_rounds_to_settle(each, record) for each in _unsettled(record)]
+    known = [each for each in times if each is not None]
+    more_s = max(known, default=inf) * (record.elapsed_s - record.beyond_budget_s)
+    return more_s if len(known) == len(times) and more_s <= MORE_MOST_S else None
 
 
-def may_go_on(record: Record) -> bool:
-    """Whether `race --more` goes on with a record, as far as that shows in it."""
-    has_more_looks = record.ask.heats is None and record.ask.on is None
-    return record.question == "race" and record.status != "running" and has_more_looks
+def _unsettled(record: Record) -> list[Comparison]:
+    """Return the comparisons that `race --more` may settle."""
+    may_go_on = record.question == "race" and record.ask.heats is None and record.ask.on is None
+    found = record.answer.comparisons if may_go_on and record.status != "running" else ()
+    return [each for each in found if not each.settled and each.same_work is not False]
 
 
-def _further_share(found: Comparison, record: Record) -> float:
-    """Return how many times the time so far a comparison still takes until it is settled."""
+def _rounds_to_settle(found: Comparison, record: Record) -> float | None:
+    """Return how many further rounds a comparison takes until it is settled, as a part of those so far."""
     if found.ends is None or found.ends[0] <= 0 or found.pairs < FIRST_LOOK:
-        return max(0.0, FIRST_LOOK / found.pairs - 1)
+        return None
     low, high = found.ends
     next_alpha = ERROR_RATE * error_share(1 + max(1, sum(part.has_interval for part in record.parts)))
     dof = found.pairs - 1 + found.prior_dof
@@ -341,10 +341,8 @@ def _further_share(found: Comparison, record: Record) -> float:
 def _more(record: Record) -> list[str]:
     """Return the command that goes on with a race that did not settle."""
     more_s = time_to_settle_s(record)
-    if more_s is None:
-        return []
-    time = [f"{max(1, ceil(more_s / 60))}m"] if more_s <= MORE_MOST_S else []
-    return [" ".join(["laptime race --more", *time, record.id])]
+    time = [] if more_s is None else [f"{max(1, ceil(more_s / 60))}m"]
+    return [" ".join(["laptime race --more", *time, record.id])] if _unsettled(record) else []
 
 
 def _then(record: Record) -> list[str]:
