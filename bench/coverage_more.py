@@ -1,7 +1,7 @@
 """How often a race that goes on is right, where who looks at its interval decides whether it does (decision 63).
 
 Run as `python bench/coverage_more.py [--out FILE.json]`. Races are those of `coverage_rounds.py`, and end by the rule
-of a race. Then somebody goes on, for as many rounds again, while the race is not settled or its interval holds 1;
+of a race. Then its user goes on, for as many rounds again, while the race is not settled or its interval holds 1;
 or, at worst, for as long as the interval holds the truth. Counted is how often the interval stated last holds it.
 """
 
@@ -73,7 +73,7 @@ def end_part(races: Races, rounds_of_it: range, share: float, truth: float, stat
 
 
 def play(races: Races, shape: tuple[int, ...], truth: float, share: Callable[[int], float], goes_on: str) -> State:
-    """Go on with all races for as long as the rule of their user says so.
+    """Go on with all races while the rule of their user asks for it.
 
     A part that ended early is taken as long as it was planned where it goes on: that makes no look more.
     """

@@ -145,7 +145,7 @@ def go_on(
         going_on.check_may_go_on(question, record, is_ours=is_ours)
         services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
         ask = replace(record.ask, command=words.unmask(record.id, record.ask.command, is_ours=is_ours))
-        row, budget_s = find_question(question), budget_s or job.parts_of(record)[0].budget_s
+        row, budget_s = find_question(question), budget_s or job.list_parts(record)[0].budget_s
         prepare = partial(going_on.prepare_more, record, budget_s, row.part("prepare"))
         with _prepared(row, ask, prepare, lambda doing: services.show(None, Progress(doing))) as prepared:
             return _run(row, prepared, services)

@@ -71,7 +71,7 @@ def test_what_was_seen_stays_spent(house, raced):
     """A second part has half of the error of the first, and its page says how sure the factor is then."""
     assert "Next: laptime race --more" in house.done("show").out
     said = " ".join(go_on(house, "1s", "-q").out.split())
-    assert "Its factors are at 92.5 %: they were seen before it went on." in said
+    assert "The intervals hold at 92.5 %, because they were seen before the race went on." in said
     assert re.search(rf"Next: laptime race --more (\d+m )?{raced['id']}", said)
     assert 0 < house.kept()["answer"]["comparisons"][0]["alpha"] <= 0.05 / 2
     go_on(house, "1s", "-q")

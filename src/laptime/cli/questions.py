@@ -165,7 +165,7 @@ def exit_code(record: Record, *, saved: bool) -> int:
 
 BEHIND = "laptime.behind"  # the words behind --, in a context's notes
 Decorator = Callable[[Any], Any]
-Ends = Callable[..., int]
+TellEnd = Callable[..., int]
 
 WHAT_ARGUMENT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
 LANES_ARGUMENT = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
@@ -259,7 +259,7 @@ class ScriptCommand(Command):
     `ends` prints what it found, and returns the exit code.
     """
 
-    def __init__(self, *args: Any, ends: Ends | None = None, **given: Any) -> None:
+    def __init__(self, *args: Any, ends: TellEnd | None = None, **given: Any) -> None:
         super().__init__(*args, **given)
         self._ends = ends or tell_and_conclude
 

@@ -47,6 +47,7 @@ class Question:
     spoken: str = ""  # how a sentence names a record of it
     has_magic: bool = False  # for cells of a notebook
     runs_on_clusters: bool = False
+    goes_on: bool = False  # with --more, in further rounds of its record
     predicts_cards: bool = False  # what cards that are not here would bring
 
     @property
@@ -94,6 +95,7 @@ QUESTIONS: list[Question] = [
         spoken="a race",
         has_magic=True,
         runs_on_clusters=True,
+        goes_on=True,
         predicts_cards=True,
     ),
     Question(
@@ -192,6 +194,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         takes=("timed", "measured"),
         budget="90s",
         spoken="a verdict",
+        goes_on=True,
     ),
     Question(
         name="sweep",

@@ -56,7 +56,7 @@ def check_may_go_on(question: str, record: Record, *, is_ours: bool) -> None:
 def _refusal_of(question: str, record: Record) -> str:
     """Return why a record cannot go on, or ""."""
     ask, answer = record.ask, record.answer
-    if question not in {"race", "verdict"}:
+    if not find_question(question).goes_on:
         return f"{find_question(question).spoken} chooses what it tries by what it found, and no record keeps that"
     if ask.on is not None:
         return f"it ran on a cluster ({ask.on}), whose nodes may be others now"

@@ -225,14 +225,14 @@ def join_parts(begun: Record, made: Record, took_s: float) -> Record:
     return replace(
         made,
         ask=replace(made.ask, budget_s=begun.ask.budget_s + made.ask.budget_s),
-        parts=(*parts_of(begun), part),
+        parts=(*list_parts(begun), part),
         elapsed_s=begun.elapsed_s + took_s,
         beyond_budget_s=begun.beyond_budget_s + made.beyond_budget_s,
         overhead=overhead,
     )
 
 
-def parts_of(record: Record) -> tuple[RecordPart, ...]:
+def list_parts(record: Record) -> tuple[RecordPart, ...]:
     """Return the parts of a record; one that was never gone on with is a part itself."""
     alone = RecordPart(
         record.started, record.ask.budget_s, record.elapsed_s, record.heats, has_interval=record.has_interval

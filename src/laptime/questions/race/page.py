@@ -304,20 +304,21 @@ def _notes(record: Record, width: int) -> list[str]:
 
 def _parts_words(record: Record) -> list[str]:
     """Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle."""
-    sure, more_s = footnotes.sure_at(record.confidence), time_to_settle_s(record)
-    lower = f"Its factors are at {sure}: they were seen before it went on." if record.error_times > 1 else ""
-    return [*filter(None, [lower, "" if more_s is None else f"About {duration(more_s)} more would settle it."])]
+    sure, minutes, within = footnotes.sure_at(record.confidence), _minutes_more(record), percent(record.ask.margin)
+    lower = f"The intervals hold at {sure}, because they were seen before the race went on."
+    more = f"About {minutes} min more should bring every factor within {within}."
+    return [*([lower] if record.error_times > 1 else []), *([] if minutes is None else [more])]
 
 
-def time_to_settle_s(record: Record) -> float | None:
-    """Return how long a race that did not settle goes on until it does; None where that can hardly be guessed.
+def _minutes_more(record: Record) -> int | None:
+    """Return for how long a race that did not settle goes on until it does; None where that can hardly be guessed.
 
     An interval narrows with the root of its rounds, and the next part has less of the error rate.
     """
     times = [_rounds_to_settle(each, record) for each in _unsettled(record)]
     known = [each for each in times if each is not None]
     more_s = max(known, default=inf) * (record.elapsed_s - record.beyond_budget_s)
-    return more_s if len(known) == len(times) and more_s <= MORE_MOST_S else None
+    return max(1, ceil(more_s / 60)) if len(known) == len(times) and more_s <= MORE_MOST_S else None
 
 
 def _unsettled(record: Record) -> list[Comparison]:
@@ -340,8 +341,8 @@ def _rounds_to_settle(found: Comparison, record: Record) -> float | None:
 
 def _more(record: Record) -> list[str]:
     """Return the command that goes on with a race that did not settle."""
-    more_s = time_to_settle_s(record)
-    time = [] if more_s is None else [f"{max(1, ceil(more_s / 60))}m"]
+    minutes = _minutes_more(record)
+    time = [] if minutes is None else [f"{minutes}m"]
     return [" ".join(["laptime race --more", *time, record.id])] if _unsettled(record) else []
 
 

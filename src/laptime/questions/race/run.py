@@ -26,7 +26,7 @@ from laptime.questions.asking import Prepared, keep_apart, means_a_script, prepa
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.going_on import check_data, take_up
 from laptime.questions.heat_rounds import HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus, parts_of
+from laptime.questions.job import Job, Outcome, RecordStatus, list_parts
 from laptime.questions.least_time import LeastTime
 from laptime.questions.profile.run import profile_lane
 from laptime.run.launchers import LOCAL, Fleet, Launcher
@@ -253,7 +253,7 @@ class Race:
     def _error_share(self) -> float:
         """What the looks of this run may spend of an error rate."""
         begun = self._job.begun
-        return 1.0 if begun is None else error_share(1 + sum(part.has_interval for part in parts_of(begun)))
+        return 1.0 if begun is None else error_share(1 + sum(part.has_interval for part in list_parts(begun)))
 
     def _alpha(self, *, final: bool) -> float:
         """Return the error rate of the intervals of this look."""
