@@ -138,6 +138,7 @@ def go_on(
 
     They have a budget of their own: by default that which the record was begun with.
     """
+    going_on.check_goes_on(question)
     identity = files.load(name).id if name is not None else files.find_latest_of(question)
     with references.claim(identity):
         record = files.load(identity)  # as it is now that nobody else can go on with it

@@ -321,7 +321,7 @@ def read_more(command: str, words: Sequence[str]) -> MoreAsked:
     if len(times) > 1 or len(records) > 1:
         says = f"{MORE} takes a time and a record, and these are more: {' '.join(words)}"
         raise UsageError(says, f"laptime {command} {MORE} 2m ID")
-    refusal = find_option(command, "more").refusal_of(tuple(times))
+    refusal = find_option("race", "more").refusal_of(tuple(times))
     if refusal is not None:
         raise UsageError(*refusal)
     return MoreAsked(next(iter(records), None), next(iter(times), None), **flags)

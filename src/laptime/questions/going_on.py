@@ -18,7 +18,7 @@ from laptime.model.ask import Ask
 from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, Subject
-from laptime.model.questions import find_question
+from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import LaneResult, Record, find_differing
 from laptime.model.sample import Heat
 from laptime.questions.asking import Prepared
@@ -32,6 +32,15 @@ from laptime.run.turns import TurnSteps
 
 RACE_AGAIN = "race again"
 OPEN_CAUSES = ("wide", "early", "busy", "late gain")  # of a verdict that further rounds may decide
+
+
+def check_goes_on(question: str) -> None:
+    """Refuse a question that chooses what it tries by what it found: no record keeps where it was."""
+    row = find_question(question)
+    if not row.goes_on:
+        able = " and ".join(f"laptime {each.command}" for each in QUESTIONS if each.goes_on)
+        says = f"--more: {row.spoken} cannot go on, for what it tries next depends on more than its record has"
+        raise UsageError(says, f"ask again with a longer --budget; {able} go on")
 
 
 def check_may_go_on(question: str, record: Record, *, is_ours: bool) -> None:
@@ -48,16 +57,14 @@ def check_may_go_on(question: str, record: Record, *, is_ours: bool) -> None:
         )
     if record.status == "running":
         raise UsageError(f"{record.id} is still running", "wait for its end, or end it with Ctrl-C")
-    refusal = _refusal_of(question, record)
+    refusal = _refusal_of(record)
     if refusal:
         raise UsageError(f"{record.id} cannot go on: {refusal}", RACE_AGAIN)
 
 
-def _refusal_of(question: str, record: Record) -> str:
+def _refusal_of(record: Record) -> str:
     """Return why a record cannot go on, or ""."""
     ask, answer = record.ask, record.answer
-    if not find_question(question).goes_on:
-        return f"{find_question(question).spoken} chooses what it tries by what it found, and no record keeps that"
     if ask.on is not None:
         return f"it ran on a cluster ({ask.on}), whose nodes may be others now"
     if ask.heats is not None:
