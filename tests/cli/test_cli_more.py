@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
+from house import real_house
 from laptime.store.files import sign
 
 pytestmark = pytest.mark.usefixtures("known_references")
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 VARIES = '["fake/*"]\nspread = 0.2\n'
 RACE = ("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--budget", "2s", "-q")
 FOREVER = '["fake/*"]\nspread = 0.2\nfail = { how = "hang", phase = "build" }\n'
@@ -163,6 +167,19 @@ def test_what_would_be_another_race_is_refused(house, raced, name):
     assert place.read_bytes() == before
 
 
+def test_code_that_changed_is_refused(house, raced):
+    """A record knows the code of a training by its digests; one of an older laptime does not."""
+    mine = house.folder / "mine.py"
+    mine.write_text("def training(): ...\n", encoding="utf-8")
+    raced["workload"] |= {"file": str(mine), "function": "training"}
+    for sources, says in (
+        ({"cifar-cnn": {"mine.py": "0" * 32}}, "has changed since (mine.py)"),
+        ({}, "an older laptime"),
+    ):
+        change(house, {**raced, "sources": sources})
+        assert says in " ".join(go_on(house, code=2).err.split())
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -178,3 +195,78 @@ def test_words_that_mean_nothing_are_refused(house, raced, words, says):
     answer = house.run(*words)
     assert says in " ".join(answer.err.split())
     assert answer.code == 2
+
+
+MINE = """
+import torch
+import laptime
+from parts import width
+
+
+def training():
+    model = torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10))
+    data = [(torch.randn(64, 64), torch.randint(0, 10, (64,))) for _ in range(20)]
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    return laptime.Training(model=model, loss=torch.nn.functional.cross_entropy, optimizer=optimizer, data=data)
+"""
+
+
+def write_trainings(folder):
+    for name in ("mine", "changed"):
+        (folder / f"{name}.py").write_text(MINE, encoding="utf-8")
+    (folder / "parts.py").write_text("width = 256\n", encoding="utf-8")
+
+
+def further_of(before, after):
+    pairs = zip(heats_of(before), heats_of(after), strict=True)
+    return [new[len(old) :] for old, new in pairs]
+
+
+@pytest.mark.long
+def test_ones_own_training_goes_on_until_its_code_changes(tmp_path, torch_cache):
+    """Its reference, its proofs and its steps are those of the record, and no heat is proven again."""
+    house = real_house(tmp_path, torch_cache)
+    write_trainings(tmp_path)
+    words = ("race", "mine.py:training", "torch/cpu", "torch/cpu/threads=1", "--margin", "0.1%", "--budget", "20s")
+    before = house.done(*words, "-q", "--json").json
+    after = house.run("race", "--more", "10s", "-q", "--json").json
+    further = further_of(before, after)
+    assert all(further)
+    assert not any(heat["proofs"] for heats in further for heat in heats)
+    assert [lane["parity"]["status"] for lane in after["lanes"]] == ["same", "same"]
+    assert [*after["sources"]["mine.py:training"]] == ["mine.py", "parts.py"]
+    assert after["reference"] == before["reference"]
+    (tmp_path / "parts.py").write_text("width = 128\n", encoding="utf-8")
+    refused = house.done("race", "--more", code=2)
+    assert "has changed since (parts.py)" in " ".join(refused.err.split())
+    assert house.kept() == {name: value for name, value in after.items() if name != "exit code"}
+
+
+@pytest.mark.long
+def test_a_verdict_goes_on_at_an_error_of_its_own(tmp_path, torch_cache):
+    """It has all rounds, and says at which confidence; a session's share of the error is spent once."""
+    house = real_house(tmp_path, torch_cache)
+    write_trainings(tmp_path)
+    pair = ("verdict", "mine.py:training", "changed.py:training", "torch/cpu", "--budget", "15s", "--gain", "0.1%")
+    first = house.run(*pair, "-q", "--json").json
+    assert first["verdict"] == "UNDECIDED"
+    again = house.run("verdict", "--more", "15s", "-q", "--json").json
+    assert (again["record"], again["confidence"]) == (first["record"], pytest.approx(0.97))
+    assert again["rounds"] > first["rounds"]
+    house.run(*pair, "--session", "loop", "-q")
+    refused = house.done("verdict", "--more", code=2)
+    assert "session loop gave it its share of the error" in " ".join(refused.err.split())
+
+
+@pytest.mark.long
+def test_a_script_goes_on_with_the_words_that_its_record_masks(tmp_path, torch_cache):
+    house = real_house(tmp_path, torch_cache)
+    shutil.copy(EXAMPLES / "plain_loop.py", tmp_path)
+    words = ("race", "plain_loop.py", "cpu", "--set", "threads=1", "--margin", "0.1%", "--budget", "20s")
+    before = house.run(*words, "-q", "--json", "--", "--epochs", "999").json
+    after = house.run("race", "--more", "10s", "-q", "--json").json
+    assert all(further_of(before, after))
+    assert {lane["status"] for lane in after["lanes"]} == {"ok"}
+    (tmp_path / "below").mkdir()
+    refused = house.done("race", "--more", code=2, cwd=tmp_path / "below")
+    assert "cannot go on from this folder" in " ".join(refused.err.split())
