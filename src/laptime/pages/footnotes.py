@@ -183,7 +183,7 @@ def starts(record: Record, width: int) -> list[str]:
 def origins(record: Record, width: int) -> list[str]:
     """Return how the heats were started, and which of them were proven, where these differ from heat to heat."""
     heats = [heat for lane in record.lanes for heat in lane.heats]
-    forked = [result.heat.process.template.number for result in heats if result.heat.process.template is not None]
+    forked = [result.heat.process.template for result in heats if result.heat.process.template is not None]
     repeat = sum(
         bool(result.heat.first_losses) and not result.heat.proofs and result.heat.seed is None for result in heats
     )

@@ -107,7 +107,7 @@ class Job:
         self.before_s = 0.0 if self.begun is None else self.begun.elapsed_s  # what earlier processes took
         self._shares_process = prepared.shares_process
         self._journal_s = self._beyond_s = 0.0
-        self._sources = digest_sources(prepared.plan.subjects)
+        self._sources = digest_sources(prepared.plan.subjects) if find_question(question).goes_on else {}
         self._is_saved = False
         self._latest: Record | None = None  # with what is known since the last process
         self._reduce: Callable[[RecordStatus], Outcome] | None = None

@@ -335,8 +335,11 @@ def _rounds_to_settle(found: Comparison, record: Record) -> float | None:
     low, high = found.ends
     next_alpha = ERROR_RATE * error_share(1 + max(1, sum(part.has_interval for part in record.parts)))
     dof = found.pairs - 1 + found.prior_dof
-    wider = t_quantile(1 - next_alpha / 2, 2 * dof) / t_quantile(1 - found.alpha / 2, dof)
-    return max(0.0, (wider * log(high / low) / 2 / log1p(record.ask.margin)) ** 2 - 1)
+    try:
+        wider = t_quantile(1 - next_alpha / 2, 2 * dof) / t_quantile(1 - found.alpha / 2, dof)
+        return max(0.0, (wider * log(high / low) / 2 / log1p(record.ask.margin)) ** 2 - 1)
+    except (ValueError, ArithmeticError):  # a record of others may hold any figures
+        return None
 
 
 def _more(record: Record) -> list[str]:
