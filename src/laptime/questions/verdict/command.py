@@ -39,8 +39,10 @@ decide is named. Rounds follow until the word is known, or the budget is used up
 the candidate is slower: what is not is kept, and the base races itself, too, so that a machine that changes from
 round to round decides nothing. Commits and patches are copied to laptime's cache folder; nothing is changed in yours,
 and data that git ignores is not in the copy. By default the lane is the card if there is one, else the processor.
-With --session NAME, all verdicts of a loop share one error: at most one session in a hundred keeps anything that makes
-nothing faster. Half of the budget is then held for fresh rounds, which alone confirm a KEEP; other words come sooner.
+`laptime verdict --more 3m ID` goes on with one that is UNDECIDED for want of rounds; then at most one KEEP in 66 is
+wrong. With --session NAME, all verdicts of a loop share one error: at most one session in a hundred keeps anything
+that makes nothing faster. Half of the budget is then held for fresh rounds, which alone confirm a KEEP; other words
+come sooner.
 With --learning (another batch, rate, optimizer or loss; PyTorch) both are trained from several seeds, as long as the
 budget allows or for --laps. The base's network and loss judge the weights of both, on what it holds out (held_out=) or
 else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.01), and ends as low.
