@@ -24,7 +24,7 @@ from laptime.model.protocol import Consent, FullPlan, InferPlan, Moment
 from laptime.model.questions import Question, find_question
 from laptime.model.record import Progress, Record
 from laptime.planner.settings import PRESETS, SETTINGS, TUNED
-from laptime.questions import code_changes, job, subject
+from laptime.questions import code_changes, going_on, job, subject
 from laptime.questions.asking import Prepared, installed_of, names_a_file, names_a_lane, scout_machine
 from laptime.questions.compare import run as comparing
 from laptime.questions.compare.nouns import HISTORY_POINTS, Compared, History
@@ -123,6 +123,33 @@ def resume(
     before = Before(record, Consent(changed, again), references.count_laps)
     with copies_of_a_question():
         return _run(find_question("full"), prepare_rest(before, look_at_machine()), services)
+
+
+def go_on(
+    question: str,
+    name: str | None = None,
+    budget_s: float | None = None,
+    *,
+    show: Show | None = None,
+    tell: TellMoment | None = None,
+    warn: Warn | None = None,
+) -> Record:
+    """Run further rounds of a record of this question, by default its latest here, and return it with all rounds.
+
+    They have a budget of their own: by default that which the record was begun with.
+    """
+    going_on.check_goes_on(question)
+    identity = files.load(name).id if name is not None else files.find_latest_of(question)
+    with references.claim(identity):
+        record = files.load(identity)  # as it is now that nobody else can go on with it
+        is_ours = files.is_ours(record, identity)
+        going_on.check_may_go_on(question, record, is_ours=is_ours)
+        services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
+        ask = replace(record.ask, command=words.unmask(record.id, record.ask.command, is_ours=is_ours))
+        row, budget_s = find_question(question), budget_s or job.list_parts(record)[0].budget_s
+        prepare = partial(going_on.prepare_more, record, budget_s, row.part("prepare"))
+        with _prepared(row, ask, prepare, lambda doing: services.show(None, Progress(doing))) as prepared:
+            return _run(row, prepared, services)
 
 
 def _run(question: Question, prepared: Prepared, services: Services) -> Record:
@@ -340,6 +367,7 @@ __all__ = [
     "exports",
     "find_export",
     "full",
+    "go_on",
     "history",
     "history_frame",
     "import_records",

@@ -10,7 +10,7 @@ EXACT = 1e-9
 TOP_KEYS = {
     *("schema", "tool", "id", "started", "question", "status", "ask", "machine", "workload", "published", "data"),
     *("lanes", "answer", "findings", "reference", "elapsed_s", "beyond_budget_s", "overhead", "writer", "others"),
-    "cards",
+    *("cards", "parts", "sources"),
 }
 LANE_KEYS = {
     *("name", "framework", "device", "settings", "status", "reason", "step_ms", "lap_s", "items_per_s"),

@@ -217,6 +217,9 @@ def _factors_follow(record: Record) -> Iterator[str]:
             ):
                 yield f"the factor of {told.lane} is not that of its laps and those of {told.reference}"
         return
+    if record.error_times > 1:
+        sure = f"{100 * record.confidence:g} %"
+        yield f"it went on after its factors were seen, so their intervals are at {sure}, and those of a row at 95 %"
     for each in record.answer.comparisons:
         if not 0 < each.alpha <= ALPHA:  # an early look has less, which widens its interval
             yield f"the interval of the factor of {each.lane} is for an error rate of {each.alpha:g}, and not {ALPHA:g}"

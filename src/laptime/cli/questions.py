@@ -4,7 +4,8 @@ one is made, run with its progress, shown, and its exit code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from importlib import metadata
@@ -23,8 +24,8 @@ from laptime.cli.progress import Display, page_view
 from laptime.errors import ExitCode, StoreError, UsageError
 from laptime.model import options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
-from laptime.model.option_kinds import FLAG, PATH, RECORD, SETTING, Option, OptionKind
-from laptime.model.options import options_of
+from laptime.model.option_kinds import DURATION, FLAG, PATH, RECORD, SETTING, Option, OptionKind
+from laptime.model.options import find_option, options_of
 from laptime.model.plan import find_launcher
 from laptime.model.questions import QUESTIONS, Question, find_question
 from laptime.model.record import Progress, Record
@@ -63,8 +64,7 @@ def make_command(question: Question) -> click.Command:
         if dry_run:
             return show_plan(ask, details=details, as_json=as_json)
         answer = with_progress(partial(api.answer, question.name, ask), quiet=quiet)
-        tell(answer, as_json=as_json, details=details)
-        return conclude(answer)
+        return tell_and_conclude(answer, as_json=as_json, details=details)
 
     return command
 
@@ -165,6 +165,7 @@ def exit_code(record: Record, *, saved: bool) -> int:
 
 BEHIND = "laptime.behind"  # the words behind --, in a context's notes
 Decorator = Callable[[Any], Any]
+TellEnd = Callable[..., int]
 
 WHAT_ARGUMENT = click.argument("what", default=DEFAULT_WORKLOAD, shell_complete=complete_what)
 LANES_ARGUMENT = click.argument("lanes", nargs=-1, metavar="[LANE]...", shell_complete=complete_lane)
@@ -253,11 +254,74 @@ def _split_on(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
 
 
 class ScriptCommand(Command):
-    """A command whose words behind -- are a script's own."""
+    """A command whose words behind -- are a script's own, and which goes on with a record where --more is given.
+
+    `ends` prints what it found, and returns the exit code.
+    """
+
+    def __init__(self, *args: Any, ends: TellEnd | None = None, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self._ends = ends or tell_and_conclude
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if any(word.partition("=")[0] == MORE for word in args) and "--help" not in args:
+            ctx.meta[MORE] = read_more(str(self.name), args)
+            return []
         if "--" in args:
             place = args.index("--")
             ctx.meta[BEHIND] = tuple(args[place + 1 :])
             args = args[:place]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        more: MoreAsked | None = ctx.meta.get(MORE)
+        if more is None:
+            return super().invoke(ctx)
+        question = next(row for row in QUESTIONS if row.command == self.name)
+        answer = with_progress(partial(api.go_on, question.name, more.record, more.budget_s), quiet=more.is_quiet)
+        return self._ends(answer, as_json=more.as_json, details=more.has_details)
+
+
+def tell_and_conclude(answer: FinishedRecord, *, as_json: bool, details: bool) -> int:
+    tell(answer, as_json=as_json, details=details)
+    return conclude(answer)
+
+
+# With --more, a command goes on with a record, and asks nothing else: so its words are read here, and not as an ask.
+
+MORE = "--more"
+NEXT_TO_MORE = {"--details": "has_details", "--json": "as_json", "--quiet": "is_quiet", "-q": "is_quiet"}
+
+
+@dataclass(frozen=True, slots=True)
+class MoreAsked:
+    """A record to go on with, by default the latest of the question, and for how long, by default as at first."""
+
+    record: str | None = None
+    budget_s: float | None = None
+    has_details: bool = False
+    as_json: bool = False
+    is_quiet: bool = False
+
+
+def read_more(command: str, words: Sequence[str]) -> MoreAsked:
+    """Read `--more [TIME] [RECORD]`, in any order."""
+    times, records, flags = list[float](), list[str](), dict[str, bool]()
+    for word in words:
+        if word in NEXT_TO_MORE:
+            flags[NEXT_TO_MORE[word]] = True
+        elif word.startswith("-") and word.partition("=")[0] != MORE:
+            says = f"{MORE} goes on with a record as it was asked, and {word} would change it"
+            raise UsageError(says, f"leave it out: laptime {command} {MORE} 2m")
+        elif time := word.removeprefix(MORE).removeprefix("="):
+            with suppress(ValueError):
+                times.append(DURATION.of_text(time))
+                continue
+            records.append(time)
+    if len(times) > 1 or len(records) > 1:
+        says = f"{MORE} takes a time and a record, and these are more: {' '.join(words)}"
+        raise UsageError(says, f"laptime {command} {MORE} 2m ID")
+    refusal = find_option("race", "more").refusal_of(tuple(times))
+    if refusal is not None:
+        raise UsageError(*refusal)
+    return MoreAsked(next(iter(records), None), next(iter(times), None), **flags)

@@ -93,6 +93,7 @@ WAITING = ValueRange(0.1, WEEK_S, "expected 0.1s to 7d", "such as 10m")
 MONEY = ValueRange(0, math.inf, "expected 0 or more", "such as 0.25")
 THRESHOLD_HELP = "Exit code 1 if slower by more, for certain."
 ORDERS = ("time", "money")
+BUDGETS = ValueRange(1, WEEK_S, "expected 1s to 7d", "such as 60s, 2m or 1h")
 BUDGET_HELP = "Time that it may take: 60s, 2m, 1h."
 ALL_SENSORS = ",".join(row.name for row in SENSORS)
 
@@ -128,7 +129,7 @@ OPTIONS: list[Option] = [
     Option(
         "budget", DURATION, TIMED, "budget_s", BUDGET_HELP, default="60s",
         defaults={row.command: row.budget for row in QUESTIONS if row.budget},
-        range=ValueRange(1, WEEK_S, "expected 1s to 7d", "such as 60s, 2m or 1h"),
+        range=BUDGETS,
     ),
     Option(
         "margin", SHARE, ("race", "scale"), "margin", "Settled: every ratio is known this well.", default="5%",
@@ -155,7 +156,7 @@ OPTIONS: list[Option] = [
     Option("prices", PRICES, ("tune",), "prices", "Price per hour: cpu=0.1,cuda=2.5.", metavar="DEVICE=PRICE",
            is_rare=True),
     # A race.
-    Option("batch", COUNTS, ("race",), "batches", "Batch sizes, a lane each: 64,128.", range=BATCHES,
+    Option("batch", COUNTS, ("race",), "batches", "Batch sizes, a lane each: 64,128.", range=BATCHES, is_rare=True,
            only_for="trainings"),
     Option("profile", FLAG, ("race",), "profile", "Then profile each lane: operators, kernels, a trace.",
            only_for="trainings"),
@@ -171,6 +172,10 @@ OPTIONS: list[Option] = [
            is_rare=True, only="command", only_for="scripts"),
     Option("steps", COUNT, ("race",), "steps", "Stop each run of a script after N timed steps.", is_rare=True,
            range=ValueRange(1, math.inf, "expected a whole number from 1 on", "such as 50"), only_for="scripts"),
+    Option("more", DURATION, ("race",), help="Go on with the latest race, or with ID.", metavar="[TIME]",
+           only="command", range=BUDGETS),
+    Option("more", DURATION, ("verdict",), help="Go on with the latest verdict, or with ID.", metavar="[TIME]",
+           only="command", range=BUDGETS, is_rare=True),
     Option("against", RECORD, ("race",), help="Run a recorded race again; compare.", metavar="ID", is_rare=True),
     Option("trust", NAME, ("race",), help="Start what this record names, although it was not made here by you.",
            metavar="ID", is_rare=True),

@@ -48,6 +48,7 @@ class Question:
     has_magic: bool = False  # for cells of a notebook
     forks_heats: bool = False  # its heats come in rounds: what its scout imports is kept for them
     runs_on_clusters: bool = False
+    goes_on: bool = False  # with --more, in further rounds of its record
     predicts_cards: bool = False  # what cards that are not here would bring
 
     @property
@@ -95,6 +96,7 @@ QUESTIONS: list[Question] = [
         spoken="a race",
         has_magic=True,
         runs_on_clusters=True,
+        goes_on=True,
         predicts_cards=True,
         forks_heats=True,
     ),
@@ -197,6 +199,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         budget="90s",
         spoken="a verdict",
         forks_heats=True,
+        goes_on=True,
     ),
     Question(
         name="sweep",

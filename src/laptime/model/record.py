@@ -22,6 +22,7 @@ from laptime.model.workload import Published
 
 SCHEMA = 3
 LITTLE_WEIGHT = 0.5  # a round of a smaller weight hardly counts
+ERROR_RATE = 0.05  # of an interval, over all looks at a race that was run in one go
 NOT_RELIABLE = "not reliable"  # the rule of the finding that the machine was disturbed nearly all along
 
 
@@ -326,13 +327,37 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordPart:
+    """One run of a question that was gone on with: when it began, what it took, and how many heats there were then.
+
+    One that `has_interval` showed a reader how sure its figures are, and so spent of their errors.
+    """
+
+    started: str
+    budget_s: float
+    elapsed_s: float
+    heats: int
+    has_interval: bool
+
+
+def error_share(number: int) -> float:
+    """Return what a part may spend of an error rate: the first all of it, each later one half of the one before.
+
+    Who goes on has seen the interval, and what was spent stays spent. All parts together, of which there is no last
+    one, spend twice the rate.
+    """
+    return 0.5 ** (number - 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """The header, the lanes and the answer to the question that was asked.
 
     `question` names the row of `laptime.model.questions` that defines the answer. `writer` is the process that writes
     the record while it is "running". Where that process is gone, the record is "ended". `cards` is what common cards
     would bring, where this machine has none. `beyond_budget_s` is the part of `elapsed_s` that came after the budget:
-    whole laps of a tuning, profiles of a race.
+    whole laps of a tuning, profiles of a race. A question that was gone on with has `parts`; its `ask` has the budget
+    of all. `sources` are digests of the code of each training, by the paths of its files from its own file's folder.
     """
 
     schema: int
@@ -356,6 +381,28 @@ class Record:
     writer: Writer | None = None
     others: tuple[OtherTraining, ...] = ()
     cards: PredictedCards | None = None
+    parts: tuple[RecordPart, ...] = ()
+    sources: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def error_times(self) -> float:
+        """By what the error rate of a figure is to be multiplied, for the looks of all parts."""
+        spending = sum(part.has_interval for part in self.parts)
+        return sum(map(error_share, range(1, max(1, spending) + 1)))
+
+    @property
+    def confidence(self) -> float:
+        """How sure the intervals of its factors are, after the looks of all parts."""
+        return 1 - ERROR_RATE * self.error_times
+
+    @property
+    def heats(self) -> int:
+        """How many heats there are."""
+        return sum(len(lane.heats) for lane in self.lanes)
+
+    @property
+    def has_interval(self) -> bool:
+        return any(comparison.ends is not None for comparison in self.answer.comparisons)
 
     def without_secrets(self) -> Record:
         """Return the record without words of a command that look like secrets; older ones were saved with them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import floor
 
 from laptime.model.process import NODE_IS_GONE, REACHES, Dnf, ProcessRun
 from laptime.model.quantities import Missing, percent, size
@@ -182,7 +183,7 @@ def starts(record: Record, width: int) -> list[str]:
 def origins(record: Record, width: int) -> list[str]:
     """Return how the heats were started, and which of them were proven, where these differ from heat to heat."""
     heats = [heat for lane in record.lanes for heat in lane.heats]
-    forked = [result.heat.process.template.number for result in heats if result.heat.process.template is not None]
+    forked = [result.heat.process.template for result in heats if result.heat.process.template is not None]
     repeat = sum(
         bool(result.heat.first_losses) and not result.heat.proofs and result.heat.seed is None for result in heats
     )
@@ -327,8 +328,14 @@ def _extent(record: Record) -> str:
 
 
 def runs_words(record: Record) -> str:
-    """Return what was run: `5 duets`, `3 heats each`."""
-    return _duets(record) or _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
+    """Return what was run: `5 duets`, `3 heats each`, `12 duets in 2 parts`."""
+    ran = _duets(record) or _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
+    return f"{ran} in {len(record.parts)} parts" if record.parts else ran
+
+
+def sure_at(confidence: float) -> str:
+    """Return a confidence as intervals name it; never more than it is."""
+    return f"{floor(1000 * confidence + 1e-6) / 10:g} %"
 
 
 def _duets(record: Record) -> str:
@@ -359,7 +366,8 @@ def _each(counts: Sequence[int]) -> str:
 def over_budget(record: Record) -> str:
     """Return that even the least needed more than the budget, with a budget to try; empty where it did not."""
     took_s, budget_s = record.elapsed_s - record.beyond_budget_s, record.ask.budget_s
-    if record.ask.heats is not None or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
+    is_in_one_go = record.ask.heats is None and not record.parts
+    if not is_in_one_go or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
         return ""
     least = f"one round of all lanes took {duration(took_s)}, more than the budget of {duration(budget_s)}"
     return f"{least}. Try --budget {whole_minutes(2 * took_s)}."

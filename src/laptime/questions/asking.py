@@ -22,6 +22,7 @@ from laptime.model.machine import Framework, Machine
 from laptime.model.options import given_options
 from laptime.model.plan import OwnTraining, Plan, Subject
 from laptime.model.protocol import FullPlan, InferPlan
+from laptime.model.record import Record
 from laptime.model.secrets import mask_secrets
 from laptime.model.workload import Published, Workload
 from laptime.planner import join_plans, make_plan
@@ -71,7 +72,8 @@ __all__ = [
 class Prepared:
     """A plan, the machine with what its frameworks see, what was published of the workload, and what starts heats.
 
-    `own` is what is known of a training of the user's own, if its function was called.
+    `own` is what is known of a training of the user's own, if its function was called. `begun` is the record that is
+    gone on with.
     """
 
     plan: Plan
@@ -79,6 +81,7 @@ class Prepared:
     published: Published | None
     launcher: Launcher = field(default=LOCAL, kw_only=True)
     own: OwnTraining | None = field(default=None, kw_only=True)
+    begun: Record | None = field(default=None, kw_only=True)
 
     shares_process: ClassVar[bool] = False  # what is measured runs in this process, so laptime's own time is not known
 

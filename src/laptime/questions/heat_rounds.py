@@ -73,7 +73,8 @@ class HeatRounds:
         self.describe: Callable[[], Progress] = self._describe
         self._doing: dict[str, str] = {}  # what each lane of the round does now
         self._since: tuple[str, str, float] = ("", "", 0.0)  # a lane, its phase, and when that began
-        self.rounds = 0
+        self.rounds = self.begun_rounds = 0  # in all, and before the record was gone on with
+        self.begun_alone: tuple[str, ...] = ()  # as `why_alone`, of rounds before that
         self.took_s: dict[str, float] = {}
         self.alone: dict[str, str] = {}
         self.turn_steps: dict[frozenset[str], dict[str, TurnSteps]] = {}  # by the lanes that took turns
@@ -195,7 +196,7 @@ class HeatRounds:
     @property
     def why_alone(self) -> tuple[str, ...]:
         """Say why heats did not take turns."""
-        return say_why_alone(self.job.plan, self.alone)
+        return tuple(dict.fromkeys((*self.begun_alone, *say_why_alone(self.job.plan, self.alone))))
 
     @property
     def parameters(self) -> int | None:
@@ -274,6 +275,9 @@ class HeatRounds:
     def next_number(self) -> int:
         """Return the number that the heats of one round share."""
         return next(self._numbers)
+
+    def start_numbers(self, first: int) -> None:
+        self._numbers = itertools.count(first)
 
     @property
     def done(self) -> int:

@@ -8,6 +8,7 @@ each. `reduce(status)` turns their results into the answer.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +24,13 @@ from laptime.model.machine import Machine
 from laptime.model.plan import LAUNCHERS, Place, Plan, find_launcher
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Progress, Record
+from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Progress, Record, RecordPart
 from laptime.model.sample import Reference
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import Prepared, means_a_script
 from laptime.questions.bounds import Recall, nothing_measured
+from laptime.questions.code_digests import digest_sources
 from laptime.questions.copies import copies_of_a_question
 from laptime.questions.forecast.run import with_cards
 from laptime.questions.proving import ReferenceCache
@@ -102,10 +104,11 @@ class Job:
         self.question, self.services = question, services
         self.plan: Plan = prepared.plan
         self.machine, self.published, self.launcher = prepared.machine, prepared.published, prepared.launcher
-        self.own_code = OwnCode(prepared.plan)
-        self.before_s = 0.0  # what earlier processes of a resumed training took
+        self.own_code, self.begun = OwnCode(prepared.plan), prepared.begun
+        self.before_s = 0.0 if self.begun is None else self.begun.elapsed_s  # what earlier processes took
         self._shares_process = prepared.shares_process
         self._journal_s = self._beyond_s = 0.0
+        self._sources = digest_sources(prepared.plan.subjects) if find_question(question).goes_on else {}
         self._is_saved = False
         self._latest: Record | None = None  # with what is known since the last process
         self._reduce: Callable[[RecordStatus], Outcome] | None = None
@@ -120,6 +123,8 @@ class Job:
             record = with_cards(self.record("finished"))
         except KeyboardInterrupt:
             record = self.record("interrupted")
+            if self.begun is not None and not self._is_saved:  # it stays as it was
+                return replace(self.begun, status="interrupted")
         except TrainingError:
             if self._is_saved:
                 self.services.journal(self.record("interrupted"))
@@ -182,9 +187,9 @@ class Job:
         """Return the record so far: the header, the lanes and the answer."""
         assert self._reduce is not None
         outcome, services = self._reduce(status), self.services
-        plan = self.plan
+        plan, begun = self.plan, self.begun
         own = {} if self._shares_process else {"parent_processor_s": time.process_time()}
-        return Record(
+        made = Record(
             schema=SCHEMA,
             tool=services.tool,
             id=services.record_id,
@@ -204,7 +209,36 @@ class Job:
             overhead={**own, "journal_s": self._journal_s},
             data=plan.data,
             others=outcome.others,
-        ).without_secrets()  # the one door to all that is saved, shown, printed as JSON or passed on
+            sources=self._sources,
+        )
+        if begun is not None:
+            made = join_parts(begun, made, self.elapsed_s)
+        return made.without_secrets()  # the one door to all that is saved, shown, printed as JSON or passed on
+
+
+def join_parts(begun: Record, made: Record, took_s: float) -> Record:
+    """Return a record that goes on with an earlier one, and has its heats, as one that has the time of both."""
+    now = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=took_s)
+    part = RecordPart(
+        now.isoformat(timespec="seconds"), made.ask.budget_s, took_s, made.heats, has_interval=made.has_interval
+    )
+    overhead = {name: took + begun.overhead.get(name, 0.0) for name, took in made.overhead.items()}
+    return replace(
+        made,
+        ask=replace(made.ask, budget_s=begun.ask.budget_s + made.ask.budget_s),
+        parts=(*list_parts(begun), part),
+        elapsed_s=begun.elapsed_s + took_s,
+        beyond_budget_s=begun.beyond_budget_s + made.beyond_budget_s,
+        overhead=overhead,
+    )
+
+
+def list_parts(record: Record) -> tuple[RecordPart, ...]:
+    """Return the parts of a record; one that was never gone on with is a part itself."""
+    alone = RecordPart(
+        record.started, record.ask.budget_s, record.elapsed_s, record.heats, has_interval=record.has_interval
+    )
+    return record.parts or (alone,)
 
 
 def run_question(question: Question, prepared: Prepared, services: Services) -> Record:

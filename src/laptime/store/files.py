@@ -452,6 +452,16 @@ def find_removable(name: str) -> str:
     return path.stem
 
 
+def find_latest_of(question: str) -> str:
+    """Return the id of the newest record of a question that this user made here."""
+    ours = (row for row in _by_this_clock([*list_records()]) if row.question == question and row.unreadable is None)
+    found = next((row for row in ours if _bears_signature(path_of(row.id))), None)
+    if found is None:
+        says = f"there is no record of {find_question(question).spoken} that you made here"
+        raise RecordError(says, "`laptime list` shows all records.")
+    return found.id
+
+
 def _latest() -> Path:
     """Return the newest record that this user made here, by the clock of now.
 

@@ -70,8 +70,8 @@ def ask_again(record: Record, label: str | None = None) -> Ask:
     # The lanes' names hold their batches, and name what `every` found.
     return replace(
         record.ask,
-        what=_found_again(record.ask.what, record.workload),
-        others=tuple(_found_again(what, subject) for what, subject in others),
+        what=find_again(record.ask.what, record.workload),
+        others=tuple(find_again(what, subject) for what, subject in others),
         lanes=tuple(places),
         batches=(),
         variants=(),
@@ -80,7 +80,7 @@ def ask_again(record: Record, label: str | None = None) -> Ask:
     )
 
 
-def _found_again(what: str, training: Subject) -> str:
+def find_again(what: str, training: Subject) -> str:
     """Return what a training is called from this folder: its name in the record, or its whole path."""
     if training.file is None or training.function is None or is_copied(what):
         return what

@@ -53,6 +53,10 @@ have their turns, and stopped once enough is known. Its lanes are a device, or a
 outside: cpu/malloc=keep+threads=1. --set adds such a lane for each device, --on names devices. Without WHAT, the
 words behind -- are a whole command.
 
+`laptime race --more 2m ID` adds rounds to the record of a race that did not settle: of the same code, data and
+machine, for 2 minutes. Without a time, it takes the budget of the race. Its interval was seen before, so two parts
+hold at 92.5 % and any number of parts at 90 %.
+
 With --on ray, --on ray://host:10001 or --on slurm each heat runs on a node of that cluster, with --on torchrun on
 those on which torchrun has started this command. --each TYPE races the lanes on each type of a Ray cluster's nodes, by
 a label or a resource (docs/clusters.md).

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import ceil, inf, log, log1p
 
 from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, roofline_figures, step_figures
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
@@ -13,7 +14,16 @@ from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.process import NO_TRAINING
 from laptime.model.quantities import Missing, number, percent, step
-from laptime.model.record import Comparison, HeatResult, LaneResult, Progress, RaceAnswer, Record
+from laptime.model.record import (
+    ERROR_RATE,
+    Comparison,
+    HeatResult,
+    LaneResult,
+    Progress,
+    RaceAnswer,
+    Record,
+    error_share,
+)
 from laptime.model.rows import parts_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import (
@@ -62,7 +72,7 @@ from laptime.pages.words import (
 from laptime.questions.doctor.nouns import CARD_NOT_SEEN
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.profile.page import limit_lines, profile_figures, profiles
-from laptime.stats import FIRST_LOOK
+from laptime.stats import FIRST_LOOK, t_quantile
 from laptime.visible import as_command
 
 # What a page says of a race on several types of nodes: how these differ, what a lap costs on each, and the nodes.
@@ -149,6 +159,7 @@ def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
 
 TURNS_MOST = 600  # more would be bars of less than a pixel
 PROFILES_MOST = 2  # on the short page
+MORE_MOST_S = 3600.0  # that a page expects: what would take longer is too rough a guess
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -163,7 +174,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         ],
         figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
         notes=_notes(record, view.width),
-        done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record)])),
+        done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record), *_parts_words(record)])),
         then=_then(record),
         details=_details(record, view),
         glance=glance_of(record),
@@ -291,7 +302,60 @@ def _notes(record: Record, width: int) -> list[str]:
     ]
 
 
+def _parts_words(record: Record) -> list[str]:
+    """Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle."""
+    sure, minutes, within = footnotes.sure_at(record.confidence), _minutes_more(record), percent(record.ask.margin)
+    lower = f"The intervals hold at {sure}, because they were seen before the race went on."
+    more = f"About {minutes} min more should bring every factor within {within}."
+    return [*([lower] if record.error_times > 1 else []), *([] if minutes is None else [more])]
+
+
+def _minutes_more(record: Record) -> int | None:
+    """Return for how long a race that did not settle goes on until it does; None where that can hardly be guessed.
+
+    An interval narrows with the root of its rounds, and the next part has less of the error rate.
+    """
+    times = [_rounds_to_settle(each, record) for each in _unsettled(record)]
+    known = [each for each in times if each is not None]
+    more_s = max(known, default=inf) * (record.elapsed_s - record.beyond_budget_s)
+    return max(1, ceil(more_s / 60)) if len(known) == len(times) and more_s <= MORE_MOST_S else None
+
+
+def _unsettled(record: Record) -> list[Comparison]:
+    """Return the comparisons that `race --more` may settle."""
+    may_go_on = record.question == "race" and record.ask.heats is None and record.ask.on is None
+    found = record.answer.comparisons if may_go_on and record.status != "running" else ()
+    return [each for each in found if not each.settled and each.same_work is not False]
+
+
+def _rounds_to_settle(found: Comparison, record: Record) -> float | None:
+    """Return how many further rounds a comparison takes until it is settled, as a part of those so far."""
+    if found.ends is None or found.ends[0] <= 0 or found.pairs < FIRST_LOOK:
+        return None
+    low, high = found.ends
+    next_alpha = ERROR_RATE * error_share(1 + max(1, sum(part.has_interval for part in record.parts)))
+    dof = found.pairs - 1 + found.prior_dof
+    try:
+        wider = t_quantile(1 - next_alpha / 2, 2 * dof) / t_quantile(1 - found.alpha / 2, dof)
+        return max(0.0, (wider * log(high / low) / 2 / log1p(record.ask.margin)) ** 2 - 1)
+    except (ValueError, ArithmeticError):  # a record of others may hold any figures
+        return None
+
+
+def _more(record: Record) -> list[str]:
+    """Return the command that goes on with a race that did not settle."""
+    minutes = _minutes_more(record)
+    time = [] if minutes is None else [f"{minutes}m"]
+    return [" ".join(["laptime race --more", *time, record.id])] if _unsettled(record) else []
+
+
 def _then(record: Record) -> list[str]:
+    """Return what to type next: what settles the race, and what finds the limit of the fastest lane."""
+    commands = [*_more(record), *_why(record)]
+    return [f"{'Next: ' * (place == 0)}{command}" for place, command in enumerate(commands)]
+
+
+def _why(record: Record) -> list[str]:
     """Return the command that finds what limits the fastest lane."""
     done = [lane for lane in record.lanes if lane.status == "ok" and lane.parity.status != "differs"]
     ran = [lane for lane in done if lane.items_per_s is not None and lane.settings.input not in NO_TRAINING]
@@ -303,7 +367,7 @@ def _then(record: Record) -> list[str]:
         return []
     place = short_name(parts_of(fastest.name)[0])
     behind = ["--", *record.ask.command] if record.ask.command else []
-    return [f"Next: {as_command(['laptime', 'why', *filter(None, [what]), place, *behind])}"]
+    return [as_command(["laptime", "why", *filter(None, [what]), place, *behind])]
 
 
 def _details(record: Record, view: View) -> list[list[str]]:
@@ -355,7 +419,7 @@ def glance_of(record: Record) -> Glance | None:
     """Return the factor of the race, or what its only lane takes; None where there is neither."""
     told = fair_factor(record)
     if told is not None:
-        ends = f"{told.ends_words} at 95 %" if told.has_ends else told.ends_words
+        ends = f"{told.ends_words} at {footnotes.sure_at(record.confidence)}" if told.has_ends else told.ends_words
         facts = tuple(_facts_at_a_glance(record, told.found))
         return Glance(f"{factor(told.ratio)}x", ends, _verdict_words(told, record), facts)
     ran = [lane for lane in record.lanes if lane.step_ms is not None]
@@ -415,7 +479,9 @@ def factor_figures(record: Record) -> list[Figure]:
         if len(told) == 1
         else f"How many times as fast as {factors.reference}?"
     )
-    return [Figure(title, factors, "The line is the estimate, the band its 95 % interval, circles are single rounds.")]
+    sure = footnotes.sure_at(record.confidence)
+    says = f"The line is the estimate, the band its {sure} interval, circles are single rounds."
+    return [Figure(title, factors, says)]
 
 
 def _factors(record: Record) -> Factors | None:

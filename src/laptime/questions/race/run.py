@@ -17,15 +17,16 @@ from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.quantities import Missing, percent
-from laptime.model.record import Comparison, LaneResult, OtherTraining, Progress, RaceAnswer
+from laptime.model.record import ERROR_RATE, Comparison, LaneResult, OtherTraining, Progress, RaceAnswer, error_share
 from laptime.model.rows import ON_NODES
 from laptime.model.symptoms import ProfileRun
 from laptime.planner.groups import OVERRUN, shorten_pace
 from laptime.planner.plan import pace_of
 from laptime.questions.asking import Prepared, keep_apart, means_a_script, prepare_script, prepare_trainings
 from laptime.questions.doctor.checkup import find_unseen_cards
+from laptime.questions.going_on import check_data, take_up
 from laptime.questions.heat_rounds import HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, RecordStatus, list_parts
 from laptime.questions.least_time import LeastTime
 from laptime.questions.profile.run import profile_lane
 from laptime.questions.race.turns import balance_turns, fit_turns
@@ -65,15 +66,22 @@ class Race:
             self._rounds.replays = self._wants_replay
         self._rounds.before_turns = self._fit_turns
         self._is_final = True  # if the race is interrupted after a look, that look is the last
+        if job.begun is not None:
+            take_up(self._rounds, job.begun)
+            self._running = [lane for lane in self._running if not self._rounds.heats[lane.name] or self._goes_on(lane)]
 
     def run(self) -> None:
         """Run interleaved rounds of heats until the margin is reached or the budget is used up."""
         job, rounds = self._job, self._rounds
         with rounds.prestarter() as prestarter:
             needed = job.plan.pace.heats_min, "for a 95 % interval"
-            self._least.warn(*needed)
+            if job.begun is None:
+                self._least.warn(*needed)
             rounds.make_ready(prestarter)
-            self._least.warn_by_reference(rounds.proof.kept_reference(job.plan.subject), *needed)
+            if job.begun is None:
+                self._least.warn_by_reference(rounds.proof.kept_reference(job.plan.subject), *needed)
+            else:
+                check_data(job.begun, job.plan)
             self._is_final = self._run_rounds(prestarter)
         if job.plan.ask.profile:
             with job.beyond_budget():
@@ -175,7 +183,7 @@ class Race:
 
         A ratio whose interval holds 1 may still be a small difference: it has to be known better than others.
         """
-        if not self._job.plan.pace.adaptive or self._rounds.rounds < FIRST_LOOK:
+        if not self._job.plan.pace.adaptive or self._stage[0] < FIRST_LOOK:
             return False
         known = [*map(self._precision, self._compare(self._rounds.results(), final=False))]
         if known and all(each is not None for each in known):
@@ -242,7 +250,7 @@ class Race:
         racing = [lane for lane in lanes if lane.status == "ok" and lane.step_ms is not None]
         if len(racing) < 2:
             return ()
-        plan, alpha = self._job.plan, self._alpha(max(self._rounds.rounds, 1), final=final)
+        plan, alpha = self._job.plan, self._alpha(final=final)
         planned = {lane.name: lane for lane in plan.lanes}
         return tuple(
             self._judge_trainings(found, planned[found.lane], planned[found.reference], (lane, racing[0]))
@@ -250,12 +258,28 @@ class Race:
             if (found := compare_lanes(lane, racing[0], plan.ask.margin, alpha)) is not None
         )
 
-    def _alpha(self, rounds: int, *, final: bool) -> float:
+    @property
+    def _stage(self) -> tuple[int, int]:
+        """How many of the rounds that this run may decide by are done, and how many there are at most."""
+        begun = self._rounds.begun_rounds
+        return self._rounds.rounds - begun, self._job.plan.pace.heats_max - begun
+
+    @property
+    def _error_share(self) -> float:
+        """What the looks of this run may spend of an error rate."""
+        begun = self._job.begun
+        return 1.0 if begun is None else error_share(1 + sum(part.has_interval for part in list_parts(begun)))
+
+    def _alpha(self, *, final: bool) -> float:
         """Return the error rate of the intervals of this look."""
-        pace = self._job.plan.pace
-        early = rounds < FIRST_LOOK
+        done, planned = self._stage
+        rounds = min(max(done, 1), planned)
         return alpha_for_look(
-            min(rounds, pace.heats_max), planned=pace.heats_max, final=final or early, adaptive=pace.adaptive
+            rounds,
+            planned=planned,
+            final=final or rounds < FIRST_LOOK,
+            total=ERROR_RATE * self._error_share,
+            adaptive=self._job.plan.pace.adaptive,
         )
 
     def _judge_trainings(

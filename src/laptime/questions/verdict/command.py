@@ -13,6 +13,7 @@ from laptime.cli.questions import (
     BEHIND,
     QUIET,
     SHOW_DETAILS,
+    FinishedRecord,
     ScriptCommand,
     conclude,
     emit_record,
@@ -38,17 +39,36 @@ decide is named. Rounds follow until the word is known, or the budget is used up
 the candidate is slower: what is not is kept, and the base races itself, too, so that a machine that changes from
 round to round decides nothing. Commits and patches are copied to laptime's cache folder; nothing is changed in yours,
 and data that git ignores is not in the copy. By default the lane is the card if there is one, else the processor.
-With --session NAME, all verdicts of a loop share one error: at most one session in a hundred keeps anything that makes
-nothing faster. Half of the budget is then held for fresh rounds, which alone confirm a KEEP; other words come sooner.
+`laptime verdict --more 3m ID` goes on with one that is UNDECIDED for want of rounds; then at most one KEEP in 66 is
+wrong. With --session NAME, all verdicts of a loop share one error: at most one session in a hundred keeps anything
+that makes nothing faster. Half of the budget is then held for fresh rounds, which alone confirm a KEEP; other words
+come sooner.
 With --learning (another batch, rate, optimizer or loss; PyTorch) both are trained from several seeds, as long as the
 budget allows or for --laps. The base's network and loss judge the weights of both, on what it holds out (held_out=) or
 else on its data. KEEP: the candidate reaches the same loss in less time (p < 0.01), and ends as low.
 """
 
 
+def end_verdict(answer: FinishedRecord, *, as_json: bool, details: bool) -> int:
+    """Print a verdict, and return the exit code of its word."""
+    record = answer.record
+    code = conclude(answer)
+    if as_json and not record.answer.is_concluded:
+        says = f"no verdict: {record.status} before it was known"
+        emit_error("unfinished", says, f"laptime show {record.id} has what was measured", code)
+    elif as_json:
+        emit_json(showing.to_json(verdict_fields(record)))
+    else:
+        emit_record(record, kept=not answer.unsaved, details=details)
+    if record.status == "interrupted" or not record.answer.is_concluded:
+        return code
+    return ExitCode[EXIT_OF[verdict_of(record).word]]
+
+
 @click.command(
     "verdict",
     cls=ScriptCommand,
+    ends=end_verdict,
     help=VERDICT_HELP,
     examples=(
         "laptime verdict old.py:training new.py:training cpu",
@@ -87,15 +107,4 @@ def verdict(
         "verdict", given, what=base, others=(candidate,), lanes=lanes, command=context.meta.get(BEHIND, ())
     )
     answer = with_progress(partial(api.answer, "verdict", ask), quiet=quiet)
-    record = answer.record
-    code = conclude(answer)
-    if as_json and not record.answer.is_concluded:
-        says = f"no verdict: {record.status} before it was known"
-        emit_error("unfinished", says, f"laptime show {record.id} has what was measured", code)
-    elif as_json:
-        emit_json(showing.to_json(verdict_fields(record)))
-    else:
-        emit_record(record, kept=not answer.unsaved, details=details)
-    if record.status == "interrupted" or not record.answer.is_concluded:
-        return code
-    return ExitCode[EXIT_OF[verdict_of(record).word]]
+    return end_verdict(answer, as_json=as_json, details=details)

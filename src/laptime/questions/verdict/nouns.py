@@ -295,6 +295,7 @@ def verdict_fields(record: Record) -> VerdictFields:
     factor = verdict.factor if learning is None else None
     ratio, ends = (None, None) if factor is None else (factor.ratio, factor.ends)
     low, high = ends or (None, None)
+    errors = ERRORS * record.error_times
     return VerdictFields(
         format=FORMAT,
         judged="work" if learning is None else "learning",
@@ -310,7 +311,7 @@ def verdict_fields(record: Record) -> VerdictFields:
         ratio=ratio,
         low=low,
         high=high,
-        confidence=1 - (ERRORS if session is None or session.chosen is None else 2 * session.error),
+        confidence=1 - (errors if session is None or session.chosen is None else 2 * session.error),
         rounds=min((comparison.pairs for comparison in record.answer.comparisons), default=0),
         seconds=round(record.elapsed_s, 1),
         record=record.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import floor
 
 from laptime.analysis.replays import REPEATS_WITHIN
 from laptime.model.figure import Figure, Glance
@@ -29,6 +30,7 @@ from laptime.questions.verdict.nouns import (
 )
 from laptime.questions.verdict.options import VerdictAsk
 
+MORE_DECIDES = ("wide", "early")
 STYLES: dict[Word, Style] = {"KEEP": "good", "DISCARD": "bad", "UNDECIDED": "strong"}
 
 
@@ -41,12 +43,13 @@ def page_parts(record: Record, view: View) -> PageParts:
 def _work_parts(record: Record, view: View) -> PageParts:
     verdict, parts = verdict_of(record), race.page_parts(record, view)
     needs = [Said(f"What would decide: {verdict.needs}.", "")] if verdict.needs else []
-    twin = f"The base against itself: {_ends(verdict.twin)}." if verdict.twin is not None else ""
+    twin = f"The base against itself: {_ends(verdict.twin, record)}." if verdict.twin is not None else ""
     gain = (record.ask.verdict or VerdictAsk()).gain
     places = joined([*dict.fromkeys(short_name(lane.name.partition(OF_TRAINING)[0]) for lane in record.lanes)])
     how = f"{footnotes.runs_words(record)} on {places}; the gain that counts: {percent(gain)}."
     session = session_of(record)
-    kept_errors = [f"At most one KEEP in {2 / ERRORS:.0f} is of a change that makes nothing faster."]
+    most_wrong = f"At most one KEEP in {floor(2 / ERRORS / record.error_times)}"
+    kept_errors = [f"{most_wrong} is of a change that makes nothing faster."]
     if session is not None:
         kept_errors = [f"At most one session in {1 / SESSION_ERROR:.0f} keeps any change that makes nothing faster."]
     return replace(
@@ -60,8 +63,8 @@ def _work_parts(record: Record, view: View) -> PageParts:
             *([NOT_TAKEN_AGAIN] if verdict.word == "KEEP" and not _has_replay(record) else []),
         ],
         done=" ".join(filter(None, [proof_sentence(record), how])),
-        then=[],
-        glance=None if parts.glance is None else _glance(parts.glance, verdict),
+        then=[f"Next: laptime verdict --more {record.id}"] if verdict.cause in MORE_DECIDES and session is None else [],
+        glance=None if parts.glance is None else _glance(parts.glance, verdict, record),
     )
 
 
@@ -86,17 +89,17 @@ def _session_words(session: SessionPart, verdict: Decision) -> str:
     return f"{said}: {rounds}, and fresh rounds did not confirm it. An error of {error} is spent."
 
 
-def _glance(found: Glance, verdict: Decision) -> Glance:
+def _glance(found: Glance, verdict: Decision, record: Record) -> Glance:
     """Return what a report shows first."""
-    ends = found.ends if verdict.factor is None else _ends(verdict.factor)
+    ends = found.ends if verdict.factor is None else _ends(verdict.factor, record)
     return replace(found, number=verdict.word, ends=ends, sentence=verdict.says)
 
 
-def _ends(factor: Factor) -> str:
+def _ends(factor: Factor, record: Record) -> str:
     if factor.ends is None:
         return f"{factor.ratio:.3f}x"
     low, high = factor.ends
-    return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f} at {percent(1 - ERRORS)})"
+    return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f} at {footnotes.sure_at(1 - ERRORS * record.error_times)})"
 
 
 render = rendered(page_parts)

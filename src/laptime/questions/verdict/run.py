@@ -38,7 +38,7 @@ from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
 from laptime.questions.verdict.folder import find_training_of
 from laptime.questions.verdict.judged_files import JudgedFiles
-from laptime.questions.verdict.nouns import EXIT_OF, Decision, VerdictAnswer, Word
+from laptime.questions.verdict.nouns import ERRORS, EXIT_OF, Decision, VerdictAnswer, Word
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import (
     SANDBOX_RULE,
@@ -264,14 +264,9 @@ class VerdictRace(Race):
     def _lane_of(lanes: tuple[LaneResult, ...], subject: Subject) -> LaneResult:
         return next(lane for lane in lanes if lane.training == subject.name)
 
-    @property
-    def _stage(self) -> tuple[int, int]:
-        """How many of the rounds that decide are done, and how many there are at most."""
-        return self._rounds.rounds, self._job.plan.pace.heats_max
-
-    def _alpha(self, _rounds: int, *, final: bool) -> float:
+    def _alpha(self, *, final: bool) -> float:
         done, planned = self._stage
-        return alpha_at(max(done, 1), planned, final=final)
+        return alpha_at(max(done, 1), planned, final=final, errors=ERRORS * self._error_share)
 
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
         plan = self._job.plan

@@ -131,9 +131,9 @@ class SessionRace(VerdictRace):
             return self._rounds.rounds, round((1 - HELD_SHARE) * most)
         return self._rounds.rounds - self._choosing, most - self._choosing
 
-    def _alpha(self, _rounds: int, *, final: bool) -> float:
+    def _alpha(self, *, final: bool) -> float:
         if self._first_fresh is None:
-            return super()._alpha(_rounds, final=final)
+            return super()._alpha(final=final)
         done, planned = self._stage
         return alpha_at(max(done, 1), planned, final=final, errors=2 * self._part.error)
 

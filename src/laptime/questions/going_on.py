@@ -1,0 +1,234 @@
+"""A question goes on with its record: the same trainings on the same machine, in further rounds of the same record.
+
+What the rounds so far found stays, and only what would make their rounds and further ones differ is refused. The error
+of the further looks comes on top of what was spent (decision 63).
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from laptime.errors import UsageError
+from laptime.model.ask import Ask
+from laptime.model.frameworks import installed_version
+from laptime.model.machine import Machine
+from laptime.model.plan import Plan, Subject
+from laptime.model.questions import QUESTIONS, find_question
+from laptime.model.record import LaneResult, Record, find_differing
+from laptime.model.sample import Heat
+from laptime.questions.asking import Prepared
+from laptime.questions.code_digests import digest_code
+from laptime.questions.compare.run import find_again
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.sources import is_copied
+from laptime.questions.train.run import check_alike
+from laptime.questions.verdict.nouns import VerdictAnswer
+from laptime.run.turns import TurnSteps
+
+RACE_AGAIN = "race again"
+OPEN_CAUSES = ("wide", "early", "busy", "late gain")  # of a verdict that further rounds may decide
+
+
+def check_goes_on(question: str) -> None:
+    """Refuse a question that chooses what it tries by what it found: no record keeps where it was."""
+    row = find_question(question)
+    if not row.goes_on:
+        able = " and ".join(f"laptime {each.command}" for each in QUESTIONS if each.goes_on)
+        says = f"--more: {row.spoken} cannot go on, for what it tries next depends on more than its record has"
+        raise UsageError(says, f"ask again with a longer --budget; {able} go on")
+
+
+def check_may_go_on(question: str, record: Record, *, is_ours: bool) -> None:
+    """Refuse a record that cannot go on, whatever the machine is like."""
+    command = f"laptime {find_question(question).command}"
+    if record.question != question:
+        own = f"laptime {find_question(record.question).command}"
+        says = f"{record.id} is no {question}: {own} made it"
+        raise UsageError(says, f"name a record of {command}, or none for the latest: {command} --more")
+    if not is_ours:
+        says = f"{record.id} bears no signature of yours, or was changed since: its rounds are not known to be yours"
+        raise UsageError(
+            says, f"race it again: laptime race --against {record.id}" if question == "race" else RACE_AGAIN
+        )
+    if record.status == "running":
+        raise UsageError(f"{record.id} is still running", "wait for its end, or end it with Ctrl-C")
+    refusal = _refusal_of(record)
+    if refusal:
+        raise UsageError(f"{record.id} cannot go on: {refusal}", RACE_AGAIN)
+
+
+def _refusal_of(record: Record) -> str:
+    """Return why a record cannot go on, or ""."""
+    ask, answer = record.ask, record.answer
+    if ask.on is not None:
+        return f"it ran on a cluster ({ask.on}), whose nodes may be others now"
+    if ask.heats is not None:
+        return f"it was asked for exactly {ask.heats} heats a lane"
+    if any(each.is_built_in is False and each.file is None for each in _subjects_of(record)):
+        return "it raced a whole command, whose files are not known"
+    if not any(lane.heats and lane.heats[-1].heat.process.status == "ok" for lane in record.lanes):
+        return "no lane of it finished a heat"
+    if not isinstance(answer, VerdictAnswer):
+        return ""
+    if answer.session is not None:
+        return f"session {answer.session.name} gave it its share of the error, and no verdict has two"
+    if answer.learning is not None:
+        return "a verdict on learning is on the seeds that were planned"
+    verdict = answer.verdict
+    if verdict is not None and (verdict.word != "UNDECIDED" or verdict.cause not in OPEN_CAUSES):
+        return f"it says {verdict.word} ({verdict.cause}), and further rounds would not change that"
+    return ""
+
+
+def prepare_more(
+    record: Record, budget_s: float, prepare: Callable[[Ask, Machine], Prepared], ask: Ask, machine: Machine
+) -> Prepared:
+    """Plan further rounds of a record, exactly as it was begun. `ask` has the words that its command had."""
+    _check_installed(record, machine)
+    subjects = _subjects_of(record)
+    whats = [find_again(what, each) for what, each in zip((ask.what, *ask.others), subjects, strict=False)]
+    for what, subject in zip(whats, subjects, strict=False):
+        if not is_copied(what):
+            _check_place(record, what, subject)
+            _check_sources(record, subject)
+    prepared = prepare(replace(ask, what=whats[0], others=tuple(whats[1:]), budget_s=budget_s), machine)
+    for subject in prepared.plan.subjects:  # of a commit, the copy is there only now
+        _check_sources(record, subject)
+    check_alike(prepared.plan, record)
+    _check_frameworks(record, prepared)
+    pace = prepared.plan.pace
+    pace = replace(pace, heats_max=pace.heats_max + count_rounds(_heats_of(record.lanes)))
+    plan = replace(prepared.plan, ask=replace(record.ask, budget_s=budget_s, command=ask.command), pace=pace)
+    return replace(prepared, plan=plan, begun=record)
+
+
+def _subjects_of(record: Record) -> tuple[Subject, ...]:
+    return (record.workload, *(other.subject for other in record.others))
+
+
+def _heats_of(lanes: Sequence[LaneResult]) -> dict[str, list[Heat]]:
+    return {lane.name: [result.heat for result in lane.heats] for lane in lanes}
+
+
+# Whether further rounds would be rounds of the same: laptime, machine, code, data.
+
+
+def _check_sources(record: Record, subject: Subject) -> None:
+    """Refuse a training whose code is not the one that was raced."""
+    if subject.file is None:
+        return
+    before = record.sources.get(subject.name)
+    if before is None:
+        says = f"{record.id} cannot go on: an older laptime made it, and kept no digest of {subject.name}'s code"
+        raise UsageError(says, RACE_AGAIN)
+    now = digest_code(Path(subject.file))
+    changed = sorted({*find_differing(before, now), *(before.keys() ^ now.keys())})
+    if changed:
+        named = ", ".join(changed[:6]) + (" and others" if len(changed) > 6 else "")
+        says = f"{record.id} cannot go on: the code of {subject.name} has changed since ({named})"
+        raise UsageError(says, f"restore it, or {RACE_AGAIN}: further rounds would be of another training")
+
+
+def _check_place(record: Record, what: str, subject: Subject) -> None:
+    """Refuse to start a script from another folder: what it reads and writes may be named from the first one."""
+    if subject.file is not None and subject.command and Path(what).expanduser().resolve() != Path(subject.file):
+        says = f"{record.id} cannot go on from this folder: it raced {subject.file}, as {what}"
+        raise UsageError(says, f"go on from the folder in which it began, or {RACE_AGAIN}")
+
+
+def _check_installed(record: Record, machine: Machine) -> None:
+    """Refuse another machine, and another laptime."""
+    version, made_by = installed_version(), record.tool.get("version", "")
+    if made_by != version:
+        says = f"{record.id} cannot go on: laptime {made_by} made it, and this is {version}, which may time otherwise"
+        raise UsageError(says, RACE_AGAIN)
+    facts = (("processor", _processor), ("system", lambda each: each.system), ("Python", lambda each: each.python))
+    for what, fact in facts:
+        was, is_now = fact(record.machine), fact(machine)
+        if was != is_now:
+            says = f"{record.id} cannot go on here: its {what} was {was}, and here it is {is_now}"
+            raise UsageError(says, f"go on where it was begun, or {RACE_AGAIN}")
+
+
+def _processor(machine: Machine) -> str:
+    processor = machine.processor
+    return f"{processor.cores_usable} x {processor.name} ({processor.architecture})"
+
+
+def _check_frameworks(record: Record, prepared: Prepared) -> None:
+    for name in dict.fromkeys(lane.framework for lane in prepared.plan.lanes):
+        was, is_now = record.machine.framework(name), prepared.machine.framework(name)
+        if was is not None and is_now is not None and was.versions != is_now.versions:
+            before, now = _versions(was.versions), _versions(is_now.versions)
+            says = f"{record.id} cannot go on: it ran with {before}, and here is {now}"
+            raise UsageError(says, f"install what it ran with, or {RACE_AGAIN}")
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def check_data(record: Record, plan: Plan) -> None:
+    """Refuse other data on disk than the rounds so far had."""
+    was, is_now = record.data, plan.data
+    if was is not None and (is_now is None or is_now.digest != was.digest):
+        raise UsageError(f"{record.id} cannot go on: the data in {was.folder} has changed since", RACE_AGAIN)
+
+
+# The state of rounds, as it was after the last one: read off the heats that the record has.
+
+
+def take_up(rounds: HeatRounds, record: Record) -> None:
+    """Let rounds go on after those of a record: their heats, their numbers, the steps of their turns, their proofs."""
+    known = _heats_of(record.lanes)
+    rounds.heats = {name: list(known.get(name, ())) for name in rounds.heats}
+    rounds.rounds = rounds.begun_rounds = count_rounds(rounds.heats)
+    rounds.begun_alone = record.answer.alone
+    numbers = (heat.round for heats in known.values() for heat in heats)
+    rounds.start_numbers(max(numbers, default=-1) + 1)
+    rounds.turn_steps = find_turn_steps(rounds.heats)
+    rounds.step_ns = {name: usual for name, heats in rounds.heats.items() if (usual := _usual_step_ns(heats))}
+    proven = ((record.workload, record.reference), *((other.subject, other.reference) for other in record.others))
+    rounds.proof.references = {subject.name: reference for subject, reference in proven}
+    rounds.proof.appeals = {lane.name: lane.appeal for lane in record.lanes if lane.appeal is not None}
+
+
+def count_rounds(heats: Mapping[str, Sequence[Heat]]) -> int:
+    """Return how many rounds have begun. The first lane runs once in each group of a round, and any other one once."""
+    first, *others = heats.values()
+    return max(map(len, others), default=len(first))
+
+
+def find_turn_steps(heats: Mapping[str, Sequence[Heat]]) -> dict[frozenset[str], dict[str, TurnSteps]]:
+    """Return which steps lanes timed in the turns of their last round together."""
+    found: dict[frozenset[str], dict[str, TurnSteps]] = {}
+    together = sorted(
+        ((heat.round, name, heat) for name, mine in heats.items() for heat in mine), key=lambda each: each[0]
+    )
+    for _, group in itertools.groupby(together, key=lambda each: each[0]):
+        steps = {name: _turn_steps_of(heat) for name, *_, heat in ((name, heat) for _, name, heat in group)}
+        known = {name: each for name, each in steps.items() if each is not None}
+        if len(known) == len(steps) > 1:
+            found[frozenset(steps)] = known
+    return found
+
+
+def _turn_steps_of(heat: Heat) -> TurnSteps | None:
+    """Return the steps of a heat's turns by its last two windows: the first turn of a lane may be shorter."""
+    last = [window for window in heat.windows if window.turn is not None and window.first_step is not None][-2:]
+    for before, after in pairwise(last):
+        stride = (after.first_step or 0) - (before.first_step or 0)
+        if before.steps == after.steps <= stride and after.turn is not None and after.first_step is not None:
+            return TurnSteps(after.first_step - 1 - after.turn * stride, stride - after.steps, after.steps)
+    return None
+
+
+def _usual_step_ns(heats: Sequence[Heat]) -> float | None:
+    """Return how long a step of a lane took in its first heat; None where its loader works in bursts."""
+    timed = [(window.end_ns - window.start_ns) / window.steps for heat in heats[:1] for window in heat.windows]
+    return None if not timed or heats[0].burst is not None else statistics.median(timed)
