@@ -21,6 +21,7 @@ from laptime.board.claims import CHECKS
 from laptime.board.evidence import strip, whole_digest, with_whole
 from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
 from laptime.errors import UsageError
+from laptime.model.record import RecordPart
 
 ROOT = Path(__file__).parents[2]
 ALL = 1_000
@@ -32,6 +33,15 @@ def test_a_good_board_has_no_fault(tmp_path):
     assert [each.says for each in found.faults] == []
     assert (found.rows, found.records) == (6, 2)
     assert [each.says for each in found.notes if "other windows" in each.says] == []
+
+
+def test_a_race_that_went_on_has_no_row(tmp_path):
+    """Its intervals were seen on the way, so they are not at the 95 % that a row has."""
+    part = RecordPart("2026-11-29T10:11:12+00:00", 60.0, 58.0, 8, has_interval=True)
+    stripped = strip(replace(kept(), parts=(part, part)))
+    assert stripped.parts[0].started == "2026-11-29T00:00:00+00:00"
+    write(files_of(stripped), tmp_path)
+    assert any("their intervals are at 92.5 %" in each.says for each in check(tmp_path).faults)
 
 
 def test_windows_that_laptime_would_not_choose_are_noted(tmp_path):

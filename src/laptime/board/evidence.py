@@ -145,7 +145,7 @@ def strip(record: Record) -> Record:
         schema=SCHEMA,
         tool={"name": "laptime", "version": _word(record.tool.get("version", "")), **_whole(record.tool)},
         id=record.id,
-        started=f"{record.started[:10]}T00:00:00+00:00",
+        started=_day(record.started),
         question=record.question,
         status=record.status,
         ask=_ask(record.ask, workload.name),
@@ -163,7 +163,12 @@ def strip(record: Record) -> Record:
         lanes=lanes,
         answer=_answer(record, {each.name for each in lanes}),
         reference=None if record.reference is None else _reference(record.reference),
+        parts=tuple(replace(part, started=_day(part.started)) for part in record.parts),
     )
+
+
+def _day(moment: str) -> str:
+    return f"{moment[:10]}T00:00:00+00:00"
 
 
 def _whole(tool: Mapping[str, str]) -> dict[str, str]:

@@ -161,7 +161,10 @@ def _processor(machine: Machine) -> str:
 
 
 def _check_frameworks(record: Record, prepared: Prepared) -> None:
-    for name in dict.fromkeys(lane.framework for lane in prepared.plan.lanes):
+    """Refuse other versions of what the lanes run on."""
+    of_lanes = [lane.framework for lane in prepared.plan.lanes]
+    of_script = [each.name for each in record.machine.frameworks] if record.workload.command else []
+    for name in dict.fromkeys([*of_lanes, *of_script]):  # which of them a script imports, only itself knows
         was, is_now = record.machine.framework(name), prepared.machine.framework(name)
         if was is not None and is_now is not None and was.versions != is_now.versions:
             before, now = _versions(was.versions), _versions(is_now.versions)
