@@ -18,7 +18,7 @@ LANE_KEYS = {
     *("items_per_step", "heats", "notes", "whole", "appeal", "usage", "profile", "roofline", "absent", "training"),
     *("devices", "where"),
 }
-RESULT_KEYS = {"heat", "steady", "steady_from", "step_ms", "counted"}
+RESULT_KEYS = {"heat", "steady", "steady_from", "step_ms", "counted", "weight"}
 HEAT_KEYS = {
     *("process", "order", "round", "steps_per_lap", "first_step_ns", "windows", "losses", "proofs", "examination"),
     *("fresh", "burst", "signs", "ranks", "exchanges", "first_losses", "census", "late_step", "early_ns", "changed"),

@@ -121,7 +121,7 @@ def test_refusals_name_arguments_and_not_options():
     assert caught.value.hint == "or `laptime show ID --json`, heats 3"
 
 
-OF_THE_TERMINAL = {"json", "md", "q", "quiet", "details", "dry_run"}
+OF_THE_TERMINAL = {"json", "md", "q", "quiet", "details", "dry_run", "more"}
 OF_LANES = {"set"}  # what it adds has a name as a lane
 OF_THE_LIBRARY = {"progress", "arguments"}  # on the command line, a script's arguments are behind --
 SHORT = {"o"}
