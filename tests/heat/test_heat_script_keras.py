@@ -250,10 +250,11 @@ class Calls:
 
 
 def test_a_call_at_the_end_of_an_epoch_counts_as_a_whole_one():
-    runner = ScriptRunner(Calls(), 1 / 32, 0, BRIEF)
+    """Each call of `run` takes no time but that of the processor, which other processes may have meanwhile."""
+    runner, began_ns = ScriptRunner(Calls(), 1 / 32, 0, BRIEF), time.monotonic_ns()
     for calls in (1, 2, 3):
         runner.run(32)
-        assert -runner.outside_ns / 1e6 == pytest.approx(32 * calls, abs=5)
+        assert 0 <= runner.outside_ns + 32_000_000 * calls <= time.monotonic_ns() - began_ns
 
 
 # What the agent makes of arguments, without Keras.
