@@ -140,6 +140,9 @@ def test_the_example_is_tuned_and_then_learns_the_same(house):
     one = {"OMP_NUM_THREADS": "1"}
     answer = house.run("tune", "train.py", "cpu", "--budget", "100s", "--apply", "--yes", "-q", "--", "--epochs", "99",
                        env=one)  # fmt: skip
+    if "no other settings were confirmed" in answer.err:  # other tests had the cores all along
+        assert git(house.folder, "status", "--porcelain", "train.py") == ""
+        pytest.skip(f"the machine was too busy to confirm what it offers: {answer.out.splitlines()[0]}")
     assert answer.code in {0, 4}, answer.err
     record = json.loads(house.run("show", "latest", "--json").out)
     (tuned,) = record["answer"]["tuning"]["lanes"]

@@ -13,6 +13,7 @@ import pytest
 from watcher import Watcher
 
 import laptime
+from house import on_all_cores
 from laptime.errors import UsageError
 
 pytestmark = pytest.mark.long
@@ -47,16 +48,25 @@ def run_script(folder, body):
 
 
 def test_the_example_finds_workers():
-    """They are in its last line, and no process is left that it would wait for."""
+    """They are in its last line, and no process is left that it would wait for.
+
+    It finds them in a second of the first lap. Where other tests had its cores in just that second, it may rightly keep
+    what was given: then it is asked again.
+    """
     single = {**os.environ, "OMP_NUM_THREADS": "1"}  # several threads wait for each other on busy cores
-    ended = subprocess.run(
-        [sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=300, env=single
-    )
-    *laps, said = ended.stdout.splitlines()
-    assert [line.split(":")[0] for line in laps] == ["lap 1", "lap 2", "lap 3"]
-    assert said.startswith("num_workers=")
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, EXAMPLE], capture_output=True, text=True, check=True, timeout=300, env=single,
+            preexec_fn=on_all_cores,
+        )  # fmt: skip
+        *laps, said = ended.stdout.splitlines()
+        assert [line.split(":")[0] for line in laps] == ["lap 1", "lap 2", "lap 3"]
+        assert ended.stderr == ""
+        if "times as fast as given" in said:
+            break
+        assert said.startswith("num_workers=0: the given settings stayed")
     assert "times as fast as given" in said
-    assert ended.stderr == ""
+    assert int(said.removeprefix("num_workers=").split(":")[0].split(",")[0]) > 0
 
 
 def test_accelerate_loads_through_it(tmp_path):
