@@ -241,8 +241,11 @@ def digest_numbers(numbers: Iterable[tuple[str, Any]]) -> str:
 # A turn is taken again as often as it needs.
 
 
+STEPS_MOST = 20_000  # what is noted of a step takes 0.1 ms and 5 kB: steps of some microseconds would take a minute
+
+
 class TooLargeError(LaneError):
-    """A turn that would take too much memory to be taken again."""
+    """A turn that would take too much memory or time to be taken again."""
 
 
 class RecordedBatches:
@@ -294,6 +297,8 @@ class TurnReplay:
         self, own_end: StateNumbers, start: StateNumbers, end: StateNumbers, *, is_shown: bool, is_joined: bool
     ) -> TurnTakenAgain | Missing:
         """Take the turn from the other's start, and return how far the other's end is from where it leads."""
+        if self.steps > STEPS_MOST:
+            raise TooLargeError(f"a turn has {self.steps:,} steps, and one of up to {STEPS_MOST:,} is taken again")
         fitted = fit_numbers(self.note.numbers, start, end)
         if isinstance(fitted, str):
             return Missing(fitted)

@@ -24,13 +24,23 @@ from laptime.model.machine import Machine
 from laptime.model.plan import LAUNCHERS, Place, Plan, find_launcher
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Progress, Record, RecordPart
+from laptime.model.record import (
+    SCHEMA,
+    Answer,
+    Finding,
+    LaneResult,
+    OtherTraining,
+    Progress,
+    Record,
+    RecordPart,
+    find_differing,
+)
 from laptime.model.sample import Reference
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import Prepared, means_a_script
 from laptime.questions.bounds import Recall, nothing_measured
-from laptime.questions.code_digests import digest_sources
+from laptime.questions.code_digests import digest_code, digest_sources
 from laptime.questions.copies import copies_of_a_question
 from laptime.questions.forecast.run import with_cards
 from laptime.questions.proving import ReferenceCache
@@ -165,6 +175,15 @@ class Job:
     def announce(self, doing: str) -> None:
         """Show what is done outside of heats."""
         self.show(Progress(doing, self.elapsed_s))
+
+    def find_changed_code(self) -> str | None:
+        """Return which code of a training of the user's own is another now than as the question began."""
+        for subject in self.plan.subjects:
+            if subject.file is not None and subject.name in self._sources:
+                changed = find_differing(self._sources[subject.name], digest_code(Path(subject.file)))
+                if changed:
+                    return f"{changed[0]} was changed during the race"
+        return None
 
     def notify(self, notice: str) -> None:
         """Show what has to be read: it stays on a terminal."""
