@@ -13,14 +13,14 @@ from laptime.model.ask import Ask
 from laptime.model.quantities import Factor
 from laptime.planner import make_plan
 from laptime.planner.plan import join_plans
+from laptime.questions.asking import Prepared
 from laptime.questions.job import CheckpointFiles, Job, Services
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
-from laptime.questions.verdict.judged_files import JudgedFiles
 from laptime.questions.verdict.nouns import ERRORS, Decision, SessionPart, SessionState, share_of_error, verdict_fields
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change, looks
-from laptime.questions.verdict.run import PreparedPair, VerdictRace
+from laptime.questions.verdict.run import VerdictRace
 from laptime.questions.verdict.session import SessionRace, check_session
 from laptime.run.confined import ConfinedLauncher
 
@@ -56,12 +56,11 @@ class Loop:
         own = {"LAPTIME_FAKE": str(self.script)}
         lanes = tuple(replace(lane, environment={**lane.environment, **own}) for lane in plan.lanes)
         pace = replace(plan.pace, **{"heats_max": 40} | pace)
-        prepared = PreparedPair(
+        prepared = Prepared(
             replace(plan, lanes=lanes, pace=pace),
             MACHINE,
             None,
             launcher=ConfinedLauncher(),
-            files=JudgedFiles(__file__, __file__),
         )
         job = Job("verdict", prepared, self._services())
         return job.answer(make(job, prepared))

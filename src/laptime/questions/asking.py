@@ -31,6 +31,7 @@ from laptime.planner.lanes import default_framework, frameworks_asked, names_a_l
 from laptime.planner.plan import check_ask, expect_environment, find_devices, plan_script
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.settings import with_settings
+from laptime.questions.noted_code import FileStates, NotedCode, note_code, note_files
 from laptime.questions.sources import place_named_by
 from laptime.questions.subject import (
     describe_supply,
@@ -73,7 +74,7 @@ class Prepared:
     """A plan, the machine with what its frameworks see, what was published of the workload, and what starts heats.
 
     `own` is what is known of a training of the user's own, if its function was called. `begun` is the record that is
-    gone on with.
+    gone on with. `code` is the user's own code, as it was before any of it ran.
     """
 
     plan: Plan
@@ -82,6 +83,7 @@ class Prepared:
     launcher: Launcher = field(default=LOCAL, kw_only=True)
     own: OwnTraining | None = field(default=None, kw_only=True)
     begun: Record | None = field(default=None, kw_only=True)
+    code: NotedCode = field(default_factory=NotedCode, kw_only=True)
 
     shares_process: ClassVar[bool] = False  # what is measured runs in this process, so laptime's own time is not known
 
@@ -100,13 +102,15 @@ class Prepared:
 class Trained:
     """What is trained: its workload if it is built in, and what is known of a training of the user's own.
 
-    `seen` is the framework that was scouted by the process that called the user's function.
+    `seen` is the framework that was scouted by the process that called the user's function, and `code` the user's own,
+    as it was before.
     """
 
     subject: Subject
     workload: Workload | None
     own: OwnTraining | None
     seen: Framework | None
+    code: FileStates | None = None
 
 
 def prepare(ask: Ask, machine: Machine, launcher: Launcher = LOCAL, *, one_lane: bool = False) -> Prepared:
@@ -125,7 +129,8 @@ def prepare_trainings(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) ->
     """Prepare a race of one training, or of several of the user's own."""
     check_ask(ask)
     with CoresTaken() as taken:
-        return _plan(ask, machine, _find_trained(ask, machine, launcher), taken, launcher)
+        trained = _find_trained(ask, machine, launcher)
+        return _plan(ask, machine, trained, taken, launcher)
 
 
 def prepare_pair(ask: Ask, machine: Machine, twin: str | None = None, launcher: Launcher = LOCAL) -> Prepared:
@@ -148,7 +153,9 @@ def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> lis
         _check_pretrained(found[0][0].name)
     if found[0][1] is None:
         find_given(ask, None)  # refuses --data before the user's function is called
-    return [_inspect(ask, machine, subject, workload, launcher) for subject, workload in found]
+    noted = [None if subject.file is None else note_files(Path(subject.file)) for subject, _ in found]
+    inspected = [_inspect(ask, machine, subject, workload, launcher) for subject, workload in found]
+    return [replace(each, code=code) for each, code in zip(inspected, noted, strict=True)]
 
 
 def _inspect(ask: Ask, machine: Machine, subject: Subject, workload: Workload | None, launcher: Launcher) -> Trained:
@@ -177,7 +184,9 @@ def _plan(ask: Ask, machine: Machine, trained: Sequence[Trained], taken: CoresTa
         plan = keep_apart(plan, launcher.why_alone(plan.lanes))
         said += [AS_MANY_CORES, ONLY_NOISE]
     plan = replace(plan, notes=(*plan.notes, *filter(None, said)))
-    return Prepared(plan, seen, workload.published if workload else None, launcher=launcher, own=trained[0].own)
+    published = workload.published if workload else None
+    code = NotedCode({each.subject.name: each.code for each in trained if each.code is not None})
+    return Prepared(plan, seen, published, launcher=launcher, own=trained[0].own, code=code)
 
 
 def facts_of(prepared: Prepared, workload: Workload | None) -> SubjectFacts:
@@ -282,8 +291,9 @@ def means_a_script(ask: Ask) -> bool:
 def prepare_script(ask: Ask, machine: Machine) -> Prepared:
     """Find the script and the devices that it may see, and plan the lanes."""
     subject = describe_script(ask)
+    code = note_code({subject.name: subject.file})
     seen = see_devices(ask, subject, machine)
-    return Prepared(plan_script(ask, seen, subject), seen, None)
+    return Prepared(plan_script(ask, seen, subject), seen, None, code=code)
 
 
 def are_scripts(ask: Ask) -> bool:
@@ -313,6 +323,7 @@ def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None, launche
     subjects = name_apart(
         whats, [describe_script(replace(ask, what=place_named_by(what), others=())) for what in whats]
     )
+    code = note_code({subject.name: subject.file for subject in subjects})
     seen = see_devices(ask, subjects[0], machine)
     processor, *cards = find_devices(seen)
     ask = ask if ask.lanes else replace(ask, lanes=((cards or [processor])[0].name,))
@@ -321,7 +332,7 @@ def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None, launche
         ask = replace(ask, others=(*ask.others, ask.what))
     plans = [plan_script(ask, seen, subject) for subject in subjects]
     plan = replace(join_plans(plans, seen), notes=tuple(note for each in plans for note in each.notes))
-    return Prepared(plan, seen, None, launcher=launcher)
+    return Prepared(plan, seen, None, launcher=launcher, code=code)
 
 
 def see_devices(ask: Ask, subject: Subject, machine: Machine) -> Machine:

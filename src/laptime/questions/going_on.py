@@ -22,9 +22,9 @@ from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import LaneResult, Record, find_differing
 from laptime.model.sample import Heat
 from laptime.questions.asking import Prepared
-from laptime.questions.code_digests import digest_code
 from laptime.questions.compare.run import find_again
 from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.noted_code import NotedCode, note_code
 from laptime.questions.sources import is_copied
 from laptime.questions.train.run import check_alike
 from laptime.questions.verdict.nouns import VerdictAnswer
@@ -95,10 +95,9 @@ def prepare_more(
     for what, subject in zip(whats, subjects, strict=False):
         if not is_copied(what):
             _check_place(record, what, subject)
-            _check_sources(record, subject)
+            _check_sources(record, note_code({subject.name: subject.file}))
     prepared = prepare(replace(ask, what=whats[0], others=tuple(whats[1:]), budget_s=budget_s), machine)
-    for subject in prepared.plan.subjects:  # of a commit, the copy is there only now
-        _check_sources(record, subject)
+    _check_sources(record, prepared.code)  # of a commit, the copy is there only now
     check_alike(prepared.plan, record)
     _check_frameworks(record, prepared)
     pace = prepared.plan.pace
@@ -118,20 +117,18 @@ def _heats_of(lanes: Sequence[LaneResult]) -> dict[str, list[Heat]]:
 # Whether further rounds would be rounds of the same: laptime, machine, code, data.
 
 
-def _check_sources(record: Record, subject: Subject) -> None:
+def _check_sources(record: Record, code: NotedCode) -> None:
     """Refuse a training whose code is not the one that was raced."""
-    if subject.file is None:
-        return
-    before = record.sources.get(subject.name)
-    if before is None:
-        says = f"{record.id} cannot go on: an older laptime made it, and kept no digest of {subject.name}'s code"
-        raise UsageError(says, RACE_AGAIN)
-    now = digest_code(Path(subject.file))
-    changed = sorted({*find_differing(before, now), *(before.keys() ^ now.keys())})
-    if changed:
-        named = ", ".join(changed[:6]) + (" and others" if len(changed) > 6 else "")
-        says = f"{record.id} cannot go on: the code of {subject.name} has changed since ({named})"
-        raise UsageError(says, f"restore it, or {RACE_AGAIN}: further rounds would be of another training")
+    for name, now in code.digests().items():
+        before = record.sources.get(name)
+        if before is None:
+            says = f"{record.id} cannot go on: an older laptime made it, and kept no digest of {name}'s code"
+            raise UsageError(says, RACE_AGAIN)
+        changed = sorted({*find_differing(before, now), *(before.keys() ^ now.keys())})
+        if changed:
+            named = ", ".join(changed[:6]) + (" and others" if len(changed) > 6 else "")
+            says = f"{record.id} cannot go on: the code of {name} has changed since ({named})"
+            raise UsageError(says, f"restore it, or {RACE_AGAIN}: further rounds would be of another training")
 
 
 def _check_place(record: Record, what: str, subject: Subject) -> None:

@@ -33,16 +33,15 @@ from laptime.model.record import (
     Progress,
     Record,
     RecordPart,
-    find_differing,
 )
 from laptime.model.sample import Reference
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import Prepared, means_a_script
 from laptime.questions.bounds import Recall, nothing_measured
-from laptime.questions.code_digests import digest_code, digest_sources
 from laptime.questions.copies import copies_of_a_question
 from laptime.questions.forecast.run import with_cards
+from laptime.questions.noted_code import Changes
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import OwnCode, supply
 from laptime.questions.verdict.nouns import SessionState
@@ -118,7 +117,8 @@ class Job:
         self.before_s = 0.0 if self.begun is None else self.begun.elapsed_s  # what earlier processes took
         self._shares_process = prepared.shares_process
         self._journal_s = self._beyond_s = 0.0
-        self._sources = digest_sources(prepared.plan.subjects) if find_question(question).goes_on else {}
+        self._code = prepared.code
+        self.code_changes: Changes = {}
         self._is_saved = False
         self._latest: Record | None = None  # with what is known since the last process
         self._reduce: Callable[[RecordStatus], Outcome] | None = None
@@ -176,14 +176,9 @@ class Job:
         """Show what is done outside of heats."""
         self.show(Progress(doing, self.elapsed_s))
 
-    def find_changed_code(self) -> str | None:
-        """Return which code of a training of the user's own is another now than as the question began."""
-        for subject in self.plan.subjects:
-            if subject.file is not None and subject.name in self._sources:
-                changed = find_differing(self._sources[subject.name], digest_code(Path(subject.file)))
-                if changed:
-                    return f"{changed[0]} was changed during the race"
-        return None
+    def look_at_code(self) -> None:
+        """Look whether code of the user's own has changed since before any of it ran."""
+        self.code_changes = self._code.find_changes(self.code_changes)
 
     def notify(self, notice: str) -> None:
         """Show what has to be read: it stays on a terminal."""
@@ -228,7 +223,7 @@ class Job:
             overhead={**own, "journal_s": self._journal_s},
             data=plan.data,
             others=outcome.others,
-            sources=self._sources,
+            sources=self._code.digests() if find_question(self.question).goes_on else {},
         )
         if begun is not None:
             made = join_parts(begun, made, self.elapsed_s)

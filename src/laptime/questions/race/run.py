@@ -65,7 +65,6 @@ class Race:
         if any(subject.function is not None for subject in plan.subjects):
             self._rounds.replays = self._wants_replay
         self._rounds.before_turns = self._fit_turns
-        self._changed: str | None = None  # which code of the user's own was changed meanwhile
         self._is_final = True  # if the race is interrupted after a look, that look is the last
         if job.begun is not None:
             take_up(self._rounds, job.begun)
@@ -208,7 +207,7 @@ class Race:
 
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
         """Remove lanes that failed, and fit the coming rounds into the rest of the budget."""
-        self._changed = self._changed or self._job.find_changed_code()
+        self._job.look_at_code()
         rounds, heats = self._rounds, self._rounds.heats
         phases = [heats[lane.name][-1].process.phases_s for lane in self._running]
         timed_s = [phase.get("timing", 0.0) for phase in phases]
@@ -293,8 +292,8 @@ class Race:
         """
         if found.same_work is not True:
             return found
-        if self._changed is not None:
-            return replace(found, same_work=Missing(self._changed))
+        for change in self._job.code_changes.values():
+            return replace(found, same_work=Missing(f"during the race, {change.place.name} {change.how}"))
         plan = self._job.plan
         mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
         if mine == theirs:

@@ -6,14 +6,15 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.planner.plan import check_ranges
+from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, RunningQuestion
 from laptime.questions.verdict.learning import LearningVerdict, PreparedLearning, prepare_learning
 from laptime.questions.verdict.options import VerdictAsk
-from laptime.questions.verdict.run import PreparedPair, VerdictRace, prepare_verdict
+from laptime.questions.verdict.run import VerdictRace, prepare_verdict
 from laptime.questions.verdict.session import SessionRace, check_session, prepare_session
 
 
-def prepare_either(ask: Ask, machine: Machine) -> PreparedPair:
+def prepare_either(ask: Ask, machine: Machine) -> Prepared:
     """Prepare the verdict that is asked. Refuse options of the other one."""
     asked = ask.verdict or VerdictAsk()
     check_ranges(asked)
@@ -27,7 +28,7 @@ def prepare_either(ask: Ask, machine: Machine) -> PreparedPair:
     return prepare_verdict(ask, machine) if asked.session is None else prepare_session(ask, machine)
 
 
-def open_verdict(job: Job, prepared: PreparedPair) -> RunningQuestion:
+def open_verdict(job: Job, prepared: Prepared) -> RunningQuestion:
     """Return the question that runs what was prepared."""
     if isinstance(prepared, PreparedLearning):
         return LearningVerdict(job, prepared)

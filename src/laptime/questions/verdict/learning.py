@@ -19,13 +19,14 @@ from laptime.model.plan import PlannedLane
 from laptime.model.protocol import LearningOrder
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, OtherTraining, Parity, Progress
+from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
 from laptime.questions.verdict.curves import POINTS_LEAST, SEED_PAIRS_LEAST, is_lost, judge_learning, pair_runs, usual_s
 from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, SeedPair, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, judge_left, looks
-from laptime.questions.verdict.run import PreparedPair, find_left, names_the_candidate, prepare_pair_of
+from laptime.questions.verdict.run import find_left, judge_code, names_the_candidate, prepare_pair_of
 from laptime.run.instruments import SensorSelection
 from laptime.run.learning import JudgeRunner, LearningRunner
 from laptime.run.runner import Limits, Started
@@ -44,7 +45,7 @@ JUDGED_NOT_PROVEN = "what it learns is judged, and not its work"
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedLearning(PreparedPair):
+class PreparedLearning(Prepared):
     """Two trainings on one lane, to be trained from several seeds. `why_no_loss` says why they cannot be judged."""
 
     why_no_loss: str = ""
@@ -73,7 +74,7 @@ def prepare_learning(ask: Ask, machine: Machine) -> PreparedLearning:
         prepared.published,
         launcher=prepared.launcher,
         own=own,
-        files=prepared.files,
+        code=prepared.code,
         why_no_loss=why,
     )
 
@@ -95,7 +96,6 @@ class LearningVerdict:
         self._limits = Limits(ask.patience_s, ask.watchdog_s)
         self._base, self._candidate = self._sides()
         self._learning = Learning(self._asked.seeds or SEEDS_PLANNED, why_no_loss=prepared.why_no_loss)
-        self._files = prepared.files
         self._lengths: dict[str, Length] = {}
         self._train_s = 0.0
         self._left: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class LearningVerdict:
         if learning.why_no_loss or done >= learning.seeds:
             return True
         failed = (run.misfit or run.changed or run.process.dnf or is_lost(run) for run in learning.runs)
-        is_refused = self._files.look() is not None or any(failed)
+        is_refused = bool(self._job.code_changes) or any(failed)
         if is_refused or (done in looks(learning.seeds) and self._judge(final=False).word != "UNDECIDED"):
             return True
         over_s = FIRST_SEEDS_OVER * self._job.plan.ask.budget_s if done <= SEED_PAIRS_LEAST else 0.0
@@ -156,7 +156,7 @@ class LearningVerdict:
         found = judge_learning(learning, self._asked.gain, alpha)
         if self._left and found.word == "KEEP":
             found = judge_left(self._left)
-        return self._files.look() or found
+        return judge_code(self._job) or found
 
     def _run_seed(self, turn: int) -> None:
         """Train both sides from one seed, after the items were drawn on which they are judged."""
@@ -210,7 +210,7 @@ class LearningVerdict:
             sampler=self._sensors.sampler_for(lane.name, lane.computes_on),
         )
         dnf = runner.run(started)
-        self._files.look()
+        job.look_at_code()
         job.own_code.look_at(lane, runner)
         if length is None and runner.legs > 0:
             self._lengths[lane.name] = Length(runner.points[1][0], runner.legs)

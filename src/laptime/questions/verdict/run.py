@@ -6,7 +6,7 @@ import random
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from laptime.analysis.parity import (
@@ -37,7 +37,6 @@ from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
 from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
 from laptime.questions.verdict.folder import find_training_of
-from laptime.questions.verdict.judged_files import JudgedFiles
 from laptime.questions.verdict.nouns import ERRORS, EXIT_OF, Decision, VerdictAnswer, Word
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import (
@@ -46,6 +45,7 @@ from laptime.questions.verdict.reduce import (
     alpha_at,
     is_refusal,
     judge_change,
+    judge_changes,
     judge_left,
     looks,
     refuse_change,
@@ -60,13 +60,6 @@ PATCHES = (".patch", ".diff")
 ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
 REPLAYED_ROUNDS = 0.5  # of the rounds, where it costs little
 ROUNDS_OVER = 2  # times the rounds that are expected to fit: some are faster, and what is left of the budget is used
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedPair(Prepared):
-    """Two trainings on one lane, and their files as they were before any code of them ran."""
-
-    files: JudgedFiles = field(kw_only=True)
 
 
 def pair_of(base: str, candidate: str) -> tuple[str, str]:
@@ -97,7 +90,7 @@ def _file_of(word: str) -> str:
     return word.removeprefix(PATCH).partition(":")[2] if word.startswith(PATCH) else word
 
 
-def prepare_verdict(ask: Ask, machine: Machine) -> PreparedPair:
+def prepare_verdict(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings on one lane, and of the base against itself where it guards a branch."""
     prepared = prepare_pair_of(ask, machine, twin=TWIN if _asked(ask).gate else None)
     plan = prepared.plan
@@ -117,7 +110,7 @@ def verdict_pace(ask: Ask, lanes: int, *, forks: bool) -> Pace:
     return replace(pace, heats_max=min(ROUNDS_OVER * pace.heats_max, ROUNDS_MOST), shares_steps=True)
 
 
-def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> PreparedPair:
+def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prepared:
     """Find base and candidate, and plan both on one lane; with the name of a `twin`, the base once more."""
     candidates = [other for other in ask.others if other != ask.what]  # a record of a gate has the twin, too
     if ask.others and not candidates:
@@ -130,12 +123,9 @@ def prepare_pair_of(ask: Ask, machine: Machine, twin: str | None = None) -> Prep
     # Most scripts write a log or a checkpoint next to themselves, and hardly a function does.
     launcher = ConfinedLauncher(_folders_of(base, candidate) if are_scripts(ask) else ())
     if are_scripts(ask):
-        files, prepared = JudgedFiles(base, candidate), prepare_scripts(ask, machine, twin, launcher)
-    else:
-        with names_the_candidate(find_subjects((base, candidate))[1][0].name):
-            files, prepared = JudgedFiles(base, candidate), prepare_pair(ask, machine, twin, launcher)
-    plan, seen, published = prepared.plan, prepared.machine, prepared.published
-    return PreparedPair(plan, seen, published, launcher=prepared.launcher, own=prepared.own, files=files)
+        return prepare_scripts(ask, machine, twin, launcher)
+    with names_the_candidate(find_subjects((base, candidate))[1][0].name):
+        return prepare_pair(ask, machine, twin, launcher)
 
 
 def _folders_of(*words: str) -> tuple[Path, ...]:
@@ -167,6 +157,13 @@ def find_left(launcher: Launcher, processes: Iterable[ProcessRun]) -> tuple[str,
     return launcher.find_left(shares_memory=any(IN_SHARED_MEMORY in (each.reaches or ()) for each in processes))
 
 
+def judge_code(job: Job) -> Decision | None:
+    """Return the verdict if a file of code has changed since before anything of the two sides ran."""
+    job.look_at_code()
+    of_base, of_candidate = (job.code_changes.get(each.name) for each in (job.plan.subject, job.plan.others[0]))
+    return judge_changes(of_base, of_candidate)
+
+
 def _asked(ask: Ask) -> VerdictAsk:
     return ask.verdict or VerdictAsk()
 
@@ -178,9 +175,8 @@ class VerdictRace(Race):
     times are those of laptime's own process.
     """
 
-    def __init__(self, job: Job, prepared: PreparedPair) -> None:
+    def __init__(self, job: Job, prepared: Prepared) -> None:
         super().__init__(job, prepared)
-        self._files = prepared.files
         self._left: tuple[str, ...] = ()  # by processes, in what others share
         self._rounds.has_new_seeds = self._rounds.judges_by_own_clock = not job.plan.subject.command
         # Of the rounds before the first look, one that nobody knows: no seed of it was proven.
@@ -212,7 +208,6 @@ class VerdictRace(Race):
 
         The losses of scripts are compared at the steps that both timed, so both should time the same ones.
         """
-        self._files.look()
         super()._end_round(round_s, prestarter)
         self._left = self._left or find_left(self._job.launcher, self._rounds.processes)
         steps = self._rounds.turn_steps
@@ -222,7 +217,7 @@ class VerdictRace(Race):
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
         replayed = self._find_replayed()
-        if self._files.look() is not None or any(isinstance(each, str) for each in (self._find_difference(), replayed)):
+        if self._job.code_changes or any(isinstance(each, str) for each in (self._find_difference(), replayed)):
             return True  # and no round changes that
         if isinstance(replayed, Missing):
             return False  # one more replay may tell
@@ -283,7 +278,7 @@ class VerdictRace(Race):
             decided = replace(decided, word="UNDECIDED", cause="late gain", says=f"{late}.", needs=needs)
         if self._left and decided.word == "KEEP":
             decided = judge_left(self._left)
-        return self._files.look() or refuse_change(failed, work, trick) or decided
+        return judge_code(self._job) or refuse_change(failed, work, trick) or decided
 
     def _find_other_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
         """Return how the candidate's work differs: in the references, in the proofs, or in the timed steps."""

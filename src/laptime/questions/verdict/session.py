@@ -18,11 +18,12 @@ from laptime.model.quantities import brief
 from laptime.model.record import Comparison, LaneResult, Progress
 from laptime.planner.groups import OVERRUN, choose_pace
 from laptime.planner.plan import check_label
+from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.verdict.nouns import Decision, SessionPart, SessionState, VerdictAnswer, share_of_error
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change
-from laptime.questions.verdict.run import PreparedPair, VerdictRace, prepare_verdict, verdict_pace
+from laptime.questions.verdict.run import VerdictRace, prepare_verdict, verdict_pace
 from laptime.run.turns import Prestarter
 
 HELD_SHARE = 0.5  # of the budget, for the fresh rounds
@@ -41,7 +42,7 @@ def check_session(asked: VerdictAsk) -> None:
         raise UsageError(says, "leave out --session: each such verdict then has an error of its own")
 
 
-def prepare_session(ask: Ask, machine: Machine) -> PreparedPair:
+def prepare_session(ask: Ask, machine: Machine) -> Prepared:
     """Prepare a race of two trainings in which the first rounds have their part of the budget."""
     prepared = prepare_verdict(ask, machine)
     plan = prepared.plan
@@ -56,7 +57,7 @@ def prepare_session(ask: Ask, machine: Machine) -> PreparedPair:
 class SessionRace(VerdictRace):
     """A race whose first rounds may choose the candidate. Then fresh rounds decide, at a share of the session."""
 
-    def __init__(self, job: Job, prepared: PreparedPair, name: str) -> None:
+    def __init__(self, job: Job, prepared: Prepared, name: str) -> None:
         super().__init__(job, prepared)
         self._held_s = HELD_SHARE * job.plan.ask.budget_s
         self._part = SessionPart(name, 0, 0.0, self._held_s)

@@ -1,8 +1,8 @@
-"""Do the files of both sides stay as they are while they are judged?
+"""The files of the user's own code: do they stay as they are while a question runs, and until a record goes on?
 
-A candidate's code could change the base's: to be slower, or to import something else. So the files of code are noted
-before any code of either side runs, and looked at again after every round. Data are no code: a training may keep a
-cache or a checkpoint next to itself.
+A training could change the code of the one that it is compared with: to be slower, or to import something else. So the
+files of code are noted before any code of the user's runs, and looked at again after every round. Data are no code: a
+training may keep a cache or a checkpoint next to itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import all_suffixes
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -20,16 +20,15 @@ from pathlib import Path
 from laptime.disk import open_regular
 from laptime.errors import UsageError
 from laptime.questions.copies import code_in, copies_in_use
-from laptime.questions.sources import place_named_by
 from laptime.questions.subject import read_tree
 from laptime.questions.user_code import LARGEST_BYTES, MOST_FILES, NOT_OF_THE_USER
-from laptime.questions.verdict.cheats import name_cheat
-from laptime.questions.verdict.nouns import Decision
 
 MORE_MOST_FILES = 2_000  # of a copy, or of a folder whose code imports what it names at run time
 LOOKED_AT_MOST = 20_000  # files of such a folder, most of which may be data
 NAMED_AT_RUN_TIME = {"importlib", "import_module", "spec_from_file_location", "__import__", "exec", "runpy"}
-STAY = "files that stay as they are while they are judged"
+FILES_NAMED_MOST = 40  # by a record; more are one digest
+ALL_FILES = "all its files"
+DIGITS = 32  # hexadecimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class FileState:
 
 
 NOT_THERE = None
-NotedCode = Mapping[Path, FileState | None]
+FileStates = Mapping[Path, FileState | None]
 """Each place from which a side's code may be imported, and what is there."""
 
 
@@ -54,39 +53,47 @@ class FileChange:
     is_another: bool
 
 
-class JudgedFiles:
-    """The files of base and candidate, as they were before anything ran."""
+Changes = Mapping[str, FileChange]
+"""The change of each training's code that was seen first, or counts for most."""
 
-    def __init__(self, base: str, candidate: str) -> None:
-        """Note the files of two sides by the words that name them."""
-        self._base, self._candidate = (note_files(_file_of(word)) for word in (base, candidate))
-        self._found: Decision | None = None
 
-    def look(self) -> Decision | None:
-        """Return the verdict if a file has changed since: what was found once stays found."""
+@dataclass(frozen=True, slots=True)
+class NotedCode:
+    """The code of a question's trainings, by their names, as it was before anything of them ran."""
+
+    noted: Mapping[str, FileStates] = field(default_factory=dict)
+
+    def digests(self) -> dict[str, dict[str, str]]:
+        """Return digests of each training's code, by which a record knows whether it is still the one that ran."""
+        return {name: _digests_of(noted) for name, noted in self.noted.items()}
+
+    def find_changes(self, seen: Changes) -> Changes:
+        """Return what has changed so far. What was seen stays, but another file counts for more than a touched one."""
         copies_in_use().check()
-        if self._found is None or self._found.word != "DISCARD":
-            self._found = self._judge() or self._found
-        return self._found
-
-    def _judge(self) -> Decision | None:
-        of_base, of_candidate = find_change(self._base), find_change(self._candidate)
-        if of_base is not None and of_base.is_another:
-            says = f"the files of the base changed while it was judged: {of_base.place.name} {of_base.how}"
-            return Decision("DISCARD", "cheat", f"{says}.", cheat=name_cheat(says))
-        for side, change in (("base", of_base), ("candidate", of_candidate)):
-            if change is not None:
-                says = f"a file of the {side} was touched while it was judged: {change.place.name} {change.how}."
-                return Decision("UNDECIDED", "unproven", says, STAY)
-        return None
+        found = {name: find_change(noted) for name, noted in self.noted.items() if not _is_another(seen.get(name))}
+        return {**seen, **{name: change for name, change in found.items() if change is not None}}
 
 
-def _file_of(word: str) -> Path:
-    place = place_named_by(word)
-    return Path(place if place.endswith(".py") else place.rpartition(":")[0]).expanduser().absolute()
+def note_code(files: Mapping[str, str | None]) -> NotedCode:
+    """Note the code that each training's file imports by name. A training without a file is laptime's own."""
+    return NotedCode({name: note_files(Path(file)) for name, file in files.items() if file is not None})
 
 
-def note_files(start: Path) -> NotedCode:
+def _is_another(change: FileChange | None) -> bool:
+    return change is not None and change.is_another
+
+
+def _digests_of(noted: FileStates) -> dict[str, str]:
+    """Return a digest for each file, or one for all of them where there are many."""
+    start = next(iter(noted)).parent
+    found = {os.path.relpath(place, start): state.digest[:DIGITS] for place, state in noted.items() if state}
+    if len(found) <= FILES_NAMED_MOST:
+        return found
+    lines = "\n".join(f"{name} {digest}" for name, digest in sorted(found.items()))
+    return {ALL_FILES: hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]}
+
+
+def note_files(start: Path) -> FileStates:
     """Note the code of a side: what its file imports by name; and all code of a copy, which nobody else works in.
 
     So much too where it imports what it names at run time.
@@ -102,7 +109,7 @@ def note_files(start: Path) -> NotedCode:
     return {place: _state_of(place) for place in places}
 
 
-def find_change(before: NotedCode) -> FileChange | None:
+def find_change(before: FileStates) -> FileChange | None:
     """Return how a file differs from what was noted: one that is another comes first."""
     changes = [change for place, state in before.items() if (change := _compare(place, state, _state_of(place)))]
     return min(changes, key=lambda change: not change.is_another, default=None)

@@ -8,7 +8,8 @@ from importlib.util import cache_from_source
 import pytest
 
 from laptime.questions.copies import copies_in_use, copies_of_a_question
-from laptime.questions.verdict.judged_files import JudgedFiles, note_files
+from laptime.questions.noted_code import note_code, note_files
+from laptime.questions.verdict.reduce import judge_changes
 
 CLOCK_TICK_S = 0.02  # the system's times of files move on in steps of some milliseconds
 
@@ -26,9 +27,20 @@ def work(tmp_path):
     return tmp_path
 
 
+class Judged:
+    """Two sides that are judged by their files, round after round."""
+
+    def __init__(self, base, candidate):
+        self._code, self._seen = note_code({"base": str(base), "candidate": str(candidate)}), {}
+
+    def look(self):
+        self._seen = self._code.find_changes(self._seen)
+        return judge_changes(self._seen.get("base"), self._seen.get("candidate"))
+
+
 @pytest.fixture
 def files(work):
-    noted = JudgedFiles(f"{work / 'base.py'}:training", f"{work / 'new.py'}:training")
+    noted = Judged(work / "base.py", work / "new.py")
     time.sleep(CLOCK_TICK_S)
     return noted
 
