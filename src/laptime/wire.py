@@ -2,14 +2,14 @@
 
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and each window. After its last
 planned window it sends `Ready`. The parent answers `Again` (more windows), `TakeTurn` or `Enough`; between turns also
-`KeepTurn`, to which `TurnShown` is the answer, and `ReplayTurn`, to which it is `TurnReplayed`. `Fresh` steps of a
-loader that holds its items come first; `Paced` gives the windows' length. `Examined`, `Counted`, `TookLate` and
-`Signed` come last, if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint,
-`Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference
-reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every window, and
-`BatchDone`. A side of a verdict on learning reports each `LegTrained`, and waits for `GoOn` or `Enough`; its judge
-reports the `ItemsDrawn`, and a `LossWeighed` for each `WeighLoss`. A profiled lane reports its first step, then what it
-`Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
+`KeepTurn`, to which `TurnKept` is the answer, `ShowTurn`, to which it is `TurnShown`, and `ReplayTurn`, to which it is
+`TurnReplayed`. `Fresh` steps of a loader that holds its items come first; `Paced` gives the windows' length.
+`Examined`, `Counted`, `TookLate` and `Signed` come last, if ordered. A whole training reports lap by lap: `Resumed`
+with the laps of its checkpoint, `Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at
+the end. A heat of inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each
+batch size every window, and `BatchDone`. A side of a verdict on learning reports each `LegTrained`, and waits for
+`GoOn` or `Enough`; its judge reports the `ItemsDrawn`, and a `LossWeighed` for each `WeighLoss`. A profiled lane
+reports its first step, then what it `Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, TurnTakenAgain, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 28
+WIRE_VERSION = 29
 NOT_TOLD = Missing("not told")
 
 
@@ -98,8 +98,15 @@ class Closed(msgspec.Struct, frozen=True, tag=True):
     digest: str = ""
 
 
+class TurnKept(msgspec.Struct, frozen=True, tag=True):
+    """The turn that ended last is kept, and takes so much memory; or it is not, for this reason."""
+
+    size_bytes: int = 0
+    reason: str = ""
+
+
 class TurnShown(msgspec.Struct, frozen=True, tag=True):
-    """The turn that was to be kept is in this file, or is not, for this reason."""
+    """The turn that was to be shown is in this file, or is not, for this reason."""
 
     path: str
     reason: str = ""
@@ -421,19 +428,25 @@ class TakeTurn(msgspec.Struct, frozen=True, tag=True):
 
 
 class KeepTurn(msgspec.Struct, frozen=True, tag=True):
-    """Keep the turn that ended last: what it began with, and what it came to. Show it in a file, if `is_shown`."""
+    """Keep the turn that ended last: what it began with, and what it came to. It may take the place of another."""
 
-    is_shown: bool
+    instead: int | None = None
+
+
+class ShowTurn(msgspec.Struct, frozen=True, tag=True):
+    """Write the kept turn in this place to a file."""
+
+    place: int
 
 
 class ReplayTurn(msgspec.Struct, frozen=True, tag=True):
     """Take the turn that another heat has shown in a file, from the same place in the data as your own kept turn.
 
-    It is the one of this `number` among those that you kept. `began` and `ended` are the digests that the other gave
+    It is the one in this `place` among those that you kept. `began` and `ended` are the digests that the other gave
     before it was asked; the first is empty where none is known.
     """
 
-    number: int
+    place: int
     path: str
     began: str
     ended: str
@@ -464,6 +477,7 @@ FromHeat = (
     | Proved
     | FirstStep
     | Closed
+    | TurnKept
     | TurnShown
     | TurnReplayed
     | Ready
@@ -482,7 +496,7 @@ FromInference = FirstCall | Answered | Calls | BatchDone
 FromScout = Seen | Inspected | Referenced | Proven | AnswersReferenced | Rated | Gauged
 FromChild = FromAll | FromHeat | FromTraining | FromInference | Profiled | FromScout
 Order = Run | Train | Learn | Judge | Infer | Observe | Refer | Prove | ReferAnswers | Gauge | Look
-FromParent = Warm | Order | TakeTurn | KeepTurn | ReplayTurn | Again | Enough | GoOn | WeighLoss
+FromParent = Warm | Order | TakeTurn | KeepTurn | ShowTurn | ReplayTurn | Again | Enough | GoOn | WeighLoss
 
 _encoder = msgspec.json.Encoder()
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)

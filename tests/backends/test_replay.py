@@ -46,7 +46,7 @@ OTHER = cases(
 def show_turn(name: str) -> tuple[str, tuple[str, str]]:
     """Run the turns of a training; return the file that shows its last one, and the digests that were told before."""
     keeper, told, close = play(name)
-    path = keeper.show()
+    path = keeper.show(0)
     close()
     return path, (told[-2], told[-1])
 

@@ -39,7 +39,7 @@ def play(framework, name, *, keeps=True):
 
 def replay(framework, base, name):
     shown, told = play(framework, name)
-    found = play(framework, base)[0].replay(0, shown.show(), (told[-2], told[-1]))
+    found = play(framework, base)[0].replay(0, shown.show(0), (told[-2], told[-1]))
     assert (found.is_shown, found.is_joined, found.repeats or 0.0) == (True, True, 0.0), found
     return find_difference(found)
 

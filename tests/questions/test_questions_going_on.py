@@ -9,8 +9,8 @@ from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.record import error_share
 from laptime.model.sample import Heat, Window
-from laptime.questions.code_digests import ALL_FILES, digest_code, digest_sources
 from laptime.questions.going_on import check_goes_on, count_rounds, find_turn_steps
+from laptime.questions.noted_code import ALL_FILES, note_code_of
 from laptime.run.turns import TurnSteps
 
 
@@ -49,19 +49,20 @@ def subject(file):
 
 def test_the_code_of_a_training_is_known_by_its_digests(tmp_path):
     """Those of its own file and of what it imports by name; of what it imports otherwise, its whole folder is one."""
+    mine = {"mine": str(tmp_path / "mine.py")}
     (tmp_path / "mine.py").write_text("import helper\n", encoding="utf-8")
     (tmp_path / "helper.py").write_text("def step(): ...\n", encoding="utf-8")
     (tmp_path / "other.py").write_text("", encoding="utf-8")
-    before = digest_sources([subject(tmp_path / "mine.py")])
+    before = note_code_of(mine).digests()
     assert [*before["mine"]] == ["mine.py", "helper.py"]
     (tmp_path / "other.py").write_text("x = 1\n", encoding="utf-8")
-    assert digest_sources([subject(tmp_path / "mine.py")]) == before
+    assert note_code_of(mine).digests() == before
     (tmp_path / "helper.py").write_text("def step(): return 1\n", encoding="utf-8")
-    assert digest_sources([subject(tmp_path / "mine.py")]) != before
+    assert note_code_of(mine).digests() != before
     for number in range(50):
         (tmp_path / f"part{number}.py").write_text("", encoding="utf-8")
     (tmp_path / "mine.py").write_text("__import__('helper')\n", encoding="utf-8")
-    assert [*digest_code(tmp_path / "mine.py")] == [ALL_FILES]
+    assert [*note_code_of(mine).digests()["mine"]] == [ALL_FILES]
 
 
 @pytest.mark.parametrize("question", ["why", "tune", "sweep"])

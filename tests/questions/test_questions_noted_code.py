@@ -8,8 +8,8 @@ from importlib.util import cache_from_source
 import pytest
 
 from laptime.questions.copies import copies_in_use, copies_of_a_question
-from laptime.questions.noted_code import note_code, note_files
-from laptime.questions.verdict.reduce import judge_changes
+from laptime.questions.noted_code import note_code_of, note_files
+from laptime.questions.verdict.run import judge_changes
 
 CLOCK_TICK_S = 0.02  # the system's times of files move on in steps of some milliseconds
 
@@ -31,7 +31,7 @@ class Judged:
     """Two sides that are judged by their files, round after round."""
 
     def __init__(self, base, candidate):
-        self._code, self._seen = note_code({"base": str(base), "candidate": str(candidate)}), {}
+        self._code, self._seen = note_code_of({"base": str(base), "candidate": str(candidate)}), {}
 
     def look(self):
         self._seen = self._code.find_changes(self._seen)

@@ -112,6 +112,8 @@ FROM_CHILD = (
     wire.TookLate(LateStep("fp32", 2.3, (0.5, 0.25))),
     wire.TurnShown("/tmp/turn-1/turn.npz"),
     wire.TurnShown("", "ValueError: no"),
+    wire.TurnKept(1 << 20),
+    wire.TurnKept(reason="ValueError: no"),
     wire.TurnReplayed(
         TurnTakenAgain(
             30, 0.0, True, True, (ReplayPart("weights", 1e-7, 2e-6, 0.01),), (ReplayChance("weights", (0.3,), (0.1,)),)
@@ -166,7 +168,8 @@ FROM_PARENT = (
     wire.Look("torch", SUBJECT),
     wire.Look("torch", SUBJECT, stays_unused=True),
     wire.TakeTurn(),
-    wire.KeepTurn(is_shown=True),
+    wire.KeepTurn(3),
+    wire.ShowTurn(3),
     wire.ReplayTurn(1, "/ä b/turn.npz", "", "8f2a"),
     wire.Again(2),
     wire.Enough(),

@@ -18,12 +18,12 @@ from laptime.model.sample import TurnTakenAgain
 
 @dataclass(slots=True)
 class TurnKeeper:
-    """Notes where each turn of a training begins, and keeps the turn that laptime then asks for."""
+    """Notes where each turn of a training begins, and keeps the turns that laptime then asks for."""
 
     rewinder: StateRewinder
     _begun: tuple[int, Note] | None = None
     _why_not: str = "no turn has begun"
-    _kept: list[tuple[Note, StateNumbers, int]] = field(default_factory=list)  # begin, end, and steps of each
+    _kept: dict[int, tuple[Note, StateNumbers, int]] = field(default_factory=dict)  # begin, end, and steps of each
 
     def begin(self, taken: int) -> None:
         """Note where a turn begins. A training of which that cannot be known any more goes on all the same."""
@@ -36,27 +36,29 @@ class TurnKeeper:
         """Return a digest of what the turn came to, reported before anybody knows which turn is looked at."""
         return self.rewinder.digest()
 
-    def keep(self, taken: int) -> None:
-        """Keep the turn that ended last."""
+    def keep(self, taken: int, instead: int | None = None) -> int:
+        """Keep the turn that ended last, in a place of its own or in another's; return how much memory it takes."""
         if self._begun is None:
             raise LaneError(self._why_not)
         before, note = self._begun
-        self._kept.append((note, self.rewinder.numbers(), taken - before))
+        end = self.rewinder.numbers()
+        self._kept[len(self._kept) if instead is None else instead] = note, end, taken - before
+        return sum(array.nbytes for _, array in (*note.numbers, *end))
 
-    def show(self) -> str:
-        """Write the turn that was kept last to a file in this heat's own folder, and return its path."""
-        note, end, _ = self._kept[-1]
+    def show(self, place: int) -> str:
+        """Write a turn that was kept to a file in this heat's own folder, and return its path."""
+        note, end, _ = self._kept[place]
         path = Path(tempfile.mkdtemp(prefix="turn-")) / "turn.npz"
         shown = {name: [list(each) for each in numbers] for name, numbers in (("start", note.numbers), ("end", end))}
         write_checkpoint(path, Checkpoint({}, (), shown))
         return str(path)
 
-    def replay(self, number: int, path: str, digests: tuple[str, str]) -> TurnTakenAgain | Missing:
-        """Take the turn that another heat has shown, by the code of this one, which kept it as its `number`.
+    def replay(self, place: int, path: str, digests: tuple[str, str]) -> TurnTakenAgain | Missing:
+        """Take the turn that another heat has shown, by the code of this one, which kept it in this place.
 
         `digests` are those that it told at the turn's begin, if known, and at its end, before it was asked.
         """
-        note, end, steps = self._kept[number]
+        note, end, steps = self._kept[place]
         shown = read_turn(Path(path))
         if isinstance(shown, str):
             return Missing(shown)

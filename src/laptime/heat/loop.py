@@ -245,8 +245,10 @@ def measure(
                 if untimed > 0:
                     counted.run(untimed)
                 windows.run_one(steps)
-            case wire.KeepTurn(is_shown=is_shown):
-                line.say(_keep_turn(counted.keeper, counted.taken, is_shown=is_shown))
+            case wire.KeepTurn(instead=instead):
+                line.say(_keep_turn(counted.keeper, counted.taken, instead))
+            case wire.ShowTurn(place=place):
+                line.say(_show_turn(counted.keeper, place))
             case wire.ReplayTurn():
                 line.say(wire.Phase("replay", clock()))
                 line.say(_replay_turn(counted.keeper, message))
@@ -274,21 +276,33 @@ def open_keeper(runner: Runner) -> tuple[TurnKeeper | None, tuple[str, ...]]:
 NOTHING_KEPT = "it notes no turns"
 
 
-def _keep_turn(keeper: TurnKeeper | None, taken: int, *, is_shown: bool) -> wire.TurnShown:
+def _keep_turn(keeper: TurnKeeper | None, taken: int, instead: int | None) -> wire.TurnKept:
+    if keeper is None:
+        return wire.TurnKept(reason=NOTHING_KEPT)
+    try:
+        return wire.TurnKept(keeper.keep(taken, instead))
+    except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
+        return wire.TurnKept(reason=_words_of(error))
+
+
+def _show_turn(keeper: TurnKeeper | None, place: int) -> wire.TurnShown:
     if keeper is None:
         return wire.TurnShown("", NOTHING_KEPT)
     try:
-        keeper.keep(taken)
-        return wire.TurnShown(keeper.show() if is_shown else "")
+        return wire.TurnShown(keeper.show(place))
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
-        return wire.TurnShown("", error.says if isinstance(error, LaneError) else f"{type(error).__name__}: {error}")
+        return wire.TurnShown("", _words_of(error))
+
+
+def _words_of(error: Exception) -> str:
+    return error.says if isinstance(error, LaneError) else f"{type(error).__name__}: {error}"
 
 
 def _replay_turn(keeper: TurnKeeper | None, asked: wire.ReplayTurn) -> wire.TurnReplayed:
     if keeper is None:
         return wire.TurnReplayed(None, NOTHING_KEPT)
     try:
-        found = keeper.replay(asked.number, asked.path, (asked.began, asked.ended))
+        found = keeper.replay(asked.place, asked.path, (asked.began, asked.ended))
     except TooLargeError as error:
         return wire.TurnReplayed(None, error.says, of_its_own=True)
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises

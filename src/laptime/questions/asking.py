@@ -31,7 +31,7 @@ from laptime.planner.lanes import default_framework, frameworks_asked, names_a_l
 from laptime.planner.plan import check_ask, expect_environment, find_devices, plan_script
 from laptime.planner.refusals import SubjectFacts
 from laptime.planner.settings import with_settings
-from laptime.questions.noted_code import FileStates, NotedCode, note_code, note_files
+from laptime.questions.noted_code import FileStates, NotedCode, note_code_of, note_files
 from laptime.questions.sources import place_named_by
 from laptime.questions.subject import (
     describe_supply,
@@ -291,7 +291,7 @@ def means_a_script(ask: Ask) -> bool:
 def prepare_script(ask: Ask, machine: Machine) -> Prepared:
     """Find the script and the devices that it may see, and plan the lanes."""
     subject = describe_script(ask)
-    code = note_code({subject.name: subject.file})
+    code = note_code_of({subject.name: subject.file})
     seen = see_devices(ask, subject, machine)
     return Prepared(plan_script(ask, seen, subject), seen, None, code=code)
 
@@ -323,7 +323,7 @@ def prepare_scripts(ask: Ask, machine: Machine, twin: str | None = None, launche
     subjects = name_apart(
         whats, [describe_script(replace(ask, what=place_named_by(what), others=())) for what in whats]
     )
-    code = note_code({subject.name: subject.file for subject in subjects})
+    code = note_code_of({subject.name: subject.file for subject in subjects})
     seen = see_devices(ask, subjects[0], machine)
     processor, *cards = find_devices(seen)
     ask = ask if ask.lanes else replace(ask, lanes=((cards or [processor])[0].name,))

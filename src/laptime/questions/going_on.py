@@ -24,7 +24,7 @@ from laptime.model.sample import Heat
 from laptime.questions.asking import Prepared
 from laptime.questions.compare.run import find_again
 from laptime.questions.heat_rounds import HeatRounds
-from laptime.questions.noted_code import NotedCode, note_code
+from laptime.questions.noted_code import NotedCode, note_code_of
 from laptime.questions.sources import is_copied
 from laptime.questions.train.run import check_alike
 from laptime.questions.verdict.nouns import VerdictAnswer
@@ -95,7 +95,7 @@ def prepare_more(
     for what, subject in zip(whats, subjects, strict=False):
         if not is_copied(what):
             _check_place(record, what, subject)
-            _check_sources(record, note_code({subject.name: subject.file}))
+            _check_sources(record, note_code_of({subject.name: subject.file}))
     prepared = prepare(replace(ask, what=whats[0], others=tuple(whats[1:]), budget_s=budget_s), machine)
     _check_sources(record, prepared.code)  # of a commit, the copy is there only now
     check_alike(prepared.plan, record)

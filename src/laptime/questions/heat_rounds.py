@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +30,7 @@ from laptime.questions.profile.run import with_profile
 from laptime.questions.proving import Proof, order_heat, run_together, say_why_alone
 from laptime.questions.train.run import find_protocol
 from laptime.run.instruments import SensorSelection
-from laptime.run.replays import DrawnTurns
+from laptime.run.replays import KeptTurns
 from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
 from laptime.run.turns import (
     CORES_A_CHILD,
@@ -413,24 +412,19 @@ class _Crew:
             sum(phases.get(name, 0.0) for phases in started for name in STARTING_PHASES),
         )
         rounds.say(together, "turn 1")
-        drawn = DrawnTurns(players, self._expect_turns()) if rounds.replays is not None and rounds.replays() else None
+        turns = None if rounds.replays is None else KeptTurns(players)
         steps = play_turns(
             turned, rounds.pace, kept, max(begun, default=0), told=partial(self._say_turn, players),
-            after_turn=drawn.after if drawn is not None else lambda _turn: None,
+            after_turn=turns.after if turns is not None else lambda _turn: None,
         )  # fmt: skip
         rounds.turn_steps[together] = steps
         base, *others = (player.runner for player in players)
         if rounds.judges_by_own_clock:
             for runner in others:
                 runner.retime(by_own_clock(runner.windows, base.windows))
-        if drawn is not None:
+        if turns is not None and rounds.replays is not None and rounds.replays():
             rounds.say(together, "is replayed")
-            drawn.replay(lambda replay: find_difference(replay) is not None)
-
-    def _expect_turns(self) -> int:
-        """Return how many turns the round will have, by those before or by its times."""
-        had = [len(heat.windows) for heats in self.rounds.heats.values() for heat in heats[-1:] if heat.windows]
-        return min(had, default=math.ceil(self.rounds.pace.measure_s / self.rounds.pace.window_s))
+            turns.replay(lambda replay: find_difference(replay) is not None)
 
     def _say_turn(self, players: Sequence[Player[HeatRunner]], turn: int, of: int) -> None:
         playing = [player.runner for player in players if not player.is_over]

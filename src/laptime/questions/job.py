@@ -41,7 +41,7 @@ from laptime.questions.asking import Prepared, means_a_script
 from laptime.questions.bounds import Recall, nothing_measured
 from laptime.questions.copies import copies_of_a_question
 from laptime.questions.forecast.run import with_cards
-from laptime.questions.noted_code import Changes
+from laptime.questions.noted_code import CodeChanges
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import OwnCode, supply
 from laptime.questions.verdict.nouns import SessionState
@@ -118,7 +118,7 @@ class Job:
         self._shares_process = prepared.shares_process
         self._journal_s = self._beyond_s = 0.0
         self._code = prepared.code
-        self.code_changes: Changes = {}
+        self.code_changes: CodeChanges = {}
         self._is_saved = False
         self._latest: Record | None = None  # with what is known since the last process
         self._reduce: Callable[[RecordStatus], Outcome] | None = None

@@ -53,7 +53,7 @@ class FileChange:
     is_another: bool
 
 
-Changes = Mapping[str, FileChange]
+CodeChanges = Mapping[str, FileChange]
 """The change of each training's code that was seen first, or counts for most."""
 
 
@@ -67,14 +67,14 @@ class NotedCode:
         """Return digests of each training's code, by which a record knows whether it is still the one that ran."""
         return {name: _digests_of(noted) for name, noted in self.noted.items()}
 
-    def find_changes(self, seen: Changes) -> Changes:
+    def find_changes(self, seen: CodeChanges) -> CodeChanges:
         """Return what has changed so far. What was seen stays, but another file counts for more than a touched one."""
         copies_in_use().check()
         found = {name: find_change(noted) for name, noted in self.noted.items() if not _is_another(seen.get(name))}
         return {**seen, **{name: change for name, change in found.items() if change is not None}}
 
 
-def note_code(files: Mapping[str, str | None]) -> NotedCode:
+def note_code_of(files: Mapping[str, str | None]) -> NotedCode:
     """Note the code that each training's file imports by name. A training without a file is laptime's own."""
     return NotedCode({name: note_files(Path(file)) for name, file in files.items() if file is not None})
 

@@ -1,4 +1,4 @@
-"""Turns of a round are taken again by the base: which ones is drawn before, and asked for when they were timed.
+"""Turns of a round are taken again by the base: which ones is drawn when all of them were timed.
 
 What the others did in them they have to show: where it began, and where it ended. The base begins there with its own
 code and its own data. A heat reports a digest of its state at the end of each turn, before anybody asks for it.
@@ -15,39 +15,53 @@ from laptime.run.runner import HeatRunner
 from laptime.run.turns import Player
 
 Players = Sequence[Player[HeatRunner]]
-TURNS_KEPT = 2  # the second is taken again where the first differs, which may be chance
+KEPT_BYTES_MOST = 1 << 30  # bytes of a heat's turns; two are kept, however large they are
+TURNS_TAKEN_AGAIN = 2  # the second where the first differs, which may be chance
+# From the system's own source: a candidate that knew the seed would know the turns.
+DRAW = random.SystemRandom()
 
 
-class DrawnTurns:
-    """The turns of a round that the first of its heats takes again for all others."""
+class KeptTurns:
+    """The turns of a round that its heats keep, of which the first heat takes some again for all others.
 
-    def __init__(self, players: Players, expected: int) -> None:
+    All heats keep each turn, as many as have room, and beyond that a random choice of those so far. So no heat learns
+    of a turn that nobody will look at any more.
+    """
+
+    def __init__(self, players: Players) -> None:
         self._base = players[0]
         self._others = [each for each in players[1:] if _computes_alike(each, self._base)]
-        # From the system's own source: a candidate that knew the seed would know the turns.
-        self._drawn = set(random.SystemRandom().sample(range(expected), min(TURNS_KEPT, expected)))
-        self._kept: list[int] = []
+        self._turns: list[int] = []  # by place
+        self._room = 1
+        self._refusals: dict[str, str] = {}  # by lane: why one kept no turn
 
     def after(self, turn: int) -> None:
-        """Keep a drawn turn, now that it was timed."""
-        if turn in self._drawn:
-            self._keep(turn)
+        """Keep a turn, now that it was timed."""
+        if self._base.runner.lane in self._refusals:
+            return  # a KEEP says on its page that no turn was taken again
+        place = len(self._turns) if len(self._turns) < self._room else DRAW.randrange(turn + 1)
+        if place >= self._room:
+            return
+        self._turns[place : place + 1] = [turn]
+        for player in (self._base, *self._others):
+            if not player.is_over and (kept := player.ask(wire.KeepTurn(place), wire.TurnKept)) is not None:
+                if kept.reason:
+                    self._refusals.setdefault(player.runner.lane, kept.reason)
+                elif player is self._base:
+                    self._room = max(TURNS_TAKEN_AGAIN, KEPT_BYTES_MOST // max(kept.size_bytes, 1))
 
     def replay(self, differs: Callable[[TurnTakenAgain], bool]) -> None:
-        """Let the base take a kept turn of each other heat again; the last turn, if no drawn one came.
-
-        A further one is taken again where the first `differs`.
-        """
-        turns = len(self._base.runner.digests)
-        if not self._kept and turns:
-            self._keep(turns - 1)
-        if any(shown.reason for shown in self._base.runner.shown):
-            return  # a KEEP says on its page that no turn was taken again
+        """Let the base take a drawn turn of each other heat again, and a further one where the first `differs`."""
+        if self._base.runner.lane in self._refusals:
+            return
+        drawn = DRAW.sample(range(len(self._turns)), min(TURNS_TAKEN_AGAIN, len(self._turns)))
         for player in self._others:
-            for place, turn in enumerate(self._kept):
-                if player.is_over or self._base.is_over or not self._is_shared(player.runner, turn):
+            for place in drawn:
+                if player.is_over or self._base.is_over or not self._is_shared(player.runner, self._turns[place]):
                     break
-                found = self._replay(player.runner, place, turn)
+                found = self._replay(player, place)
+                if found is None:
+                    break
                 if found.of_its_own:
                     self._base.runner.noted += (f"no turn could be taken again: {found.reason}",)
                     return
@@ -60,22 +74,19 @@ class DrawnTurns:
         mine, its = ((each.begins[turn], each.windows[turn].steps) for each in (self._base.runner, runner))
         return mine == its
 
-    def _keep(self, turn: int) -> None:
-        self._kept.append(turn)
-        for player in (self._base, *self._others):
-            if not player.is_over:
-                player.ask(wire.KeepTurn(is_shown=player is not self._base))
-
-    def _replay(self, runner: HeatRunner, place: int, turn: int) -> wire.TurnReplayed:
-        shown = runner.shown[place]
-        if shown.reason:
-            return wire.TurnReplayed(None, shown.reason)
+    def _replay(self, player: Player[HeatRunner], place: int) -> wire.TurnReplayed | None:
+        """Return what came of a turn, or None if the heat ended as it was to show it, which fails it."""
+        runner, turn = player.runner, self._turns[place]
+        if runner.lane in self._refusals:
+            return wire.TurnReplayed(None, self._refusals[runner.lane])
+        shown = player.ask(wire.ShowTurn(place), wire.TurnShown)
+        if shown is None or shown.reason:
+            return None if shown is None else wire.TurnReplayed(None, shown.reason)
         before = runner.windows[turn - 1] if turn else None
         is_joined = before is not None and (before.first_step or 0) + before.steps - 1 == runner.begins[turn]
         began = runner.digests[turn - 1] if is_joined else ""
-        self._base.runner.replayed = None
-        self._base.ask(wire.ReplayTurn(place, shown.path, began, runner.digests[turn]))
-        return self._base.runner.replayed or wire.TurnReplayed(None, "the base ended in it")
+        asked = wire.ReplayTurn(place, shown.path, began, runner.digests[turn])
+        return self._base.ask(asked, wire.TurnReplayed) or wire.TurnReplayed(None, "the base ended in it")
 
 
 def _computes_alike(player: Player[HeatRunner], base: Player[HeatRunner]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -152,8 +153,9 @@ class ProcessRunner:
         if self._broken is None:
             started.child.say(order)
 
-    def hear_on(self, until: type[object] | None = None) -> None:
-        """Follow the child until it sends such a message, or until it is over."""
+    def hear_on(self, until: type[object] | None = None) -> Sequence[wire.FromChild]:
+        """Follow the child until it sends such a message, or until it is over. Return what it sent."""
+        heard: list[wire.FromChild] = []
         try:
             while not self.is_over:
                 message = (
@@ -163,15 +165,17 @@ class ProcessRunner:
                 )
                 if message is None:
                     self._is_gone = True
-                    return
+                    break
+                heard.append(message)
                 self.note(message)
                 self.answer(self.child, message)
                 if until is not None and isinstance(message, until):
-                    return
+                    break
         except Silence:
             self._broken = f"no message for {brief(self.wait_s())} s; stopped"
         except WireError as error:
             self._broken = str(error)
+        return heard
 
     def give_up(self, why: str) -> None:
         """Hear no more of the child."""
@@ -317,6 +321,8 @@ def _why_gone(ended: Ended) -> str:
 
 # Run one heat of a race in one child. Read the machine's noise after each window; return a Heat whatever happens.
 
+TURN_ANSWERS = (wire.Closed, wire.TurnKept, wire.TurnShown, wire.TurnReplayed)
+ANSWERED_FOR = ("laptime.heat",)  # what was replaced, where other code answers
 FIRST_WINDOWS_OF_SILENCE = 3  # the child reports before it how long the first one should take
 
 
@@ -346,10 +352,9 @@ class HeatRunner(ProcessRunner):
         self.steps_asked: int | None = None  # of the turn that is played
         self.begins: list[int | None] = []  # how many steps it had taken as each turn began
         self.digests: list[str] = []  # of the training's state at the end of each window
-        self.shown: list[wire.TurnShown] = []  # for each turn that was kept
-        self.replayed: wire.TurnReplayed | None = None  # the last turn of another heat that this one took again
         self.replays: list[wire.TurnReplayed] = []  # what came of turns of this heat
         self._early_ns: tuple[int, ...] = ()
+        self.breached: tuple[str, ...] = ()
         self._reruns = 0
         self._reopened_ns = 0  # by this process's clock; 0 where the heat takes no turns
 
@@ -387,8 +392,26 @@ class HeatRunner(ProcessRunner):
             unreplayed=next((each.reason for each in self.replays if each.replay is None), None),
             seed=self.order.seed if self.order.is_fresh else None,
             early_ns=self._early_ns,
-            changed=self.finished.changed if self.finished else (),
+            changed=(*self.breached, *(self.finished.changed if self.finished else ())),
         )
+
+    def check_answers(self, heard: Sequence[wire.FromChild], wanted: type[wire.FromChild] | None) -> None:
+        """End a heat that answers as no code of laptime's does: another's speaks in its name.
+
+        A script may come to its end in any turn.
+        """
+        if self.order.subject.command or self._broken or self.failed or self._is_gone:
+            return
+        told = Counter(map(type, heard))
+        if self.finished is not None and wanted is not wire.Finished:
+            self._breach("it told its end before it was asked to end")
+        elif any(told[kind] != (kind is wanted) for kind in TURN_ANSWERS):
+            answers = sum(told[kind] for kind in TURN_ANSWERS)
+            self._breach(f"it gave {answers} answers where {int(wanted in TURN_ANSWERS)} was asked for")
+
+    def _breach(self, says: str) -> None:
+        self.breached = ANSWERED_FOR
+        self.give_up(says)
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         match message:
@@ -402,7 +425,7 @@ class HeatRunner(ProcessRunner):
                 window = replace(window, turn=self.turn, turn_ns=took_ns if self.shares_our_clock else None)
                 self._windows.append(self._watch.close_window(window))
                 if self.steps_asked not in {None, window.steps} and not self.order.subject.command:
-                    self.give_up(f"it was asked to time {self.steps_asked} steps, and reported {window.steps}")
+                    self._breach(f"it was asked to time {self.steps_asked} steps, and reported {window.steps}")
                 if loss is not None:
                     self._losses.append(loss)
             case wire.Ready(steps=taken):
@@ -429,10 +452,6 @@ class HeatRunner(ProcessRunner):
                 self._early_ns = step_ns
             case wire.TookLate(step=step):
                 self._late_step = step
-            case wire.TurnShown():
-                self.shown.append(message)
-            case wire.TurnReplayed():
-                self.replayed = message
             case wire.Signed(signs=signs):
                 self._signs = signs
             case wire.FirstStep(losses=losses):

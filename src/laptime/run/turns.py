@@ -40,6 +40,7 @@ ENOUGH = 0.9  # of the time to measure: turns are whole steps, so four of them m
 NO_STEPS: Mapping[str, TurnSteps] = MappingProxyType({})
 ANY_STEPS = wire.TakeTurn()
 AnyRunner = HeatRunner | InferenceRunner
+TurnAnswer = TypeVar("TurnAnswer", wire.TurnKept, wire.TurnShown, wire.TurnReplayed)
 R_co = TypeVar("R_co", bound=AnyRunner, covariant=True)
 
 
@@ -72,20 +73,21 @@ class Player(Generic[R_co]):
         if self._went_on():
             self.runner.reopen()
             self.runner.child.say(order)
-        self._hear_until_ready()
+        self._hear_until_ready(wire.Closed)
 
-    def ask(self, message: wire.KeepTurn | wire.ReplayTurn) -> None:
-        """Let the heat do something between its turns."""
+    def ask(self, message: wire.FromParent, wanted: type[TurnAnswer]) -> TurnAnswer | None:
+        """Let the heat do something between its turns. Return its answer, or None if it is over."""
         if self._went_on():
             self.runner.child.say(message)
-        self._hear_until_ready()
+        heard = self._hear_until_ready(wanted)
+        return None if self.is_over else next(each for each in heard if isinstance(each, wanted))
 
     def leave(self) -> Dnf | None:
         """Let the heat do what comes after its turns, and end the child. Return why it did not finish, or None."""
         if not self.is_over:
             if self._went_on():
                 self.runner.child.say(wire.Enough())
-            self.runner.hear_on()
+            self._check(self.runner.hear_on(), wire.Finished)
             self._finish()
         return self._dnf
 
@@ -122,15 +124,21 @@ class Player(Generic[R_co]):
                     held += sum(int(row.split()[1]) * 1024 for row in status.splitlines() if row.startswith(f"{key}:"))
         return held
 
-    def _hear_until_ready(self) -> None:
+    def _hear_until_ready(self, wanted: type[Any] | None = None) -> Sequence[wire.FromChild]:
         """Hear the child until it is ready, then pause it. One that fails is ended at once: it must not disturb."""
-        self.runner.hear_on(wire.Ready)
+        heard = self.runner.hear_on(wire.Ready)
+        self._check(heard, wanted)
         if self.is_over or not self._is_done(self.runner.child.pause):
             self._finish()
-            return
+            return heard
         self._paused_at_ns = time.monotonic_ns()
         if self.runner.sampler is not None:
             self.runner.sampler.pause()
+        return heard
+
+    def _check(self, heard: Sequence[wire.FromChild], wanted: type[wire.FromChild] | None) -> None:
+        if isinstance(self.runner, HeatRunner):
+            self.runner.check_answers(heard, wanted)
 
     def _finish(self) -> None:
         self._dnf = self.runner.finish()

@@ -14,7 +14,6 @@ from math import ceil, exp, log
 
 from laptime.model.quantities import Factor, Missing, percent
 from laptime.model.record import Comparison
-from laptime.questions.noted_code import FileChange
 from laptime.questions.verdict.cheats import name_cheat
 from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, SessionPart, Word
 from laptime.stats import FIRST_LOOK
@@ -148,7 +147,6 @@ REFUSALS = re.compile(
     "Permission denied|Read-only file system|Operation not permitted|cannot be opened|"
     "Network is unreachable|Connection refused|name resolution|the sandbox of the heat"
 )
-STAY = "files that stay as they are while they are judged"
 SANDBOX_RULE = "In a verdict, a training can write temporary files alone, and has no network."
 WITHIN_SANDBOX = "a training that writes to tempfile.gettempdir() alone, and reads its data from files"
 
@@ -163,18 +161,6 @@ def judge_failure(says: str, *, is_base: bool) -> Decision:
     if is_refusal(says):
         return Decision("UNDECIDED", "sandbox", f"{says.rstrip('.')}. {SANDBOX_RULE}", WITHIN_SANDBOX)
     return Decision("UNDECIDED" if is_base else "DISCARD", "failed", says, "a base that trains" if is_base else "")
-
-
-def judge_changes(of_base: FileChange | None, of_candidate: FileChange | None) -> Decision | None:
-    """Return the verdict where a file of code changed meanwhile: what ran is not known, and a base may be slowed."""
-    if of_base is not None and of_base.is_another:
-        says = f"the files of the base changed while it was judged: {of_base.place.name} {of_base.how}"
-        return Decision("DISCARD", "cheat", f"{says}.", cheat=name_cheat(says))
-    for side, change in (("base", of_base), ("candidate", of_candidate)):
-        if change is not None:
-            says = f"a file of the {side} was touched while it was judged: {change.place.name} {change.how}."
-            return Decision("UNDECIDED", "unproven", says, STAY)
-    return None
 
 
 def judge_left(left: Sequence[str]) -> Decision:
@@ -193,10 +179,10 @@ def refuse_change(
     (base, base_failed), (candidate, failed) = lanes
     if base_failed is not None:
         return judge_failure(f"the base {base} did not finish: {base_failed}", is_base=True)
-    if failed is not None:
-        return judge_failure(f"{candidate} did not finish: {failed}", is_base=False)
     if trick is not None:
         return Decision("DISCARD", "cheat", f"{trick}.", cheat=name_cheat(trick))
+    if failed is not None:
+        return judge_failure(f"{candidate} did not finish: {failed}", is_base=False)
     if isinstance(same_work, str):
         return Decision("DISCARD", "other work", f"it does other work: {same_work}.", cheat=name_cheat(same_work))
     if isinstance(same_work, Missing):

@@ -32,10 +32,11 @@ from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepar
 from laptime.questions.copies import copies_in_use
 from laptime.questions.heat_rounds import NEW_SEEDS
 from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.noted_code import FileChange
 from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
-from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
+from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced, name_cheat
 from laptime.questions.verdict.folder import find_training_of
 from laptime.questions.verdict.nouns import ERRORS, EXIT_OF, Decision, VerdictAnswer, Word
 from laptime.questions.verdict.options import VerdictAsk
@@ -45,7 +46,6 @@ from laptime.questions.verdict.reduce import (
     alpha_at,
     is_refusal,
     judge_change,
-    judge_changes,
     judge_left,
     looks,
     refuse_change,
@@ -56,6 +56,7 @@ from laptime.run.turns import Prestarter
 from laptime.stats import FIRST_LOOK
 
 TWIN = "base again"
+STAY = "files that stay as they are while they are judged"
 PATCHES = (".patch", ".diff")
 ROUNDS_MOST = 200  # a gate has minutes, and a verdict takes the rounds that it needs
 REPLAYED_ROUNDS = 0.5  # of the rounds, where it costs little
@@ -160,8 +161,19 @@ def find_left(launcher: Launcher, processes: Iterable[ProcessRun]) -> tuple[str,
 def judge_code(job: Job) -> Decision | None:
     """Return the verdict if a file of code has changed since before anything of the two sides ran."""
     job.look_at_code()
-    of_base, of_candidate = (job.code_changes.get(each.name) for each in (job.plan.subject, job.plan.others[0]))
-    return judge_changes(of_base, of_candidate)
+    return judge_changes(*(job.code_changes.get(each.name) for each in (job.plan.subject, job.plan.others[0])))
+
+
+def judge_changes(of_base: FileChange | None, of_candidate: FileChange | None) -> Decision | None:
+    """Return the verdict where code changed meanwhile: what ran is not known, and the base may be slower now."""
+    if of_base is not None and of_base.is_another:
+        says = f"the files of the base changed while it was judged: {of_base.place.name} {of_base.how}"
+        return Decision("DISCARD", "cheat", f"{says}.", cheat=name_cheat(says))
+    for side, change in (("base", of_base), ("candidate", of_candidate)):
+        if change is not None:
+            says = f"a file of the {side} was touched while it was judged: {change.place.name} {change.how}."
+            return Decision("UNDECIDED", "unproven", says, STAY)
+    return None
 
 
 def _asked(ask: Ask) -> VerdictAsk:
@@ -269,8 +281,10 @@ class VerdictRace(Race):
         work = self._find_other_work(base, candidate, raced)
         # A script's turns hold what is no iteration, such as its validations: they are no time that it hides.
         is_script = bool(plan.subject.command)
-        trick = None if is_script else find_replaced(candidate) or find_hidden_time(candidate, base)
+        trick = None if is_script else find_replaced(candidate)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
+        if trick is None and not is_script and not any(why for _, why in failed):
+            trick = find_hidden_time(candidate, base)
         decided = self._judge_factor(lanes, compared)
         late = find_late_gain(candidate, base) if decided.cause == "faster" and not is_script else None
         if late is not None:

@@ -1,0 +1,100 @@
+"""The turns of a round that are taken again: which are kept, and what counts as an answer of laptime's own code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from heat_orders import order_for
+
+from laptime import wire
+from laptime.model.quantities import Missing
+from laptime.model.sample import Window
+from laptime.run.replays import KEPT_BYTES_MOST, KeptTurns
+from laptime.run.runner import HeatRunner, Limits
+
+TURNS, ROUNDS = 12, 300
+CLOSED = wire.Closed(Window(0, 1, 5), 0.5)
+FINISHED = wire.Finished(1 << 20, Missing("a processor"))
+READY = wire.Ready()
+
+
+class Keeping:
+    """A heat that keeps what it is asked to keep, and has taken a turn of five steps each time."""
+
+    is_over = False
+
+    def __init__(self, order, size_bytes, reason=""):
+        self.runner, self.kept = HeatRunner(order, Limits(), 2, lambda _: None), {}
+        self._answer, self.turn = wire.TurnKept(size_bytes, reason), 0
+
+    def ask(self, message, _wanted):
+        self.kept[message.instead] = self.turn
+        return self._answer
+
+
+def keep_round(order, size_bytes, reason=""):
+    base, other = Keeping(order, size_bytes, reason), Keeping(order, 1)
+    kept = KeptTurns([base, other])
+    for turn in range(TURNS):
+        base.turn = other.turn = turn
+        kept.after(turn)
+    assert base.kept == other.kept
+    return base.kept
+
+
+def test_all_turns_are_kept_where_they_have_room(tmp_path):
+    """So no heat learns from what is kept of it that nobody will look at its coming turns."""
+    kept = keep_round(order_for(tmp_path), KEPT_BYTES_MOST // TURNS)
+    assert kept == {place: place for place in range(TURNS)}
+
+
+@pytest.mark.parametrize(("size_bytes", "room"), [(KEPT_BYTES_MOST // 4, 4), (KEPT_BYTES_MOST, 2)])
+def test_beyond_that_each_turn_is_as_likely_to_be_kept_as_any_other(tmp_path, size_bytes, room):
+    order = order_for(tmp_path)
+    seen = Counter(turn for _ in range(ROUNDS) for turn in keep_round(order, size_bytes).values())
+    assert seen.total() == room * ROUNDS
+    usual = ROUNDS * room / TURNS
+    assert all(0.4 * usual < seen[turn] < 1.8 * usual for turn in range(TURNS))
+
+
+def test_where_the_base_keeps_none_nobody_is_asked_again(tmp_path):
+    assert keep_round(order_for(tmp_path), 0, "it notes no turns") == {0: 0}
+
+
+@pytest.mark.parametrize(
+    ("sent", "wanted", "is_laptimes"),
+    [
+        ([CLOSED, READY], wire.Closed, True),
+        ([wire.Phase("replay", 0), wire.TurnReplayed(None), READY], wire.TurnReplayed, True),
+        ([READY], None, True),
+        ([FINISHED], wire.Finished, True),
+        ([READY], wire.Closed, False),
+        ([CLOSED, CLOSED, READY], wire.Closed, False),
+        ([CLOSED, READY], wire.TurnKept, False),
+        ([READY], wire.TurnShown, False),
+        ([CLOSED, wire.TurnKept(), READY], wire.TurnKept, False),
+        ([CLOSED, FINISHED], wire.Finished, False),
+        ([FINISHED], wire.Closed, False),
+        ([FINISHED], None, False),
+    ],
+)
+def test_a_heat_for_which_other_code_answers_is_given_up(tmp_path, sent, wanted, is_laptimes):
+    """It gave windows that never were, told its end as it was to show a turn, and was KEPT."""
+    runner = HeatRunner(order_for(tmp_path), Limits(), 2, lambda _: None)
+    for message in sent:
+        if isinstance(message, wire.Finished):
+            runner.finished = message
+    runner.check_answers(sent, wanted)
+    assert runner.is_over == (not is_laptimes or FINISHED in sent)
+    assert (runner.breached == ()) == is_laptimes
+
+
+def test_a_script_may_end_in_any_turn(tmp_path):
+    order = order_for(tmp_path)
+    script = replace(order, subject=replace(order.subject, command=("python", "train.py")))
+    runner = HeatRunner(script, Limits(), 2, lambda _: None)
+    runner.finished = FINISHED
+    runner.check_answers([FINISHED], wire.Closed)
+    assert runner.breached == ()
