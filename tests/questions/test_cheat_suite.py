@@ -31,7 +31,8 @@ NEED_A_JUDGE = {
     "burns_while_paused", "cache_next_to_itself", "edited_evaluator", "forged_pipe", "instance_clock", "lazy_loss",
     "losses_through_gc", "moved_start", "outside_time", "poisoned_commit", "replaced_encoder", "replayed_from_memory",
     "replayed_results", "rewritten_in_transit", "shortened_window", "stops_the_base", "told_by_dropout",
-    "told_by_the_command_line", "told_by_the_kept_turn", "untimed_preparation", "untimed_tuning", "work_in_warm_up",
+    "some_heats", "some_turns", "told_by_the_command_line", "told_by_the_kept_turn", "untimed_preparation",
+    "untimed_tuning", "work_in_warm_up",
 }  # fmt: skip
 
 

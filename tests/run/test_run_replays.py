@@ -63,6 +63,22 @@ def test_where_the_base_keeps_none_nobody_is_asked_again(tmp_path):
     assert keep_round(order_for(tmp_path), 0, "it notes no turns") == {0: 0}
 
 
+def test_the_turn_that_gained_most_is_drawn_most_often(tmp_path):
+    """A candidate that does less in one turn of many gains by this one, and not by one that was disturbed."""
+    base, other = (Keeping(order_for(tmp_path), 1) for _ in range(2))
+    kept = KeptTurns([base, other])
+    for turn in range(TURNS):
+        its_ns, flag = {3: (60, None), 7: (20, "other processes computed")}.get(turn, (100, None))
+        base.runner.retime([*base.runner.windows, Window(0, 100, 5)])
+        other.runner.retime([*other.runner.windows, Window(0, its_ns, 5, flag=flag)])
+        kept.after(turn)
+    assert kept.gain == pytest.approx((TURNS - 1 + 100 / 60) / TURNS)
+    drawn = [kept.draw(other) for _ in range(ROUNDS)]
+    assert {len({*each}) for each in drawn} == {2}
+    assert 0.65 * ROUNDS < sum(first == 3 for first, _ in drawn) < 0.9 * ROUNDS
+    assert {first for first, _ in drawn} >= {0, 3, 7, TURNS - 1}
+
+
 @pytest.mark.parametrize(
     ("sent", "wanted", "is_laptimes"),
     [

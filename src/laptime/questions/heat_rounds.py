@@ -80,7 +80,7 @@ class HeatRounds:
         self.step_ns: dict[str, float] = {}
         # Called with how long a turn of all heats will take, and how long they took to start, as later ones will.
         self.before_turns: Callable[[float, float], None] = lambda _turn_s, _start_s: None
-        self.replays: Callable[[], bool] | None = None  # whether this round's heats have a turn taken again
+        self.replays: Callable[[float], bool] | None = None  # whether a round that gains so much has a turn taken again
         self.has_new_seeds = False  # whether each round after the first has a seed that nobody knew before
         self.judges_by_own_clock = False
         self._seed: int | None = None
@@ -422,7 +422,7 @@ class _Crew:
         if rounds.judges_by_own_clock:
             for runner in others:
                 runner.retime(by_own_clock(runner.windows, base.windows))
-        if turns is not None and rounds.replays is not None and rounds.replays():
+        if turns is not None and rounds.replays is not None and rounds.replays(turns.gain):
             rounds.say(together, "is replayed")
             turns.replay(lambda replay: find_difference(replay) is not None)
 

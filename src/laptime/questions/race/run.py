@@ -112,7 +112,7 @@ class Race:
             self._describe_others(lanes),
         )
 
-    def _wants_replay(self) -> bool:
+    def _wants_replay(self, _gain: float) -> bool:
         """Whether a turn of this round is taken again: after one that differed, or where it costs little."""
         heats = [heat for mine in self._rounds.heats.values() for heat in mine]
         spent_s = sum(heat.process.phases_s.get("replay", 0.0) for heat in heats)

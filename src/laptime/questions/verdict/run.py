@@ -190,6 +190,7 @@ class VerdictRace(Race):
     def __init__(self, job: Job, prepared: Prepared) -> None:
         super().__init__(job, prepared)
         self._left: tuple[str, ...] = ()  # by processes, in what others share
+        self._replayed_gain = 0.0  # of the round that gained most among those with a turn taken again
         self._rounds.has_new_seeds = self._rounds.judges_by_own_clock = not job.plan.subject.command
         # Of the rounds before the first look, one that nobody knows: no seed of it was proven.
         self._surely = random.SystemRandom().randint(1, FIRST_LOOK)
@@ -255,11 +256,16 @@ class VerdictRace(Race):
         base, candidate = (self._lane_of(lanes, subject) for subject in (plan.subject, plan.others[0]))
         return compare_scripts(candidate, base)
 
-    def _wants_replay(self) -> bool:
-        """Whether a turn of this round is taken again: no candidate can know of which one, after the first."""
-        if self._has_open_replay or self._rounds.rounds in {0, self._surely}:
+    def _wants_replay(self, gain: float) -> bool:
+        """Whether a turn of this round is taken again: no candidate can know of which one, after the first.
+
+        One that gains more than all that had a turn taken again has one, too: a candidate that did less in some of its
+        processes alone would gain by these.
+        """
+        is_most, self._replayed_gain = gain > self._replayed_gain, max(gain, self._replayed_gain)
+        if is_most or self._has_open_replay or self._rounds.rounds in {0, self._surely}:
             return True
-        return super()._wants_replay() and random.SystemRandom().random() < REPLAYED_ROUNDS
+        return super()._wants_replay(gain) and random.SystemRandom().random() < REPLAYED_ROUNDS
 
     def _find_replayed(self) -> SameWork:
         """Return how timed turns of the candidate came out elsewhere, where the base took them again."""
