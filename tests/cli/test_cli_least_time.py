@@ -8,6 +8,24 @@ import pytest
 
 from long_cases import cases
 
+SLOW = """
+import time
+
+import numpy as np
+
+import laptime
+
+
+def step(state, batch):
+    time.sleep(0.6)
+    return state - 1e-3 * batch.T @ (batch @ state - 1.0), float(((batch @ state - 1.0) ** 2).mean())
+
+
+def training():
+    rows = np.random.default_rng(0).normal(size=(64, 8))
+    return laptime.Training(step=step, state=np.zeros(8), data=[rows] * 10, steps_per_lap=10)
+"""
+
 pytestmark = pytest.mark.usefixtures("known_references")
 SAYS = (
     r"warning: --budget 1s is too short {} \(start-up \d+ s \+ \d rounds of \d+ s\)\. "
@@ -48,3 +66,20 @@ def test_a_training_with_long_steps_says_at_once_what_it_takes(torch_house):
     told = re.search(r"at least about (\d+) s. Use --budget (\d+)m", " ".join((said + rest).split()))
     assert said.startswith("warning: --budget 90s is too short")
     assert 90 < int(told[1]) < 60 * int(told[2])
+
+
+@pytest.mark.long
+def test_a_training_of_your_own_says_it_once_its_reference_has_shown_how_long_a_step_takes(house):
+    """Nobody knows before what a step of it takes. It has to be said before the first round."""
+    (house.folder / "slow.py").write_text(SLOW)
+    words = ("slow.py:training", "python/cpu", "python/cpu/threads=1", "--budget", "20s")
+    with house.start("race", *words) as process:
+        first, said = process.stderr.readline(), process.stderr.readline()
+        process.terminate()
+        process.stderr.read()
+    if first.startswith("warning"):  # where others take all cores, laptime waits for them, and is late already
+        first, said = said, first
+    assert first.startswith("computing the float64 reference")
+    assert said.startswith("warning: --budget 20s is too short for a 95 % interval")
+    told = re.search(r"at least about (\d+) s. Use --budget (\d+)s", said)
+    assert 8 < int(told[1]) < int(told[2])
