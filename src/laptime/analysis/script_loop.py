@@ -18,7 +18,7 @@ from laptime.model.process import Settings
 from laptime.model.quantities import Missing, brief
 from laptime.model.record import Estimate, Parity
 from laptime.model.sample import FirstLosses, ProofRun
-from laptime.model.script import CountedBy, Gap, GapKind, LoopWindow, Multiplicity, Phases, TrainingLoop
+from laptime.model.script import CountedBy, Gap, GapKind, LoopLevels, LoopWindow, Multiplicity, Phases, TrainingLoop
 from laptime.model.symptoms import TimedPlace
 from laptime.stats import find_steady, log_mean_interval
 
@@ -42,7 +42,12 @@ KNOWN_PLACES_MOST = 256  # all further ones count as one place that is not known
 FEWEST_STEADY = 3
 AGE_BLOCKS = 12
 OTHERWISE = {"start_ns", "end_ns", "shortest_ns", "longest_ns"}  # figures of a window that are no sums
-KNOWN_START = {"flat", "warm-up"}  # a training that slows down, or is never steady, is described as a whole
+# What is left out as a start: this many iterations, or this share of all. A training that has other times later on is
+# described as a whole.
+WARM_UP_MOST, WARM_UP_SHARE = 10, 0.05
+CHANGES_LEVEL = {"warm-up", "slowing"}
+LEVELS_APART = 1.1  # times: less is not worth a sentence
+LEVEL_LEAST = 10  # iterations
 
 
 @dataclass(slots=True)
@@ -309,10 +314,12 @@ class LoopSummary:
             return None
         everything = [each.closed() for each in (self._first, *self._windows)]
         windows = everything[1:] or everything
-        times = [max(window.wall_ns, 1) / window.iterations for window in windows]
-        steady = find_steady(times)
-        first = steady.start if steady.kind in KNOWN_START else 0
+        steady = find_steady([max(window.wall_ns, 1) / window.iterations for window in windows])
+        begun = sum(window.iterations for window in windows[: steady.start])
+        is_start = steady.kind == "warm-up" and begun <= max(WARM_UP_MOST, WARM_UP_SHARE * self.iterations)
+        first = steady.start if is_start else 0
         kept = windows[first:]
+        warm = everything[: len(everything) - len(kept)]
         items = sum(each.items for each in kept)
         count = sum(each.iterations for each in kept)
         wall_s = sum(each.wall_ns for each in kept) / 1e9
@@ -330,6 +337,9 @@ class LoopSummary:
             steady=_phases(kept, unseen, per=count),
             steady_kind=steady.kind,
             steady_from=first,
+            warm_iterations=sum(each.iterations for each in warm),
+            warm_s=sum(each.wall_ns for each in warm) / 1e9,
+            levels=_levels(windows, steady.start) if steady.kind in CHANGES_LEVEL and not is_start else None,
             windows=tuple(everything),
             gaps=self.gaps,
             compilations=self.compilations,
@@ -394,6 +404,17 @@ def _window_of(unit: Unit) -> OpenWindow:
         copy_ns=unit.copy,
         no_grad_ns=unit.no_grad,
     )
+
+
+def _levels(windows: Sequence[LoopWindow], start: int) -> LoopLevels | None:
+    """Return what iterations take before the last level of a training and in it, where that differs."""
+    before, last = windows[:start], windows[start:]
+    count = sum(window.iterations for window in last)
+    if not before or count < LEVEL_LEAST:
+        return None
+    first_ms, last_ms = _mean_ms(before), _mean_ms(last)
+    is_apart = max(first_ms, last_ms) >= LEVELS_APART * min(first_ms, last_ms)
+    return LoopLevels(first_ms, last_ms, count) if is_apart else None
 
 
 def _estimate(windows: Sequence[LoopWindow]) -> Estimate | None:

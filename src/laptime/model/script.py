@@ -146,11 +146,21 @@ class SeenLoader:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopLevels:
+    """What an iteration takes before the last lasting level of a training, and what its last iterations take."""
+
+    first_ms: float
+    last_ms: float
+    last_iterations: int
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingLoop:
     """The iterations of one process.
 
     `counted` says what was counted as an iteration; "steps" are the batches of `laptime.steps`. `steady_from` is the
-    first window that counts for `step_ms` and `steady`, which are without the first iteration and without compilation.
+    first window that counts for `step_ms` and `steady`: of all but the `warm_iterations` at the beginning, which took
+    `warm_s`. Where others take another time later, there are `levels`.
     `unsure` says why the count may be wrong. Of several `trainings` of Keras, with other models or batches, it is the
     longest. `typical` is one of its iterations in time, where their events were kept. For the first batches of later
     epochs, the loop waited `epoch_wait_s` longer than for as many others. A thread of Keras's engine made batches for
@@ -179,6 +189,9 @@ class TrainingLoop:
     typical: TypicalIteration | None = None
     epoch_wait_s: float = 0.0
     made_share: float = 0.0
+    warm_iterations: int = 1
+    warm_s: float = 0.0
+    levels: LoopLevels | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from laptime.model.quantities import Missing, count, number, percent, size, step
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Progress, Record
 from laptime.model.script import (
     Gap,
+    LoopLevels,
     LoopWindow,
     Phases,
     ScriptProcess,
@@ -128,7 +129,14 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
         return [Said(f"{name} had {_iterations(loop)}, too few for a figure.")]
     rate = "" if isinstance(loop.items_per_s, Missing) else f", {number(loop.items_per_s)} items/s"
     said = Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")
-    return [*footnotes.distrust(record), said, *(Said(each.says) for each in _judged(record)[:1])]
+    changes = [Said(_level_words(loop, loop.levels))] if loop.levels is not None else []
+    return [*footnotes.distrust(record), said, *changes, *(Said(each.says) for each in _judged(record)[:1])]
+
+
+def _level_words(loop: TrainingLoop, levels: LoopLevels) -> str:
+    """Say that this is a mean of different times."""
+    last = f"in the last {levels.last_iterations:,} of {loop.iterations:,}"
+    return f"Iterations took {step(levels.first_ms)} at first, and {step(levels.last_ms)} {last}."
 
 
 def glance_of(record: Record, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> Glance | None:
@@ -140,7 +148,7 @@ def glance_of(record: Record, loops: Sequence[tuple[ScriptProcess, TrainingLoop]
     said = judged[0].says if judged else f"{clean(record.workload.name)} was watched; nothing conspicuous was seen."
     facts = [GlanceFact(_iterations(loop), f"in {duration(watch_of(record).wall_s)}")]
     if not isinstance(loop.items_per_s, Missing):
-        facts.append(GlanceFact(f"{number(loop.items_per_s)} items/s", "in the steady state"))
+        facts.append(GlanceFact(f"{number(loop.items_per_s)} items/s", "on average"))
     facts += [GlanceFact("What to do", judged[0].advice)] if judged and judged[0].advice else []
     return Glance(step(loop.step_ms.median), f"{spread(loop.step_ms)} per iteration", said, tuple(facts))
 
@@ -223,7 +231,10 @@ def _count_words(loop: TrainingLoop) -> str:
     several = [f"{count:.3g} {what}" for count, what in counts if count > 0 and abs(count - 1) > 0.01]
     words = _iterations(loop)
     words += "" if isinstance(loop.epochs, Missing) else f" in {loop.epochs} epoch{'s' * (loop.epochs != 1)}"
-    words += f"; the first took {step(loop.first_ms)}"
+    if loop.warm_iterations > 1:
+        words += f"; the first {loop.warm_iterations:,} took {lap(loop.warm_s)} and are left out of the figure"
+    else:
+        words += f"; the first took {step(loop.first_ms)}"
     words += (
         f", {loop.compilations} compilation{'s' * (loop.compilations != 1)} {lap(loop.compile_s)}"
         if loop.compilations
@@ -365,7 +376,7 @@ def _name(process: ScriptProcess, all_: Sequence[ScriptProcess]) -> str:
 
 def _parts(loops: Loops) -> list[Figure]:
     rows = tuple((name, parts) for name, loop in loops if (parts := _shares(loop)))
-    says = "In the steady state, with 95 % intervals. What was not seen is in the part around it."
+    says = "Without the start, with 95 % intervals. What was not seen is in the part around it."
     return [Figure("Where the time of an iteration goes", Stack(rows), says)] if rows else []
 
 
@@ -373,7 +384,7 @@ REST_FIELD = "unattributed_s"
 
 
 def _shares(loop: TrainingLoop) -> tuple[Part, ...]:
-    """Return the parts of an iteration in the steady state, each with the interval of its mean over blocks of it.
+    """Return the parts of an iteration, each with the interval of its mean over blocks of it.
 
     What is left has no name: with it, the parts come to 1, also where the time of one was not seen.
     """
@@ -465,7 +476,7 @@ def _over_time(loops: Loops) -> list[Figure]:
     curves = tuple(Curve(name, tuple(_point(window, start_ns) for window in loop.windows)) for name, loop in loops)
     first = loops[0][1]
     steady = first.windows[min(first.steady_from + 1, len(first.windows) - 1)]
-    bands = (Band(0.0, (steady.start_ns - start_ns) / 1e9, "warm-up", "before the steady state"),)
+    bands = (Band(0.0, (steady.start_ns - start_ns) / 1e9, "warm-up", "left out of the figure"),)
     says = "Each point is the mean of a window of iterations; windows grow as a training gets longer."
     plane = Plane(Axis("seconds"), Axis("ms per iteration", is_log=True), curves, bands)
     return [Figure("Iterations over time", plane, says)]
