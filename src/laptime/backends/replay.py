@@ -9,6 +9,7 @@ docs/decisions/0061-a-timed-turn-is-taken-again.md says why so.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import math
@@ -260,7 +261,10 @@ class RecordedBatches:
     def record(self) -> Any:
         self.note_draws()
         batch = self._supply()
-        self._held.append((batch, self._generators.read()))
+        state = self._generators.read()
+        if self._held and _same(self._held[-1][1], state):
+            state = self._held[-1][1]  # of thousands of steps that draw nothing, one is kept
+        self._held.append((batch, state))
         sizes = {id(leaf): math.prod(leaf.shape) * 4 for leaf in list_leaves(batch) if hasattr(leaf, "shape")}
         self._bytes |= sizes
         if sum(self._bytes.values()) > LARGEST_STATE_BYTES:
@@ -398,6 +402,8 @@ def _rounded(start: StateNumbers, end: StateNumbers, size: float) -> StateNumber
 def _same(one: Any, other: Any) -> bool:
     """Whether two states of generators are equal, at any depth of tuples."""
     if isinstance(one, tuple):
+        with contextlib.suppress(ValueError, RuntimeError):  # arrays are among them, which have no one truth
+            return bool(one == other)
         return len(one) == len(other) and all(map(_same, one, other))
     return bool(np.array_equal(np.asarray(one), np.asarray(other)))
 
