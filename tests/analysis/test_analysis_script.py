@@ -74,47 +74,6 @@ def test_the_parts_of_an_iteration_are_exact() -> None:
     assert loop.steady_kind == "flat"
 
 
-def paced(lengths: Sequence[float]) -> list[Event]:
-    """Return iterations of these lengths, a third of each waiting."""
-    found: list[Event] = []
-    at = 0.0
-    for ms in lengths:
-        found += [fetch(at, at + ms / 3), (kinds.BACKWARD, at + ms / 2, at + ms * 0.7, 0)]
-        found.append((kinds.STEP, at + ms * 0.7, at + ms * 0.95, 1))
-        at += ms
-    return [(kinds.LOADER_OPEN, -1, 0, 1), *found, (kinds.LOADER_END, at, at + 1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "warm", "levels"),
-    [
-        ([200.0, 90.0, 60.0, 40.0, *[10.0] * 196], 4, None),
-        ([80.0] * 40 + [10.0] * 1_560, 40, None),
-        ([8.0] * 1_561 + [1.8] * 27, 1, (8.0, 1.8, 27)),
-        ([90.0] * 188 + [70.0] * 6, 1, None),
-        ([42.0] * 100 + [21.0] * 100, 1, (42.0, 21.0, 100)),
-        ([10.0] * 300 + [40.0] * 300, 1, (10.0, 40.0, 300)),
-        ([10.0, 11.0, 9.0, 10.5] * 50, 1, None),
-    ],
-    ids=["a start", "a longer start", "the last ones", "few last ones", "half", "slower", "flat"],
-)
-def test_the_figure_is_of_the_whole_training_but_its_start(lengths, warm, levels) -> None:
-    """It was that of the last level, however short: 1.8 ms of a training that took 8 (27 of 1,588 iterations)."""
-    loop = loop_of(paced(lengths))
-    assert loop.iterations == len(lengths)
-    assert loop.step_ms is not None
-    count = loop.warm_iterations
-    assert count == pytest.approx(warm, abs=3 if warm > 1 else 0)
-    total_s = loop.warm_s + (loop.iterations - count) * loop.step_ms.median / 1e3
-    assert total_s == pytest.approx(sum(lengths) / 1e3, rel=1e-6), "iterations x figure + start = training"
-    found = loop.levels
-    assert (found is None) == (levels is None)
-    if found is not None and levels is not None:
-        assert found.first_ms == pytest.approx(levels[0], rel=0.02)
-        assert found.last_ms == pytest.approx(levels[1], rel=0.02)
-        assert found.last_iterations == pytest.approx(levels[2], abs=4)
-
-
 def in_time(loop: TrainingLoop) -> list[tuple[str, float, float]]:
     assert loop.typical is not None
     return [(each.part, each.start_ns / MS, each.end_ns / MS) for each in loop.typical.spans]

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from laptime.analysis.script_loop import judge_losses
+from laptime.analysis.script_losses import judge_losses
 from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane

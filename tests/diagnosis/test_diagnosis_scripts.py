@@ -9,6 +9,7 @@ from cases import MACHINE
 
 from laptime.model.quantities import Missing
 from laptime.model.record import Estimate, Finding
+from laptime.model.sample import Energy, Usage
 from laptime.model.script import (
     Gap,
     GrowingList,
@@ -110,7 +111,7 @@ def test_few_iterations_show_nothing() -> None:
 def test_what_takes_the_most_is_first() -> None:
     """A loop that reads its loss, and waits a little; the time between iterations counts against theirs."""
     waits, outside, validates = "script waits for data", "script outside the step", "script between iterations"
-    answer = watched(0, TEN, data_wait_s=0.0006, outside_s=0.0065)
+    answer = watched(0, TEN, data_wait_s=0.0025, outside_s=0.0065)
     assert list(found(answer)) == [outside, waits]
     for seconds, first in ((0.004, outside), (0.02, validates)):
         process = answer.processes[0]
@@ -142,8 +143,8 @@ def test_checkpoints_within_the_steps_are_named() -> None:
 def test_float64_is_named_behind_what_takes_more_than_it_can_save() -> None:
     """Half of what computes could be saved; a loader that takes most of the time is first."""
     for data_wait_s, computing_s, order in (
-        (0.001, 0.009, ["script in float64", "script waits for data"]),
-        (0.008, 0.002, ["script waits for data", "script in float64"]),
+        (0.002, 0.008, ["script in float64", "script waits for data"]),
+        (0.006, 0.004, ["script waits for data", "script in float64"]),
     ):
         answer = watched(0, TEN, data_wait_s=data_wait_s, forward_backward_s=computing_s)
         for types, names in (("float64",), order), (("float32",), ["script waits for data"]):
@@ -239,8 +240,47 @@ def test_evaluation_checkpoints_and_float64_have_their_lines() -> None:
     loop = replace(answer.processes[0].loop, gaps=(Gap("validation", 1, 0.02),))
     assert found(changed(answer, loop=loop))["script between iterations"].where == "train.py:8"
     double = (SeenOptimizer("SGD", {"cpu": 10}, ("float64",)),)
+    answer = watched(0, TEN, forward_backward_s=0.009)
     says = found(changed(answer, optimizers=double, double_at="net.py:3"))["script in float64"].says
-    assert says.startswith("It computes in float64 since net.py:3, in 0 % of an iteration")
+    assert says.startswith("It computes in float64 since net.py:3, in 90 % of an iteration")
+
+
+def used(answer: WatchAnswer, percent: float) -> WatchAnswer:
+    usage = Usage(percent, *[UNSEEN] * 5, "processor", *[UNSEEN] * 3, Energy("processor", *[UNSEEN] * 5))
+    return replace(answer, usage=usage)
+
+
+@pytest.mark.parametrize(
+    ("waits", "busy", "likely", "most"),
+    [(0.5, 50.0, 1.887, 2.0), (0.5, 75.0, 1.282, 2.0), (0.5, 97.0, None, None), (0.12, 50.0, None, None)],
+    ids=["cores are free", "few are free", "none is free", "it waits little"],
+)
+def test_workers_gain_the_wait_as_far_as_there_are_cores_for_them(waits, busy, likely, most) -> None:
+    """They were advised from 6 % of waiting on, and on two busy cores, where they gained nothing."""
+    judged = found(used(watched(0, TEN, data_wait_s=waits / 100), busy))
+    if likely is None:
+        assert judged == {}
+        return
+    gain = judged["script waits for data"].gain
+    assert (gain.likely, gain.most) == (pytest.approx(likely, abs=1e-3), pytest.approx(most))
+
+
+def test_a_gain_is_one_of_the_whole_training() -> None:
+    """Half of an iteration that waits is a quarter of a training that validates for as long as it trains."""
+    (process,) = watched(0, TEN, outside_s=0.005).processes
+    loop = replace(process.loop, gaps=(Gap("validation", 1, 0.01),))
+    judged = found(WatchAnswer(("python",), 0, 1.0, (replace(process, loop=loop),)))
+    assert judged["script outside the step"].gain.most == pytest.approx(4 / 3)
+    assert judged["script between iterations"].gain.most == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("times", "is_said"), [(1.02, False), (140.0, True)])
+def test_denormal_numbers_are_named_where_this_processor_is_slow_with_them(times, is_said) -> None:
+    answer = changed(watched(0, TEN, forward_backward_s=0.01), census=DenormalCensus({"gradients": 0.98}))
+    judged = script_findings(answer, MACHINE, is_quiet=True, denormal_times=times)
+    assert [each.says for each in judged] == is_said * [
+        "98 % of the gradients are denormal numbers, and this processor takes up to 140x as long with them."
+    ]
 
 
 def test_memory_that_grows_is_named_with_what_grows_and_its_line() -> None:

@@ -25,7 +25,7 @@ from laptime.analysis.heats import (
     took_turns,
 )
 from laptime.analysis.parity import AND_OF_THE_PROOF, is_same_work, judge_parity, tell_chance
-from laptime.analysis.script_loop import judge_losses
+from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
 from laptime.model import quantities
 from laptime.model.ask import DataSource

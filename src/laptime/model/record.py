@@ -255,10 +255,19 @@ class CodeChange:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictedGain:
+    """How many times as fast a remedy would make a training, by what it takes away: likely, and at most."""
+
+    likely: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What is conspicuous, and what to do. `change` is the advice as a change of code; `unchanged` says why none is.
 
-    `where` is the line of the user's own code that brings it about, as file:line, where that is known.
+    `where` is the line of the user's own code that brings it about, as file:line, where that is known. `gain` is what
+    the advice would gain, where that is a matter of time.
     """
 
     rule: str
@@ -269,6 +278,7 @@ class Finding:
     change: CodeChange | None = None
     unchanged: str | None = None
     where: str | None = None
+    gain: PredictedGain | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from typing import TypeVar
 from laptime.disk import open_atomically, read_regular
 from laptime.errors import StoreError, UsageError
 from laptime.model.quantities import Missing, times
-from laptime.model.record import CodeChange, Finding, Record
+from laptime.model.record import NOT_RELIABLE, CodeChange, Finding, Record
 from laptime.model.secrets import looks_secret
 from laptime.questions.rewrites import Edited, describe_rewrite, rewrite
 from laptime.questions.sources import ask_git, is_copied, top_of
@@ -167,7 +167,7 @@ class Offer:
 def list_offers(record: Record) -> list[Offer]:
     """Return the remedies that are changes of code, in the order of their numbers.
 
-    Advice of watch is recommended, and what a tuning confirmed.
+    Of watch, what its first sentence named is recommended, and of a tuning what it confirmed.
     """
     found = []
     if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
@@ -180,8 +180,12 @@ def list_offers(record: Record) -> list[Offer]:
             gain = "" if lane.gain is None else f"measured {times(lane.gain.ratio)}"
             is_confirmed = lane.standing == "confirmed"
             found += [_offer(change, gain, is_recommended=is_confirmed) for change in lane.changes]
-    advised = (each.change for each in record.findings if each.change is not None)
-    return [*found, *(_offer(change, "", is_recommended=True) for change in advised)]
+    judged = [each for each in record.findings if each.rule != NOT_RELIABLE]
+    for place, finding in enumerate(judged):
+        if finding.change is not None:
+            gain = "" if finding.gain is None else f"predicted {times(finding.gain.likely)}"
+            found.append(_offer(finding.change, gain, is_recommended=place == 0))
+    return found
 
 
 def _offer(change: CodeChange, gain: str, *, is_recommended: bool) -> Offer:

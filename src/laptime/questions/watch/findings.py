@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from laptime.analysis.step_states import find_loop_state, loss_around
 from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
 from laptime.model.machine import Machine
-from laptime.model.quantities import Missing, brief, count, percent, size
-from laptime.model.record import Finding
+from laptime.model.quantities import Missing, brief, count, percent, size, times
+from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import (
     GapKind,
     Phases,
@@ -72,46 +73,105 @@ CHANGES = {
     LOG_LESS: "no_item",
     IN_SINGLE: "float32",
 }
+GAIN_LEAST, GAIN_MOST_LEAST = 1.05, 1.15  # times: nothing is said of what would likely, or at most, gain less
+WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
+LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
+SINGLE_AT_MOST = 1.3  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a remedy meets: an iteration's time, and how much of all cores was busy, where that is known."""
+
+    step_ms: float
+    busy: float
+
+
+GainOfShare = Callable[[float, Room], PredictedGain]
+
+
+def by_leaving_out(share: float, _room: Room) -> PredictedGain:
+    """Return what is gained where nothing is left of a part: what takes so much takes no more than that."""
+    most = 1 / max(1 - share, LESS_LEFT)
+    return PredictedGain(most, most)
+
+
+def by_workers(share: float, room: Room) -> PredictedGain:
+    """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
+    left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
+    return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
+
+
+def by_single(share: float, room: Room) -> PredictedGain:
+    return PredictedGain(by_leaving_out(share, room).most, by_leaving_out(SINGLE_AT_MOST * share, room).most)
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRule:
     """One rule, and when it does not apply it returns None. A `share` is that of an iteration, or `of_all` the time.
 
-    What `needs_quiet` other processes can bring about as well: it is not judged where they took the processor.
+    What `needs_quiet` other processes can bring about as well: it is not judged where they took the processor. `gain`
+    is what its advice gains of this share; without it, the finding is no matter of a part of the time.
     """
 
     name: str
     judge: Rule
     of_all: bool = False
     needs_quiet: bool = False
+    gain: GainOfShare | None = None
 
 
-def script_findings(answer: WatchAnswer, machine: Machine, *, is_quiet: bool) -> tuple[Finding, ...]:
-    """Return what the rules find in the first process that trained; what takes the largest share of it is first."""
+def script_findings(
+    answer: WatchAnswer, machine: Machine, *, is_quiet: bool, denormal_times: float | None = None
+) -> tuple[Finding, ...]:
+    """Return what the rules find in the first process that trained; what its advice gains most by is first.
+
+    `denormal_times` is how many times as long this processor computes with denormal numbers, where that was timed.
+    """
     found: list[Finding] = []
     if answer.processes:
         first = answer.processes[0]
         if isinstance(first.loop, TrainingLoop):
-            found = _ranked(first, first.loop, machine, is_quiet=is_quiet)
+            busy = 0.0 if answer.usage is None else answer.usage.processor_percent
+            busy = 0.0 if isinstance(busy, Missing) else busy / 100
+            found = _ranked(first, first.loop, machine, busy, is_quiet=is_quiet)
+        if denormal_times is not None:
+            found = [each for each in map(partial(_with_cost, denormal_times), found) if each is not None]
     skew = answer.skew
     if skew is not None and skew.spread >= SKEWED and skew.is_above(1):
         found.insert(0, _skewed(skew))
     return tuple(found)
 
 
-def _ranked(process: ScriptProcess, loop: TrainingLoop, machine: Machine, *, is_quiet: bool) -> list[Finding]:
-    """Return what the rules find; what is about the largest part of the time is first. Without a share, it is all."""
+def _ranked(
+    process: ScriptProcess, loop: TrainingLoop, machine: Machine, busy: float, *, is_quiet: bool
+) -> list[Finding]:
+    """Return what the rules find, but what would gain too little. What gains most is first; without a share, it is all.
+
+    The gain is that of the whole training, and counts the time between its iterations, too.
+    """
     rules = SCRIPT_RULES if loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
     within = 1 - _gaps_share(loop)
     found: list[tuple[float, Finding]] = []
     for rule in rules:
         finding = rule.judge(process, loop, machine) if is_quiet or not rule.needs_quiet else None
-        if finding is not None:
-            share = finding.evidence.get("share")
-            found.append((1.0 if share is None else share * (1.0 if rule.of_all else within), finding))
+        if finding is None:
+            continue
+        share = finding.evidence.get("share")
+        if rule.gain is None or share is None or loop.step_ms is None:
+            found.append((1.0 if share is None else share * within, finding))
+            continue
+        alone = rule.gain(share, Room(loop.step_ms.median, busy))
+        gain = PredictedGain(*(_of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, alone.most)))
+        if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
+            found.append((1 - 1 / gain.likely, replace(finding, gain=gain)))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
+
+
+def _of_whole(gain: float, part: float) -> float:
+    """Return what a gain in a part of the time is of the whole."""
+    return 1 / (1 - part * (1 - 1 / gain))
 
 
 def share_of(part: float | Missing, phases: Phases) -> float:
@@ -137,6 +197,16 @@ def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) 
 def _has_denormals(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Its numbers have become denormal, and that costs time."""
     return _describe_slow(process, loop) if process.census is not None and process.census.costs else None
+
+
+def _with_cost(denormal_times: float, finding: Finding) -> Finding | None:
+    """Add what denormal numbers cost on this processor; None where they cost next to nothing."""
+    if "of" not in finding.evidence or finding.advice != FLUSH:
+        return finding
+    if denormal_times < GAIN_MOST_LEAST:
+        return None
+    says = f"{finding.says.rstrip('.')}, and this processor takes up to {times(denormal_times)} as long with them."
+    return replace(finding, says=says, evidence={**finding.evidence, "denormal_times": denormal_times})
 
 
 def _slows_down(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
@@ -402,17 +472,17 @@ def _skewed(skew: RankSkew) -> Finding:
 
 RULES_OF_ANY = (ScriptRule("not on the card", _not_on_card),)
 SCRIPT_RULES = (
-    ScriptRule("has denormal numbers", _has_denormals),
+    ScriptRule("has denormal numbers", _has_denormals, of_all=True, gain=by_leaving_out),
     ScriptRule("slows down", _slows_down, needs_quiet=True),
     *RULES_OF_ANY,
-    ScriptRule("waits for data", _waits),
-    ScriptRule("restarts workers", _restarts, of_all=True),
-    ScriptRule("outside the step", _outside),
-    ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True),
-    ScriptRule("without gradients", _evaluates),
-    ScriptRule("saves in its steps", _saves),
-    ScriptRule("in float64", _in_double),
-    ScriptRule("between iterations", _validates, of_all=True),
-    ScriptRule("reads in each step", _reads),
+    ScriptRule("waits for data", _waits, gain=by_workers),
+    ScriptRule("restarts workers", _restarts, of_all=True, gain=by_leaving_out),
+    ScriptRule("outside the step", _outside, gain=by_leaving_out),
+    ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True, gain=by_leaving_out),
+    ScriptRule("without gradients", _evaluates, gain=by_leaving_out),
+    ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
+    ScriptRule("in float64", _in_double, gain=by_single),
+    ScriptRule("between iterations", _validates, of_all=True, gain=by_leaving_out),
+    ScriptRule("reads in each step", _reads, gain=by_leaving_out),
     ScriptRule("memory grows", _grows),
 )

@@ -25,8 +25,8 @@ from laptime.model.figure import (
     Stack,
     folded,
 )
-from laptime.model.quantities import Missing, count, number, percent, size, step
-from laptime.model.record import NOT_RELIABLE, Estimate, Finding, Progress, Record
+from laptime.model.quantities import Missing, count, number, percent, size, step, times
+from laptime.model.record import NOT_RELIABLE, Estimate, Finding, PredictedGain, Progress, Record
 from laptime.model.script import (
     Gap,
     LoopLevels,
@@ -46,6 +46,7 @@ from laptime.pages.words import duration, joined, lap, over, spread
 from laptime.stats import mean_interval
 from laptime.visible import as_command
 
+GAINS_ALIKE = 0.98  # of the most that a remedy may gain: what is likely is said apart where it is less
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
 ITERATION_PARTS = (
     ("waiting for data", "data_wait_s"),
@@ -176,10 +177,11 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
 
 def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
     judged = _judged(record)
-    advice = [each.advice + _place_of(record, each) for each in judged]
-    notes = [*advice[:1], *(f"{each.says} {then}" for each, then in zip(judged[1:], advice[1:], strict=True))]
+    said = [(each.advice, _gain_words(each.gain)) for each in judged]
+    advice = [" ".join(filter(None, each)) + _place_of(record, found) for each, found in zip(said, judged, strict=True)]
+    notes = [*advice[:1], *(_count_words(loop) for _, loop in loops[:1])]
+    notes += [f"{each.says} {then}" for each, then in zip(judged[1:], advice[1:], strict=True)]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
-    notes += [_count_words(loop) for _, loop in loops[:1]]
     notes += [_trainings_words(loop) for _, loop in loops[:1]]
     notes += [f"The count may be wrong: {loop.unsure}." for _, loop in loops if loop.unsure]
     notes += [
@@ -195,6 +197,14 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     if answer.exit_code:
         notes.append(f"The command ended with exit code {answer.exit_code}.")
     return notes
+
+
+def _gain_words(gain: PredictedGain | None) -> str:
+    if gain is None:
+        return ""
+    if gain.likely > GAINS_ALIKE * gain.most:
+        return f"Predicted: up to {times(gain.most)} as fast."
+    return f"Predicted: about {times(gain.likely)} as fast, at most {times(gain.most)}."
 
 
 def _place_of(record: Record, finding: Finding) -> str:

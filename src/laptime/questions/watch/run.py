@@ -20,6 +20,7 @@ from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
 from laptime.diagnosis.findings import judge_run
 from laptime.errors import UsageError
+from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, Subject
@@ -195,7 +196,13 @@ class Watch:
             timeline=self._timeline,
         )
         unreliable = self._find_unreliable()
-        found = script_findings(answer, self._job.machine, is_quiet=not unreliable)
+        has_denormals = any(each.census is not None and each.census.costs for each in trained)
+        found = script_findings(
+            answer,
+            self._job.machine,
+            is_quiet=not unreliable,
+            denormal_times=time_denormals() if has_denormals else None,
+        )
         found = tuple(self._changes.add_to(each, CHANGES.get(each.advice, "")) for each in found)
         return Outcome((), answer, (*unreliable, *found))
 
