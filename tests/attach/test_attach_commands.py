@@ -35,7 +35,7 @@ def test_output_and_exit_code_are_the_commands_own(watcher: Watcher) -> None:
     assert ended.err.startswith("err\n")
     assert "no training with PyTorch or Keras was seen in it" in answer["unseen"]["missing"]
     assert "laptime.steps(batches)" in answer["unseen"]["missing"]
-    assert "ended with exit code 5 before it trained." in " ".join(ended.err.split())
+    assert "ended with exit code 5, and no training was seen before." in " ".join(ended.err.split())
     assert answer["others"] == 1
 
 
@@ -55,7 +55,7 @@ def test_signals_are_passed_on(watcher: Watcher, name: str) -> None:
     process.send_signal(getattr(signal, f"SIG{name}"))
     _, err = process.communicate(timeout=60)
     assert process.returncode == 9
-    assert "ended with exit code 9 before it trained." in " ".join(err.split())
+    assert "ended with exit code 9, and no training was seen before." in " ".join(err.split())
 
 
 def test_a_signal_after_the_commands_end_leaves_the_summary(watcher: Watcher) -> None:

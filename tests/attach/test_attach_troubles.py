@@ -53,7 +53,7 @@ def test_a_full_disk_takes_neither_output_nor_exit_code(watcher: Watcher) -> Non
     )  # fmt: skip
     assert (ended.code, ended.out) == (5, "out\n")
     words = " ".join(ended.err.split())
-    assert "ended with exit code 5 before it trained." in words
+    assert "ended with exit code 5, and no training was seen before." in words
     assert "could not be saved" in words
     assert "record.json could not be written" in words
 
@@ -146,7 +146,7 @@ def test_two_interrupts_reach_the_command_and_the_summary_still_comes(watcher: W
         process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 9
-    assert "ended with exit code 9 before it trained." in " ".join(err.split())
+    assert "ended with exit code 9, and no training was seen before." in " ".join(err.split())
 
 
 @pytest.mark.long

@@ -122,8 +122,8 @@ def _loops(answer: WatchAnswer) -> list[tuple[ScriptProcess, TrainingLoop]]:
 
 def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[Said]:
     name = clean(record.workload.name)
-    if not loops and answer.exit_code:
-        return [Said(f"{name} ended with exit code {answer.exit_code} before it trained.")]
+    if not loops and answer.exit_code and answer.others:
+        return [Said(f"{name} ended with exit code {answer.exit_code}, and no training was seen before.")]
     if not loops:
         why = answer.unseen.missing if answer.unseen is not None else "nothing was seen of it"
         return [Said(f"{name} ran for {duration(answer.wall_s)}. Its iterations were not seen: {why}.")]
@@ -196,7 +196,7 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
         notes.append(f"{len(loops)} processes trained; the figures are of the first. --details has all.")
     if answer.left_running:
         notes.append(f"{answer.left_running} of its processes still ran when the command had ended.")
-    if answer.exit_code and loops:
+    if answer.exit_code and (loops or not answer.others):
         notes.append(f"The command ended with exit code {answer.exit_code}.")
     return notes
 
