@@ -193,6 +193,19 @@ def test_ctrl_c_keeps_the_best_so_far_and_calls_it_unconfirmed(house):
     assert house.kept()["answer"]["tuning"]["lanes"][0]["standing"] == "not confirmed"
 
 
+@pytest.mark.long
+def test_ctrl_c_before_anything_gains_says_that_nothing_is_known(house):
+    """It said that no settings make the lane faster, and `LANE/tuned` was the lane as asked."""
+    house.script(NOTHING + '["fake/cpu/compile"]\nfail = { how = "hang", phase = "build" }\n')
+    process = house.start("tune", "cifar-mlp", "fake/cpu", "--budget", "60s")
+    house.read_until(process, "search, round 2")
+    process.send_signal(signal.SIGINT)
+    answer = house.finish(process)
+    assert answer.code == 130
+    assert "fake/cpu was not tuned: the search was interrupted" in words_of(answer.out)
+    assert house.kept()["answer"]["tuning"]["lanes"][0]["standing"] == "not compared"
+
+
 def test_a_lane_that_does_not_finish_is_not_tuned(house):
     house.script('["fake/*"]\nfail = { how = "raise", phase = "build" }\n')
     answer = house.run("tune", "cifar-mlp", "fake/cpu", "-q")

@@ -204,3 +204,20 @@ def test_where_nothing_is_proven_the_experiments_that_seem_to_gain_are_repeated(
     assert min(heats.values()) >= 2
     gains = {each.lane: each.ratio for each in record.answer.comparisons}
     assert all(gains[name] > 1 for name in repeated)
+
+
+class BrokenOff(OutOfTime):
+    """Ctrl-C comes after the first experiments."""
+
+    def run(self):
+        super().run()
+        raise KeyboardInterrupt
+
+
+def test_one_that_was_interrupted_needs_no_larger_budget(inquire):
+    inquiry, services = inquire(machine(frameworks=(FAKE,)), budget_s=180.0)
+    job = Job("why", inquiry, services)
+    record = job.answer(BrokenOff(job, inquiry))
+    assert (record.status, record.answer.why.missing) == ("interrupted", ())
+    assert record.answer.why.says.endswith(" experiments were tried: it was interrupted.")
+    assert "budget had no room" not in render(record, View(100, details=True))

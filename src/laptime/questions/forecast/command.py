@@ -12,7 +12,7 @@ from laptime import api, forecasts, showing
 from laptime.board.check import checked_records
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.progress import page_view
-from laptime.cli.questions import BEHIND, ScriptCommand, conclude, options_for, takes, with_progress
+from laptime.cli.questions import BEHIND, ScriptCommand, conclude, options_for, takes, tell, with_progress
 from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.model.options import ORDERS
@@ -90,6 +90,9 @@ def forecast(
     if forecasts.names_a_training(what):
         raced = with_progress(partial(forecasts.race_first, what, lane, budget or RACE_S, command), quiet=quiet)
     record = api.load(what) if raced is None else raced.record
+    if raced is not None and record.status == "interrupted":
+        tell(raced, as_json=False, details=details)
+        return conclude(raced)
     if raced is not None:
         forecasts.measure_first(record, lane, devices, say_nothing if quiet else say, complain)
     others = () if board is None else checked_records(Path(board))

@@ -208,7 +208,14 @@ class Tune:
         lanes, machine, rounds = self._rounds.results(), self._job.machine, self._rounds
         answer, findings = TuneAnswer(alone=rounds.why_alone), find_unseen_cards(machine)
         if status != "running":
-            tuning = describe_tuning(self._job, self._searches, lanes, self._confirmed_from, self._unconfirmed)
+            tuning = describe_tuning(
+                self._job,
+                self._searches,
+                lanes,
+                self._confirmed_from,
+                self._unconfirmed,
+                is_interrupted=status == "interrupted",
+            )
             tuning = with_changes(self._job, self._searches, tuning, self._finder)
             findings = (*findings, *find_findings([lanes[0]], machine))
             if not any(finding.rule == NOT_RELIABLE for finding in findings):

@@ -54,18 +54,34 @@ def describe_tuning(
     lanes: Sequence[LaneResult],
     confirmed_from: int | None,
     unconfirmed: str | None,
+    *,
+    is_interrupted: bool = False,
 ) -> Tuning:
     """Return what was found on each lane, and how the lanes compare at their best.
 
-    Heats from the round `confirmed_from` on are those of the confirming race; `unconfirmed` is why there was none.
+    Heats from the round `confirmed_from` on are those of the confirming race; `unconfirmed` is why there was none. A
+    search that was interrupted has found nothing before it has a winner.
     """
     fresh = {lane.name: _fresh(lane, confirmed_from) for lane in lanes}
     named = {lane.name: lane for lane in lanes}
     tuned = tuple(_describe(job, each, named, fresh, unconfirmed) for each in searches)
+    if is_interrupted:
+        tuned = tuple(_break_off(each) if _is_open(named[each.asked], each) else each for each in tuned)
     objective = searches[0].objective
     at_best = _compare_winners(tuned, fresh, objective)
     said = [f"{_say(each, objective.aim)}{_say_tried(search)}" for each, search in zip(tuned, searches, strict=True)]
     return Tuning(" ".join([*said, *_say_best(tuned, at_best, objective.aim)]), tuned, at_best)
+
+
+def _is_open(base: LaneResult, tuned: TunedLane) -> bool:
+    return tuned.standing in {"no gain", "not compared"} and base.status == "ok" and base.parity.status != "differs"
+
+
+def _break_off(tuned: TunedLane) -> TunedLane:
+    """Return a lane whose search found nothing until it was interrupted: what it would have found is not known."""
+    raced = max(0, tuned.tried - 1)
+    after = "before any other settings were raced" if not raced else f"after {raced} of its sets of settings"
+    return replace(tuned, standing="not compared", reason=f"the search was interrupted {after}")
 
 
 def _fresh(lane: LaneResult, confirmed_from: int | None) -> LaneResult:

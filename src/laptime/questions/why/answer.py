@@ -20,34 +20,38 @@ SQRT_2 = sqrt(2)
 PAIRS_LEAST = 2
 
 
-def explain(facts: WhyFacts, missing: tuple[str, ...] = ()) -> Why:
-    """Judge every cause. `missing` names the experiments worth their time for which the budget had no room."""
+def explain(facts: WhyFacts, missing: tuple[str, ...] = (), *, is_whole: bool = True) -> Why:
+    """Judge every cause. `missing` names the experiments worth their time for which there was none.
+
+    Unless the question `is_whole`, it was interrupted, and no larger budget is what they need.
+    """
     verdicts = judge_causes(facts)
     says, first = sum_up(facts, verdicts)
     distrust = find_distrust(facts)
     return Why(
         lane=facts.lane.name,
-        says=f"{says}{_say_tried(facts, missing)}",
+        says=f"{says}{_say_tried(facts, missing, is_whole=is_whole)}",
         first=first,
         parts=split(facts),
         ceilings=ceilings(facts),
         causes=verdicts,
         remedies=remedies(facts, facts.trials, verdicts),
-        missing=missing,
+        missing=missing if is_whole else (),
         trusted=distrust is None,
         distrust=distrust,
     )
 
 
-def _say_tried(facts: WhyFacts, missing: tuple[str, ...]) -> str:
-    """Return how many experiments were tried, where there was no time for some."""
+def _say_tried(facts: WhyFacts, missing: tuple[str, ...], *, is_whole: bool) -> str:
+    """Return how many experiments were tried, where some were not, and why not."""
     if not missing:
         return ""
     tried = sum(trial.lane is not None for name, trial in facts.trials.items() if name not in STEP_STAGES)
     whole = tried + len(missing)
     if not tried:
-        return f" None of {whole} experiments was tried: there was no time."
-    return f" {tried} of {whole} experiments were tried: there was no time for the others."
+        return f" None of {whole} experiments was tried: {'there was no time' if is_whole else 'it was interrupted'}."
+    why_not = "there was no time for the others" if is_whole else "it was interrupted"
+    return f" {tried} of {whole} experiments were tried: {why_not}."
 
 
 def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Verdict]) -> tuple[Remedy, ...]:

@@ -61,6 +61,7 @@ OF_TUNING = {
 }  # of a script: `laptime tune` tries them
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
+INTERRUPTED = "it was interrupted before"
 NOT_PROMISING = "nothing pointed to it"
 
 
@@ -135,6 +136,7 @@ class WhySearch:
 
     def __init__(self, job: Job, inquiry: Inquiry) -> None:
         self._job, self._inquiry = job, inquiry
+        self._no_time = NO_BUDGET  # why an experiment was not tried that is worth its time
         pace = shortest_pace(job.plan.pace, takes_turns=job.plan.alone is None)
         self._base = job.plan.lanes[0]
         # Only the lane itself measures how long a validation takes.
@@ -166,7 +168,9 @@ class WhySearch:
             return Outcome(lanes, WhyAnswer(), (), reference, rounds.parameters)
         missing = [*self._unfinished(lanes), *self._promising()]
         compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
-        why = explain(self._gather_facts(lanes, missing), tuple(missing))
+        self._no_time = INTERRUPTED if status == "interrupted" else NO_BUDGET
+        is_whole = status != "interrupted"
+        why = explain(self._gather_facts(lanes, missing), tuple(missing), is_whole=is_whole)
         return Outcome(
             lanes,
             WhyAnswer(compared, why, rounds.why_alone),
@@ -427,7 +431,7 @@ class WhySearch:
         if experiment.absent is not None:
             return Trial(experiment, None, None, experiment.absent.missing)
         if experiment.name not in self._lanes:
-            return Trial(experiment, None, None, NO_BUDGET if experiment.name in missing else NOT_PROMISING)
+            return Trial(experiment, None, None, self._no_time if experiment.name in missing else NOT_PROMISING)
         name = self._lanes[experiment.name]
         lane, base = found[name], found[self._base.name]
         compared = _compare(base, lane)
