@@ -302,3 +302,46 @@ def test_memory_that_grows_is_named_with_what_grows_and_its_line() -> None:
     assert says.endswith("an iteration: with each step, 2 more tensors are alive.")
     on_card = found(changed(answer, memory=STAYS, card_memory=GROWS))["script memory grows"]
     assert on_card.says.startswith("The memory of the card grows by 2.00 MB")
+
+
+ADAM = SeenOptimizer("Adam", {"cpu": 9_000}, ("float32",), tensors=3_000, is_fused=False, threads=2)
+
+
+def test_an_optimizer_that_takes_much_has_a_fused_form() -> None:
+    answer = changed(watched(0, TEN, optimizer_s=0.008, forward_backward_s=0.002), optimizers=(ADAM,))
+    judged = found(answer)["script optimizer"]
+    assert judged.says == "80 % of an iteration is Adam's step, one after another for its 3,000 tensors."
+    assert "Adam(..., fused=True)" in judged.advice
+    assert judged.gain is not None
+    assert (judged.gain.likely, judged.gain.most) == (pytest.approx(1 / 0.52), pytest.approx(5.0))
+    for other in (replace(ADAM, is_fused=True), replace(ADAM, name="Muon"), replace(ADAM, is_fused=None)):
+        assert found(changed(answer, optimizers=(other,))) == {}
+    few = changed(watched(0, TEN, optimizer_s=0.002, forward_backward_s=0.008), optimizers=(ADAM,))
+    assert found(few) == {}
+
+
+def test_settings_that_were_left_on_are_named() -> None:
+    """One thread, where the machine has cores and a step is long; and the search for anomalies."""
+    answer = watched(0, TEN, forward_backward_s=0.009)
+    (one,) = found(changed(answer, optimizers=(replace(ADAM, threads=1),))).values()
+    assert one.rule == "script on one thread"
+    assert one.says.startswith(f"PyTorch computes on one of {MACHINE.processor.cores_usable} cores")
+    (checks,) = found(changed(answer, optimizers=(replace(ADAM, finds_anomalies=True),))).values()
+    assert checks.rule == "script finds anomalies"
+    short = changed(
+        watched(0, Estimate(2.0, 1.9, 2.1), forward_backward_s=0.009), optimizers=(replace(ADAM, threads=1),)
+    )
+    assert found(short) == {}
+    assert found(changed(answer, optimizers=(replace(ADAM, threads=1),), world=2)) == {}
+
+
+def test_where_no_rule_fits_the_line_that_takes_most_is_named() -> None:
+    """Not the one that calls the network, and not where a rule says more."""
+    lines = (SeenLine("net.py:17", "forward", 0.58), SeenLine("net.py:20", "forward", 0.42))
+    answer = changed(watched(0, TEN, forward_backward_s=0.009, backward_s=0.002), lines=lines)
+    (longest,) = found(answer).values()
+    assert (longest.says, longest.where) == ("41 % of an iteration is in net.py:17.", "net.py:17")
+    assert found(changed(answer, lines=(SeenLine("train.py:9", "forward", 1.0),))) == {}
+    assert "script line" not in found(
+        changed(watched(0, TEN, data_wait_s=0.006, forward_backward_s=0.004), lines=lines)
+    )

@@ -358,7 +358,13 @@ def read_optimizer(facts: Mapping[str, Any]) -> SeenOptimizer:
     if not isinstance(dtypes, list) or len(dtypes) > SOME_MOST:
         raise _unexpected(dtypes, "a list")
     return SeenOptimizer(
-        text(facts.get("name")), _table(facts.get("parameters"), whole), tuple(text(dtype) for dtype in dtypes)
+        text(facts.get("name")),
+        _table(facts.get("parameters"), whole),
+        tuple(text(dtype) for dtype in dtypes),
+        tensors=count_or_none(facts.get("tensors")),
+        is_fused=_flag(facts.get("fused")),
+        threads=count_or_none(facts.get("threads")),
+        finds_anomalies=_flag(facts.get("anomaly")),
     )
 
 

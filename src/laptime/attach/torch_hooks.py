@@ -400,14 +400,20 @@ def subclasses_of(base: Any) -> list:
 def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
     devices: dict = {}
     kinds_of: set = set()
+    tensors = 0
     for group in optimizer.param_groups:
         for each in group["params"]:
+            tensors += 1
             name = str(each.device)
             devices[name] = devices.get(name, 0) + each.numel()
             kinds_of.add(str(each.dtype).replace("torch.", ""))
             agent.double_at = agent.double_at or (agent.doubles and agent.doubles.get(each.data_ptr())) or None
     name = type(optimizer).__name__
     facts = {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
+    torch = sys.modules["torch"]
+    # How it computes, and what holds in the process while it does.
+    facts["tensors"], facts["fused"] = tensors, bool(optimizer.defaults.get("fused"))
+    facts["threads"], facts["anomaly"] = torch.get_num_threads(), torch.is_anomaly_enabled()
     return {**facts, "double_at": agent.double_at}
 
 

@@ -117,13 +117,23 @@ class Multiplicity:
     skipped_steps: float
 
 
+FUSED_FORMS = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers of PyTorch that have one
+
+
 @dataclass(frozen=True, slots=True)
 class SeenOptimizer:
-    """An optimizer, and how many parameters it has on each device."""
+    """An optimizer, and how many parameters it has on each device, in how many `tensors`.
+
+    `threads` and `finds_anomalies` are what held in its process as it took its first step.
+    """
 
     name: str
     parameters: dict[str, int]
     dtypes: tuple[str, ...] = ()
+    tensors: int | None = None
+    is_fused: bool | None = None
+    threads: int | None = None
+    finds_anomalies: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, brief, count, percent, size, times
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import (
+    FUSED_FORMS,
     GapKind,
     Phases,
     RankSkew,
@@ -65,6 +66,9 @@ KEPT_WORDS = {  # what the last item of a list is: how it is named, and what to 
 OTHER_KEPT = ("an item", "Keep fewer of them, or write them to a file.")
 KEPT_SOMEWHERE = "Look for what is kept from step to step: lists, caches, hooks, figures."
 IN_SINGLE = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
+FUSE = "Let it take all of them in one call: {}(..., fused=True)."
+NO_ANOMALIES = "Leave it out, once the error that it was to find is found."
+MORE_THREADS = "Leave out torch.set_num_threads(1) and OMP_NUM_THREADS=1, or give it {} threads."
 # The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
 CHANGES = {
     LOAD_IN_WORKERS: "workers=2",
@@ -72,9 +76,15 @@ CHANGES = {
     FLUSH: "flush_denormal",
     LOG_LESS: "no_item",
     IN_SINGLE: "float32",
+    **{FUSE.format(name): "fused" for name in FUSED_FORMS},
 }
 GAIN_LEAST, GAIN_MOST_LEAST = 1.05, 1.15  # times: nothing is said of what would likely, or at most, gain less
 WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
+OPTIMIZER_MUCH = 0.3
+FUSED_SAVES = 0.6  # of the optimizer's time
+CHECKS_TAKE = 0.6  # of the passes, at least
+LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
+TAKES_MUCH = 0.3  # of an iteration: a line of which nothing else is known is named
 LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
 SINGLE_AT_MOST = 1.3  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
@@ -107,6 +117,21 @@ def by_single(share: float, room: Room) -> PredictedGain:
     return PredictedGain(by_leaving_out(share, room).most, by_leaving_out(SINGLE_AT_MOST * share, room).most)
 
 
+def by_fusing(share: float, room: Room) -> PredictedGain:
+    """Return what a fused optimizer gains of its share: it reads and writes each weight once, in one call."""
+    return PredictedGain(by_leaving_out(FUSED_SAVES * share, room).most, by_leaving_out(share, room).most)
+
+
+def by_threads(share: float, room: Room) -> PredictedGain:
+    """Return what more threads gain at most, and half of it: not all of a step can be shared."""
+    return PredictedGain(by_leaving_out(share / 2, room).most, by_leaving_out(share, room).most)
+
+
+def by_no_checks(share: float, room: Room) -> PredictedGain:
+    """Return what is gained of the passes without the checks of each operation."""
+    return PredictedGain(by_leaving_out(CHECKS_TAKE * share, room).most, by_leaving_out(share, room).most)
+
+
 @dataclass(frozen=True, slots=True)
 class ScriptRule:
     """One rule, and when it does not apply it returns None. A `share` is that of an iteration, or `of_all` the time.
@@ -136,6 +161,8 @@ def script_findings(
             busy = 0.0 if answer.usage is None else answer.usage.processor_percent
             busy = 0.0 if isinstance(busy, Missing) else busy / 100
             found = _ranked(first, first.loop, machine, busy, is_quiet=is_quiet)
+            longest = None if any(each.gain is not None for each in found) else find_longest_line(first, first.loop)
+            found += [] if longest is None or first.loop.step_ms is None else [longest]
         if denormal_times is not None:
             found = [each for each in map(partial(_with_cost, denormal_times), found) if each is not None]
     skew = answer.skew
@@ -452,6 +479,76 @@ def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Fi
     )
 
 
+def _optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """It takes much of an iteration, and has a form that does all in one call."""
+    share = share_of(loop.steady.optimizer_s, loop.steady)
+    slow = next((each for each in process.optimizers if each.name in FUSED_FORMS and each.is_fused is False), None)
+    if slow is None or share < OPTIMIZER_MUCH:
+        return None
+    line = _line_of(process, "optimizer")
+    where = None if line is None else line.where
+    of = "" if slow.tensors is None else f", one after another for its {slow.tensors:,} tensors"
+    return Finding(
+        "script optimizer",
+        f"{percent(share)} of an iteration is {slow.name}'s step{_at(where)}{of}.",
+        {"share": share, "tensors": slow.tensors},
+        FUSE.format(slow.name),
+        "likely",
+        where=where,
+    )
+
+
+def _finds_anomalies(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    share = share_of(loop.steady.forward_backward_s, loop.steady)
+    if not any(each.finds_anomalies for each in process.optimizers):
+        return None
+    return Finding(
+        "script finds anomalies",
+        "PyTorch looks for anomalies in each operation: set_detect_anomaly(True) is on.",
+        {"share": share},
+        NO_ANOMALIES,
+        "likely",
+    )
+
+
+def _one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
+    """On a processor of several cores. Of several ranks, each has its own core."""
+    cores, parts = machine.processor.cores_usable, loop.steady
+    on_processor = all(each.parameters.keys() <= {"cpu"} for each in process.optimizers)
+    computing = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
+    is_long = loop.step_ms is not None and computing * loop.step_ms.median >= LONG_STEP_MS
+    alone = [each for each in process.optimizers if each.threads == 1]
+    if not alone or cores < 2 or not on_processor or not is_long or (process.world or 1) > 1:
+        return None
+    return Finding(
+        "script on one thread",
+        f"PyTorch computes on one of {cores} cores, in {percent(computing)} of an iteration.",
+        {"share": computing * (1 - 1 / cores)},
+        MORE_THREADS.format(cores),
+        "likely",
+    )
+
+
+def find_longest_line(process: ScriptProcess, loop: TrainingLoop) -> Finding | None:
+    """Return the line of the user's own code that takes most, where no rule says more of an iteration.
+
+    The line that calls the whole network, or the backward pass, is no news: of several lines of a part, it is one.
+    """
+    parts = loop.steady
+    forward = share_of(parts.forward_backward_s, parts) - share_of(parts.backward_s, parts)
+    shares = {"forward": forward, "unattributed": share_of(parts.unattributed_s, parts)}
+    several = {part for part in shares if len({each.where for each in process.lines if each.part == part}) > 1}
+    found: defaultdict[str, float] = defaultdict(float)
+    for line in process.lines:
+        if line.part in several:
+            found[line.where] += line.share * shares[line.part]
+    where, share = max(found.items(), key=lambda pair: pair[1], default=("", 0.0))
+    if share < TAKES_MUCH:
+        return None
+    says = f"{percent(share)} of an iteration is in {where}."
+    return Finding("script line", says, {"share": share}, "", "likely", where=where)
+
+
 def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str, also_s: float = 0.0) -> float:
     """Return which part of the time is gaps of these kinds, or all of them, and what belongs to them."""
     gap_s = sum(gap.seconds for gap in loop.gaps if not kinds or gap.kind in kinds)
@@ -482,6 +579,9 @@ SCRIPT_RULES = (
     ScriptRule("without gradients", _evaluates, gain=by_leaving_out),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
     ScriptRule("in float64", _in_double, gain=by_single),
+    ScriptRule("optimizer", _optimizer, gain=by_fusing),
+    ScriptRule("finds anomalies", _finds_anomalies, gain=by_no_checks),
+    ScriptRule("on one thread", _one_thread, needs_quiet=True, gain=by_threads),
     ScriptRule("between iterations", _validates, of_all=True, gain=by_leaving_out),
     ScriptRule("reads in each step", _reads, gain=by_leaving_out),
     ScriptRule("memory grows", _grows),
