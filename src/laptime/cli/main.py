@@ -174,6 +174,9 @@ def _run() -> int:
         return _refuse(error)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTS.exit_code
+    except SystemExit:  # click ends so where nobody reads its help any more
+        give_up_output()
+        return ExitCode.READER_GONE
     except LaptimeError as error:
         return _fail(error)
     except ReaderGone:
@@ -182,6 +185,8 @@ def _run() -> int:
         give_up_output()  # click prints help directly, not through printing.py
         if isinstance(error, BrokenPipeError):
             return ExitCode.READER_GONE
+        if isinstance(error.__cause__, KeyboardInterrupt):  # as Python wraps it where a class is made: an import
+            return INTERRUPTS.exit_code
         refusal = _refusal_of(error)
         return _confess(error) if refusal is None else _fail(refusal)
     except Exception as error:  # noqa: BLE001  Python's own exit code would be 1, which is an answer

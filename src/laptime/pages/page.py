@@ -257,7 +257,7 @@ def bar(length: float | None, longest: float, room: int, *, blocks: bool) -> str
     """Return a bar whose share of the room is that of the longest; every bar has at least a part of a cell."""
     if not length or not longest or not isfinite(length / longest):
         return ""
-    eighths = max(round(8 * room * length / longest), 1)
+    eighths = max(round(8 * room * (length / longest)), 1)
     if not blocks:
         return "#" * max(round(eighths / 8), 1)
     whole, rest = divmod(eighths, 8)

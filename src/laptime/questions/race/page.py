@@ -318,7 +318,7 @@ def _minutes_more(record: Record) -> int | None:
     times = [_rounds_to_settle(each, record) for each in _unsettled(record)]
     known = [each for each in times if each is not None]
     more_s = max(known, default=inf) * (record.elapsed_s - record.beyond_budget_s)
-    return max(1, ceil(more_s / 60)) if len(known) == len(times) and more_s <= MORE_MOST_S else None
+    return max(1, ceil(more_s / 60)) if len(known) == len(times) and 0 <= more_s <= MORE_MOST_S else None
 
 
 def _unsettled(record: Record) -> list[Comparison]:

@@ -61,7 +61,7 @@ def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
     """Return a table of rates for each value of the second axis, on a wide page with bars of one scale."""
     lines: list[str] = []
     for along in _alongs(sweep):
-        lines += [] if along is None else [f"{sweep.axes[1].name} {along}"]
+        lines += [] if along is None else [f"{sweep.axes[-1].name} {along}"]
         rows = _rows(sweep, along)
         drawn = lay_out_table(_columns(sweep, record, view, has_bars=True), rows, view.width, color=view.color)
         plain = _columns(sweep, record, view, has_bars=False)
@@ -131,7 +131,7 @@ def _size(count_bytes: int | Missing | None) -> str:
 def _notes(curve: SweepCurve, sweep: Sweep) -> list[str]:
     """Return the knee, what an empty step takes, and the largest batch that fits."""
     axis, name = sweep.axes[0].name, short_name(curve.of)
-    along = "" if curve.along is None else f" with {sweep.axes[1].name} {curve.along}"
+    along = "" if curve.along is None else f" with {sweep.axes[-1].name} {curve.along}"
     told = []
     if curve.knee is not None:
         told.append(f"{name}{along} has 90 % of its highest rate from {axis} {curve.knee} on.")
@@ -223,7 +223,7 @@ def _across(sweep: Sweep) -> Axis:
 
 
 def _curve_name(lane: str, along: str | None, sweep: Sweep) -> str:
-    return short_name(lane) if along is None else f"{short_name(lane)}, {sweep.axes[1].name} {along}"
+    return short_name(lane) if along is None else f"{short_name(lane)}, {sweep.axes[-1].name} {along}"
 
 
 def _curves(sweep: Sweep, record: Record, what: str) -> list[Figure]:
@@ -278,7 +278,7 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
         said = [
             f"{short_name(each.lane)} {'may overtake' if is_of_one_round(each.at) else 'overtakes'} "
             f"{short_name(each.against)} at {axis} {bounded_words(each.at)}"
-            + (f" with {sweep.axes[1].name} {each.along}." if each.along is not None else ".")
+            + (f" with {sweep.axes[-1].name} {each.along}." if each.along is not None else ".")
             for each in crossed
         ]
         has_ends = any(ends for curve in curves for ends in curve.ends)
@@ -296,7 +296,7 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
     if best is None:
         return None
     axis, items = sweep.axes[0].name, record.workload.items
-    along = "" if best.along is None else f", {sweep.axes[1].name} {best.along}"
+    along = "" if best.along is None else f", {sweep.axes[-1].name} {best.along}"
     fact = GlanceFact(
         f"{number(best.best_items_per_s)} {items}/s", f"{short_name(best.of)} at {axis} {best.best_at}{along}"
     )
@@ -305,8 +305,9 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
         at = sweep.crossovers[0].at
         ends = "no interval" if at.ends is None else f"{'-'.join(brief(each) for each in at.ends)} at 95 %"
         return Glance(brief(at.value), f"{axis}, {ends}", sweep.says, (fact, raced))
-    cell = next(each for each in sweep.cells if each.of == best.of and each.items_per_s == best.best_items_per_s)
-    lane = next((each for each in record.lanes if each.name == cell.lane), None)
+    same = (each for each in sweep.cells if each.of == best.of and each.items_per_s == best.best_items_per_s)
+    cell = next(same, None)
+    lane = next((each for each in record.lanes if cell is not None and each.name == cell.lane), None)
     ends = "" if lane is None or lane.items_per_s is None else spread(lane.items_per_s)
     ends = f"{items} a second, {ends} at 95 %" if ends else f"{items} a second"
     return Glance(number(best.best_items_per_s), ends, sweep.says, (raced,))

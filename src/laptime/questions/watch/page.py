@@ -227,7 +227,9 @@ def _usual_ms(loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[float
     loop = loops[0][1] if loops else None
     if loop is None or loop.step_ms is None:
         return []
-    counted = (loop.windows[1:] or loop.windows)[loop.steady_from :]
+    counted = [each for each in (loop.windows[1:] or loop.windows)[loop.steady_from :] if each.iterations]
+    if not counted:
+        return []
     usual_ms = median(each.wall_ns / each.iterations / 1e6 for each in counted)
     return [usual_ms] if loop.step_ms.median >= (1 + DEVIATES) * usual_ms else []
 
