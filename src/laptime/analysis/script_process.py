@@ -361,7 +361,7 @@ def read_optimizer(facts: Mapping[str, Any]) -> SeenOptimizer:
         text(facts.get("name")),
         _table(facts.get("parameters"), whole),
         tuple(text(dtype) for dtype in dtypes),
-        tensors=count_or_none(facts.get("tensors")),
+        tensors=count_or_none(facts.get("of_tensors")),
         is_fused=_flag(facts.get("fused")),
         threads=count_or_none(facts.get("threads")),
         finds_anomalies=_flag(facts.get("anomaly")),

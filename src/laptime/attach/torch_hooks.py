@@ -412,7 +412,7 @@ def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
     facts = {"optimizer": number, "name": name, "parameters": devices, "dtypes": sorted(kinds_of)}
     torch = sys.modules["torch"]
     # How it computes, and what holds in the process while it does.
-    facts["tensors"], facts["fused"] = tensors, bool(getattr(optimizer, "defaults", {}).get("fused"))
+    facts["of_tensors"], facts["fused"] = tensors, bool(getattr(optimizer, "defaults", {}).get("fused"))
     for name, function in (("threads", "get_num_threads"), ("anomaly", "is_anomaly_enabled")):
         facts[name] = getattr(torch, function, lambda: None)()
     return {**facts, "double_at": agent.double_at}

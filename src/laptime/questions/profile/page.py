@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isfinite
 
 from laptime.figures import fact_figures, roofline_figures
 from laptime.model.figure import Bar, Bars, Figure, Glance, GlanceFact, folded
@@ -158,7 +159,7 @@ def _trace(profile: Profile, width: int) -> list[str]:
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if abs(value - round(value)) < 0.005 else number(value)
+    return f"{value:,.0f}" if isfinite(value) and abs(value - round(value)) < 0.005 else number(value)
 
 
 def _bytes(value: float | Missing) -> str:

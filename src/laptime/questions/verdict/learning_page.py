@@ -47,7 +47,7 @@ def page_parts(record: Record, learning: Learning, view: View) -> PageParts:
 
 def _names(record: Record) -> tuple[str, str]:
     """Return what the base and the candidate are called."""
-    return record.workload.name, record.others[0].subject.name
+    return record.workload.name, record.others[0].subject.name if record.others else "?"
 
 
 def _judged_on(record: Record, learning: Learning) -> str:
@@ -66,7 +66,7 @@ def _seed_table(record: Record, pairs: Sequence[SeedPair], view: View) -> list[s
         Column(base, lambda pair: _seconds(pair.base_s), right=True, least=8),
         Column(candidate, lambda pair: _seconds(pair.candidate_s), right=True, least=8),
         Column("", _factor, right=True),
-        Column("ends at", lambda pair: f"{pair.ends[0]:.3g} and {pair.ends[1]:.3g}", right=True),
+        Column("ends at", lambda pair: " and ".join(f"{end:.3g}" for end in pair.ends), right=True),
     ]
     return table_or_sentences(columns, pairs, view.width, color=view.color)
 

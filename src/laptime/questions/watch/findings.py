@@ -324,12 +324,16 @@ def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> F
     line = _line_of(process, "outside")
     where = None if line is None else line.where
     reads = sum(each.per_step for each in process.reads if each.where == where)
-    what = f"it reads {count(reads)} values of tensors" if reads else "logging, metrics, or reading the loss"
+    what, advice = "logging, metrics, or reading the loss", LOG_LESS
+    if reads:
+        what = f"it reads {count(reads)} values of tensors"
+    elif line is not None and line.waited >= WAITS_MUCH:
+        what, advice = "it waits, and nothing is computed", WAIT_ELSEWHERE
     return Finding(
         "script outside the step",
         f"{percent(share)} of an iteration is outside of the step{_share_at(line)}: {what}.",
         {"share": share, **_evidence_of(line), **({"reads": reads} if reads else {})},
-        LOG_LESS,
+        advice,
         "likely",
         where=where,
     )
