@@ -117,7 +117,7 @@ class Multiplicity:
     skipped_steps: float
 
 
-FUSIBLE_OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers of PyTorch that have one
+FUSIBLE = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers of PyTorch that have one
 
 
 @dataclass(frozen=True, slots=True)

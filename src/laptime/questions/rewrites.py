@@ -15,7 +15,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import TypeGuard
 
-from laptime.model.script import FUSIBLE_OPTIMIZERS
+from laptime.model.script import FUSIBLE
 from laptime.questions.keras_rewrites import (
     FORKS_UNTIL,
     fits_by_keras,
@@ -333,14 +333,12 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
 
 def _optimizer(code: UserCode) -> tuple[CodePart, ast.Call]:
     found = [(unit, call) for unit, call, name in code.calls()
-             if name.startswith("torch.optim.") and name.rpartition(".")[2] in FUSIBLE_OPTIMIZERS]  # fmt: skip
+             if name.startswith("torch.optim.") and name.rpartition(".")[2] in FUSIBLE]  # fmt: skip
     if len(found) == 1:
         return found[0]
     if found:
         raise NoPlaceError(f"several optimizers are made: {name_calls(found)}")
-    raise NoPlaceError(
-        f"no {', '.join(FUSIBLE_OPTIMIZERS[:-1])} or {FUSIBLE_OPTIMIZERS[-1]} of torch.optim is made in its own code"
-    )
+    raise NoPlaceError(f"no {', '.join(FUSIBLE[:-1])} or {FUSIBLE[-1]} of torch.optim is made in its own code")
 
 
 def _model_of(unit: CodePart, call: ast.Call) -> str:

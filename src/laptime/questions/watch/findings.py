@@ -15,7 +15,7 @@ from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, brief, count, percent, size, times
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import (
-    FUSIBLE_OPTIMIZERS,
+    FUSIBLE,
     GapKind,
     Phases,
     RankSkew,
@@ -76,7 +76,7 @@ CHANGES = {
     FLUSH: "flush_denormal",
     LOG_LESS: "no_item",
     IN_SINGLE: "float32",
-    **{FUSE.format(name): "fused" for name in FUSIBLE_OPTIMIZERS},
+    **{FUSE.format(name): "fused" for name in FUSIBLE},
 }
 GAIN_LEAST, GAIN_MOST_LEAST = 1.05, 1.15  # times: nothing is said of what would likely, or at most, gain less
 WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
@@ -486,9 +486,7 @@ def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Fi
 def _optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """It takes much of an iteration, and has a form that does all in one call."""
     share = share_of(loop.steady.optimizer_s, loop.steady)
-    slow = next(
-        (each for each in process.optimizers if each.name in FUSIBLE_OPTIMIZERS and each.is_fused is False), None
-    )
+    slow = next((each for each in process.optimizers if each.name in FUSIBLE and each.is_fused is False), None)
     if slow is None or share < OPTIMIZER_MUCH:
         return None
     line = _line_of(process, "optimizer")
