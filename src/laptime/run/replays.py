@@ -16,7 +16,7 @@ from laptime.run.runner import HeatRunner
 from laptime.run.turns import Player
 
 Players = Sequence[Player[HeatRunner]]
-KEPT_BYTES_MOST = 1 << 30  # bytes of a heat's turns; two are kept, however large they are
+KEPT_BYTES_MOST = 1 << 28  # bytes of a heat's turns; two are kept, however large they are
 TURNS_TAKEN_AGAIN = 2  # the second where the first differs, which may be chance
 FASTEST_FIRST = 0.75  # of the draws
 # From the system's own source: a candidate that knew the seed would know the turns.
