@@ -163,3 +163,26 @@ def test_a_signal_that_python_drops_is_heard_all_the_same(sent, code):
     ended = subprocess.run([sys.executable, "-c", LOST, sent], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (code, "")
     assert time.monotonic() - began_s < 15
+
+
+WRAPPED = """
+import dataclasses, os, signal, sys
+
+set_name = dataclasses.Field.__set_name__
+
+def is_told_to_end(field, owner, name):
+    os.kill(os.getpid(), signal.SIGTERM)
+    set_name(field, owner, name)
+
+from laptime.cli.main import main
+
+dataclasses.Field.__set_name__ = is_told_to_end
+sys.argv = ["laptime", "list"]
+main()
+"""
+
+
+def test_a_signal_while_a_class_is_made_is_no_bug_of_laptime():
+    """As a command imports what it needs: Python makes a RuntimeError of what is raised there."""
+    ended = subprocess.run([sys.executable, "-c", WRAPPED], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (143, "", "")
