@@ -177,7 +177,7 @@ def is_told_to_end(field, owner, name):
 from laptime.cli.main import main
 
 dataclasses.Field.__set_name__ = is_told_to_end
-sys.argv = ["laptime", "list"]
+sys.argv = ["laptime", "race", "--help"]
 main()
 """
 
