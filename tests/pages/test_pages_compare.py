@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import watch_records
 from records import lane, record
 
+from laptime.errors import UsageError
+from laptime.model.script import WatchAnswer
 from laptime.pages.page import View
 from laptime.questions.compare.nouns import Compared, Side
 from laptime.questions.compare.page import markdown, render_compared
@@ -86,3 +89,27 @@ def test_a_threshold_within_one_race_names_the_gate_that_has_a_twin():
     found = Compared("race", side, replace(side, training="b.py:f"), True, two().lanes, fail_above=0.05)
     page = " ".join(render_compared(found, View()).split())
     assert "races the first training against itself, too, on one lane: laptime verdict A B LANE --gate." in page
+
+
+def watched_twice(wait_after_ms=1.0, **changes):
+    before = replace(watch_records.waits(), id="r-2026-11-20-aaaa")
+    loop = watch_records.process(watch_records.epochs(wait_after_ms), watch_records.LOADER, watch_records.OPTIMIZER)
+    answer = WatchAnswer(watch_records.COMMAND, 0, 12.5, (loop,))
+    return compare_records(before, replace(watch_records.watched(answer), id="r-2026-11-21-bbbb", **changes), 0.05)
+
+
+def test_two_watches_of_a_script_are_compared_with_the_parts_of_an_iteration():
+    """They were refused, with two hints that sent to each other."""
+    found = watched_twice()
+    page = " ".join(render_compared(found, View()).split())
+    assert "train.py in r-2026-11-21-bbbb is 2.94x faster than r-2026-11-20-aaaa (2.9" in page
+    assert "In an iteration: waiting for data from 8.00 ms to 1.00 ms." in page
+    assert "laptime verdict BASE.py CANDIDATE.py" in page
+    assert "waiting for data from 8.00 ms" in markdown(found)
+    assert (found.failing, found.lanes[0].ratio) == ((), pytest.approx(10.602 / 3.602, rel=1e-3))
+    assert watched_twice(9.0).failing == ("train.py",)
+
+
+def test_a_watch_that_saw_no_training_has_nothing_to_compare():
+    with pytest.raises(UsageError, match="no training with enough iterations was seen in r-"):
+        compare_records(watch_records.waits(), replace(watch_records.unseen(), id="r-2"))

@@ -117,6 +117,18 @@ class Multiplicity:
     skipped_steps: float
 
 
+# The parts of an iteration: in words, and the field of `Phases`.
+ITERATION_PARTS = (
+    ("waiting for data", "data_wait_s"),
+    ("copying to the card", "copy_s"),
+    ("forward + backward", "forward_backward_s"),
+    ("without gradients", "no_grad_s"),
+    ("optimizer", "optimizer_s"),
+    ("checkpoints", "checkpoint_s"),
+    ("outside the step", "outside_s"),
+    ("unattributed", "unattributed_s"),
+)
+
 FUSIBLE = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers of PyTorch that have one
 
 

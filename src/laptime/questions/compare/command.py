@@ -23,7 +23,8 @@ A and B are ids, beginnings of ids, files, `latest`, or `@label`. B is compared 
 several trainings, whose further ones are compared with its first.
 """
 COMPARE_MORE = """\
-A ratio is of items per second: of the heats of two races, of whole trainings, or of single calls of inference. Its
+A ratio is of items per second: of the heats of two races, of whole trainings, of single calls of inference, or of two
+watches of a script, with the parts of an iteration that changed. Its
 interval is Welch's, since heats of two records do not come in pairs. Records of another question or another training,
 and those without a common lane, are refused. What makes a ratio doubtful is a warning: another machine, other settings,
 other data, other work. With --fail-above, the exit code is 1 where a lane is slower by more than that even at the end

@@ -9,7 +9,7 @@ from laptime.model.quantities import IntervalFigure, Missing
 from laptime.model.record import Estimate
 
 HISTORY_POINTS = 30  # of a history, where no limit is given
-Measured = Literal["heats", "trainings"]
+Measured = Literal["heats", "trainings", "windows"]
 ChangeVerdict = Literal["faster", "slower", "not distinguishable"]
 
 
@@ -38,7 +38,7 @@ class Difference:
 class LaneChange(IntervalFigure):
     """One lane before and after, in items per second. `ratio` is after over before: above 1 it became faster.
 
-    `counts` are the heats (or whole trainings) of each side, of which each gave one value.
+    `counts` are the heats (or whole trainings, or windows of a watched one) of each side, of which each gave one value.
     """
 
     lane: str
@@ -59,12 +59,21 @@ class LaneChange(IntervalFigure):
 
 
 @dataclass(frozen=True, slots=True)
+class PartChange:
+    """A part of an iteration of a watched script, before and after."""
+
+    part: str
+    before_ms: float
+    after_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Compared:
     """A comparison of two records or, where it is `interleaved`, of the trainings of one race.
 
     `unpaired` says which lanes are on one side only, and `warnings` what makes the ratios doubtful. `failing` are the
     lanes that are slower than `fail_above` allows, and `unjudged` those that should have been judged and have no
-    result.
+    result. Of watched scripts, `parts` are those of an iteration, what changed most first.
     """
 
     question: str
@@ -78,6 +87,7 @@ class Compared:
     fail_above: float | None = None
     failing: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
+    parts: tuple[PartChange, ...] = ()
 
 
 # One lane over time: a point a record, and what changed from each to the next.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 
-from laptime.model.quantities import Missing, number, percent
+from laptime.model.quantities import Missing, number, percent, step
 from laptime.model.rows import OF_TRAINING
 from laptime.pages.layout import FIELD_INDENT, Cell, Column, Style, clean, painted, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, View, sparkline
@@ -30,6 +30,7 @@ TOGETHER = "Both were measured in turns within one race, so what the machine did
 NO_TWIN = "A gate that races the first training against itself, too, on one lane: laptime verdict A B LANE --gate."
 ANSWERED_MOST = 3  # lanes with a sentence of their own
 DIFFERENCES_MOST = 8
+PARTS_SHOWN, PART_MUCH = 3, 0.03  # of an iteration: a part that changed by less is not named
 FAILED, UNJUDGED, PASSED = "FAILED", "NOT JUDGED", "passed"
 
 
@@ -39,7 +40,8 @@ def render_compared(found: Compared, view: View) -> str:
     lines = [line for text, style in _answers(found) for line in painted(text, view.width, style, color=view.color)]
     table = table_or_sentences(_columns(found), found.lanes, view.inner.width, color=view.color)
     lines += ["", *(FIELD_INDENT + line for line in table), ""]
-    notes = [*found.warnings, *_other_differences(found, details=view.details), *found.unpaired]
+    notes = [*_part_words(found), *found.warnings]
+    notes += [*_other_differences(found, details=view.details), *found.unpaired]
     lines += [line for note in notes for line in wrap(_short(note), view.width, FIELD_INDENT)]
     lines += [line for note in _how(found) for line in wrap(note, view.width, FIELD_INDENT)]
     return "\n".join(lines) + "\n"
@@ -149,6 +151,14 @@ def _same_work(lane: LaneChange) -> Cell:
     return Cell("yes", "good") if lane.same_work else Cell("no", "bad")
 
 
+def _part_words(found: Compared) -> list[str]:
+    """Return what the parts of an iteration took before and after, those that changed much; of a watched script."""
+    whole_ms = max(sum(each.before_ms for each in found.parts), sum(each.after_ms for each in found.parts))
+    much = [each for each in found.parts if abs(each.after_ms - each.before_ms) >= PART_MUCH * whole_ms]
+    words = [f"{each.part} from {step(each.before_ms)} to {step(each.after_ms)}" for each in much[:PARTS_SHOWN]]
+    return [f"In an iteration: {', '.join(words)}."] if words else []
+
+
 def _other_differences(found: Compared, *, details: bool) -> list[str]:
     """Return what else differs; what is doubtful is in the warnings already."""
     others = [difference for difference in found.differences if not difference.doubtful]
@@ -166,6 +176,8 @@ def _how(found: Compared) -> list[str]:
     if found.interleaved:
         return [TOGETHER] if found.fail_above is None else [TOGETHER, NO_TWIN]
     again = f"laptime race --against {shlex.quote(found.before.id)}"
+    if found.question == "watch":
+        return [APART, "To measure both in turns: laptime verdict BASE.py CANDIDATE.py."]
     if found.question != "race":
         return [APART]
     return [APART, f"To measure both in turns: laptime race A.py:f B.py:f. To run the first again now: {again}."]
@@ -187,7 +199,7 @@ def markdown(found: Compared) -> str:
     lines += [f"**{escape_markdown(gate)}**", ""] if gate else []
     lines += ["| lane | before | after | change | same work |", "| --- | ---: | ---: | --- | --- |"]
     lines += [_row(lane, found) for lane in found.lanes]
-    notes = [*found.warnings, *_other_differences(found, details=True), *found.unpaired]
+    notes = [*_part_words(found), *found.warnings, *_other_differences(found, details=True), *found.unpaired]
     lines += [
         "",
         *(f"- {escape_markdown(_short(note))}" for note in (*notes, TOGETHER if found.interleaved else APART)),

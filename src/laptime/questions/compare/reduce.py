@@ -18,17 +18,21 @@ from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
 from laptime.model.record import InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.rows import OF_TRAINING
-from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, Side
+from laptime.model.script import ITERATION_PARTS, TrainingLoop, WatchAnswer
+from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, PartChange, Side
 from laptime.questions.infer.reduce import answer_distance, answer_tolerance, single_item_ms
 from laptime.questions.train.reduce import item_s, later_laps
 from laptime.stats import unpaired_ratio, verdict
 
+BLOCKS = 12  # of the windows of a watched loop, whose means are compared
 LaneKey = tuple[str, str]  # a lane without its training, and the training
 
 
 def compare_records(before: Record, after: Record, fail_above: float | None = None) -> Compared:
     """Compare the lanes that two records share; refuse two that have nothing to compare."""
     _refuse(before, after)
+    if before.question == "watch":
+        return _compare_watches(before, after, fail_above)
     ours, theirs = _lanes_of(before), _lanes_of(after)
     pairs = {key: (lane, theirs[key]) for key, lane in ours.items() if key in theirs}
     if not pairs:
@@ -51,6 +55,65 @@ def compare_records(before: Record, after: Record, fail_above: float | None = No
         raise UsageError(says, f"laptime show {before.id} and laptime show {after.id} say why")
     warnings = (*_doubts_of(before), *_doubts_of(after), *_doubts(found))
     return _judged(replace(found, warnings=warnings), fail_above)
+
+
+WATCHED = "a script that is watched is not proven"
+NO_LOOP = "no training with enough iterations was seen in {}"
+
+
+def _compare_watches(before: Record, after: Record, fail_above: float | None) -> Compared:
+    """Compare the iterations of two watched scripts: their time, and its parts."""
+    loops = [_loop_of(before), _loop_of(after)]
+    is_known = not any(isinstance(each.items_per_iteration, Missing) for each in loops)
+    rates = [_rates_of_loop(each, by_items=is_known) for each in loops]
+    interval, figures = unpaired_ratio(rates[1], rates[0], ALPHA), [estimate(each) for each in rates]
+    assert figures[0] is not None
+    assert figures[1] is not None
+    low, high = bounds(interval)
+    change = LaneChange(
+        lane=before.workload.name,
+        training=before.workload.name,
+        measured="windows",
+        before=figures[0],
+        after=figures[1],
+        counts=(len(rates[0]), len(rates[1])),
+        ratio=interval.estimate,
+        low=low,
+        high=high,
+        verdict=verdict(interval),
+        same_work=Missing(WATCHED),
+    )
+    differences = find_differences(before, after, [])
+    found = Compared(before.question, _side(before), _side(after), interleaved=False, lanes=(change,),
+                     differences=differences, parts=_parts_of(*loops))  # fmt: skip
+    return _judged(replace(found, warnings=(*_doubts_of(before), *_doubts_of(after), *_doubts(found))), fail_above)
+
+
+def _loop_of(record: Record) -> TrainingLoop:
+    assert isinstance(record.answer, WatchAnswer)
+    for process in record.answer.processes:
+        if process.loop is not None and process.loop.step_ms is not None:
+            return process.loop
+    raise UsageError(NO_LOOP.format(record.id), f"laptime show {record.id} says what was seen")
+
+
+def _rates_of_loop(loop: TrainingLoop, *, by_items: bool) -> list[float]:
+    """Return what was trained in a second, a value for each block of windows that count: neighbours are alike."""
+    windows = [each for each in (loop.windows[1:] or loop.windows)[loop.steady_from :] if each.wall_ns > 0]
+    size = max(1, len(windows) // BLOCKS)
+    blocks = [windows[first : first + size] for first in range(0, len(windows) - size + 1, size)]
+    counts = [sum(each.items if by_items else each.iterations for each in block) for block in blocks]
+    took_ns = [sum(each.wall_ns for each in block) for block in blocks]
+    return [count / ns * 1e9 for count, ns in zip(counts, took_ns, strict=True) if count]
+
+
+def _parts_of(before: TrainingLoop, after: TrainingLoop) -> tuple[PartChange, ...]:
+    found = []
+    for words, field in ITERATION_PARTS:
+        one, other = getattr(before.steady, field), getattr(after.steady, field)
+        if not isinstance(one, Missing) and not isinstance(other, Missing) and max(one, other) > 0:
+            found.append(PartChange(words, one * 1e3, other * 1e3))
+    return tuple(sorted(found, key=lambda each: -abs(each.after_ms - each.before_ms)))
 
 
 def compare_trainings(record: Record, fail_above: float | None = None) -> Compared:
@@ -90,9 +153,9 @@ def _spoken(record: Record) -> str:
 def _refuse(before: Record, after: Record) -> None:
     """Refuse two records whose ratio would mean nothing."""
     for each in (before, after):
-        if not find_question(each.question).rates:
+        if not find_question(each.question).rates and each.question != "watch":
             says = f"{each.id} is {_spoken(each)}, which has no figures to compare"
-            raise UsageError(says, "compare two races, two trainings, or two of inference")
+            raise UsageError(says, "compare two races, two trainings, two of inference, or two watches")
     if before.id == after.id and before.started == after.started:
         hint = f"laptime race --against {before.id} runs it again and compares"
         raise UsageError(f"{before.id} is the same record twice", hint)

@@ -28,6 +28,7 @@ from laptime.model.figure import (
 from laptime.model.quantities import Missing, count, number, percent, size, step, times
 from laptime.model.record import NOT_RELIABLE, Estimate, Finding, PredictedGain, Progress, Record
 from laptime.model.script import (
+    ITERATION_PARTS,
     Gap,
     LoopLevels,
     LoopWindow,
@@ -48,16 +49,6 @@ from laptime.visible import as_command
 
 GAINS_ALIKE = 0.98  # of the most that a remedy may gain: what is likely is said apart where it is less
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer
-ITERATION_PARTS = (
-    ("waiting for data", "data_wait_s"),
-    ("copying to the card", "copy_s"),
-    ("forward + backward", "forward_backward_s"),
-    ("without gradients", "no_grad_s"),
-    ("optimizer", "optimizer_s"),
-    ("checkpoints", "checkpoint_s"),
-    ("outside the step", "outside_s"),
-    ("unattributed", "unattributed_s"),
-)
 COUNTED_AS_ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the optimizer are not seen apart
 LEAST_SHARE = 1e-6  # of what is left: less is rounding
 OFTEN_ABSENT = {"copy_s", "no_grad_s"}
