@@ -149,6 +149,8 @@ def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tm
          'net.forward = torch.autocast("cpu", dtype=torch.bfloat16)(net.forward)\n'),
         ("bf16_cuda", "opt = torch.optim.SGD(net.parameters())\n", 3,
          'net.forward = torch.autocast("cuda", dtype=torch.bfloat16)(net.forward)\n'),
+        ("fused", "opt = torch.optim.Adam(net.parameters(), foreach=False)\n", 3,
+         "opt = torch.optim.Adam(net.parameters(), foreach=False, fused=True)\n"),
         ("fused", "opt = torch.optim.AdamW(net.parameters(), lr=1e-3)\n", 3,
          "opt = torch.optim.AdamW(net.parameters(), lr=1e-3, fused=True)\n"),
         ("compile", "if go:\n    opt = torch.optim.SGD(self.net.parameters())\n", 4, "    self.net.compile()\n"),

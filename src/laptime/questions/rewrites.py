@@ -303,7 +303,9 @@ def _has_backward(node: ast.AST) -> bool:
 
 def _fused(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _optimizer(code)
-    if any(each.arg in {"foreach", "capturable", "differentiable"} for each in call.keywords):
+    # What is false is no form of its own, and goes with the fused one.
+    asked = [each for each in call.keywords if not (isinstance(each.value, ast.Constant) and not each.value.value)]
+    if any(each.arg in {"foreach", "capturable", "differentiable"} for each in asked):
         raise NoPlaceError(f"{name_call(unit.file, call)} has foreach, capturable or differentiable")
     return unit.file, call.lineno, set_keywords(unit.file, call, {"fused": "True"}, ())
 

@@ -203,7 +203,7 @@ def _gain_words(gain: PredictedGain | None) -> str:
 def _place_of(record: Record, finding: Finding) -> str:
     """Return what changes the code, where the place is known."""
     if finding.change is None:
-        return ""
+        return "" if finding.unchanged is None else f" No change of code is offered: {finding.unchanged}."
     place = [each for each in record.findings if each.change is not None].index(finding)
     return f" {footnotes.apply_words(record, finding.change, place)}"
 
