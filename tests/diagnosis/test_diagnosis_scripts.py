@@ -333,15 +333,3 @@ def test_settings_that_were_left_on_are_named() -> None:
     )
     assert found(short) == {}
     assert found(changed(answer, optimizers=(replace(ADAM, threads=1),), world=2)) == {}
-
-
-def test_where_no_rule_fits_the_line_that_takes_most_is_named() -> None:
-    """Not the one that calls the network, and not where a rule says more."""
-    lines = (SeenLine("net.py:17", "forward", 0.58), SeenLine("net.py:20", "forward", 0.42))
-    answer = changed(watched(0, TEN, forward_backward_s=0.009, backward_s=0.002), lines=lines)
-    (longest,) = found(answer).values()
-    assert (longest.says, longest.where) == ("41 % of an iteration is in net.py:17.", "net.py:17")
-    assert found(changed(answer, lines=(SeenLine("train.py:9", "forward", 1.0),))) == {}
-    assert "script line" not in found(
-        changed(watched(0, TEN, data_wait_s=0.006, forward_backward_s=0.004), lines=lines)
-    )

@@ -72,3 +72,11 @@ def test_several_trainings_of_keras_are_told_and_equal_loaders_once():
     assert shown.count("DataLoader: batch ?, 30 batches, 0 workers.") == 1
     assert "fit trained 2 times, with another model or batch; the figures are of the longest training." in shown
     assert "fit trained" not in details(record, 120)
+
+
+def test_where_no_finding_says_what_takes_the_time_the_longest_lines_are_named():
+    """A dozen copies in a forward pass, an odd loss: no rule knows them all."""
+    seen = replace(watch_records.lines(), findings=())
+    page = " ".join(watch.render(seen, View(100)).split())
+    assert "Of an iteration, most is in data.py:12 (69 %), train.py:36 (9 %), train.py:42 (0.8 %)." in page
+    assert "most is in" not in watch.render(watch_records.lines(), View(100))

@@ -84,7 +84,6 @@ OPTIMIZER_MUCH = 0.3
 FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least
 LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
-TAKES_MUCH = 0.3  # of an iteration: a line of which nothing else is known is named
 LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
 SINGLE_AT_MOST = 1.3  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
@@ -161,8 +160,6 @@ def script_findings(
             busy = 0.0 if answer.usage is None else answer.usage.processor_percent
             busy = 0.0 if isinstance(busy, Missing) else busy / 100
             found = _ranked(first, first.loop, machine, busy, is_quiet=is_quiet)
-            longest = None if any(each.gain is not None for each in found) else find_longest_line(first, first.loop)
-            found += [] if longest is None or first.loop.step_ms is None else [longest]
         if denormal_times is not None:
             found = [each for each in map(partial(_with_cost, denormal_times), found) if each is not None]
     skew = answer.skew
@@ -187,7 +184,8 @@ def _ranked(
             continue
         share = finding.evidence.get("share")
         if rule.gain is None or share is None or loop.step_ms is None:
-            found.append((1.0 if share is None else share * within, finding))
+            # What is no matter of time is first, and what takes a time that is not known comes behind known ones.
+            found.append(((rule.gain is None) * 1.0 if share is None else share * within, finding))
             continue
         alone = rule.gain(share, Room(loop.step_ms.median, busy))
         gain = PredictedGain(*(_of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, alone.most)))
@@ -531,26 +529,6 @@ def _one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine) ->
         MORE_THREADS.format(cores),
         "likely",
     )
-
-
-def find_longest_line(process: ScriptProcess, loop: TrainingLoop) -> Finding | None:
-    """Return the line of the user's own code that takes most, where no rule says more of an iteration.
-
-    The line that calls the whole network, or the backward pass, is no news: of several lines of a part, it is one.
-    """
-    parts = loop.steady
-    forward = share_of(parts.forward_backward_s, parts) - share_of(parts.backward_s, parts)
-    shares = {"forward": forward, "unattributed": share_of(parts.unattributed_s, parts)}
-    several = {part for part in shares if len({each.where for each in process.lines if each.part == part}) > 1}
-    found: defaultdict[str, float] = defaultdict(float)
-    for line in process.lines:
-        if line.part in several:
-            found[line.where] += line.share * shares[line.part]
-    where, share = max(found.items(), key=lambda pair: pair[1], default=("", 0.0))
-    if share < TAKES_MUCH:
-        return None
-    says = f"{percent(share)} of an iteration is in {where}."
-    return Finding("script line", says, {"share": share}, "", "likely", where=where)
 
 
 def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str, also_s: float = 0.0) -> float:

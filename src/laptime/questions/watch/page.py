@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
@@ -53,6 +54,7 @@ COUNTED_AS_ONE_CALL = {"steps", "Keras batches"}  # forward, backward and the op
 LEAST_SHARE = 1e-6  # of what is left: less is rounding
 OFTEN_ABSENT = {"copy_s", "no_grad_s"}
 LINES_SHOWN = 4  # of each part
+LONGEST_SHOWN, LINE_TAKES_MUCH = 3, 0.3  # lines of an iteration, the longest of which takes so much of it
 PART_WORDS: dict[SpanPart, str] = {
     "data": "waiting for data",
     "copy": "copying to the card",
@@ -173,6 +175,8 @@ def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProc
     said = [(each.advice, _gain_words(each.gain)) for each in judged]
     advice = [" ".join(filter(None, each)) + _place_of(record, found) for each, found in zip(said, judged, strict=True)]
     notes = [*advice[:1], *(_count_words(loop) for _, loop in loops[:1])]
+    if not any(each.gain for each in judged):
+        notes += [_longest_lines(process, loop) for process, loop in loops[:1]]
     notes += [f"{each.says} {then}" for each, then in zip(judged[1:], advice[1:], strict=True)]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
     notes += [_trainings_words(loop) for _, loop in loops[:1]]
@@ -330,6 +334,28 @@ def _line_words(process: ScriptProcess) -> list[str]:
         found.append(f"Lines of '{PART_WORDS[part]}': {', '.join(here)}.")
     reads = [f"{each.where} {count(each.per_step)} in a step" for each in process.reads][:LINES_SHOWN]
     return [*found, f"Values of tensors are read: {', '.join(reads)}."] if reads else found
+
+
+def _longest_lines(process: ScriptProcess, loop: TrainingLoop) -> str:
+    """Return the lines of the user's own code that take most of an iteration, where no finding says what does."""
+    parts = loop.steady
+    backward = 0.0 if isinstance(parts.backward_s, Missing) else parts.backward_s
+    seconds = {
+        "forward": parts.forward_backward_s - backward,
+        "backward": backward,
+        "data": parts.data_wait_s,
+        "optimizer": parts.optimizer_s,
+        "outside": parts.outside_s,
+        "unattributed": parts.unattributed_s,
+    }
+    found: defaultdict[str, float] = defaultdict(float)
+    for line in process.lines:
+        whole = seconds.get(line.part, 0.0)
+        found[line.where] += 0.0 if isinstance(whole, Missing) else line.share * over(whole, parts.wall_s)
+    longest = sorted(found.items(), key=lambda pair: -pair[1])[:LONGEST_SHOWN]
+    if not longest or longest[0][1] < LINE_TAKES_MUCH:
+        return ""
+    return f"Of an iteration, most is in {', '.join(f'{where} ({percent(share)})' for where, share in longest)}."
 
 
 def _memory_words(process: ScriptProcess) -> str:
