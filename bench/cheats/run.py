@@ -229,13 +229,14 @@ def count(cases: dict[str, dict[str, Any]], exhibits: list[Exhibit]) -> list[Fig
 
 def print_page(cases: dict[str, dict[str, Any]], exhibits: list[Exhibit]) -> None:
     """Print a row for each cheat as Markdown: what it does, and what laptime said of it and of its twin."""
-    print("| cheat | what it does | verdict | twin |\n|---|---|---|---|")
+    print("| cheat | what it does | verdict | race | twin |\n|---|---|---|---|---|")
     for each in exhibits:
         cheat, twin = (cases.get(f"{each.name}/{side}/verdict") for side in SIDES)
         if cheat is not None:
             said = f"**{cheat['word']}**" if is_kept(cheat) else f"{cheat['word']}: {cheat['cheat'] or cheat['cause']}"
-            other = "" if twin is None else twin["word"]
-            print(f"| `{each.name}` | {each.mechanism} | {said} | {other} |")
+            raced = (cases.get(f"{each.name}/cheat/race") or {"word": ""})["word"]
+            raced = f"**{raced}**" if raced == "same" else raced
+            print(f"| `{each.name}` | {each.mechanism} | {said} | {raced} | {'' if twin is None else twin['word']} |")
 
 
 def parse() -> argparse.Namespace:
