@@ -210,3 +210,11 @@ def test_what_is_no_pair_of_trainings_is_refused(given):
     with pytest.raises(UsageError) as refused:
         pair_of(*given)
     assert refused.value.hint
+
+
+def test_rounds_that_have_nothing_in_common_decide_nothing():
+    """On a busy machine an interval is three times as wide, and e to the power of it was no number."""
+    found = judge_change(comparison(1.2, 500.0), None, 0.02, gate=False, busy="other processes took 1.9 cores")
+    assert (found.word, found.cause) == ("UNDECIDED", "busy")
+    assert found.factor is not None
+    assert (found.factor.low, found.factor.high) == (0.0, float("inf"))

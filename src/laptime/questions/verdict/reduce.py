@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil, exp, log
+from math import ceil, exp, inf, log
 
 from laptime.model.quantities import Factor, Missing, percent
 from laptime.model.record import Comparison
@@ -86,11 +86,15 @@ def confirm_change(decided: Decision, session: SessionPart) -> Decision:
     return replace(decided, says=f"{decided.says} {earlier}")
 
 
+WIDEST = 7.0  # half of an interval, as a logarithm: one that reaches over a thousand times as far has no end
+
+
 def _widened(found: Comparison, twin: Comparison | None, times: float) -> Factor:
     """Return the candidate's factor, with an interval that is no narrower than that of the base against itself."""
     if twin is None and times == 1:
         return Factor(found.ratio, found.low, found.high)
     half = times * max(_half(found), 0.0 if twin is None else _half(twin))
+    half = half if half < WIDEST else inf
     return Factor(found.ratio, found.ratio * exp(-half), found.ratio * exp(half))
 
 
