@@ -21,7 +21,6 @@ if {when}:
 def test_code_that_changes_during_a_race_is_named(house):
     """By whomever: an editor, or a training that slows the one next to it."""
     (house.folder / "base.py").write_text(TRAINING)
-    (house.folder / "honest.py").write_text(TRAINING)
     (house.folder / "spoils.py").write_text(TRAINING + SPOILS.format(when="True"))
     (house.folder / "spoils_once.py").write_text(TRAINING + SPOILS.format(when="'# changed' not in base.read_text()"))
 
@@ -30,7 +29,6 @@ def test_code_that_changes_during_a_race_is_named(house):
         (comparison,) = house.raced(*words)["answer"]["comparisons"]
         return comparison["same_work"]
 
-    assert same_work("honest") is True
     for other in ("spoils_once", "spoils"):
         assert same_work(other) == {"missing": "during the race, base.py holds something else"}
         (house.folder / "base.py").write_text(TRAINING)

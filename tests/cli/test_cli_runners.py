@@ -138,7 +138,7 @@ def test_the_action_installs_laptime_and_judges_a_change(here, sides, code, word
     programs = make_python(folder.parent / "python")
     environment = programs_first(environment, programs) | OFFLINE
     package = str(make_wheel(folder.parent))
-    ran = run_action(folder, environment, base=commit, budget="4m", package=package, **TRAINING)
+    ran = run_action(folder, environment, base=commit, budget="2m", package=package, **TRAINING)
     assert (programs / "laptime").is_file()
     left = Path(ran.outputs["folder"])
     fields = json.loads((left / "verdict.json").read_text(encoding="utf-8"))
