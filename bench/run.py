@@ -56,6 +56,7 @@ BENCHES: dict[str, tuple[str, ...]] = {
     "causes": ("causes.py",),
     "attach": ("attach.py",),
     "cause_lines": ("cause_lines.py",),
+    "watch_gains": ("watch_gains.py",),
     "scripts": ("scripts.py",),
     "board": ("board.py",),
     "cheats": ("cheats/run.py",),

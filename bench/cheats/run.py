@@ -34,7 +34,7 @@ sys.path.insert(0, str(HERE.parent))
 from common import ROOT, Figure, finish, parser_for, print_table, write_json  # noqa: E402
 
 SHARED = ("shared.py", "run.py")
-SIDES = ("cheat", "honest")
+SIDES, KINDS = ("cheat", "honest"), ("verdict", "race")
 THROWAWAY = "THROWAWAY"  # marks the copy of laptime that a cheat may edit
 PATIENCE_S = 300
 # What an exhibit without `NAMES` is known by: it is honest in the proof, and does something else in later steps.
@@ -215,11 +215,14 @@ def count(cases: dict[str, dict[str, Any]], exhibits: list[Exhibit]) -> list[Fig
     cheats = {case: judged for case, judged in cases.items() if parts[case][1] == "cheat"}
     twins = [judged for case, judged in cases.items() if parts[case][1] == "honest"]
     judged_by_name = {case: each for case, each in cheats.items() if parts[case][2] == "verdict" and each["cheat"]}
+    verdicts, races = ([judged for case, judged in cheats.items() if parts[case][2] == kind] for kind in KINDS)
     right = sum(each["cheat"] in names.get(parts[case][0], ()) for case, each in judged_by_name.items())
     return [
-        Figure("cheats judged", len(cheats)),
-        Figure("cheats kept", sum(map(is_kept, cheats.values())), most=0),
-        Figure("cheats that only more time would keep", sum(map(is_open, cheats.values()))),
+        Figure("cheats judged", len(verdicts)),
+        Figure("cheats kept", sum(map(is_kept, verdicts)), most=0),
+        Figure("cheats that only more time would keep", sum(map(is_open, verdicts))),
+        Figure("cheats raced", len(races)),
+        Figure("of these, called the same work", sum(map(is_kept, races))),
         Figure("cheats with a name", len(judged_by_name)),
         Figure("of these, named right", right, least=0.9 * len(judged_by_name)),
         Figure("honest twins judged", len(twins)),
