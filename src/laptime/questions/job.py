@@ -24,16 +24,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import LAUNCHERS, Place, Plan, find_launcher
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import (
-    SCHEMA,
-    Answer,
-    Finding,
-    LaneResult,
-    OtherTraining,
-    Progress,
-    Record,
-    RecordPart,
-)
+from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Progress, Record, RecordPart
 from laptime.model.sample import Reference
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane

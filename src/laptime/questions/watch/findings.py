@@ -83,6 +83,7 @@ WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
 OPTIMIZER_MUCH = 0.3
 FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least
+THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
 LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
 LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
 SINGLE_AT_MOST = 1.3  # times what half of the computing is: float32 may gain more than its bytes
@@ -100,35 +101,22 @@ class Room:
 GainOfShare = Callable[[float, Room], PredictedGain]
 
 
-def by_leaving_out(share: float, _room: Room) -> PredictedGain:
-    """Return what is gained where nothing is left of a part: what takes so much takes no more than that."""
-    most = 1 / max(1 - share, LESS_LEFT)
-    return PredictedGain(most, most)
+def by_part(likely: float, most: float = 1.0) -> GainOfShare:
+    """Return what is gained where a remedy takes away such a part of a share, and at most such a one."""
+
+    def gain(share: float, _room: Room) -> PredictedGain:
+        return PredictedGain(*(1 / max(1 - part * share, LESS_LEFT) for part in (likely, most)))
+
+    return gain
+
+
+by_leaving_out = by_part(1.0)  # what takes so much takes no more than that
 
 
 def by_workers(share: float, room: Room) -> PredictedGain:
     """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
     left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
     return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
-
-
-def by_single(share: float, room: Room) -> PredictedGain:
-    return PredictedGain(by_leaving_out(share, room).most, by_leaving_out(SINGLE_AT_MOST * share, room).most)
-
-
-def by_fusing(share: float, room: Room) -> PredictedGain:
-    """Return what a fused optimizer gains of its share: it reads and writes each weight once, in one call."""
-    return PredictedGain(by_leaving_out(FUSED_SAVES * share, room).most, by_leaving_out(share, room).most)
-
-
-def by_threads(share: float, room: Room) -> PredictedGain:
-    """Return what more threads gain at most, and half of it: not all of a step can be shared."""
-    return PredictedGain(by_leaving_out(share / 2, room).most, by_leaving_out(share, room).most)
-
-
-def by_no_checks(share: float, room: Room) -> PredictedGain:
-    """Return what is gained of the passes without the checks of each operation."""
-    return PredictedGain(by_leaving_out(CHECKS_TAKE * share, room).most, by_leaving_out(share, room).most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,10 +548,10 @@ SCRIPT_RULES = (
     ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True, gain=by_leaving_out),
     ScriptRule("without gradients", _evaluates, gain=by_leaving_out),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
-    ScriptRule("in float64", _in_double, gain=by_single),
-    ScriptRule("optimizer", _optimizer, gain=by_fusing),
-    ScriptRule("finds anomalies", _finds_anomalies, gain=by_no_checks),
-    ScriptRule("on one thread", _one_thread, needs_quiet=True, gain=by_threads),
+    ScriptRule("in float64", _in_double, gain=by_part(1.0, SINGLE_AT_MOST)),
+    ScriptRule("optimizer", _optimizer, gain=by_part(FUSED_SAVES)),
+    ScriptRule("finds anomalies", _finds_anomalies, gain=by_part(CHECKS_TAKE)),
+    ScriptRule("on one thread", _one_thread, needs_quiet=True, gain=by_part(THREADS_SAVE)),
     ScriptRule("between iterations", _validates, of_all=True, gain=by_leaving_out),
     ScriptRule("reads in each step", _reads, gain=by_leaving_out),
     ScriptRule("memory grows", _grows),
