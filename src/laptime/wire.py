@@ -37,7 +37,7 @@ from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, TurnTakenAgain, Window
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 29
+WIRE_VERSION = 30
 NOT_TOLD = Missing("not told")
 
 
@@ -106,9 +106,8 @@ class TurnKept(msgspec.Struct, frozen=True, tag=True):
 
 
 class TurnShown(msgspec.Struct, frozen=True, tag=True):
-    """The turn that was to be shown is in this file, or is not, for this reason."""
+    """The turn that was to be shown is in the file, or is not, for this reason."""
 
-    path: str
     reason: str = ""
 
 
@@ -434,9 +433,10 @@ class KeepTurn(msgspec.Struct, frozen=True, tag=True):
 
 
 class ShowTurn(msgspec.Struct, frozen=True, tag=True):
-    """Write the kept turn in this place to a file."""
+    """Write the kept turn in this place to this file."""
 
     place: int
+    path: str
 
 
 class ReplayTurn(msgspec.Struct, frozen=True, tag=True):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +40,10 @@ def play(framework, name, *, keeps=True):
 
 def replay(framework, base, name):
     shown, told = play(framework, name)
-    found = play(framework, base)[0].replay(0, shown.show(0), (told[-2], told[-1]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "turn.npz")
+        shown.show(0, path)
+        found = play(framework, base)[0].replay(0, str(path), (told[-2], told[-1]))
     assert (found.is_shown, found.is_joined, found.repeats or 0.0) == (True, True, 0.0), found
     return find_difference(found)
 

@@ -74,6 +74,31 @@ def test_a_killed_parent_leaves_no_daemon(house):
     assert left == []
 
 
+TWO_ALIKE = """\
+import numpy as np
+import laptime
+
+def step(state, batch):
+    return state + 0.001 * batch, float((state ** 2).sum())
+
+def training():
+    return laptime.Training(step=step, state=np.ones(8, np.float32), data=[np.ones(8, np.float32)] * 8)
+
+again = training
+"""
+
+
+def test_a_race_leaves_nothing_in_the_folder_of_temporary_files(house):
+    """A turn that a lane showed to be taken again stayed there: up to 1 GiB a heat."""
+    (house.folder / "mine.py").write_text(TWO_ALIKE)
+    scratch = house.folder / "scratch"
+    scratch.mkdir()
+    words = ("mine.py:training", "mine.py:again", "python/cpu", *SHORT)
+    record = house.raced(*words, env={"TMPDIR": str(scratch), "LAPTIME_FAKE": ""})
+    assert record["lanes"][0]["heats"][0]["heat"]["process"]["phases_s"]["replay"] > 0
+    assert list(scratch.iterdir()) == []
+
+
 UNGUARDED = """\
 import numpy as np
 import laptime

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,13 +44,11 @@ class TurnKeeper:
         self._kept[len(self._kept) if instead is None else instead] = note, end, taken - before
         return sum(array.nbytes for _, array in (*note.numbers, *end))
 
-    def show(self, place: int) -> str:
-        """Write a turn that was kept to a file in this heat's own folder, and return its path."""
+    def show(self, place: int, path: Path) -> None:
+        """Write a turn that was kept to a file."""
         note, end, _ = self._kept[place]
-        path = Path(tempfile.mkdtemp(prefix="turn-")) / "turn.npz"
         shown = {name: [list(each) for each in numbers] for name, numbers in (("start", note.numbers), ("end", end))}
         write_checkpoint(path, Checkpoint({}, (), shown))
-        return str(path)
 
     def replay(self, place: int, path: str, digests: tuple[str, str]) -> TurnTakenAgain | Missing:
         """Take the turn that another heat has shown, by the code of this one, which kept it in this place.

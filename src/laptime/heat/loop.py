@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from laptime import wire
@@ -247,8 +248,8 @@ def measure(
                 windows.run_one(steps)
             case wire.KeepTurn(instead=instead):
                 line.say(_keep_turn(counted.keeper, counted.taken, instead))
-            case wire.ShowTurn(place=place):
-                line.say(_show_turn(counted.keeper, place))
+            case wire.ShowTurn(place=place, path=path):
+                line.say(_show_turn(counted.keeper, place, Path(path)))
             case wire.ReplayTurn():
                 line.say(wire.Phase("replay", clock()))
                 line.say(_replay_turn(counted.keeper, message))
@@ -285,13 +286,14 @@ def _keep_turn(keeper: TurnKeeper | None, taken: int, instead: int | None) -> wi
         return wire.TurnKept(reason=_words_of(error))
 
 
-def _show_turn(keeper: TurnKeeper | None, place: int) -> wire.TurnShown:
+def _show_turn(keeper: TurnKeeper | None, place: int, path: Path) -> wire.TurnShown:
     if keeper is None:
-        return wire.TurnShown("", NOTHING_KEPT)
+        return wire.TurnShown(NOTHING_KEPT)
     try:
-        return wire.TurnShown(keeper.show(place))
+        keeper.show(place, path)
     except Exception as error:  # noqa: BLE001  whatever a framework or a user's code raises
-        return wire.TurnShown("", _words_of(error))
+        return wire.TurnShown(_words_of(error))
+    return wire.TurnShown()
 
 
 def _words_of(error: Exception) -> str:

@@ -7,7 +7,9 @@ code and its own data. A heat reports a digest of its state at the end of each t
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import fmean
 
 from laptime import wire
@@ -104,14 +106,18 @@ class KeptTurns:
         runner, turn = player.runner, self._turns[place]
         if runner.lane in self._refusals:
             return wire.TurnReplayed(None, self._refusals[runner.lane])
-        shown = player.ask(wire.ShowTurn(place), wire.TurnShown)
-        if shown is None or shown.reason:
-            return None if shown is None else wire.TurnReplayed(None, shown.reason)
         before = runner.windows[turn - 1] if turn else None
         is_joined = before is not None and (before.first_step or 0) + before.steps - 1 == runner.begins[turn]
         began = runner.digests[turn - 1] if is_joined else ""
-        asked = wire.ReplayTurn(place, shown.path, began, runner.digests[turn])
-        return self._base.ask(asked, wire.TurnReplayed) or wire.TurnReplayed(None, "the base ended in it")
+        # It is removed by this process, which alone knows when it was read, and that a heat was killed.
+        own = None if runner.child.sandbox is None else runner.child.sandbox.folder
+        with tempfile.TemporaryDirectory(prefix="laptime-turn-", dir=own, ignore_cleanup_errors=True) as folder:
+            path = str(Path(folder, "turn.npz"))
+            shown = player.ask(wire.ShowTurn(place, path), wire.TurnShown)
+            if shown is None or shown.reason:
+                return None if shown is None else wire.TurnReplayed(None, shown.reason)
+            asked = wire.ReplayTurn(place, path, began, runner.digests[turn])
+            return self._base.ask(asked, wire.TurnReplayed) or wire.TurnReplayed(None, "the base ended in it")
 
 
 def step_ns(window: Window) -> float:
