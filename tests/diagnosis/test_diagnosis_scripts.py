@@ -6,36 +6,27 @@ from dataclasses import replace
 
 import pytest
 from cases import MACHINE
+from watched_cases import TEN, UNSEEN, changed, found, watched
 
 from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, Finding
+from laptime.model.record import Estimate
 from laptime.model.sample import Energy, Usage
 from laptime.model.script import (
     Gap,
     GrowingList,
     LoopWindow,
     MemoryTrend,
-    Multiplicity,
-    Phases,
     RankSkew,
-    ScriptProcess,
     SeenLine,
     SeenLoader,
     SeenOptimizer,
     SeenReads,
-    TrainingLoop,
     WatchAnswer,
 )
 from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.questions.watch.findings import script_findings
 
-UNSEEN = Missing("it was not seen")
-TEN = Estimate(10.0, 9.0, 11.0)
 SKEW = RankSkew((0, 1), (2.0, 3.0), 1, 1.5, 1.4, 1.6, 300)
-
-
-def found(answer: WatchAnswer, *, is_quiet: bool = True) -> dict[str, Finding]:
-    return {each.rule: each for each in script_findings(answer, MACHINE, is_quiet=is_quiet)}
 
 
 def test_a_straggler_has_an_interval_above_1() -> None:
@@ -44,19 +35,6 @@ def test_a_straggler_has_an_interval_above_1() -> None:
     assert "1.5 times (1.4 to 1.6) as long" in found(answer)["script straggler"].says
     for other in (replace(SKEW, low=0.9), replace(SKEW, low=Missing("too few")), replace(SKEW, spread=1.1)):
         assert "script straggler" not in found(replace(answer, skew=other))
-
-
-def watched(workers: int, step_ms: Estimate | None, **parts: float) -> WatchAnswer:
-    """Return a training whose iterations of 10 ms have these parts."""
-    nothing = dict.fromkeys(
-        ("data_wait_s", "forward_backward_s", "backward_s", "optimizer_s", "checkpoint_s", "outside_s"), 0.0
-    )
-    phases = Phases(**{**nothing, **parts}, wall_s=0.01, unattributed_s=0.0)
-    loop = TrainingLoop(
-        "optimizer steps", 1, 1, 10.0, step_ms, UNSEEN, UNSEEN, Multiplicity(1, 1, 1, 0), phases, phases, "flat", 0, ()
-    )
-    loader = SeenLoader(8, 10, workers)
-    return WatchAnswer(("python",), 0, 1.0, (ScriptProcess(1, 0, "3.12", "python", loop, loaders=(loader,)),))
 
 
 def test_no_more_workers_are_advised_than_there_are_cores() -> None:
@@ -176,10 +154,6 @@ def window(number: int, length_ms: int) -> LoopWindow:
 # The lines of the script in the sentences.
 
 GROWS, STAYS = MemoryTrend(2e6, 1e6, 3e6, 100, 900, grows=True), MemoryTrend(1e3, -1e3, 3e3, 100, 101, grows=False)
-
-
-def changed(answer: WatchAnswer, **changes: object) -> WatchAnswer:
-    return replace(answer, processes=(replace(answer.processes[0], **changes),))
 
 
 def test_a_line_that_takes_much_of_a_part_is_named_with_its_share() -> None:

@@ -15,7 +15,7 @@ from laptime.model.script import GrowingList, MemoryTrend, SeenLine, SeenReads, 
 from laptime.stats import mean_interval
 
 SHARE_LEAST = 0.02  # of the time of a part: a line that takes less is not kept
-LINES_KEPT = 8  # of each part
+LINES_KEPT = 16  # of each part
 TIMED_PLACES_MOST = 4096
 READS_KEPT = 16
 LISTS_KEPT = 16
@@ -27,6 +27,8 @@ class LineTimes:
     def __init__(self) -> None:
         self._ns: Counter[tuple[SpanPart, int]] = Counter()
         self._waited: Counter[tuple[SpanPart, int]] = Counter()  # of that, in which nothing was computed
+        self._times: Counter[tuple[SpanPart, int]] = Counter()  # how often they ran
+        self._timed = 0  # iterations
         self._fetches: Counter[int] = Counter()  # of what else makes batches: the training only waits for it
         self._reads: dict[int, tuple[int, int]] = {}
         self._steps = 0  # in which reads were counted
@@ -37,6 +39,7 @@ class LineTimes:
         """Take an iteration whose lines were timed. A line that runs through several parts has a share in each."""
         if unit.spans is None:
             return
+        self._timed += 1
         for span in laid_out(unit.begin, unit.end, unit.spans):
             first, last = unit.begin + span.start_ns, unit.begin + span.end_ns
             for place, begin, end in unit.lines:
@@ -45,6 +48,7 @@ class LineTimes:
                     took = min(last, end) - max(first, begin)
                     self._ns[key] += took
                     self._waited[key] += took if place & kinds.LINE_WAITED else 0
+                    self._times[key] += first <= begin
 
     def add_fetch(self, place: int, begin: int, end: int) -> None:
         """Take a line of a fetch in a worker process, or in a thread that makes batches."""
@@ -77,7 +81,9 @@ class LineTimes:
         (first, before), (last, after) = self._alive
         return (after - before) / (last - first)
 
-    def lines(self, name: Callable[[int], str | None]) -> tuple[SeenLine, ...]:
+    def lines(
+        self, name: Callable[[int], str | None], calls_of: Callable[[int], tuple[str, ...] | None]
+    ) -> tuple[SeenLine, ...]:
         """Return the lines that take the most of each part."""
         found: list[SeenLine] = []
         times: dict[SpanPart, dict[int, int]] = {}
@@ -90,8 +96,18 @@ class LineTimes:
             longest = sorted(here, key=lambda place: -here[place])[:LINES_KEPT]
             for place in longest if whole else ():
                 where = name(place)
-                if where is not None and here[place] >= SHARE_LEAST * whole:
-                    found.append(SeenLine(where, part, here[place] / whole, waited=self._waited[part, place] / whole))
+                if where is None or here[place] < SHARE_LEAST * whole:
+                    continue
+                found.append(
+                    SeenLine(
+                        where,
+                        part,
+                        here[place] / whole,
+                        waited=self._waited[part, place] / whole,
+                        per_step=self._times[part, place] / max(self._timed, 1),
+                        calls=calls_of(place) or (),
+                    )
+                )
         return tuple(found)
 
     def reads(self, name: Callable[[int], str | None]) -> tuple[SeenReads, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +25,17 @@ from laptime.analysis.script_loop import (
 from laptime.analysis.script_units import UnitBuilder
 from laptime.attach import kinds
 from laptime.model.quantities import Missing
-from laptime.model.script import GrowingList, RankSkew, ScriptProcess, SeenLine, SeenLoader, SeenOptimizer, TrainingLoop
+from laptime.model.script import (
+    BusyThread,
+    GrowingList,
+    RankSkew,
+    ScriptProcess,
+    SeenGraph,
+    SeenLine,
+    SeenLoader,
+    SeenOptimizer,
+    TrainingLoop,
+)
 from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.stats import log_mean_interval
 from laptime.visible import encodable, visible
@@ -45,6 +56,7 @@ ONE_PART = {
 DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
 LATEST_NS = 1 << 62
 SLOW_LINES_MOST = 256  # lines of the script that take time
+OF_A_TIMING = {"reads", "tensors", "grows", "busy_thread", "nodes"}  # the facts of timed lines
 COMPUTING_KINDS = {kinds.BACKWARD, kinds.STEP}
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
@@ -65,6 +77,9 @@ class ProcessReader:
         self._optimizers: dict[int, SeenOptimizer] = {}
         self._loaders: dict[object, SeenLoader] = {}
         self._places: dict[int, str] = {}
+        self._calls: dict[int, tuple[str, ...]] = {}  # of these places
+        self._busy: BusyThread | None = None
+        self._graph: SeenGraph | None = None
         self.double_at: str | None = None
         self._failed: dict[str, str] = {}
         self._memory, self._card_memory = MemoryLooks(), MemoryLooks()
@@ -149,17 +164,27 @@ class ProcessReader:
                 self._failed[text(facts["is_failed"])] = text(facts.get("error"))
         elif "skipped" in facts:
             self._skip(read_skipped(facts))
-        elif "reads" in facts:
-            self._summary.lines.read(*read_reads(facts))
-        elif "tensors" in facts:
-            self._summary.lines.alive(whole(facts["tensors"]), whole(facts.get("at_step")))
-        elif "grows" in facts:
-            self._summary.lines.grows(whole(facts["grows"]), read_growing(facts))
+        elif OF_A_TIMING & facts.keys():
+            self._take_timed(facts)
         elif "lost" in facts:
             self._has_left = True
             self._lost += whole(facts["lost"])
         elif not self._has_enough(facts):
             self._take_described(facts)
+
+    def _take_timed(self, facts: Mapping[str, Any]) -> None:
+        """Take what was seen while the lines of some iterations were timed."""
+        if "reads" in facts:
+            self._summary.lines.read(*read_reads(facts))
+        elif "tensors" in facts:
+            self._summary.lines.alive(whole(facts["tensors"]), whole(facts.get("at_step")))
+        elif "grows" in facts:
+            self._summary.lines.grows(whole(facts["grows"]), read_growing(facts))
+        elif "busy_thread" in facts:
+            where = self._places.get(whole(facts["busy_thread"]))
+            self._busy = BusyThread(where, real(facts.get("ran")), real(facts.get("idle")))
+        elif "nodes" in facts:
+            self._graph = SeenGraph(whole(facts["nodes"]), facts.get("makes_graph") is True)
 
     def _take_described(self, facts: Mapping[str, Any]) -> None:
         """Take what the script trains with, and where."""
@@ -182,6 +207,7 @@ class ProcessReader:
             self._keras.now.at_once = max(1, count_or_none(facts.get("at_once")) or 1)
         elif "place" in facts and len(self._places) < SLOW_LINES_MOST:
             self._places[whole(facts["place"])] = text(facts.get("where"))
+            self._calls[whole(facts["place"])] = names_of_calls(text(facts.get("code", "")))
 
     def _has_enough(self, facts: Mapping[str, Any]) -> bool:
         known = self._optimizers if "optimizer" in facts else self._loaders
@@ -270,13 +296,15 @@ class ProcessReader:
             tensors_per_step=self._summary.lines.tensors_per_step,
             memory=self._memory.trend(),
             card_memory=self._card_memory.trend(),
+            busy_thread=self._busy,
+            graph=self._graph,
         )
 
     @property
     def timed_lines(self) -> tuple[SeenLine, ...]:
         """The lines that take most of each part; of a worker process of a data loader, of its fetches."""
         summary = self._keras.lead.summary if self._keras.is_used else self._summary
-        return summary.lines.lines(self._places.get)
+        return summary.lines.lines(self._places.get, self._calls.get)
 
     def _loop(self) -> TrainingLoop | None:
         if self._keras.is_used:
@@ -321,6 +349,8 @@ COUNT_MOST = 1 << 32  # items of a batch, batches, workers
 TEXT_MOST = 4096
 SOME_MOST = 1024  # entries of a list or a table
 RANK_DIGITS = 9
+CALLED = re.compile(r"([A-Za-z_.][\w.]*)\(")
+CALLS_MOST, NAME_LETTERS_MOST = 8, 64  # of a line
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +408,7 @@ def read_loader(facts: Mapping[str, Any]) -> SeenLoader:
         keeps_workers=_flag(facts.get("persistent_workers")),
         prefetched=count_or_none(facts.get("prefetch_factor")),
         is_iterable=_flag(facts.get("is_iterable")),
+        is_in_memory=_flag(facts.get("in_memory")),
     )
 
 
@@ -399,6 +430,12 @@ def read_reads(facts: Mapping[str, Any]) -> tuple[dict[int, tuple[int, int]], in
 def read_growing(facts: Mapping[str, Any]) -> GrowingList:
     name, holds = text(facts.get("name")), text(facts.get("holds"))
     return GrowingList("", name, real(facts.get("by")), holds, whole(facts.get("bytes_each")))
+
+
+def names_of_calls(code: str) -> tuple[str, ...]:
+    """Return the names of what a line of code calls, without what is in its strings."""
+    plain = re.sub(r"""(["']).*?(?<!\\)\1""", "''", code).partition("#")[0]
+    return tuple(dict.fromkeys(found[-NAME_LETTERS_MOST:] for found in CALLED.findall(plain)))[:CALLS_MOST]
 
 
 def read_skipped(facts: Mapping[str, Any]) -> dict[int, int]:

@@ -71,6 +71,9 @@ def describe_loading(loader: Any) -> dict:
     """Return how a data loader of PyTorch loads."""
     names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor")
     facts = {name: getattr(loader, name, None) for name in names}
+    dataset = getattr(loader, "dataset", None)
+    inner = getattr(dataset, "dataset", dataset)  # of a part of one: torch.utils.data.random_split
+    facts["in_memory"] = type(inner).__name__ == "TensorDataset"
     return {"is_iterable": getattr(loader, "_dataset_kind", None) == 1, **facts}
 
 

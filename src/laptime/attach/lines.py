@@ -19,7 +19,8 @@ from time import thread_time_ns as ran_ns
 
 from . import kinds
 from .memory import LivingTensors
-from .places import describe_place, is_foreign, own_line, place_number
+from .places import describe_line, is_foreign, own_line, place_number
+from .threads import OtherThreads
 
 try:
     from resource import RUSAGE_THREAD, getrusage
@@ -76,6 +77,8 @@ class LineTimer:
         self._alive = LivingTensors()
         self._reads: Any = None
         self._lists: Any = None
+        self._threads: Any = None
+        self._has_graph = False  # the graph of a loss was looked at in this timing
 
     def begin_afresh(self) -> None:
         """Begin to count steps again, as the hooks do."""
@@ -131,11 +134,20 @@ class LineTimer:
             except Exception as error:
                 self.fail(error)
 
+    def look_at_graph(self, tensors: Any, given: tuple, named: dict) -> None:
+        """Count how many steps of computing are behind a loss, once in a timing, as its backward pass has ended."""
+        if not self.is_on or self._has_graph:
+            return
+        self._has_graph = True
+        first = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
+        makes_graph = named.get("create_graph", given[2] if len(given) > 2 else False)
+        self._agent.tell(nodes=count_nodes(getattr(first, "grad_fn", None)), makes_graph=bool(makes_graph))
+
     def describe(self) -> None:
         """Send where the lines are that were timed: of a thread, before what it noted is sent by another."""
         for key, number in list(self._numbers.items()):  # a thread may add some
             if number:
-                self._agent.describe_once(number, describe_place, key)
+                self._agent.describe_once(number, describe_line, key)
 
     def turn(self, place: int) -> None:
         """End the line that ran until now; another one begins, by its number."""
@@ -190,7 +202,9 @@ class LineTimer:
             agent.tell(tensors=tensors, at_step=self._steps)
         for each in longer:
             agent.tell(**each)
-        self._reads = None
+        if self._threads is not None:
+            self._threads.tell(agent)
+        self._reads = self._threads = None
 
     def fail(self, error: Exception) -> None:
         self._is_over = True
@@ -208,6 +222,9 @@ class LineTimer:
         tensor = tensor_type()
         self._reads = TensorReads(self, tensor) if tensor is not NO_TENSOR else None
         self._fit = own_line(frame) if self._counts == kinds.KERAS_BATCH else None
+        self._has_graph = False
+        self._agent.due[kinds.BACKWARD] = 0  # so that its hook looks at a loss
+        self._threads = OtherThreads()
         self._begin(frame)
 
     def _begin(self, frame: Any) -> None:
@@ -422,17 +439,22 @@ class HeldSum:
 
     def size(self) -> int:
         """Return how many steps of computing the number keeps, up to a limit."""
-        found: set = set()
-        ahead = [getattr(self._frame.f_locals.get(self.name), "grad_fn", None)]
-        while ahead and len(found) < NODES_MOST:
-            node = ahead.pop()
-            if node is not None and node not in found:
-                found.add(node)
-                ahead += [each for each, _ in node.next_functions]
-        return len(found)
+        return count_nodes(getattr(self._frame.f_locals.get(self.name), "grad_fn", None))
 
     def held(self) -> tuple:
         return "sum", 0
+
+
+def count_nodes(node: Any) -> int:
+    """Return how many steps of computing a graph has, up to a limit."""
+    found: set = set()
+    ahead = [node]
+    while ahead and len(found) < NODES_MOST:
+        node = ahead.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            ahead += [each for each, _ in node.next_functions]
+    return len(found)
 
 
 class GrowingLists:

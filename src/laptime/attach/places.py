@@ -15,6 +15,7 @@ OWN_FOLDER = os.path.dirname(__file__) + os.sep
 PYTHON = os.path.dirname(os.__file__) + os.sep
 LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 AGENT_PLACES_MOST = 1024
+CODE_LETTERS_MOST = 300  # of a line
 
 
 def _find_start() -> str:
@@ -64,6 +65,13 @@ def place_number(agent: Agent, key: tuple) -> int:
 
 def describe_place(key: tuple, number: int) -> dict:
     return {"place": number, "where": _text_of(key)}
+
+
+def describe_line(key: tuple, number: int) -> dict:
+    """Describe a place with its source: the parent keeps the names of what it calls."""
+    lines = sys.modules.get("linecache")  # PyTorch and Keras import it
+    code = lines.getline(*key).strip() if lines is not None else ""
+    return {**describe_place(key, number), "code": code[:CODE_LETTERS_MOST]}
 
 
 def is_foreign(file: str) -> bool:

@@ -152,6 +152,7 @@ def hook_backward(agent: Agent, module: Any) -> None:
             agent.backwards += 1
             if end >= due[BACKWARD_KIND]:
                 look(tensors, begin, end)
+                lines.look_at_graph(tensors, given, named)
             else:
                 keep((kind, begin, end, 0))
         except Exception as error:

@@ -153,7 +153,8 @@ class SeenLoader:
     """A data loader by its settings; `batches` is its length, where it has one.
 
     `prefetched` is how many batches each of its workers may have ready, `queue` how many all workers of Keras may have
-    besides those that they work at. The items of one that `is_iterable` have no numbers.
+    besides those that they work at. The items of one that `is_iterable` have no numbers; those of one that
+    `is_in_memory` are rows of tensors.
     """
 
     batch: int | None
@@ -165,6 +166,7 @@ class SeenLoader:
     prefetched: int | None = None
     is_iterable: bool | None = None
     queue: int | None = None
+    is_in_memory: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,8 @@ class SeenLine:
     """A line of the script, and its share of the time of a part, in the few iterations whose lines were timed.
 
     What a library does counts as the script's line that called it. With `in_worker`, worker processes of the data
-    loader ran it. `waited` is the share of the part in which the line's thread computed nothing.
+    loader ran it. `waited` is the share of the part in which the line's thread computed nothing. It ran `per_step`
+    times in an iteration, and `calls` are the names of what it calls, such as torch.save.
     """
 
     where: str
@@ -229,6 +232,8 @@ class SeenLine:
     share: float
     in_worker: bool = False
     waited: float = 0.0
+    per_step: float = 0.0
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +243,26 @@ class SeenReads:
     where: str
     per_step: float
     ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class BusyThread:
+    """Another thread of Python, where it was last, and for which share of the time it computed.
+
+    For the share `idle`, the thread of the training did not.
+    """
+
+    where: str | None
+    ran: float
+    idle: float
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGraph:
+    """How many steps of computing are behind a loss. `is_made` says that its backward pass makes one of its own."""
+
+    nodes: int
+    is_made: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +305,7 @@ class ScriptProcess:
     `places` those of evaluation, checkpoints and waits for the disk, within iterations or (`between`) not, `double_at`
     the one that made numbers float64. `tensors_per_step` is how many more are alive with each step;
     `memory` and `card_memory` say whether these grow;
-    None where they were looked at too seldom.
+    None where they were looked at too seldom. `busy_thread` and `graph` are of iterations whose lines were timed.
     """
 
     pid: int
@@ -305,6 +330,8 @@ class ScriptProcess:
     tensors_per_step: float | None = None
     memory: MemoryTrend | None = None
     card_memory: MemoryTrend | None = None
+    busy_thread: BusyThread | None = None
+    graph: SeenGraph | None = None
 
 
 @dataclass(frozen=True, slots=True)

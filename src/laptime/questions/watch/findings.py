@@ -17,7 +17,6 @@ from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import (
     FUSIBLE,
     GapKind,
-    Phases,
     RankSkew,
     ScriptProcess,
     SeenLine,
@@ -25,7 +24,22 @@ from laptime.model.script import (
     TrainingLoop,
     WatchAnswer,
 )
-from laptime.model.symptoms import CHECKPOINTS, EVALUATION, TimedPlace
+from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
+from laptime.questions.watch.compute_findings import (
+    FUSE,
+    IN_SINGLE,
+    computes_in_double,
+    finds_anomalies,
+    has_one_thread,
+    has_slow_optimizer,
+    has_too_many_threads,
+    holds_the_lock,
+    makes_graph,
+    takes_small_batches,
+)
+from laptime.questions.watch.gains import NO_ROOM, GainOfShare, Room, by_leaving_out, by_part, by_workers, of_whole
+from laptime.questions.watch.line_findings import does_what_costs, loops_in_python, recomputes
+from laptime.questions.watch.shares import in_words, line_of, share_of
 
 CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
 WAITS_SOME, WAITS_MUCH = 0.05, 0.5
@@ -35,10 +49,8 @@ GAP_MUCH = 0.1
 WITHOUT_MUCH = 0.1
 SAVES_MUCH = 0.1
 BETWEEN_WORDS: dict[GapKind, str] = {"validation": "validation", "checkpoint": "writing checkpoints"}
-OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 SKEWED = 1.2
 MORE_TENSORS = 0.5  # alive with each step: something keeps them
-LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
 KERAS_DATA = {  # what Keras makes of data that the script's own code fetches, and what to do with that code
     "PyDatasetAdapter": "give your PyDataset",
     "GeneratorDataAdapter": "make your generator a PyDataset with",
@@ -65,10 +77,11 @@ KEPT_WORDS = {  # what the last item of a list is: how it is named, and what to 
 }
 OTHER_KEPT = ("an item", "Keep fewer of them, or write them to a file.")
 KEPT_SOMEWHERE = "Look for what is kept from step to step: lists, caches, hooks, figures."
-IN_SINGLE = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
-FUSE = "Let it take all of them in one call: {}(..., fused=True)."
-NO_ANOMALIES = "Leave it out, once the error that it was to find is found."
-MORE_THREADS = "Leave out torch.set_num_threads(1) and OMP_NUM_THREADS=1, or give it {} threads."
+TAKE_ROWS_AT_ONCE = (
+    "Its items are rows of tensors in memory, so take all rows of a batch at once: DataLoader(dataset, "
+    "sampler=BatchSampler(RandomSampler(dataset), batch_size, False), batch_size=None)."
+)
+SYNC_LESS = "Leave out os.fsync, or call it once an epoch: the system writes on its own."
 # The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
 CHANGES = {
     LOAD_IN_WORKERS: "workers=2",
@@ -79,44 +92,16 @@ CHANGES = {
     **{FUSE.format(name): "fused" for name in FUSIBLE},
 }
 GAIN_LEAST, GAIN_MOST_LEAST = 1.05, 1.15  # times: nothing is said of what would likely, or at most, gain less
-WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
-OPTIMIZER_MUCH = 0.3
 FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least
 THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
-LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
-LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
+CROWDED_SAVES, CROWDED_SAVES_MOST = 0.3, 0.9  # of the computing, where threads wait for each other
+GRAPH_SAVES, GRAPH_SAVES_MOST = 0.3, 0.7  # of the backward pass
+COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
+ROWS_SAVE = 0.8  # of the wait
+SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
 SINGLE_AT_MOST = 1.3  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a remedy meets: an iteration's time, and how much of all cores was busy, where that is known."""
-
-    step_ms: float
-    busy: float
-
-
-GainOfShare = Callable[[float, Room], PredictedGain]
-
-
-def by_part(likely: float, most: float = 1.0) -> GainOfShare:
-    """Return what is gained where a remedy takes away such a part of a share, and at most such a one."""
-
-    def gain(share: float, _room: Room) -> PredictedGain:
-        return PredictedGain(*(1 / max(1 - part * share, LESS_LEFT) for part in (likely, most)))
-
-    return gain
-
-
-by_leaving_out = by_part(1.0)  # what takes so much takes no more than that
-
-
-def by_workers(share: float, room: Room) -> PredictedGain:
-    """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
-    left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
-    return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +109,8 @@ class ScriptRule:
     """One rule, and when it does not apply it returns None. A `share` is that of an iteration, or `of_all` the time.
 
     What `needs_quiet` other processes can bring about as well: it is not judged where they took the processor. `gain`
-    is what its advice gains of this share; without it, the finding is no matter of a part of the time.
+    is what its advice gains of this share; without it, the finding is no matter of a part of the time, or says itself.
+    A general rule, which says in which `part` the time is, gives way to one that says what it is spent on.
     """
 
     name: str
@@ -132,6 +118,7 @@ class ScriptRule:
     of_all: bool = False
     needs_quiet: bool = False
     gain: GainOfShare | None = None
+    part: SpanPart | None = None
 
 
 def script_findings(
@@ -165,31 +152,35 @@ def _ranked(
     """
     rules = SCRIPT_RULES if loop.step_ms is not None else RULES_OF_ANY  # too few iterations show nothing
     within = 1 - _gaps_share(loop)
+    judged = [
+        (rule, finding)
+        for rule in rules
+        if (is_quiet or not rule.needs_quiet) and (finding := rule.judge(process, loop, machine)) is not None
+    ]
     found: list[tuple[float, Finding]] = []
-    for rule in rules:
-        finding = rule.judge(process, loop, machine) if is_quiet or not rule.needs_quiet else None
-        if finding is None:
+    for rule, finding in judged:
+        if rule.part is not None and any(_says_more(other, finding, rule.part) for _, other in judged):
             continue
         share = finding.evidence.get("share")
-        if rule.gain is None or share is None or loop.step_ms is None:
+        has_gain = rule.gain is not None or finding.gain is not None
+        if not has_gain or share is None or loop.step_ms is None:
             # What is no matter of time is first, and what takes a time that is not known comes behind known ones.
-            found.append(((rule.gain is None) * 1.0 if share is None else share * within, finding))
+            found.append(((not has_gain) * 1.0 if share is None else share * within, finding))
             continue
-        alone = rule.gain(share, Room(loop.step_ms.median, busy))
-        gain = PredictedGain(*(_of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, alone.most)))
+        room = Room(loop.step_ms.median, busy)
+        alone = finding.gain if rule.gain is None or finding.gain is not None else rule.gain(share, room)
+        assert alone is not None
+        gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, alone.most)))
         if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
             found.append((1 - 1 / gain.likely, replace(finding, gain=gain)))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 
-def _of_whole(gain: float, part: float) -> float:
-    """Return what a gain in a part of the time is of the whole."""
-    return 1 / (1 - part * (1 - 1 / gain))
-
-
-def share_of(part: float | Missing, phases: Phases) -> float:
-    """Return a part's share of the time, 0 where it is not known."""
-    return 0.0 if isinstance(part, Missing) or not phases.wall_s else part / phases.wall_s
+def _says_more(other: Finding, finding: Finding, part: SpanPart) -> bool:
+    """Whether another finding says what most of the time is spent on, of which one says the part alone."""
+    same = other.evidence.get("part") in {part, "any"} or (other.where is not None and other.where == finding.where)
+    is_large = other.evidence.get("share", 0.0) >= SAME_TIME * finding.evidence["share"]
+    return "part" in other.evidence and same and is_large
 
 
 def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) -> Finding | None:
@@ -251,7 +242,7 @@ def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None
 
 def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     share = share_of(loop.steady.data_wait_s, loop.steady)
-    line = _line_of(process, "data")
+    line = line_of(process, "data")
     says = f"{percent(share)} of an iteration is waiting for data{_share_at(line)}."
     if loop.made_share >= MADE_MOSTLY and share < WAITS_MUCH:  # both want Python's lock, so that the step waits, too
         share = loop.made_share
@@ -260,10 +251,12 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
         return None
     workers = {loader.workers for loader in process.loaders if loader.workers is not None}
     cores = machine.processor.cores_usable
-    advice = "Try more workers, faster decoding, or data that were decoded before."
+    advice, gain = "Try more workers, faster decoding, or data that were decoded before.", None
     keras = next((KERAS_DATA[loader.kind] for loader in process.loaders if loader.kind in KERAS_DATA), None)
     if keras is not None:  # Keras's own loader of it has no workers
         advice = f"Fetch ahead: {keras} workers=2, use_multiprocessing=True."
+    elif workers == {0} and all(loader.is_in_memory for loader in process.loaders if loader.workers is not None):
+        advice, gain = TAKE_ROWS_AT_ONCE, by_part(ROWS_SAVE)(share, NO_ROOM)
     elif workers == {0}:
         advice = LOAD_IN_WORKERS
     elif workers and max(workers) >= cores:
@@ -276,14 +269,8 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
         advice,
         "likely",
         where=None if line is None else line.where,
+        gain=gain,
     )
-
-
-def _line_of(process: ScriptProcess, part: SpanPart) -> SeenLine | None:
-    """Return the line that takes most of a part; None where none takes much of it."""
-    lines = [each for each in process.lines if each.part == part]
-    most = max(lines, key=lambda each: each.share, default=None)
-    return None if most is None or most.share < LINE_MUCH else most
 
 
 def _share_at(line: SeenLine | None) -> str:
@@ -299,15 +286,11 @@ def _slowest(places: tuple[TimedPlace, ...], *whats: str) -> str | None:
     return next((each.where for each in places if each.what in whats), None)
 
 
-def _at(where: str | None) -> str:
-    return "" if where is None else f" ({where})"
-
-
 def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = share_of(loop.steady.outside_s, loop.steady)
     if share < OUTSIDE_MUCH:
         return None
-    line = _line_of(process, "outside")
+    line = line_of(process, "outside")
     where = None if line is None else line.where
     reads = sum(each.per_step for each in process.reads if each.where == where)
     what, advice = "logging, metrics, or reading the loss", LOG_LESS
@@ -373,7 +356,7 @@ def _evaluates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     what = "it reads or prints tensors" if reads else "evaluation, or metrics"
     return Finding(
         "script without gradients",
-        f"{percent(share)} of an iteration, on average, computes no gradients: {what}{_at(where)}.",
+        f"{percent(share)} of an iteration, on average, computes no gradients: {what}{in_words(where)}.",
         {"share": share},
         LOG_LESS if reads else "Do it less often, or on a part of the data.",
         "likely",
@@ -388,29 +371,11 @@ def _saves(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
     where = _slowest(process.places, CHECKPOINTS)
     return Finding(
         "script saves in its steps",
-        f"{percent(share)} of an iteration, on average, is writing checkpoints{_at(where)}.",
+        f"{percent(share)} of an iteration, on average, is writing checkpoints{in_words(where)}.",
         {"share": share},
         "Write one every few hundred iterations, or once an epoch.",
         "likely",
         where=where,
-    )
-
-
-def _in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    """Weights in float64 are seldom meant: NumPy's arrays are float64 by default."""
-    types = sorted({dtype for optimizer in process.optimizers for dtype in optimizer.dtypes})
-    if "float64" not in types:
-        return None
-    computing = share_of(loop.steady.forward_backward_s, loop.steady) + share_of(loop.steady.optimizer_s, loop.steady)
-    since = "" if process.double_at is None else f" since {process.double_at}"
-    return Finding(
-        "script in float64",
-        f"It computes in float64{since}, in {percent(computing)} of an iteration: numbers of twice the bytes, at half "
-        "the speed of a processor and less of most cards.",
-        {"share": OF_DOUBLE * computing, "types": types},
-        IN_SINGLE,
-        "likely",
-        where=process.double_at,
     )
 
 
@@ -436,7 +401,7 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     where = _slowest(process.between, EVALUATION if kind == "validation" else CHECKPOINTS)
     return Finding(
         "script between iterations",
-        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations{_at(where)}.",
+        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations{in_words(where)}.",
         {"share": share, "kind": kind},
         "Do it less often, or on a part of the data.",
         "likely",
@@ -469,53 +434,20 @@ def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Fi
     )
 
 
-def _optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    """It takes much of an iteration, and has a form that does all in one call."""
-    share = share_of(loop.steady.optimizer_s, loop.steady)
-    slow = next((each for each in process.optimizers if each.name in FUSIBLE and each.is_fused is False), None)
-    if slow is None or share < OPTIMIZER_MUCH:
+def _waits_for_disk(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    waits = [each for each in process.places if each.what == DISK]
+    share = sum(each.ns for each in waits) / 1e9 / loop.whole.wall_s if loop.whole.wall_s else 0.0
+    if share < GAP_MUCH:
         return None
-    line = _line_of(process, "optimizer")
-    where = None if line is None else line.where
-    of = "" if slow.tensors is None else f", one after another for its {slow.tensors:,} tensors"
+    longest = max(waits, key=lambda each: each.ns)
     return Finding(
-        "script optimizer",
-        f"{percent(share)} of an iteration is {slow.name}'s step{_at(where)}{of}.",
-        {"share": share, "tensors": slow.tensors},
-        FUSE.format(slow.name),
+        "script waits for the disk",
+        f"{percent(share)} of an iteration, on average, is waiting until the disk has what was written"
+        f"{in_words(longest.where)}.",
+        {"share": share, "part": "any"},
+        SYNC_LESS,
         "likely",
-        where=where,
-    )
-
-
-def _finds_anomalies(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    share = share_of(loop.steady.forward_backward_s, loop.steady)
-    if not any(each.finds_anomalies for each in process.optimizers):
-        return None
-    return Finding(
-        "script finds anomalies",
-        "PyTorch looks for anomalies in each operation: set_detect_anomaly(True) is on.",
-        {"share": share},
-        NO_ANOMALIES,
-        "likely",
-    )
-
-
-def _one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
-    """On a processor of several cores. Of several ranks, each has its own core."""
-    cores, parts = machine.processor.cores_usable, loop.steady
-    on_processor = all(each.parameters.keys() <= {"cpu"} for each in process.optimizers)
-    computing = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
-    is_long = loop.step_ms is not None and computing * loop.step_ms.median >= LONG_STEP_MS
-    alone = [each for each in process.optimizers if each.threads == 1]
-    if not alone or cores < 2 or not on_processor or not is_long or (process.world or 1) > 1:
-        return None
-    return Finding(
-        "script on one thread",
-        f"PyTorch computes on one of {cores} cores, in {percent(computing)} of an iteration.",
-        {"share": computing * (1 - 1 / cores)},
-        MORE_THREADS.format(cores),
-        "likely",
+        where=longest.where,
     )
 
 
@@ -544,14 +476,22 @@ SCRIPT_RULES = (
     *RULES_OF_ANY,
     ScriptRule("waits for data", _waits, gain=by_workers),
     ScriptRule("restarts workers", _restarts, of_all=True, gain=by_leaving_out),
-    ScriptRule("outside the step", _outside, gain=by_leaving_out),
-    ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True, gain=by_leaving_out),
-    ScriptRule("without gradients", _evaluates, gain=by_leaving_out),
+    ScriptRule("outside the step", _outside, gain=by_leaving_out, part="outside"),
+    ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True, gain=by_leaving_out, part="forward"),
+    ScriptRule("without gradients", _evaluates, gain=by_leaving_out, part="no_grad"),
+    ScriptRule("does what costs", does_what_costs, gain=by_part(0.9, COPIES_COST_MOST)),
+    ScriptRule("loops in Python", loops_in_python, gain=by_part(0.6)),
+    ScriptRule("recomputes", recomputes, gain=by_part(0.8, 1.2)),
+    ScriptRule("holds the lock", holds_the_lock, gain=by_part(0.8, 1.1)),
+    ScriptRule("small batches", takes_small_batches),
+    ScriptRule("waits for the disk", _waits_for_disk, gain=by_leaving_out),
+    ScriptRule("too many threads", has_too_many_threads, gain=by_part(CROWDED_SAVES, CROWDED_SAVES_MOST)),
+    ScriptRule("makes a graph", makes_graph, gain=by_part(GRAPH_SAVES, GRAPH_SAVES_MOST)),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
-    ScriptRule("in float64", _in_double, gain=by_part(1.0, SINGLE_AT_MOST)),
-    ScriptRule("optimizer", _optimizer, gain=by_part(FUSED_SAVES)),
-    ScriptRule("finds anomalies", _finds_anomalies, gain=by_part(CHECKS_TAKE)),
-    ScriptRule("on one thread", _one_thread, needs_quiet=True, gain=by_part(THREADS_SAVE)),
+    ScriptRule("in float64", computes_in_double, gain=by_part(1.0, SINGLE_AT_MOST)),
+    ScriptRule("optimizer", has_slow_optimizer, gain=by_part(FUSED_SAVES)),
+    ScriptRule("finds anomalies", finds_anomalies, gain=by_part(CHECKS_TAKE)),
+    ScriptRule("on one thread", has_one_thread, needs_quiet=True, gain=by_part(THREADS_SAVE)),
     ScriptRule("between iterations", _validates, of_all=True, gain=by_leaving_out),
     ScriptRule("reads in each step", _reads, gain=by_leaving_out),
     ScriptRule("memory grows", _grows),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
@@ -45,6 +44,7 @@ from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
 from laptime.pages.words import duration, joined, lap, over, spread
+from laptime.questions.watch.shares import by_line, shares_of_lines
 from laptime.stats import mean_interval
 from laptime.visible import as_command
 
@@ -338,21 +338,7 @@ def _line_words(process: ScriptProcess) -> list[str]:
 
 def _longest_lines(process: ScriptProcess, loop: TrainingLoop) -> str:
     """Return the lines of the user's own code that take most of an iteration, where no finding says what does."""
-    parts = loop.steady
-    backward = 0.0 if isinstance(parts.backward_s, Missing) else parts.backward_s
-    seconds = {
-        "forward": parts.forward_backward_s - backward,
-        "backward": backward,
-        "data": parts.data_wait_s,
-        "optimizer": parts.optimizer_s,
-        "outside": parts.outside_s,
-        "unattributed": parts.unattributed_s,
-    }
-    found: defaultdict[str, float] = defaultdict(float)
-    for line in process.lines:
-        whole = seconds.get(line.part, 0.0)
-        found[line.where] += 0.0 if isinstance(whole, Missing) else line.share * over(whole, parts.wall_s)
-    longest = sorted(found.items(), key=lambda pair: -pair[1])[:LONGEST_SHOWN]
+    longest = by_line(shares_of_lines(process, loop))[:LONGEST_SHOWN]
     if not longest or longest[0][1] < LINE_TAKES_MUCH:
         return ""
     return f"Of an iteration, most is in {', '.join(f'{where} ({percent(share)})' for where, share in longest)}."

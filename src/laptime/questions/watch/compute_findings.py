@@ -1,0 +1,173 @@
+"""What a watched training computes needlessly, or slower than it could: a rule of `findings.py` for each."""
+
+from __future__ import annotations
+
+from laptime.model.machine import Machine
+from laptime.model.quantities import Missing, percent
+from laptime.model.record import Finding, PredictedGain
+from laptime.model.script import FUSIBLE, ScriptProcess, TrainingLoop
+from laptime.questions.watch.shares import in_words, line_of, share_of
+
+OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
+OPTIMIZER_MUCH = 0.3
+LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
+MICRO_BATCH = 8  # items: smaller batches are seldom meant to be so small
+MICRO_TIMES = 8  # as many items are proposed
+NODE_MS = 0.03  # forward and backward, for each step of computing, however small
+WEIGHT_NS = 1.2  # for each of the weights, which each pass reads from memory
+THREAD_RAN, LOCK_IDLE = 0.3, 0.2  # of the time: what another thread computed, and the training did not
+IN_SINGLE = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
+FUSE = "Let it take all of them in one call: {}(..., fused=True)."
+NO_ANOMALIES = "Leave it out, once the error that it was to find is found."
+MORE_THREADS = "Leave out torch.set_num_threads(1) and OMP_NUM_THREADS=1, or give it {} threads."
+NO_OTHER_THREAD = "Let a process do what this thread does: multiprocessing.Process in place of threading.Thread."
+MORE_ITEMS = "Take larger batches: {} items in place of {}. The learning rate may have to be found anew."
+LARGER_PARTS = "Take fewer and larger parts of each batch: {} items in place of {}. The training stays the same."
+FEWER_THREADS = "Give it as many as there are cores: torch.set_num_threads({}) or OMP_NUM_THREADS={}."
+NO_GRAPH = "Leave out create_graph=True, unless gradients of gradients are needed."
+
+
+def computes_in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """Weights in float64 are seldom meant: NumPy's arrays are float64 by default."""
+    types = sorted({dtype for optimizer in process.optimizers for dtype in optimizer.dtypes})
+    if "float64" not in types:
+        return None
+    computing = share_of(loop.steady.forward_backward_s, loop.steady) + share_of(loop.steady.optimizer_s, loop.steady)
+    since = "" if process.double_at is None else f" since {process.double_at}"
+    return Finding(
+        "script in float64",
+        f"It computes in float64{since}, in {percent(computing)} of an iteration: numbers of twice the bytes, at half "
+        "the speed of a processor and less of most cards.",
+        {"share": OF_DOUBLE * computing, "types": types},
+        IN_SINGLE,
+        "likely",
+        where=process.double_at,
+    )
+
+
+def has_slow_optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """It takes much of an iteration, and has a form that does all in one call."""
+    share = share_of(loop.steady.optimizer_s, loop.steady)
+    slow = next((each for each in process.optimizers if each.name in FUSIBLE and each.is_fused is False), None)
+    if slow is None or share < OPTIMIZER_MUCH:
+        return None
+    line = line_of(process, "optimizer")
+    where = None if line is None else line.where
+    of = "" if slow.tensors is None else f", one after another for its {slow.tensors:,} tensors"
+    return Finding(
+        "script optimizer",
+        f"{percent(share)} of an iteration is {slow.name}'s step{in_words(where)}{of}.",
+        {"share": share, "tensors": slow.tensors},
+        FUSE.format(slow.name),
+        "likely",
+        where=where,
+    )
+
+
+def finds_anomalies(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    share = share_of(loop.steady.forward_backward_s, loop.steady)
+    if not any(each.finds_anomalies for each in process.optimizers):
+        return None
+    return Finding(
+        "script finds anomalies",
+        "PyTorch looks for anomalies in each operation: set_detect_anomaly(True) is on.",
+        {"share": share},
+        NO_ANOMALIES,
+        "likely",
+    )
+
+
+def has_one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
+    """On a processor of several cores. Of several ranks, each has its own core."""
+    cores, parts = machine.processor.cores_usable, loop.steady
+    on_processor = all(each.parameters.keys() <= {"cpu"} for each in process.optimizers)
+    computing = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
+    is_long = loop.step_ms is not None and computing * loop.step_ms.median >= LONG_STEP_MS
+    alone = [each for each in process.optimizers if each.threads == 1]
+    if not alone or cores < 2 or not on_processor or not is_long or (process.world or 1) > 1:
+        return None
+    return Finding(
+        "script on one thread",
+        f"PyTorch computes on one of {cores} cores, in {percent(computing)} of an iteration.",
+        {"share": computing * (1 - 1 / cores)},
+        MORE_THREADS.format(cores),
+        "likely",
+    )
+
+
+def holds_the_lock(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """Another thread computes in Python, and the training waits until that one gives the interpreter up."""
+    busy = process.busy_thread
+    share = 0.0 if busy is None else min(busy.idle, 1.0) - share_of(loop.steady.data_wait_s, loop.steady)
+    if busy is None or busy.ran < THREAD_RAN or share < LOCK_IDLE:
+        return None
+    return Finding(
+        "script lock held",
+        f"{percent(share)} of an iteration, the training waits while another thread keeps Python busy"
+        f"{in_words(busy.where)}.",
+        {"share": share, "ran": busy.ran, "part": "any"},
+        NO_OTHER_THREAD,
+        "likely",
+        where=busy.where,
+    )
+
+
+def takes_small_batches(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """A batch has few items, and most of the time is what any batch takes: each operator's own, and all weights'."""
+    items, passes, parts = loop.items_per_iteration, loop.per_iteration.backwards, loop.steady
+    if isinstance(items, Missing) or process.graph is None or loop.step_ms is None or not passes:
+        return None
+    batch = round(items / passes)
+    if not 0 < batch <= MICRO_BATCH:
+        return None
+    weights = sum(sum(each.parameters.values()) for each in process.optimizers)
+    fixed_ms = passes * (process.graph.nodes * NODE_MS + weights * WEIGHT_NS * 1e-6)
+    passes_share = share_of(parts.forward_backward_s, parts)
+    share, most = min(passes_share, fixed_ms / loop.step_ms.median), passes_share
+    larger = min(MICRO_TIMES, passes) if passes > 1 else MICRO_TIMES
+    if passes <= 1:  # an update is for all items of a batch
+        once = share_of(parts.optimizer_s, parts) + share_of(parts.outside_s, parts)
+        share, most = share + once, most + once
+    saved = 1 - 1 / larger
+    advice = (LARGER_PARTS if passes > 1 else MORE_ITEMS).format(round(batch * larger), batch)
+    return Finding(
+        "script small batches",
+        f"A batch has {batch} item{'s' * (batch != 1)}, and {percent(share)} of an iteration would be the same for "
+        "more of them.",
+        {"share": share, "batch": batch, "passes": passes},
+        advice,
+        "likely",
+        gain=PredictedGain(1 / (1 - saved * share), 1 / (1 - saved * most)),
+    )
+
+
+def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
+    """In a container, PyTorch counts the cores of the machine, and not those that it may use."""
+    cores, parts = machine.processor.cores_usable, loop.steady
+    threads = max((each.threads or 0 for each in process.optimizers if each.parameters.keys() <= {"cpu"}), default=0)
+    if threads <= cores:
+        return None
+    computing = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
+    return Finding(
+        "script has too many threads",
+        f"PyTorch computes with {threads} threads on {cores} core{'s' * (cores != 1)}, in {percent(computing)} of an "
+        "iteration.",
+        {"share": computing},
+        FEWER_THREADS.format(cores, cores),
+        "likely",
+    )
+
+
+def makes_graph(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    if process.graph is None or not process.graph.is_made:
+        return None
+    line = line_of(process, "backward")
+    where = None if line is None else line.where
+    return Finding(
+        "script makes a second graph",
+        f"The backward pass{in_words(where)} makes a graph of its own, for gradients of gradients.",
+        {"share": share_of(loop.steady.backward_s, loop.steady)},
+        NO_GRAPH,
+        "likely",
+        where=where,
+    )

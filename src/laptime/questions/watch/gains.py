@@ -1,0 +1,46 @@
+"""What a remedy of a watched script likely gains, and gains at most, by the share of an iteration that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from laptime.model.record import PredictedGain
+
+WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
+LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a remedy meets: an iteration's time, and how much of all cores was busy, where that is known."""
+
+    step_ms: float
+    busy: float
+
+
+GainOfShare = Callable[[float, Room], PredictedGain]
+NO_ROOM = Room(1.0, 0.0)
+
+
+def by_part(likely: float, most: float = 1.0) -> GainOfShare:
+    """Return what is gained where a remedy takes away such a part of a share, and at most such a one."""
+
+    def gain(share: float, _room: Room) -> PredictedGain:
+        return PredictedGain(*(1 / max(1 - part * share, LESS_LEFT) for part in (likely, most)))
+
+    return gain
+
+
+by_leaving_out = by_part(1.0)  # what takes so much takes no more than that
+
+
+def by_workers(share: float, room: Room) -> PredictedGain:
+    """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
+    left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
+    return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
+
+
+def of_whole(gain: float, part: float) -> float:
+    """Return what a gain in a part of the time is of the whole."""
+    return 1 / (1 - part * (1 - 1 / gain))
