@@ -1,0 +1,3 @@
+"""Causes."""
+from strangers.nouns import Plant
+PLANTS: dict[str, Plant] = {}
