@@ -51,7 +51,7 @@ def part_gain(checkouts: Checkouts, script: Script, plant: Plant | None, given: 
     if plant is None:
         return None
     sides = {side: copy_side(checkouts, script, plant, side) for side in ("cause", "remedy")}
-    return gain_of(in_turns(sides, given.rounds), whole=plant.whole)
+    return gain_of(in_turns(sides, given.rounds), plant.measure)
 
 
 def part_why(checkouts: Checkouts, script: Script, plant: Plant | None, given: argparse.Namespace) -> Row | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from strangers.checkouts import Checkouts, environment_of
 from strangers.counter import Truth, read_truth
-from strangers.nouns import Plant, Script
+from strangers.nouns import Measured, Plant, Script
 
 LIMIT_S = 1_800  # a machine may be busy
 TAIL = 3_000
@@ -83,9 +83,8 @@ def in_turns(sides: dict[str, Copy], rounds: int) -> dict[str, list[dict[str, An
     return runs
 
 
-def gain_of(runs: dict[str, list[dict[str, Any]]], *, whole: bool) -> dict[str, Any]:
+def gain_of(runs: dict[str, list[dict[str, Any]]], field: Measured) -> dict[str, Any]:
     """Return how many times as fast the remedy is, of each round."""
-    field = "whole_ms" if whole else "mean_ms"
     first, second = runs.values()
     ratios = [a[field] / b[field] for a, b in zip(first, second, strict=True) if field in a and field in b]
     if not ratios:
@@ -216,5 +215,4 @@ def apply_change(checkouts: Checkouts, script: Script, plant: Plant, rounds: int
     row = {"exit_code": applied.returncode, "said": (applied.stdout + applied.stderr)[-TAIL:], "first": first}
     if applied.returncode:
         return row
-    return row | gain_of(in_turns({"cause": cause, "applied": changed}, rounds), whole=plant.whole)
-
+    return row | gain_of(in_turns({"cause": cause, "applied": changed}, rounds), plant.measure)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Counted = Literal["steps", "backwards", "batches"]
-Kept = Literal["iteration", "epoch"]
+Measured = Literal["mean_ms", "whole_ms", "whole_s"]  # of an iteration, with what is between, of the whole training
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ class Plant:
 
     `cause` are the edits that plant it; the unplanted copy is the remedy, unless `remedy` has edits of its own.
     `rules` are the findings that would be right. The line is where `line` begins in the planted file, and any of
-    `lines` is right, too. `arguments` replace those of the script, on both sides. `items` likewise.
+    `lines` is right, too. `arguments` replace those of the script, on both sides. `items` likewise. `measure` is what the
+    gain is of.
     """
 
     name: str
@@ -60,5 +61,4 @@ class Plant:
     arguments: tuple[str, ...] | None = None
     cause_arguments: tuple[str, ...] | None = None
     items: tuple[int, int] | None = None
-    threads: int | None = None
-    whole: bool = False  # the gain is of the whole training, and what lies between its iterations counts
+    measure: Measured = "mean_ms"
