@@ -24,7 +24,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,29 +39,39 @@ NEAR, NEAR_WHERE_NOISY, NOISY = 0.03, 0.05, 0.03  # of the headline; and how far
 WORTH = 1.15  # times: a control has no finding that would likely gain so much
 GAIN_NEAR = 0.9  # of what was said, that a change has to gain
 Row = dict[str, Any]
-Part = Callable[[Checkouts, Script, Plant | None, argparse.Namespace], "Row | None"]
 
 
-def part_watch(checkouts: Checkouts, script: Script, plant: Plant | None, _given: argparse.Namespace) -> Row:
-    copy = copy_script(checkouts, script) if plant is None else copy_side(checkouts, script, plant, "cause")
-    return watch(copy, plant)
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A row to be measured: an unchanged script, or one with a cause planted in it."""
+
+    name: str
+    script: Script
+    plant: Plant | None = None
 
 
-def part_gain(checkouts: Checkouts, script: Script, plant: Plant | None, given: argparse.Namespace) -> Row | None:
-    if plant is None:
+def part_watch(checkouts: Checkouts, task: Task, _given: argparse.Namespace) -> Row:
+    if task.plant is None:
+        return watch(copy_script(checkouts, task.script), None)
+    return watch(copy_side(checkouts, task.script, task.plant, "cause"), task.plant)
+
+
+def part_gain(checkouts: Checkouts, task: Task, given: argparse.Namespace) -> Row | None:
+    if task.plant is None:
         return None
-    sides = {side: copy_side(checkouts, script, plant, side) for side in ("cause", "remedy")}
-    return gain_of(in_turns(sides, given.rounds), plant.measure)
+    sides = {side: copy_side(checkouts, task.script, task.plant, side) for side in ("cause", "remedy")}
+    return gain_of(in_turns(sides, given.rounds), task.plant.measure)
 
 
-def part_why(checkouts: Checkouts, script: Script, plant: Plant | None, given: argparse.Namespace) -> Row | None:
-    return None if plant is None else ask_why(copy_side(checkouts, script, plant, "cause"), given.budget)
+def part_why(checkouts: Checkouts, task: Task, given: argparse.Namespace) -> Row | None:
+    return task.plant and ask_why(copy_side(checkouts, task.script, task.plant, "cause"), given.budget)
 
 
-def part_apply(checkouts: Checkouts, script: Script, plant: Plant | None, given: argparse.Namespace) -> Row | None:
-    return None if plant is None else apply_change(checkouts, script, plant, given.rounds)
+def part_apply(checkouts: Checkouts, task: Task, given: argparse.Namespace) -> Row | None:
+    return task.plant and apply_change(checkouts, task.script, task.plant, given.rounds)
 
 
+Part = Callable[[Checkouts, Task, argparse.Namespace], Row | None]
 PARTS: dict[str, Part] = {"watch": part_watch, "gain": part_gain, "why": part_why, "apply": part_apply}
 
 
@@ -71,16 +81,14 @@ def main() -> int:
     checkouts.prepare_libraries()
     rows: list[Row] = []
     with fresh_home():
-        for name, script, plant in wanted(given):
-            row: Row = {"name": name, "script": script.name, "planted": plant is not None}
-            row |= {"repository": script.repository, "commit": COMMITS[script.repository],
-                    "path": f"{script.folder}/{script.file}", "edits": len(script.edits)}  # fmt: skip
+        for task in wanted(given):
+            row: Row = {"name": task.name, "planted": task.plant is not None, **describe(task.script)}
             for part in given.part or ("watch", "gain"):
-                row[part] = kept(checkouts, part, name, script, plant, given)
+                row[part] = kept(checkouts, part, task, given)
             rows.append(row)
             print(line_of(row), flush=True)
-    if given.table:
-        given.table.write_text("\n".join(map(line_of, rows)) + "\n", encoding="utf-8")
+            if given.table:
+                given.table.write_text("\n".join(map(line_of, rows)) + "\n", encoding="utf-8")
     return finish("strangers", figures_of(rows), given.out, details={"rows": rows, "rounds": given.rounds})
 
 
@@ -99,28 +107,32 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def wanted(given: argparse.Namespace) -> list[tuple[str, Script, Plant | None]]:
+def describe(script: Script) -> Row:
+    """Return whose script it is, and what was changed of it."""
+    return {
+        "script": script.name, "repository": script.repository, "commit": COMMITS[script.repository],
+        "path": f"{script.folder}/{script.file}", "arguments": script.arguments, "edits": len(script.edits),
+    }  # fmt: skip
+
+
+def wanted(given: argparse.Namespace) -> list[Task]:
     """Return the rows that were asked for: controls first."""
-    rows: list[tuple[str, Script, Plant | None]] = []
-    if not given.plants:
-        rows += [(name, script, None) for name, script in SCRIPTS.items()]
-    if not given.controls:
-        rows += [(name, SCRIPTS[plant.of], plant) for name, plant in PLANTS.items()]
-    return [row for row in rows if not given.only or any(row[0].startswith(only) for only in given.only)]
+    controls = [] if given.plants else [Task(name, script) for name, script in SCRIPTS.items()]
+    plants = [] if given.controls else [Task(name, SCRIPTS[plant.of], plant) for name, plant in PLANTS.items()]
+    rows = [*controls, *plants]
+    return [row for row in rows if not given.only or any(row.name.startswith(only) for only in given.only)]
 
 
-def kept(
-    checkouts: Checkouts, part: str, name: str, script: Script, plant: Plant | None, given: argparse.Namespace
-) -> Row | None:
+def kept(checkouts: Checkouts, part: str, task: Task, given: argparse.Namespace) -> Row | None:
     """Return what a part found, now or in an earlier run of the same row."""
-    file = checkouts.work / "rows" / f"{re.sub(r'[^a-z0-9]+', '_', name.lower())}.{part}.json"
-    described = json.loads(json.dumps([asdict(script), plant and asdict(plant)]))
+    file = checkouts.work / "rows" / f"{re.sub(r'[^a-z0-9]+', '_', task.name.lower())}.{part}.json"
+    described = json.loads(json.dumps(asdict(task)))
     if file.exists() and not given.again:
         before = json.loads(file.read_text(encoding="utf-8"))
         if before["of"] == described:
             return before["row"]  # type: ignore[no-any-return]
     try:
-        row = PARTS[part](checkouts, script, plant, given)
+        row = PARTS[part](checkouts, task, given)
     except (CheckoutError, ValueError) as error:
         return {"failed": str(error)}
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +148,8 @@ def line_of(row: Row) -> str:
         return f"{row['name']}: FAILED {watched.get('failed') or watched['tail'][-300:]!r}"
     words = [
         f"{row['name']}: bare {number(watched.get('bare_ms'))} ms, headline {number(watched.get('headline_ms'))}",
-        f"({number(watched.get('headline_over_bare'))} of bare, {number(watched.get('headline_over_counted'))} counted,",
+        f"({number(watched.get('headline_over_bare'))} of bare,",
+        f"{number(watched.get('headline_over_counted'))} of counted,",
         f"duration {number(watched.get('duration_over_counted'))}),",
         f"iterations {watched.get('iterations')} of {watched.get('expected')};",
     ]
@@ -161,23 +174,24 @@ def figures_of(rows: list[Row]) -> list[Figure]:
     controls = [row["watch"] for row in watched if not row["planted"]]
     planted = [row for row in watched if row["planted"]]
     named = [row for row in planted if row["watch"].get("rule_right")]
-    figures = [Figure("scripts that ran", sum(not row["watch"].get("exit_code", 1) for row in watched), f"of {len(watched)}"),
-               Figure("iterations counted exactly", sum(bool(row["watch"].get("exact")) for row in watched), f"of {len(watched)}")]  # fmt: skip
+    ran, exact = (sum(map(test, watched)) for test in (has_run, is_exact))
+    figures = [share("scripts that ran", ran, len(watched), 1), share("iterations exact", exact, len(watched), 1)]
     if controls:
-        worth = [each for each in controls if worth_of(each)]
+        quiet = sum(not worth_of(each) for each in controls)
         figures += [
             share("controls: headline near the truth", sum(map(is_near, controls)), len(controls), 38 / 40),
-            share("controls: no finding worth 1.15", len(controls) - len(worth), len(controls), 38 / 40),
+            share("controls: no finding worth 1.15", quiet, len(controls), 38 / 40),
         ]
     if planted:
-        gained = [row for row in named if (row.get("gain") or {}).get("gain")]
+        with_line = sum(row["watch"]["line_right"] for row in named)
+        within = sum(map(is_within, named))
+        near = sum(is_near(row["watch"]) for row in planted)
         figures += [
-            share("plants: headline near the truth", sum(is_near(row["watch"]) for row in planted), len(planted), 38 / 40),
+            share("plants: headline near the truth", near, len(planted), 38 / 40),
             share("plants: cause first", len(named), len(planted), 27 / 30),
-            share("plants: cause first, with its line", sum(row["watch"]["line_right"] for row in named), len(planted), 27 / 30),
-        ]  # fmt: skip
-        if gained:
-            figures.append(share("plants: gain within the bound", sum(map(is_within, gained)), len(planted), 27 / 30))
+            share("plants: cause first, with its line", with_line, len(planted), 27 / 30),
+            share("plants: gain within the bound", within, len(planted), 27 / 30),
+        ]
     whys = [row for row in rows if row.get("why")]
     if whys:
         figures.append(share("plants: why proves a gain", sum(map(is_proven, whys)), len(whys), 24 / 30))
@@ -206,9 +220,18 @@ def worth_of(watched: Row) -> bool:
     return any((each.get("gain") or {}).get("likely", 0) >= WORTH for each in watched.get("findings", ()))
 
 
+def has_run(row: Row) -> bool:
+    return not row["watch"].get("exit_code", 1)
+
+
+def is_exact(row: Row) -> bool:
+    return bool(row["watch"].get("exact"))
+
+
 def is_within(row: Row) -> bool:
-    most = row["watch"].get("most")
-    return most is not None and row["gain"]["low"] <= most
+    """Whether the remedy by hand gained at most what the finding says, in one of the rounds."""
+    most, low = row["watch"].get("most"), (row.get("gain") or {}).get("low")
+    return most is not None and low is not None and low <= most
 
 
 def is_proven(row: Row) -> bool:

@@ -205,11 +205,17 @@ def apply_change(checkouts: Checkouts, script: Script, plant: Plant, rounds: int
     changed = copy_side(checkouts, script, plant, "applied")
     changed.folder.joinpath(".gitignore").write_text("*.json\n", encoding="utf-8")
     record = changed.folder / "record.json"
-    laptime = [sys.executable, "-m", "laptime"]
-    quiet = {"cwd": changed.folder, "env": changed.environment, "stdin": subprocess.DEVNULL, "check": False}
-    subprocess.run([*laptime, "watch", "-q", "--json", str(record), "--", *changed.command],
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **quiet)  # type: ignore[call-overload]  # fmt: skip
-    applied = subprocess.run([*laptime, "apply", str(record), "--yes"], capture_output=True, text=True, **quiet)  # type: ignore[call-overload]
+    ended = [
+        subprocess.run(
+            [sys.executable, "-m", "laptime", *words], cwd=changed.folder, env=changed.environment,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )
+        for words in (
+            ["watch", "-q", "--json", str(record), "--", *changed.command],
+            ["apply", str(record), "--yes"],
+        )
+    ]  # fmt: skip
+    applied = ended[-1]
     found = json.loads(record.read_text(encoding="utf-8")).get("findings", []) if record.exists() else []
     first = next((each for each in found if each["rule"] != NOT_A_CAUSE), {})
     row = {"exit_code": applied.returncode, "said": (applied.stdout + applied.stderr)[-TAIL:], "first": first}

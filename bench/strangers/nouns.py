@@ -46,8 +46,8 @@ class Plant:
 
     `cause` are the edits that plant it; the unplanted copy is the remedy, unless `remedy` has edits of its own.
     `rules` are the findings that would be right. The line is where `line` begins in the planted file, and any of
-    `lines` is right, too. `arguments` replace those of the script, on both sides. `items` likewise. `measure` is what the
-    gain is of.
+    `lines` is right, too. `arguments` replace those of the script, on both sides. `items` likewise. `measure` is
+    what the gain is of.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""Causes, each planted in a copy of a published script by an edit. Without the edit, it is the remedy, or `remedy` is."""
+"""Causes, each planted in a copy of a published script by an edit. The copy without it is the remedy, or `remedy` is."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -115,14 +116,14 @@ PLANT_ROWS = (
                 "        best = __import__('copy').deepcopy([generator.state_dict(), optimizer_G.state_dict()])\n"),),
           (LINE, OUTSIDE, "script copies"), "        best = "),
     Plant("gc.collect each step", "graykode/TextRNN", (after_step("__import__('gc').collect()"),),
-          (LINE, OUTSIDE), "        __import__('gc')", ),
+          (LINE, OUTSIDE), "        __import__('gc')"),
     Plant("accuracy in Python", "yunjey/feedforward",
           (after_step("right = sum(int(a == b) for a, b in zip(outputs.argmax(1), labels) for _ in range(5))"),),
           (READS, OUTSIDE, LINE), "        right = sum("),
     Plant("all weights written as JSON", "graykode/Seq2Seq",
           (Edit(STEP.rstrip("\n"), f"{STEP}        with open('weights.json', 'w') as file:\n"
                 "            __import__('json').dump([value.tolist() for value in model.parameters()], file)"),),
-          (LINE, OUTSIDE, LINE_WAITS, READS), "            __import__('json').dump", ),
+          (LINE, OUTSIDE, LINE_WAITS, READS), "            __import__('json').dump"),
     # How a step computes
     Plant("Adam takes each of many tensors alone", "makemore", (), ("script optimizer",), "        optimizer.step()",
           lines=("    optimizer = torch.optim.AdamW(",),

@@ -57,9 +57,9 @@ CONV = ("--n_epochs", "1", "--batch_size", "32")
 SMALL = (960, 200)
 DQN = ("--total-timesteps", "4000", "--learning-starts", "500", "--train-frequency", "1")
 SCRIPT_ROWS = (
-    of_examples("mnist", "--epochs", "2", items=(5000, 1000)),
+    of_examples("mnist", "--epochs", "2", items=(3200, 600)),
     of_examples("mnist_rnn", "--epochs", "2", items=(5000, 1000)),
-    of_examples("mnist_forward_forward", "--epochs", "300", items=(600, 200)),
+    of_examples("mnist_forward_forward", "--epochs", "150", items=(300, 200)),
     of_examples("vae", "--epochs", "4", items=(6000, 1000), makes=("folder results",)),
     of_examples("dcgan", "--dataset", "fake", "--niter", "1", "--workers", "1", "--batchSize", "16", "--ngf", "16",
                 "--ndf", "16", per=2, items=(1200, 200)),

@@ -1,6 +1,7 @@
 """Data sets of made images, in the shapes of the real ones. STAND_IN_ITEMS has the sizes: training, test."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -83,11 +84,9 @@ class FakeData(Dataset):
 
 class ImageFolder(Dataset):
     def __init__(self, root, transform=None, target_transform=None):
-        self.classes = sorted(each.name for each in os.scandir(root) if each.is_dir())
+        self.classes = sorted(each.name for each in Path(root).iterdir() if each.is_dir())
         self.samples = [
-            (os.path.join(root, name, file), number)
-            for number, name in enumerate(self.classes)
-            for file in sorted(os.listdir(os.path.join(root, name)))
+            (file, number) for number, name in enumerate(self.classes) for file in sorted(Path(root, name).iterdir())
         ]
         self.transform = transform
 
