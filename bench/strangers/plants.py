@@ -27,7 +27,7 @@ PLANT_ROWS = (
           "    img = Image.open(filepath).convert('YCbCr')",
           lines=("        input = load_img(", "            input = self.input_transform"),
           line_file="dataset.py",
-          cause_arguments=("--upscale_factor", "3", "--batchSize", "4", "--nEpochs", "3", "--threads", "0")),
+          cause_arguments=("--upscale_factor", "3", "--batchSize", "2", "--nEpochs", "3", "--threads", "0")),
     Plant("workers start again each epoch", "examples/vae",
           (Edit("kwargs = {'num_workers': 1, 'pin_memory': True} if use_accel else {}", "kwargs = {'num_workers': 2}"),),
           ("script restarts workers",), "    for batch_idx, (data, _) in enumerate(train_loader):",
