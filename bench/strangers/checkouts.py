@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import shutil
 import struct
@@ -123,6 +124,7 @@ def make(place: Path, kind: str, name: str = "", number: str = "0") -> None:
         for part in ("train", "val"):
             numbers = [source.randrange(256) for _ in range(60_000)]
             (target / f"{part}.bin").write_bytes(struct.pack(f"<{len(numbers)}H", *numbers))
+        (target / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": 256}))
     elif kind == "sines":
         code = "import numpy, sys, torch; a = numpy.arange(80) + numpy.random.default_rng(0).integers(-80, 80, (40, 1))"
         subprocess.run([sys.executable, "-c", f"{code}; torch.save(numpy.sin(a / 20.0), sys.argv[1])", str(target)],

@@ -64,7 +64,7 @@ SCRIPT_ROWS = (
     of_examples("dcgan", "--dataset", "fake", "--niter", "1", "--workers", "1", "--batchSize", "16", "--ngf", "16",
                 "--ndf", "16", per=2, items=(1200, 200)),
     of_examples("gcn", "--epochs", "400", edits=(Edit(NO_DOWNLOAD, ""),), makes=("cora",)),
-    of_examples("gat", "--epochs", "30", makes=("cora",)),
+    of_examples("gat", "--epochs", "40", "--num-heads", "2", "--hidden-dim", "16", makes=("cora",)),
     of_examples("regression", counts="backwards"),
     of_examples("super_resolution", "--upscale_factor", "3", "--batchSize", "2", "--nEpochs", "3", "--threads", "1",
                 makes=("images dataset/BSDS300/images/train 48", "images dataset/BSDS300/images/test 8")),
