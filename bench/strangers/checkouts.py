@@ -158,5 +158,6 @@ def environment_of(checkouts: Checkouts, script: Script, folder: Path, items: tu
         "STAND_IN_ITEMS": ",".join(map(str, items)),
         "STRANGERS_SCRIPT": Path(script.file).name,
         "MPLBACKEND": "agg",
+        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",  # older scripts load arrays of NumPy
         "COLUMNS": "100",
     }
