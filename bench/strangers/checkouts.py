@@ -58,7 +58,8 @@ class Checkouts:
             make_edit(place / (edit.file or script.file), edit)
         for made in script.makes:
             make(place, *made.split(" "))
-        subprocess.run(["git", "init", "-q"], cwd=place, check=True)  # `laptime apply` changes what is under control
+        for words in (["init", "-q"], ["add", "--all"]):  # `laptime apply` changes what git tracks
+            subprocess.run(["git", *words], cwd=place, check=True)
         return place
 
     def _checkout(self, script: Script) -> Path:
