@@ -110,7 +110,10 @@ SCRIPT_ROWS = (
     of_gans("gan", items=(6400, 100)),
     of_gans("aae", items=(6400, 100)),
     of_gans("acgan", *CONV, items=SMALL),
-    of_gans("began", *CONV, items=SMALL),
+    of_gans(
+        "began", *CONV, items=SMALL,
+        edits=(Edit("(d_loss_real + torch.abs(diff)).data[0]", "(d_loss_real + torch.abs(diff)).item()"),),
+    ),
     of_gans("cgan", items=(6400, 100)),
     of_gans("dcgan", *CONV, items=SMALL),
     of_gans("dragan", *CONV, items=SMALL),
