@@ -115,12 +115,12 @@ PLANT_ROWS = (
                 "        optimizer_D.step()\n"
                 "        best = __import__('copy').deepcopy([generator.state_dict(), optimizer_G.state_dict()])\n"),),
           (LINE, OUTSIDE, "script copies"), "        best = "),
-    Plant("gc.collect each step", "graykode/TextRNN", (after_step("__import__('gc').collect()"),),
+    Plant("gc.collect each step", "graykode/TextLSTM", (after_step("__import__('gc').collect()"),),
           (LINE, OUTSIDE), "        __import__('gc')"),
     Plant("accuracy in Python", "yunjey/feedforward",
           (after_step("right = sum(int(a == b) for a, b in zip(outputs.argmax(1), labels) for _ in range(5))"),),
           (READS, OUTSIDE, LINE), "        right = sum("),
-    Plant("all weights written as JSON", "graykode/Seq2Seq",
+    Plant("all weights written as JSON", "graykode/TextLSTM",
           (Edit(STEP.rstrip("\n"), f"{STEP}        with open('weights.json', 'w') as file:\n"
                 "            __import__('json').dump([value.tolist() for value in model.parameters()], file)"),),
           (LINE, OUTSIDE, LINE_WAITS, READS), "            __import__('json').dump"),
