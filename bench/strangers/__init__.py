@@ -1,0 +1,1 @@
+"""Tables and parts of `bench/strangers.py`."""

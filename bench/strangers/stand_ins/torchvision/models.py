@@ -1,0 +1,1 @@
+"""No script of the table needs one of torchvision's networks."""
