@@ -70,6 +70,7 @@ PARTS = {
     "nouns": "model", "options": "model", "lanes": "planner", "reduce": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
     "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
+    "compute_findings": "diagnosis", "line_findings": "diagnosis", "shares": "analysis",
     "checkup": "diagnosis", "cheats": "analysis", "curves": "analysis",
     "page": "figures", "learning_page": "figures", "command": "cli", "call": "library",
 }  # fmt: skip

@@ -98,6 +98,29 @@ def test_lines_are_named_of_what_only_looks_like_pytorch(tmp_path):
     assert (found["where"], found["name"], found["holds"]) == (place_of(WITHOUT_TORCH, "LIST"), "kept", "int")
 
 
+BUSY = """
+import linecache, threading, time, torch  # as PyTorch itself does
+def spin():
+    while True: pass  # SPINS
+threading.Thread(target=spin, daemon=True).start()
+opt = torch.optim.SGD()
+for step in range(40):
+    torch.Tensor(2.5).backward()
+    opt.step()
+    for _ in range(64): time.sleep(0)  # GIVES
+"""
+
+
+def test_a_thread_that_keeps_the_interpreter_busy_is_named(tmp_path):
+    """What gives it up for a moment waits for 5 ms. Lines are known by how often they run and what they call."""
+    process = watch(tmp_path, BUSY, env={"PYTHONPATH": str(STAND_IN)})
+    assert process["busy_thread"]["where"] == place_of(BUSY, "SPINS")
+    assert process["busy_thread"]["idle"] > 0.2
+    line = first_of(process, "forward")
+    assert (line["where"], line["calls"]) == (place_of(BUSY, "GIVES"), ["range", "time.sleep"])
+    assert line["per_step"] >= 64
+
+
 WITHOUT_LOADER = """
 import time, torch
 def computed(until):

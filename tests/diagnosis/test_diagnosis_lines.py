@@ -38,7 +38,7 @@ def test_the_names_of_what_a_line_calls_are_kept_without_its_strings(code, names
     assert names_of_calls(code) == names
 
 
-def line(number, part, share, *calls, per_step=1.0):
+def line(number, part, share, *calls, per_step=None):
     return SeenLine(f"train.py:{number}", part, share, per_step=per_step, calls=calls)
 
 
@@ -65,7 +65,7 @@ def test_lines_that_copy_are_named_together():
     [
         (("copy.deepcopy", "net.state_dict"), "copying the whole model"),
         (("gc.collect",), "giving memory back that the next iteration asks for again"),
-        (("torch.histc",), "computing statistics"),
+        (("torch.histc", "float"), "computing statistics"),
         (("f.write",), "writing what is logged"),
         (("time.sleep",), "waiting for what computes nothing"),
     ],

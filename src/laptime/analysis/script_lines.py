@@ -27,8 +27,7 @@ class LineTimes:
     def __init__(self) -> None:
         self._ns: Counter[tuple[SpanPart, int]] = Counter()
         self._waited: Counter[tuple[SpanPart, int]] = Counter()  # of that, in which nothing was computed
-        self._times: Counter[tuple[SpanPart, int]] = Counter()  # how often they ran
-        self._timed = 0  # iterations
+        self._runs: dict[int, float] = {}  # how often they run in a step, if often
         self._fetches: Counter[int] = Counter()  # of what else makes batches: the training only waits for it
         self._reads: dict[int, tuple[int, int]] = {}
         self._steps = 0  # in which reads were counted
@@ -39,7 +38,6 @@ class LineTimes:
         """Take an iteration whose lines were timed. A line that runs through several parts has a share in each."""
         if unit.spans is None:
             return
-        self._timed += 1
         for span in laid_out(unit.begin, unit.end, unit.spans):
             first, last = unit.begin + span.start_ns, unit.begin + span.end_ns
             for place, begin, end in unit.lines:
@@ -48,7 +46,6 @@ class LineTimes:
                     took = min(last, end) - max(first, begin)
                     self._ns[key] += took
                     self._waited[key] += took if place & kinds.LINE_WAITED else 0
-                    self._times[key] += first <= begin
 
     def add_fetch(self, place: int, begin: int, end: int) -> None:
         """Take a line of a fetch in a worker process, or in a thread that makes batches."""
@@ -63,6 +60,12 @@ class LineTimes:
             if place in self._reads or len(self._reads) < READS_KEPT:
                 before = self._reads.get(place, (0, 0))
                 self._reads[place] = (before[0] + times, before[1] + ns)
+
+    def run_often(self, places: Mapping[int, int], steps: int) -> None:
+        """Take how often lines ran in some steps."""
+        for place, times in places.items():
+            if place in self._runs or len(self._runs) < TIMED_PLACES_MOST:
+                self._runs[place] = times / max(steps, 1)
 
     def grows(self, place: int, found: GrowingList) -> None:
         """Take a list that a line made longer. The last that is said of it holds."""
@@ -104,7 +107,7 @@ class LineTimes:
                         part,
                         here[place] / whole,
                         waited=self._waited[part, place] / whole,
-                        per_step=self._times[part, place] / max(self._timed, 1),
+                        per_step=self._runs.get(place),
                         calls=calls_of(place) or (),
                     )
                 )

@@ -56,7 +56,7 @@ ONE_PART = {
 DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
 LATEST_NS = 1 << 62
 SLOW_LINES_MOST = 256  # lines of the script that take time
-OF_A_TIMING = {"reads", "tensors", "grows", "busy_thread", "nodes"}  # the facts of timed lines
+OF_A_TIMING = {"reads", "runs", "tensors", "grows", "busy_thread", "nodes"}  # the facts of timed lines
 COMPUTING_KINDS = {kinds.BACKWARD, kinds.STEP}
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
@@ -176,6 +176,8 @@ class ProcessReader:
         """Take what was seen while the lines of some iterations were timed."""
         if "reads" in facts:
             self._summary.lines.read(*read_reads(facts))
+        elif "runs" in facts:
+            self._summary.lines.run_often(*read_runs(facts))
         elif "tensors" in facts:
             self._summary.lines.alive(whole(facts["tensors"]), whole(facts.get("at_step")))
         elif "grows" in facts:
@@ -395,6 +397,7 @@ def read_optimizer(facts: Mapping[str, Any]) -> SeenOptimizer:
         is_fused=_flag(facts.get("fused")),
         threads=count_or_none(facts.get("threads")),
         finds_anomalies=_flag(facts.get("anomaly")),
+        has_onednn=_flag(facts.get("onednn")),
     )
 
 
@@ -425,6 +428,14 @@ def read_reads(facts: Mapping[str, Any]) -> tuple[dict[int, tuple[int, int]], in
     if not isinstance(rows, list) or len(rows) > SOME_MOST or not all(isinstance(row, list) for row in rows):
         raise _unexpected(rows, "a list of lists")
     return {whole(place): (whole(times), whole(ns)) for place, times, ns in rows}, whole(facts.get("timed_steps"))
+
+
+def read_runs(facts: Mapping[str, Any]) -> tuple[dict[int, int], int]:
+    """Return how often lines ran, and in how many steps."""
+    rows = facts.get("runs")
+    if not isinstance(rows, list) or len(rows) > SOME_MOST or not all(isinstance(row, list) for row in rows):
+        raise _unexpected(rows, "a list of lists")
+    return {whole(place): whole(times) for place, times in rows}, whole(facts.get("timed_steps"))
 
 
 def read_growing(facts: Mapping[str, Any]) -> GrowingList:

@@ -41,6 +41,7 @@ FETCHES_FIRST, FETCHES_FACTOR = 2, 8  # the same of the fetches of a worker proc
 LINES_OF_CALL = 256  # of one call of a function; a loop that runs longer counts as its slowest line
 LINES_OF_LOOP = 4096  # of a function that was running before
 LINES_MOST = 8192  # of one timing, which then ends
+RUNS_OFTEN = 16  # times in a step: of lines that run less often, nobody asks
 WAITED_LEAST_NS, WAITED_RAN = 200_000, 0.2  # a line waited that took so long, and computed for no more than this of it
 GENERATORS_MOST = 64  # that one timing keeps
 IS_GENERATOR = 0x20  # CO_GENERATOR: its function goes on later, and so has to be left as it was
@@ -73,6 +74,7 @@ class LineTimer:
         self._place = self._since = self._ran = self._left = 0
         self._switches = (0, 0)
         self._numbers: dict = {}  # of the lines of this timing
+        self._runs: dict = {}  # how often each of them began to run
         self._own: dict = {}  # files: whether they are the script's own
         self._alive = LivingTensors()
         self._reads: Any = None
@@ -202,6 +204,9 @@ class LineTimer:
             agent.tell(tensors=tensors, at_step=self._steps)
         for each in longer:
             agent.tell(**each)
+        often = [[place, times] for place, times in self._runs.items() if place and times >= RUNS_OFTEN * steps]
+        if often and steps:
+            agent.tell(runs=often, timed_steps=steps)
         if self._threads is not None:
             self._threads.tell(agent)
         self._reads = self._threads = None
@@ -229,7 +234,7 @@ class LineTimer:
 
     def _begin(self, frame: Any) -> None:
         self._left = LINES_MOST
-        self._numbers = {}
+        self._numbers, self._runs = {}, {}
         self._place = self.number(own_line(frame))
         self._ran, self._switches, self._since = ran_ns(), count_switches(), now_ns()
         self.is_on = self._is_tracing = True
@@ -259,9 +264,11 @@ class LineTimer:
         place = self.number(key)
         if self._lists is not None:
             self._lists.look(self._place)
-        if event == "line" and not timed.spend(self._place):
-            frame.f_trace_lines = False
-            place = timed.slowest
+        if event == "line":
+            self._runs[place] = self._runs.get(place, 0) + 1
+            if not timed.spend(self._place):
+                frame.f_trace_lines = False
+                place = timed.slowest
         if place != self._place:
             self.turn(place)
 

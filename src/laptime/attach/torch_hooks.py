@@ -414,8 +414,12 @@ def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
     torch = sys.modules["torch"]
     # How it computes, and what holds in the process while it does.
     facts["of_tensors"], facts["fused"] = tensors, bool(getattr(optimizer, "defaults", {}).get("fused"))
-    for name, function in (("threads", "get_num_threads"), ("anomaly", "is_anomaly_enabled")):
-        facts[name] = getattr(torch, function, lambda: None)()
+    for name, place, function in (
+        ("threads", torch, "get_num_threads"),
+        ("anomaly", torch, "is_anomaly_enabled"),
+        ("onednn", getattr(torch, "_C", None), "_get_mkldnn_enabled"),
+    ):
+        facts[name] = getattr(place, function, lambda: None)()
     return {**facts, "double_at": agent.double_at}
 
 

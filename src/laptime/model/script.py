@@ -136,7 +136,7 @@ FUSIBLE = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers of PyTorch that have
 class SeenOptimizer:
     """An optimizer, and how many parameters it has on each device, in how many `tensors`.
 
-    `threads` and `finds_anomalies` are what held in its process as it took its first step.
+    `threads`, `finds_anomalies` and `has_onednn` are what held in its process as it took its first step.
     """
 
     name: str
@@ -146,6 +146,7 @@ class SeenOptimizer:
     is_fused: bool | None = None
     threads: int | None = None
     finds_anomalies: bool | None = None
+    has_onednn: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ class SeenLine:
 
     What a library does counts as the script's line that called it. With `in_worker`, worker processes of the data
     loader ran it. `waited` is the share of the part in which the line's thread computed nothing. It ran `per_step`
-    times in an iteration, and `calls` are the names of what it calls, such as torch.save.
+    times in a step, if often, and `calls` are the names of what it calls, such as torch.save.
     """
 
     where: str
@@ -232,7 +233,7 @@ class SeenLine:
     share: float
     in_worker: bool = False
     waited: float = 0.0
-    per_step: float = 0.0
+    per_step: float | None = None
     calls: tuple[str, ...] = ()
 
 

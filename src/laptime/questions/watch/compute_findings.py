@@ -6,7 +6,7 @@ from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, percent
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import FUSIBLE, ScriptProcess, TrainingLoop
-from laptime.questions.watch.shares import in_words, line_of, share_of
+from laptime.questions.watch.shares import longest_line, share_of, words_at
 
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 OPTIMIZER_MUCH = 0.3
@@ -21,9 +21,10 @@ FUSE = "Let it take all of them in one call: {}(..., fused=True)."
 NO_ANOMALIES = "Leave it out, once the error that it was to find is found."
 MORE_THREADS = "Leave out torch.set_num_threads(1) and OMP_NUM_THREADS=1, or give it {} threads."
 NO_OTHER_THREAD = "Let a process do what this thread does: multiprocessing.Process in place of threading.Thread."
-MORE_ITEMS = "Take larger batches: {} items in place of {}. The learning rate may have to be found anew."
+MORE_ITEMS = "Take larger batches: {} items in place of {}. The learning rate may have to be found again."
 LARGER_PARTS = "Take fewer and larger parts of each batch: {} items in place of {}. The training stays the same."
 FEWER_THREADS = "Give it as many as there are cores: torch.set_num_threads({}) or OMP_NUM_THREADS={}."
+WITH_ONEDNN = "Leave out torch.backends.mkldnn.set_flags(False) and torch.backends.mkldnn.enabled = False."
 NO_GRAPH = "Leave out create_graph=True, unless gradients of gradients are needed."
 
 
@@ -51,12 +52,12 @@ def has_slow_optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Mac
     slow = next((each for each in process.optimizers if each.name in FUSIBLE and each.is_fused is False), None)
     if slow is None or share < OPTIMIZER_MUCH:
         return None
-    line = line_of(process, "optimizer")
+    line = longest_line(process, "optimizer")
     where = None if line is None else line.where
     of = "" if slow.tensors is None else f", one after another for its {slow.tensors:,} tensors"
     return Finding(
         "script optimizer",
-        f"{percent(share)} of an iteration is {slow.name}'s step{in_words(where)}{of}.",
+        f"{percent(share)} of an iteration is {slow.name}'s step{words_at(where)}{of}.",
         {"share": share, "tensors": slow.tensors},
         FUSE.format(slow.name),
         "likely",
@@ -104,7 +105,7 @@ def holds_the_lock(process: ScriptProcess, loop: TrainingLoop, _machine: Machine
     return Finding(
         "script lock held",
         f"{percent(share)} of an iteration, the training waits while another thread keeps Python busy"
-        f"{in_words(busy.where)}.",
+        f"{words_at(busy.where)}.",
         {"share": share, "ran": busy.ran, "part": "any"},
         NO_OTHER_THREAD,
         "likely",
@@ -158,14 +159,27 @@ def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Ma
     )
 
 
+def lacks_onednn(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    if not any(each.has_onednn is False and each.parameters.keys() <= {"cpu"} for each in process.optimizers):
+        return None
+    share = share_of(loop.steady.forward_backward_s, loop.steady)
+    return Finding(
+        "script without oneDNN",
+        f"oneDNN, which computes convolutions on a processor, is switched off, in {percent(share)} of an iteration.",
+        {"share": share},
+        WITH_ONEDNN,
+        "likely",
+    )
+
+
 def makes_graph(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     if process.graph is None or not process.graph.is_made:
         return None
-    line = line_of(process, "backward")
+    line = longest_line(process, "backward")
     where = None if line is None else line.where
     return Finding(
         "script makes a second graph",
-        f"The backward pass{in_words(where)} makes a graph of its own, for gradients of gradients.",
+        f"The backward pass{words_at(where)} makes a graph of its own, for gradients of gradients.",
         {"share": share_of(loop.steady.backward_s, loop.steady)},
         NO_GRAPH,
         "likely",

@@ -34,12 +34,13 @@ from laptime.questions.watch.compute_findings import (
     has_slow_optimizer,
     has_too_many_threads,
     holds_the_lock,
+    lacks_onednn,
     makes_graph,
     takes_small_batches,
 )
-from laptime.questions.watch.gains import NO_ROOM, GainOfShare, Room, by_leaving_out, by_part, by_workers, of_whole
+from laptime.questions.watch.gains import ANY_ROOM, GainOfShare, Room, by_leaving_out, by_part, by_workers, of_whole
 from laptime.questions.watch.line_findings import does_what_costs, loops_in_python, recomputes
-from laptime.questions.watch.shares import in_words, line_of, share_of
+from laptime.questions.watch.shares import longest_line, share_of, words_at
 
 CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
 WAITS_SOME, WAITS_MUCH = 0.05, 0.5
@@ -96,6 +97,7 @@ FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least
 THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
 CROWDED_SAVES, CROWDED_SAVES_MOST = 0.3, 0.9  # of the computing, where threads wait for each other
+ONEDNN_SAVES, ONEDNN_SAVES_MOST = 0.3, 0.8  # of the passes
 GRAPH_SAVES, GRAPH_SAVES_MOST = 0.3, 0.7  # of the backward pass
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ROWS_SAVE = 0.8  # of the wait
@@ -242,7 +244,7 @@ def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None
 
 def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     share = share_of(loop.steady.data_wait_s, loop.steady)
-    line = line_of(process, "data")
+    line = longest_line(process, "data")
     says = f"{percent(share)} of an iteration is waiting for data{_share_at(line)}."
     if loop.made_share >= MADE_MOSTLY and share < WAITS_MUCH:  # both want Python's lock, so that the step waits, too
         share = loop.made_share
@@ -256,7 +258,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     if keras is not None:  # Keras's own loader of it has no workers
         advice = f"Fetch ahead: {keras} workers=2, use_multiprocessing=True."
     elif workers == {0} and all(loader.is_in_memory for loader in process.loaders if loader.workers is not None):
-        advice, gain = TAKE_ROWS_AT_ONCE, by_part(ROWS_SAVE)(share, NO_ROOM)
+        advice, gain = TAKE_ROWS_AT_ONCE, by_part(ROWS_SAVE)(share, ANY_ROOM)
     elif workers == {0}:
         advice = LOAD_IN_WORKERS
     elif workers and max(workers) >= cores:
@@ -290,7 +292,7 @@ def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> F
     share = share_of(loop.steady.outside_s, loop.steady)
     if share < OUTSIDE_MUCH:
         return None
-    line = line_of(process, "outside")
+    line = longest_line(process, "outside")
     where = None if line is None else line.where
     reads = sum(each.per_step for each in process.reads if each.where == where)
     what, advice = "logging, metrics, or reading the loss", LOG_LESS
@@ -356,7 +358,7 @@ def _evaluates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     what = "it reads or prints tensors" if reads else "evaluation, or metrics"
     return Finding(
         "script without gradients",
-        f"{percent(share)} of an iteration, on average, computes no gradients: {what}{in_words(where)}.",
+        f"{percent(share)} of an iteration, on average, computes no gradients: {what}{words_at(where)}.",
         {"share": share},
         LOG_LESS if reads else "Do it less often, or on a part of the data.",
         "likely",
@@ -371,7 +373,7 @@ def _saves(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
     where = _slowest(process.places, CHECKPOINTS)
     return Finding(
         "script saves in its steps",
-        f"{percent(share)} of an iteration, on average, is writing checkpoints{in_words(where)}.",
+        f"{percent(share)} of an iteration, on average, is writing checkpoints{words_at(where)}.",
         {"share": share},
         "Write one every few hundred iterations, or once an epoch.",
         "likely",
@@ -401,7 +403,7 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     where = _slowest(process.between, EVALUATION if kind == "validation" else CHECKPOINTS)
     return Finding(
         "script between iterations",
-        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations{in_words(where)}.",
+        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations{words_at(where)}.",
         {"share": share, "kind": kind},
         "Do it less often, or on a part of the data.",
         "likely",
@@ -443,7 +445,7 @@ def _waits_for_disk(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
     return Finding(
         "script waits for the disk",
         f"{percent(share)} of an iteration, on average, is waiting until the disk has what was written"
-        f"{in_words(longest.where)}.",
+        f"{words_at(longest.where)}.",
         {"share": share, "part": "any"},
         SYNC_LESS,
         "likely",
@@ -486,6 +488,7 @@ SCRIPT_RULES = (
     ScriptRule("small batches", takes_small_batches),
     ScriptRule("waits for the disk", _waits_for_disk, gain=by_leaving_out),
     ScriptRule("too many threads", has_too_many_threads, gain=by_part(CROWDED_SAVES, CROWDED_SAVES_MOST)),
+    ScriptRule("lacks oneDNN", lacks_onednn, gain=by_part(ONEDNN_SAVES, ONEDNN_SAVES_MOST)),
     ScriptRule("makes a graph", makes_graph, gain=by_part(GRAPH_SAVES, GRAPH_SAVES_MOST)),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
     ScriptRule("in float64", computes_in_double, gain=by_part(1.0, SINGLE_AT_MOST)),

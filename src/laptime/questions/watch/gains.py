@@ -20,7 +20,7 @@ class Room:
 
 
 GainOfShare = Callable[[float, Room], PredictedGain]
-NO_ROOM = Room(1.0, 0.0)
+ANY_ROOM = Room(1.0, 0.0)
 
 
 def by_part(likely: float, most: float = 1.0) -> GainOfShare:

@@ -13,83 +13,90 @@ from laptime.model.script import ScriptProcess, SeenLine, SpanPart, TrainingLoop
 from laptime.questions.watch.shares import by_line, is_on_card, shares_of_lines
 
 LINES_MUCH = 0.1  # of an iteration
-RUNS_OFTEN = 32  # times in an iteration: a loop of the script's own
+LOOP_RUNS = 32  # times in an iteration: a loop of the script's own
 ROOM_LEFT = 0.5  # of the memory may be used where computing again is said to be needless
 CHECKPOINTED = frozenset({"checkpoint", "checkpoint_sequential"})  # of torch.utils.checkpoint
 NOT_IN_FORWARD: tuple[SpanPart, ...] = ("outside", "no_grad", "optimizer", "unattributed", "disk")
-COMPUTING: tuple[SpanPart, ...] = ("forward", *NOT_IN_FORWARD)
+OF_COMPUTING: tuple[SpanPart, ...] = ("forward", *NOT_IN_FORWARD)
 
 
 @dataclass(frozen=True, slots=True)
 class LineKind:
-    """What a line does, by the names of what it calls. Where it calls anything but `beside`, it is of no such kind.
+    """What a line does, by the names of what it calls: `print`, `gc.collect`, or `.clone` of whatever it may be.
 
-    Without `beside`, it may call anything else: its own part of the time is far larger.
+    Where it calls anything but these and what may be `next_to` them, it is of no such kind. Where that is None, it may
+    call anything else: its own part of the time is far larger.
     """
 
     rule: str
     calls: frozenset[str]
     says: str
     advice: str
-    parts: tuple[SpanPart, ...] = COMPUTING
-    beside: frozenset[str] | None = None
+    parts: tuple[SpanPart, ...] = OF_COMPUTING
+    next_to: frozenset[str] | None = None
 
     def has(self, line: SeenLine) -> bool:
-        names = {name.rpartition(".")[2] for name in line.calls}
+        names = {f".{name.rpartition('.')[2]}" if "." in name else name for name in line.calls}
         found = self.calls & (names | {*line.calls})
-        return line.part in self.parts and bool(found) and (self.beside is None or names <= self.beside | self.calls)
+        is_alone = self.next_to is None or names <= self.next_to | self.calls
+        return line.part in self.parts and bool(found) and is_alone
 
 
 LINE_KINDS = (
     LineKind(
         "script copies",
-        frozenset({"clone", "contiguous", "to", "float", "double", "half", "bfloat16", "type"}),
+        frozenset({".clone", ".contiguous", ".to", ".float", ".double", ".half", ".bfloat16", ".type"}),
         "copying tensors",
         "Leave out the copies that nothing needs: .clone() always makes one, .to() and .contiguous() where something "
         "changes.",
-        beside=frozenset(
-            {"view", "reshape", "permute", "transpose", "flatten", "squeeze", "unsqueeze", "expand", "detach", "size"}
+        next_to=frozenset(
+            {".view", ".reshape", ".permute", ".transpose", ".t", ".flatten", ".squeeze", ".unsqueeze", ".expand"}
+            | {".detach", ".size"}
         ),
     ),
     LineKind(
         "script line",
-        frozenset({"deepcopy", "state_dict", "load_state_dict"}),
+        frozenset({"deepcopy", ".deepcopy", ".state_dict", ".load_state_dict"}),
         "copying the whole model",
         "Do it every few hundred iterations; an average of weights is kept in place by torch.optim.swa_utils.",
     ),
     LineKind(
         "script line",
-        frozenset({"gc.collect", "empty_cache"}),
+        frozenset({"gc.collect", ".collect", ".empty_cache"}),
         "giving memory back that the next iteration asks for again",
         "Leave it out.",
     ),
     LineKind(
         "script line",
-        frozenset({"time.sleep", "sleep", "urlopen", "requests.get", "requests.post", "urlretrieve"}),
+        frozenset({"sleep", ".sleep", "urlopen", ".urlopen", "requests.get", "requests.post", "urlretrieve"}),
         "waiting for what computes nothing",
         "Leave it out, or do it in a thread.",
     ),
     LineKind(
         "script line",
-        frozenset({"histc", "histogram", "add_histogram", "quantile", "unique"} | {"isnan", "isinf", "isfinite"}),
-        "computing statistics",
-        "Compute them every few hundred iterations only.",
-        parts=NOT_IN_FORWARD,
-    ),
-    LineKind(
-        "script line",
-        frozenset({"accuracy_score", "f1_score", "confusion_matrix", "roc_auc_score", "classification_report"}),
+        frozenset(
+            {".accuracy_score", ".f1_score", ".confusion_matrix", ".roc_auc_score", ".classification_report"}
+            | {"accuracy_score", "f1_score", "confusion_matrix", "roc_auc_score", "classification_report"}
+        ),
         "computing metrics",
         "Compute them once an epoch, or on a part of the data.",
     ),
     LineKind(
         "script line",
         frozenset(
-            {"print", "write", "writelines", "writerow", "dump", "dumps", "savefig", "imsave", "imwrite", "save"}
-            | {"to_csv", "savetxt", "add_scalar", "add_scalars", "add_image", "log", "info", "flush", "fsync"}
+            {"print", ".write", ".writelines", ".writerow", ".dump", ".dumps", ".savefig", ".imsave", ".imwrite"}
+            | {"save_image", ".save_image", ".save", ".to_csv", ".savetxt", ".add_scalar", ".add_scalars", ".add_image"}
+            | {".log", ".info", ".flush", ".fsync", ".add_histogram", "plot", ".plot"}
         ),
         "writing what is logged",
         "Log every few hundred iterations only.",
+        parts=NOT_IN_FORWARD,
+    ),
+    LineKind(
+        "script line",
+        frozenset({".histc", ".histogram", ".quantile", ".unique", ".isnan", ".isinf", ".isfinite", ".norm", ".sort"}),
+        "computing statistics",
+        "Compute them every few hundred iterations only.",
         parts=NOT_IN_FORWARD,
     ),
 )
@@ -97,8 +104,12 @@ LINE_KINDS = (
 
 def does_what_costs(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Lines that do the same, such as copying, take much of an iteration together."""
-    reading = {each.where for each in process.reads}  # of these, another rule says more
-    shares = [(line, share) for line, share in shares_of_lines(process, loop) if line.where not in reading]
+    reading = {each.where for each in process.reads}  # of these, the rule of what is outside of the step says more
+    shares = [
+        (line, share)
+        for line, share in shares_of_lines(process, loop)
+        if line.where not in reading or line.part != "outside"
+    ]
     of_kinds: defaultdict[LineKind, list[tuple[SeenLine, float]]] = defaultdict(list)
     for line, share in shares:
         kind = next((kind for kind in LINE_KINDS if kind.has(line)), None)
@@ -111,10 +122,10 @@ def does_what_costs(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Lines run very often in each iteration, and take much of it together."""
     shares = shares_of_lines(process, loop)
-    found = [(line, share) for line, share in shares if line.per_step >= RUNS_OFTEN and line.part in COMPUTING]
+    found = [(line, share) for line, share in shares if (line.per_step or 0) >= LOOP_RUNS and line.part in OF_COMPUTING]
     if not found:
         return None
-    often = max(found, key=lambda pair: pair[1])[0].per_step
+    often = max(found, key=lambda pair: pair[1])[0].per_step or 0
     says = f"a loop in Python that runs {count(often)} times in each"
     return _described("script loop", says, "Compute it for all at once, with operations on whole tensors.", found)
 

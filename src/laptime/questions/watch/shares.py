@@ -16,14 +16,14 @@ def share_of(part: float | Missing, phases: Phases) -> float:
     return 0.0 if isinstance(part, Missing) or not phases.wall_s else part / phases.wall_s
 
 
-def line_of(process: ScriptProcess, part: SpanPart) -> SeenLine | None:
+def longest_line(process: ScriptProcess, part: SpanPart) -> SeenLine | None:
     """Return the line that takes most of a part; None where none takes much of it."""
     lines = [each for each in process.lines if each.part == part]
     most = max(lines, key=lambda each: each.share, default=None)
     return None if most is None or most.share < LINE_MUCH else most
 
 
-def in_words(where: str | None) -> str:
+def words_at(where: str | None) -> str:
     return "" if where is None else f" ({where})"
 
 
