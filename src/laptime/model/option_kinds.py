@@ -243,9 +243,10 @@ class Option:
         """Return the words that set this value on the command line."""
         if self.kind is FLAG:
             return [self.option]
-        if self.kind is SETTING:
-            return [word for each in value for word in (self.option, each)]
-        return [self.option, self.kind.write(value)]
+        values = value if self.kind is SETTING else [self.kind.write(value)]
+        # A value such as -- would be read as an option of its own.
+        parts = [[f"{self.option}={each}"] if each.startswith("-") else [self.option, each] for each in values]
+        return [word for part in parts for word in part]
 
 
 WEEK_S = 7 * 24 * 3600.0
