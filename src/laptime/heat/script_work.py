@@ -49,7 +49,6 @@ def _read_held(told: Any) -> HeldMemory:
 def find_loading(reader: ProcessReader) -> ScriptLoading | None:
     """Return how a script waited for its loader in all iterations but the first; None where no loader was seen."""
     loader, progress = reader.trained_loader, reader.progress
-    later_ns = progress.wall_ns - progress.first_ns
-    if loader is None or not reader.sees_waits or later_ns <= 0:
+    if loader is None or not reader.sees_waits or not progress.later:
         return None
-    return ScriptLoading(min(1.0, progress.data_ns / later_ns), loader.workers or 0)
+    return ScriptLoading(progress.data_ns / progress.later / 1e9, loader.workers or 0)

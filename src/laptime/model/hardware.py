@@ -278,12 +278,12 @@ class StepMemory:
 
 @dataclass(frozen=True, slots=True)
 class ScriptLoading:
-    """The share of a script's steps in which it waited for its data loader, and how many processes that works in.
+    """How long a step of a script waited for its data loader, on average, and how many processes that works in.
 
     Without `workers` the step itself makes the batch, and computes nothing meanwhile.
     """
 
-    wait_share: float
+    wait_s: float
     workers: int
 
 

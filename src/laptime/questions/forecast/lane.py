@@ -49,7 +49,7 @@ CAPTURED = ("graph", "compiled_graph")
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
 LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
 SHARED_SPREAD = 0.4  # of one that was timed while the training took cores: a guess, with those it may be faster
-WAITS_FOR_NONE = 1e-6  # of a step that waits for no batch
+LEAST_LOADING_S = 1e-7  # of a step that waits for no batch
 BUSY_WAIT = 0.05  # of a step: whose worker processes are waited for less than that keep up
 LOADER_NOT_TIMED, READS_NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
 NO_LOADER_TIMED = Missing("no data loader was seen in the script, and what makes its batches was not timed")
@@ -374,11 +374,10 @@ def _loader_of_script(record: Record, lane: LaneResult, seen: ScriptLoading | No
         return replace(alone, is_in_step=is_in_step)
     if seen is None:
         return NO_LOADER_TIMED
-    if not is_in_step and seen.wait_share < BUSY_WAIT:
-        return WORKERS_KEEP_UP
-    loading_s = lane.step_ms.median / 1e3 * (max(seen.wait_share, WAITS_FOR_NONE) if is_in_step else 1.0)
-    rate = (lane.items_per_step or 1) / loading_s
-    return MeasuredLoader(rate, is_in_step, LOADER_SPREAD if is_in_step else SHARED_SPREAD)
+    step_s, items = lane.step_ms.median / 1e3, lane.items_per_step or 1
+    if is_in_step:
+        return MeasuredLoader(items / min(max(seen.wait_s, LEAST_LOADING_S), step_s), is_in_step=True)
+    return WORKERS_KEEP_UP if seen.wait_s < BUSY_WAIT * step_s else MeasuredLoader(items / step_s, spread=SHARED_SPREAD)
 
 
 def _is_loader_of(alone: LaneResult, lane: LaneResult) -> bool:
