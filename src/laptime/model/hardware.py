@@ -353,7 +353,8 @@ class DeviceKey:
 class PeakOrder:
     """What a child measures of one device: products of matrices with `rows` rows in these precisions, and a copy.
 
-    These sizes are tried first. Where they take too long or do not fit in memory, smaller ones are used.
+    These sizes are tried first. Where they take too long or do not fit in memory, smaller ones are used. Nothing is
+    copied where `copied_bytes` are 0.
     """
 
     framework: str
@@ -364,7 +365,7 @@ class PeakOrder:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        return (*self.precisions, COPY_EXERCISE)
+        return (*self.precisions, COPY_EXERCISE) if self.copied_bytes else self.precisions
 
 
 @dataclass(frozen=True, slots=True)
