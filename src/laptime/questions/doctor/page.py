@@ -44,9 +44,8 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
 
 def _slowed(checkup: Checkup) -> str:
     """Return that rates are too low, since other processes took cores meanwhile."""
-    took = [
-        each.others_cores for each in checkup.trials if each.is_slowed and not isinstance(each.others_cores, Missing)
-    ]
+    slowed = [each.others_cores for each in checkup.trials if each.is_slowed]
+    took = [cores for cores in slowed if not isinstance(cores, Missing)]
     if not took:
         return ""
     cores = checkup.machine.processor.cores_usable
