@@ -194,7 +194,7 @@ def hook_tensorflow_data(agent: Agent, module: Any) -> None:
         make(self, *given, **named)
         try:
             data = getattr(self, "_dataset", None)
-            if data is not None and is_eager() and not agent.in_fit:
+            if data is not None and is_eager() and not (agent.in_fit or agent.fetching):
                 number = data.__dict__.get(NUMBERED_MARK) or data.__dict__.setdefault(NUMBERED_MARK, agent.new_number())
                 self.__dict__[NUMBERED_MARK] = number
                 agent.note(kinds.LOADER_OPEN, begin, now_ns(), number)
