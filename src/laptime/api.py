@@ -299,8 +299,11 @@ def ask_again(record: Record, label: str | None = None, *, name: str | None = No
     return replace(ask, command=words.unmask(record.id, ask.command, is_ours=is_ours))
 
 
-def history(what: str, lane: str | None = None, *, question: str = "race", limit: int = HISTORY_POINTS) -> History:
-    """Return one lane of a training over time, from the newest records; by default the lane that most of them have."""
+def history(what: str, lane: str | None = None, *, question: str | None = None, limit: int = HISTORY_POINTS) -> History:
+    """Return one lane of a training over time, from the newest records; by default the lane that most of them have.
+
+    Without a question, these are races, or watches of a script that was never raced.
+    """
     return make_history(what, lane, question, rows=files.list_records(), load=files.load, limit=limit)
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -334,6 +335,53 @@ def test_a_script_is_forecast_unchanged(house, tmp_path):
     assert all(row["memory_bytes"]["low"] > 450_000_000 for row in found["rows"])
     again = json.loads(house.done("forecast", "latest", "--on", "t4", "--json").out)
     assert again["rows"][0]["step_ms"] == found["rows"][1]["step_ms"]
+
+
+SLOW_LOADER = """
+import time, torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 100_000
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.randn(64), index % 4
+
+model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 4))
+optimizer = torch.optim.AdamW(model.parameters())
+for rows, labels in DataLoader(Slow(), batch_size=10):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(rows), labels).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.framework
+def test_a_script_that_waits_for_its_loader_is_forecast_with_it(house, tmp_path):
+    """Ten items of 2 ms are made in each step, and are no faster on any card."""
+    place = tmp_path / "train.py"
+    place.write_text(SLOW_LOADER)
+    answer = house.run("forecast", str(place), "--budget", "4s", "--on", "h100-sxm,rtx-4090", "-q", "--json")
+    assert answer.code in {0, ExitCode.NOT_RELIABLE}, answer.err
+    found = json.loads(answer.out)
+    known = next(row for row in found["rows"] if row["device"]["short"] == "rtx-4090")
+    assert [row["binds"] for row in found["rows"]] == ["loader", "loader"]
+    assert 20 <= known["loader_ms"] < known["step_ms"]["middle"]
+    assert known["factor"]["middle"] < found["measured_ms"] / 20
+    page = words_of(house.done("forecast", "latest", "--on", "rtx-4090").out)
+    assert "The loader binds RTX 4090: 2" in page
+
+
+def test_a_watch_counts_no_operators(house, tmp_path):
+    place = tmp_path / "nothing.py"
+    place.write_text("print(1)\n")
+    house.run("watch", sys.executable, str(place))
+    answer = house.run("forecast", "latest")
+    assert answer.code == 2
+    assert "is of a watch, which counts no operators" in words_of(answer.err)
 
 
 def test_arguments_of_a_script_need_a_script(house):

@@ -10,7 +10,7 @@ import pytest
 from laptime import forecasts
 from laptime.errors import UsageError
 from laptime.hardware import known_efficiencies
-from laptime.model.hardware import DevicePeaks, HeldMemory, Peak, StepMemory, StepOperator, StepWork
+from laptime.model.hardware import DevicePeaks, HeldMemory, Peak, ScriptLoading, StepMemory, StepOperator, StepWork
 from laptime.model.quantities import Missing, size
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.pages.page import View
@@ -173,3 +173,46 @@ def test_what_a_step_makes_grows_with_the_batch_and_shrinks_with_its_values():
     assert narrow.held == replace(passes, made_bytes=650)
     assert narrow.kept_bytes == pytest.approx(131 * 960 / 1_310)
     assert need_of_step(memory, 0.01, NOTHING).held == update
+
+
+def as_script(record, loading, **changed):
+    """Return a record as if its first lane were of a script whose steps of 400 ms waited so for their loader."""
+    work = StepWork(1.0, 1.0, "counted", (StepOperator("product", 1e12, 1e9),), loading=loading)
+    lane = record.lanes[0]
+    heats = tuple(replace(result, heat=replace(result.heat, work=work)) for result in lane.heats)
+    lanes = (replace(lane, heats=heats), *record.lanes[1:])
+    return replace(record, workload=replace(record.workload, name="train.py", file=None), lanes=lanes, **changed)
+
+
+def said_of(found):
+    return " ".join(forecasts.as_text(found, View(100)).split())
+
+
+def test_a_script_takes_its_loader_along(record):
+    """Half of a step waits for batches that the step makes itself: no card makes them sooner."""
+
+    def forecast_of(loading, **changed):
+        return forecasts.forecast(as_script(record, loading, **changed), "fake/cpu", T4)
+
+    free = forecast_of(ScriptLoading(0.0, 0)).rows[0]
+    bound = forecast_of(ScriptLoading(0.2, 0))
+    loader_ms = bound.rows[0].loader_ms
+    assert bound.rows[0].binds == "loader"
+    assert bound.rows[0].step_ms.middle == pytest.approx(free.step_ms.middle + loader_ms, rel=1e-4)
+    assert f"The loader binds T4: {loader_ms:.0f} ms a step." in said_of(bound)
+    assert free.binds != "loader"
+    behind = forecast_of(ScriptLoading(0.2, 2)).rows[0]  # it waits although two processes load: no step is shorter
+    assert (behind.binds, behind.step_ms.middle) == ("loader", pytest.approx(2 * loader_ms, rel=0.02))
+
+
+@pytest.mark.parametrize("loading", [None, ScriptLoading(0.004, 2)])
+def test_a_loader_of_a_script_that_is_not_known_is_said_first(record, loading):
+    found = forecasts.forecast(as_script(record, loading), "fake/cpu", T4)
+    assert "That holds if the loader keeps up, which was not timed." in said_of(found)
+    assert not found.loader_is_known
+
+
+def test_a_why_is_forecast_by_its_own_lane_and_not_by_an_experiment(record):
+    """The last of its lanes may have no loader at all."""
+    found = forecasts.forecast(as_script(record, ScriptLoading(0.2, 0), question="why"), devices=T4)
+    assert found.lane == record.lanes[0].name

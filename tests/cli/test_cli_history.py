@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -114,3 +115,13 @@ def test_a_file_is_its_one_training(house):
         if number == 1:
             assert len(followed(house, "my.py")["points"]) == 2
     assert "name one: my.py:other, my.py:training" in house.done("history", "my.py", code=2).err
+
+
+def test_a_script_that_was_only_watched_is_followed_by_its_watches(house, tmp_path):
+    (tmp_path / "train.py").write_text("import laptime\nfor each in laptime.steps(range(60)):\n    sum(range(20000))\n")
+    for _ in range(2):
+        house.run("watch", sys.executable, str(tmp_path / "train.py"))
+    found = followed(house, "train.py")
+    assert (found["question"], len(found["points"])) == ("watch", 2)
+    assert all(each["step_ms"]["median"] > 0 for each in found["points"])
+    assert "a watch has no lane 'cpu'" in house.done("history", "train.py", "cpu", code=2).err

@@ -181,6 +181,7 @@ def test_a_wide_step_is_not_trusted():
     noisy = replace(quiet, heats=heats, step_ms=wide)
     assert find_distrust(case_of(quiet)) is None
     assert "varies by 129 % from heat to heat" in find_distrust(case_of(noisy))
+    assert "other processes took 0.05 cores, so that its own steps" in find_distrust(case_of(noisy))
 
 
 def test_factors_that_may_be_anything_are_not_trusted():

@@ -1,10 +1,12 @@
-"""Inference on a busy machine: the headline's calls, a size of batch, or sizes that contradict each other."""
+"""A busy machine: an inference's calls, a size of batch, or sizes that contradict each other; and a watched run."""
 
 from __future__ import annotations
 
 import pytest
+from timelines import channel, timeline
 
-from laptime.diagnosis.findings import judge_answers
+from laptime.analysis.usage import Span
+from laptime.diagnosis.findings import judge_answers, judge_run
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import BatchRun, InferHeat
 from laptime.model.record import NOT_RELIABLE
@@ -47,3 +49,16 @@ def test_what_was_disturbed_is_named(given, says):
     found = judge_answers(describe_answers("torch/cpu/best", [given]))
     assert (found.says if found else None) == says
     assert found is None or (found.rule, found.advice) == (NOT_RELIABLE, "Ask again while the machine is quiet.")
+
+
+@pytest.mark.parametrize(("ours", "all_", "is_found"), [(1.0, 1.6, False), (1.0, 1.97, True), (1.9, 1.95, False)])
+def test_what_others_take_of_idle_cores_takes_nothing_from_a_run(ours, all_, is_found):
+    """A script with one thread, next to another program, on two cores."""
+    busy = {
+        channel("heat", "busy_s", "s", "counter"): lambda at: ours * at,
+        channel("host", "busy_s", "s", "counter"): lambda at: all_ * at,
+    }
+    found = judge_run(timeline(busy), Span(0.0, 10.0), "train.py", 2)
+    assert bool(found) is is_found
+    if found:
+        assert found[0].says == "while train.py ran, other processes took 0.97 of 2 cores."

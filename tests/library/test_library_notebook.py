@@ -107,7 +107,7 @@ def test_a_notebook_shows_the_live_table_of_the_command(raced):
     begin, *states, end = raced["displays"]
     assert begin == end == {"text/plain": "", "text/html": ""}
     (table, *_) = [each for each in states if "round 1 of 1" in each["text/plain"]]
-    head, lane = table["text/plain"].splitlines()
+    *_notices, head, lane = table["text/plain"].splitlines()
     assert "training" in head
     assert lane.split()[0] == "python/cpu"
     assert table["text/html"].startswith("<pre ")
@@ -144,6 +144,25 @@ with progress_shown(wanted=True) as line:
         line.tell(replace(runs, number=lap.number, lap=lap))
     line.tell(runs)
 """
+
+
+NOTICE = """\
+from laptime.library.notebook import progress_shown
+from laptime.model.record import Progress
+with progress_shown(wanted=None) as line:
+    line.show(None, Progress("warning: it takes at least about 40 s", stays=True))
+    line.show(None, Progress("round 1 of 1"))
+"""
+
+
+def test_a_notice_stays_above_what_comes_after_it(notebook):
+    """As that a budget is too short: it was replaced at once, and the cell was silent for a minute."""
+    _, first, second, end = notebook.run(NOTICE)["displays"]
+    assert first["text/plain"] == "warning: it takes at least about 40 s"
+    above, *table = second["text/plain"].splitlines()
+    assert above == first["text/plain"]
+    assert "round 1 of 1" in " ".join(table)
+    assert end["text/plain"] == ""
 
 
 def test_finished_laps_stay_above_the_one_that_runs(notebook):

@@ -54,3 +54,14 @@ def test_without_a_framework_nothing_is_well():
 
 def test_without_a_framework_nothing_can_be_tried():
     assert install_command("torch") in render_checkup(Checkup(MACHINE, (), (), ()), 100, color=False)
+
+
+def test_a_rate_on_a_busy_machine_is_marked():
+    """PyTorch at 19 and JAX at 75 GFLOP/s on one processor looked like a matter of the frameworks."""
+    busy = replace(RIGHT, others_cores=1.52, is_slowed=True)
+    page = render_checkup(Checkup(MACHINE, (busy, UNKNOWN), (), ()), 100, color=False)
+    assert "works, 120 GFLOP/s on busy cores" in page
+    assert "works, 90.0 GFLOP/s\n" in page
+    cores = MACHINE.processor.cores_usable
+    assert f"Other processes took up to 1.5 of {cores} cores meanwhile: rates on busy cores are too low." in page
+    assert "busy" not in render_checkup(Checkup(MACHINE, (RIGHT,), (), ()), 100, color=False)

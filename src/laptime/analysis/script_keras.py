@@ -165,6 +165,8 @@ class KerasBuilder:
             if value == self._iterator:
                 self._fetched.append((begin, end))
             return
+        if kind == kinds.KERAS_TEST and not self.is_used:
+            return  # `evaluate` next to a loop of the script's own
         self.is_used = True
         if kind == kinds.KERAS_BATCH:
             self._batch(begin, end, value)

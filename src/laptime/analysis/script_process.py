@@ -45,6 +45,8 @@ OTHER_THREAD = Missing("another thread fetches the batches")
 NO_OPTIMIZER = Missing("no optimizer was seen")
 NO_COPY_SEEN = Missing("no parameters of an optimizer were seen on a card, to which batches would be copied")
 KERAS_FETCHES = Missing("Keras fetches inside of its step")
+IN_FUNCTION = {name: Missing("it runs inside of a tf.function") for name in ("optimizer_s", "backward_s", "no_grad_s")}
+BETWEEN_CALLS = Missing("between calls of a tf.function, it is not told from what makes the batches")
 IN_ONE_CALL = {
     name: Missing("it runs inside of Keras's step") for name in ("optimizer_s", "backward_s", "copy_s", "no_grad_s")
 }
@@ -84,7 +86,7 @@ class ProcessReader:
         self._failed: dict[str, str] = {}
         self._memory, self._card_memory = MemoryLooks(), MemoryLooks()
         self._lost = 0
-        self._sees_copies = False
+        self._sees_copies = self._in_function = False
         self.census: DenormalCensus | None = None
         self._has_left = False
 
@@ -162,6 +164,8 @@ class ProcessReader:
         elif "is_failed" in facts:
             if len(self._failed) < DESCRIBED_MOST:
                 self._failed[text(facts["is_failed"])] = text(facts.get("error"))
+        elif "in_function" in facts:
+            self._in_function = True
         elif "skipped" in facts:
             self._skip(read_skipped(facts))
         elif OF_A_TIMING & facts.keys():
@@ -320,8 +324,10 @@ class ProcessReader:
         self._iterations.finish()
         counted, epochs = self._iterations.counted, self._units.epochs
         unseen = {} if self._sees_copies else {"copy_s": NO_COPY_SEEN}
+        unseen |= IN_FUNCTION if self._in_function else {}
         if not self._units.has_loader:
             unseen["data_wait_s"] = NO_LOADER_SEEN
+            unseen |= {"outside_s": BETWEEN_CALLS} if self._in_function else {}
         elif self._units.fetched_elsewhere and not self._steps_loaders:
             unseen["data_wait_s"] = OTHER_THREAD
         if counted == "backward passes":

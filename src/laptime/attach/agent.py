@@ -49,6 +49,8 @@ class Agent:
         self.keras_steps = 0  # that Keras's `fit` took
         self.batches_from = 0  # the number of the last that Keras made of what batches come from
         self.trains_from = 0  # that of its training
+        self.in_fit = False  # of Keras, which reports its batches itself
+        self.tensorflow: Any = None  # what the hooks of TensorFlow know together
         self.before_flush: list = []  # what hooks add to the events just before these are sent
         self._noted: list = []  # the numbers of events, four each
         self.keep = self._noted.extend  # for hooks that run in each step, and so call nothing else

@@ -29,6 +29,10 @@ HOOKS = {
     "keras.src.callbacks.callback_list": ("keras_hooks", "hook_callbacks"),
     "keras.src.trainers.epoch_iterator": ("keras_hooks", "hook_epochs"),
     "keras.src.backend.jax.trainer": ("keras_hooks", "hook_jax_batches"),
+    "keras.src.optimizers.base_optimizer": ("tensorflow_hooks", "hook_keras_optimizers"),
+    "tensorflow.python.eager.polymorphic_function.polymorphic_function": ("tensorflow_hooks", "hook_functions"),
+    "tensorflow.python.eager.backprop": ("tensorflow_hooks", "hook_tapes"),
+    "tensorflow.python.data.ops.iterator_ops": ("tensorflow_hooks", "hook_tensorflow_data"),
     "jax._src.monitoring": ("keras_hooks", "hook_jax"),
 }
 # The same of a script that is raced; these are set after those above, and so around them.

@@ -28,10 +28,9 @@ JAX_COMPILED_EVENT = "backend_compile_duration"  # the end of the name of JAX's 
 
 def hook_callbacks(agent: Agent, module: Any) -> None:
     """Note each batch, epoch and validation of `fit`."""
-    listed = module.CallbackList
+    listed, lines = module.CallbackList, timer_of(agent)
     began: dict = {}
     steps: dict = {"first": 0, "lap": None}
-    lines = timer_of(agent)
 
     def begin(name: str, method):
         @wraps(method)
@@ -74,7 +73,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
             try:
                 model = self.model
                 lines.count_by(kinds.KERAS_BATCH)
-                agent.trains_from = agent.batches_from
+                agent.in_fit, agent.trains_from = True, agent.batches_from
                 agent.tell(
                     keras_fit=agent.batches_from,
                     model=number_of(agent, model),
@@ -91,6 +90,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
         @wraps(method)
         def watched(self, *given, **named):
             try:
+                agent.in_fit = False
                 lines.leave()  # it may have ended in the midst of a timing
             except Exception as error:
                 agent.failed("fit", error)

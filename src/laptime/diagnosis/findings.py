@@ -335,13 +335,17 @@ def _contradicting_sizes(lane: InferLane) -> Finding | None:
 def judge_run(
     timeline: Timeline, span: Span, name: str, cores: int, advice: str = "Watch again while the machine is quiet."
 ) -> tuple[Finding, ...]:
-    """Return a finding if other processes took much of our cores while a command or a training ran."""
+    """Return a finding if other processes took much of our cores while a command or a training ran.
+
+    What they took of cores that would have been idle else takes nothing from it.
+    """
     ours = shown_growth_per_s(timeline, "heat", "busy time", span)
     all_ = shown_growth_per_s(timeline, "host", "busy time", span)
     if isinstance(ours, Missing) or isinstance(all_, Missing):
         return ()
     others = all_ - ours
-    if others <= max(OTHERS_CORES, RUN_OTHERS_SHARE * cores):
+    idle = max(0.0, cores - all_)
+    if others - idle <= max(OTHERS_CORES, RUN_OTHERS_SHARE * cores):
         return ()
     says = f"while {name} ran, other processes took {others:.2f} of {cores} cores."
     return (Finding(NOT_RELIABLE, says, {"others_cores": others}, advice, "proven"),)

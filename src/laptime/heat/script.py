@@ -31,7 +31,7 @@ from laptime.errors import LaneError, TrainingError
 from laptime.heat import script_settings
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
 from laptime.heat.script_terminal import Terminal
-from laptime.heat.script_work import NOT_COUNTABLE, read_work
+from laptime.heat.script_work import NOT_COUNTABLE, find_loading, read_work
 from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
@@ -164,8 +164,11 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
 
 def _count_work(script: RacedScript, runner: ScriptRunner) -> wire.Worked:
     """Count the operators of an iteration, which no window has. The agent can, where PyTorch computes."""
+    loading = find_loading(script.leader.reader)  # before the counted iteration, which takes longer
     runner.last = held = script.go_on(max(1, round(runner.ends)), kinds.COUNT_WORK)
-    return wire.Worked(held.work, NOT_COUNTABLE if held.work is None else None)
+    if held.work is None:
+        return wire.Worked(None, NOT_COUNTABLE)
+    return wire.Worked(replace(held.work, loading=loading))
 
 
 def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> ScriptRunner:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from laptime.analysis.script_process import real, text, whole
-from laptime.model.hardware import HeldMemory, StepMemory, StepWork
+from laptime.analysis.script_process import ProcessReader, real, text, whole
+from laptime.model.hardware import HeldMemory, ScriptLoading, StepMemory, StepWork
 from laptime.model.workload import FLOAT_BYTES
 from laptime.workloads.shapes import as_operators
 
@@ -44,3 +44,11 @@ def _read_memory(told: dict[str, Any]) -> StepMemory:
 
 def _read_held(told: Any) -> HeldMemory:
     return HeldMemory(*map(whole, told))
+
+
+def find_loading(reader: ProcessReader) -> ScriptLoading | None:
+    """Return how a script waited for its loader in all iterations but the first; None where no loader was seen."""
+    loader, progress = reader.trained_loader, reader.progress
+    if loader is None or not reader.sees_waits or not progress.later:
+        return None
+    return ScriptLoading(progress.data_ns / progress.later / 1e9, loader.workers or 0)

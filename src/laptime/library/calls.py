@@ -204,7 +204,7 @@ def warn(unsaved: Sequence[StoreError]) -> None:
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
-FOLLOWED = {each.command: each.name for each in QUESTIONS if each.rates}
+FOLLOWED = {each.command: each.name for each in QUESTIONS if each.rates or each.name == "watch"}
 
 
 def load(name: str = "latest") -> Result:
@@ -236,7 +236,7 @@ def history(
     what: OneTraining,
     lane: str | None = None,
     *,
-    question: Literal["race", "train", "infer"] = "race",
+    question: Literal["race", "train", "infer", "watch"] | None = None,
     limit: int | None = None,
 ) -> HistoryResult:
     """Follow one lane of a training through the saved records: `.points`, and where it changed beyond noise.
@@ -244,10 +244,11 @@ def history(
     `what` is a function, the name of a built-in workload, or "file.py:function". `lane` is by default the one that most
     records have. The newest 30 records are taken, or `limit`; 0 takes all.
     """
-    if question not in FOLLOWED:
+    if question is not None and question not in FOLLOWED:
         raise UsageError(f"question={question!r}: a history is of one question", f"such as {', '.join(FOLLOWED)}")
     with options_as_arguments():
-        found = api.history(name_subject(what), lane, question=FOLLOWED[question], limit=_read_limit(limit))
+        of = None if question is None else FOLLOWED[question]
+        found = api.history(name_subject(what), lane, question=of, limit=_read_limit(limit))
     return HistoryResult(found, is_short=limit is None)
 
 

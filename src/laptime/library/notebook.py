@@ -22,6 +22,7 @@ import webbrowser
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from types import FrameType
@@ -102,6 +103,7 @@ def _sources(held: dict[str, Any]) -> dict[str, str]:
 
 UPDATES_MOST = 4  # a second
 LAPS_MOST = 20  # finished laps above that which runs
+NOTICES_MOST = 3  # above what runs
 EMPTY_BUNDLE = {"text/plain": "", "text/html": ""}
 FROM_THE_LEFT, TO_THE_END = "\r", "\x1b[K"
 
@@ -136,12 +138,16 @@ class NotebookTable(ProgressLine):
         self._handle: Any = display(EMPTY_BUNDLE, raw=True, display_id=True)
         self._sent: deque[float] = deque(maxlen=UPDATES_MOST)
         self._laps: deque[str] = deque(maxlen=LAPS_MOST)
+        self._notices: deque[str] = deque(maxlen=NOTICES_MOST)  # as that the budget is too short
 
     def write(self, note: str) -> None:
         self._update(lambda: [note])
 
     def show(self, record: Record | None, progress: Progress) -> None:
-        self._update(lambda: showing.live_lines(record, progress, showing.View(WIDTH_OFF_TERMINAL)))
+        if progress.stays:
+            self._notices.append(progress.doing)
+        lines = partial(showing.live_lines, record, progress, showing.View(WIDTH_OFF_TERMINAL))
+        self._update(lambda: [*self._notices, *([] if progress.stays else lines())])
 
     def tell(self, moment: Moment) -> None:
         if moment.lap is not None:

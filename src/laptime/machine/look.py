@@ -342,16 +342,20 @@ class CoresTaken:
 
     def _count_so_far(self) -> int:
         """Return how many cores were filled; 0 where that cannot be read, or was read for less than half a second."""
+        others = self.others()
+        return 0 if isinstance(others, Missing) else max(0, int(others + 1 - CORE_NEARLY))
+
+    def others(self) -> float | Missing:
+        """Return how many cores others took so far, on average."""
         if not self._is_known:
-            return 0
+            return Missing("what other processes take cannot be read here")
         began, now = self._began, self._reader.read()
         passed_s = (now.at_ns - began.at_ns) / 1e9
         figures = (began.busy_s, now.busy_s, began.tree_s, now.tree_s)
         if passed_s < LEAST_S or any(isinstance(figure, Missing) for figure in figures):
-            return 0
+            return Missing("it was read for less than half a second")
         before, after, own_before, own_after = (0.0 if isinstance(figure, Missing) else figure for figure in figures)
-        others = ((after - before) - (own_after - own_before)) / passed_s
-        return max(0, int(others + 1 - CORE_NEARLY))
+        return max(0.0, ((after - before) - (own_after - own_before)) / passed_s)
 
 
 # The processor as this process may use it, and the current load on processor and memory.

@@ -136,14 +136,16 @@ class Range(IntervalFigure):
 class DeviceForecast:
     """What is predicted for one device: its step, lap and whole training, what binds, and what that takes.
 
-    `busy_share` is the share of a step in which the device computes. `energy_wh` is at most: the device's board power,
-    all the time. `factor` is how many times as fast as the measured lane it would be. `memory_bytes` is what a driver
-    would show to be in use; of a processor, what the process held; None where neither is known.
+    `loader_ms` is how long the loader would take there for the batch of a step, and `busy_share` the share of a step in
+    which the device computes. `energy_wh` is at most: the device's board power, all the time. `factor` is how many
+    times as fast as the measured lane it would be. `memory_bytes` is what a driver would show to be in use; of a
+    processor, what the process held; None where neither is known.
     """
 
     device: KnownDevice
     step_ms: Range
     binds: Binds
+    loader_ms: float | Missing
     busy_share: float
     items_per_s: float
     lap_s: Range
@@ -165,7 +167,7 @@ class HardwareForecast:
     of: a lap, or a number of steps where a lap has no known length. `whole_here_s` is the whole training on the
     measured lane, and `cost_here` what that costs, where the price of an hour of that machine was given. `distrust` is
     why the measured step cannot be relied on, and with it no row can. `held` is what a step holds of a card at its
-    fullest moment, part by part, where that is known.
+    fullest moment, part by part, where that is known. With `loader_is_known`, the loader was timed, or there is none.
     """
 
     what: str
@@ -183,6 +185,7 @@ class HardwareForecast:
     notes: tuple[str, ...] = ()
     distrust: str | None = None
     held: HeldMemory | None = None
+    loader_is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,17 @@ class StepMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class ScriptLoading:
+    """How long a step of a script waited for its data loader, on average, and how many processes that works in.
+
+    Without `workers` the step itself makes the batch, and computes nothing meanwhile.
+    """
+
+    wait_s: float
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepWork:
     """The work of one step: `flops` are the multiplications and additions in products, `bytes` are read and written.
 
@@ -281,7 +295,7 @@ class StepWork:
     `varies` is by how much the operations of two steps differed, as a share: the batches of some have other shapes.
     `python_s` is how long Python computed between operators of a step, where that is more than usual, and `core_score`
     how fast one core was meanwhile. `items` is how many items the counted step had. `value_bytes` are those of a value
-    in most products. `memory` is what it holds of a card, where that was followed.
+    in most products. `memory` is what it holds of a card, where that was followed. `loading` is of a script's loader.
     """
 
     flops: float
@@ -294,6 +308,7 @@ class StepWork:
     items: int | None = None
     value_bytes: int = 4
     memory: StepMemory | None = None
+    loading: ScriptLoading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +353,8 @@ class DeviceKey:
 class PeakOrder:
     """What a child measures of one device: products of matrices with `rows` rows in these precisions, and a copy.
 
-    These sizes are tried first. Where they take too long or do not fit in memory, smaller ones are used.
+    These sizes are tried first. Where they take too long or do not fit in memory, smaller ones are used. Nothing is
+    copied where `copied_bytes` are 0.
     """
 
     framework: str
@@ -349,7 +365,7 @@ class PeakOrder:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        return (*self.precisions, COPY_EXERCISE)
+        return (*self.precisions, COPY_EXERCISE) if self.copied_bytes else self.precisions
 
 
 @dataclass(frozen=True, slots=True)

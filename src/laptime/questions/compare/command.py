@@ -78,7 +78,8 @@ def gate_code(found: Compared) -> int:
 
 HISTORY_HELP = """Show one lane of WHAT over time: a row a saved record, and where it changed beyond noise.
 
-LANE is by default the one that is in most records. Each record is compared with the last before it on the same machine.
+LANE is by default the one that is in most records; a script that was watched has none. Each record is compared with
+the last before it on the same machine.
 """
 
 
@@ -93,16 +94,18 @@ LANE is by default the one that is in most records. Each record is compared with
 @click.argument("lane", required=False, shell_complete=complete_lane)
 @click.option(
     "--question",
-    type=click.Choice([each.command for each in QUESTIONS if each.rates]),
-    default="race",
-    help="Of which records.",
+    type=click.Choice([*(each.command for each in QUESTIONS if each.rates), "watch"]),
+    help="Of which records.  [default: race; watch where there is none]",
 )
 @click.option("--limit", type=click.IntRange(0), help="The newest N records; 0 for all.  [default: 30]")
 @ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print the history as JSON.")
-def history(*, what: str, lane: str | None, question: str, limit: int | None, details: bool, as_json: bool) -> None:
+def history(
+    *, what: str, lane: str | None, question: str | None, limit: int | None, details: bool, as_json: bool
+) -> None:
     most = HISTORY_POINTS if limit is None else limit
-    found = api.history(what, lane, question=QUESTION_OF.get(question, question), limit=most)
+    of = None if question is None else QUESTION_OF.get(question, question)
+    found = api.history(what, lane, question=of, limit=most)
     if as_json:
         emit_json(showing.to_json(found))
     else:

@@ -98,7 +98,8 @@ class HistoryPoint:
     """A lane in one record, in items per second.
 
     `change` is against the newest earlier point on the same machine; None for the first on its machine. `marks` name
-    what is different from the point before: the machine, versions, settings, work.
+    what is different from the point before: the machine, versions, settings, work. Of a watched script, `step_ms` is
+    what an iteration takes, `finding` the first that was found, and `heats` the blocks of its iterations.
     """
 
     id: str
@@ -109,11 +110,13 @@ class HistoryPoint:
     heats: int
     change: LaneChange | None = None
     marks: tuple[str, ...] = ()
+    step_ms: Estimate | None = None
+    finding: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The points of a lane, the oldest first.
+    """The points of a lane, or of a watched script, the oldest first.
 
     `others` are further lanes of these records, and `left_out` says which records have no point, and why.
     `older` is how many records are older than the limit allows.

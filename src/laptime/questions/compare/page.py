@@ -258,7 +258,7 @@ def _answer(found: History) -> list[str]:
     """Return the newest figure, and when it last changed beyond noise."""
     newest, count = found.points[-1], len(found.points)
     records = f"the newest of {count} records" if count > 1 else "the only record"
-    said = [f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s in {records}."]
+    said = [f"{_newest_words(found, newest)} in {records}."]
     changed = [point for point in found.points if is_changed(point)]
     if not changed:
         return [*said, "No change beyond noise."] if count > 1 else said
@@ -272,6 +272,12 @@ def _answer(found: History) -> list[str]:
     ]
 
 
+def _newest_words(found: History, newest: HistoryPoint) -> str:
+    if newest.step_ms is None:
+        return f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s"
+    return f"{found.what} takes {step(newest.step_ms.median)} {spread(newest.step_ms)} per iteration"
+
+
 def is_changed(point: HistoryPoint) -> bool:
     """Whether a lane changed by more than its heats vary."""
     return point.change is not None and point.change.verdict != "not distinguishable"
@@ -281,19 +287,27 @@ def _history_columns(found: History) -> list[Column[HistoryPoint]]:
     has_labels = any(point.label is not None for point in found.points)
     has_marks = any(point.marks for point in found.points)
     labels: list[Column[HistoryPoint]] = [Column("label", lambda each: f"@{each.label}" if each.label else "", least=8)]
+    is_watched = any(point.step_ms is not None for point in found.points)
+    iterations: list[Column[HistoryPoint]] = [Column("iteration", _iteration, right=True)]
+    findings: list[Column[HistoryPoint]] = [Column("first finding", lambda each: each.finding or "none", least=24)]
     marks: list[Column[HistoryPoint]] = [Column("what changed", lambda each: ", ".join(each.marks), least=12)]
     return [
         Column("started", lambda each: each.started[:16].replace("T", " ")),
         Column("record", lambda each: each.id),
         *(labels if has_labels else []),
-        Column("items/s", _rate, right=True),
+        *(iterations if is_watched else [Column("items/s", _rate, right=True)]),
         Column("against the last", _change, least=12),
+        *(findings if is_watched else []),
         *(marks if has_marks else []),
     ]
 
 
 def _rate(point: HistoryPoint) -> str:
     return f"{number(point.items_per_s.median)} {spread(point.items_per_s)}".rstrip()
+
+
+def _iteration(point: HistoryPoint) -> str:
+    return "-" if point.step_ms is None else f"{step(point.step_ms.median)} {spread(point.step_ms)}".rstrip()
 
 
 def _change(point: HistoryPoint) -> Cell:

@@ -16,7 +16,7 @@ from laptime.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
-from laptime.model.record import InferAnswer, LaneResult, Record, TrainingAnswer
+from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.rows import OF_TRAINING
 from laptime.model.script import ITERATION_PARTS, TrainingLoop, WatchAnswer
 from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, PartChange, Side
@@ -63,14 +63,23 @@ NO_LOOP = "no training with enough iterations was seen in {}"
 
 def _compare_watches(before: Record, after: Record, fail_above: float | None) -> Compared:
     """Compare the iterations of two watched scripts: their time, and its parts."""
+    change = _change_of_watches(before, after, ALPHA)
+    differences = find_differences(before, after, [])
+    found = Compared(before.question, _side(before), _side(after), interleaved=False, lanes=(change,),
+                     differences=differences, parts=_parts_of(_loop_of(before), _loop_of(after)))  # fmt: skip
+    return _judged(replace(found, warnings=(*_doubts_of(before), *_doubts_of(after), *_doubts(found))), fail_above)
+
+
+def _change_of_watches(before: Record, after: Record, alpha: float) -> LaneChange:
+    """Return how the iterations of a watched script changed: by their items, where both records know these."""
     loops = [_loop_of(before), _loop_of(after)]
     is_known = not any(isinstance(each.items_per_iteration, Missing) for each in loops)
     rates = [_rates_of_loop(each, by_items=is_known) for each in loops]
-    interval, figures = unpaired_ratio(rates[1], rates[0], ALPHA), [estimate(each) for each in rates]
+    interval, figures = unpaired_ratio(rates[1], rates[0], alpha), [estimate(each) for each in rates]
     assert figures[0] is not None
     assert figures[1] is not None
     low, high = bounds(interval)
-    change = LaneChange(
+    return LaneChange(
         lane=before.workload.name,
         training=before.workload.name,
         measured="windows",
@@ -83,10 +92,6 @@ def _compare_watches(before: Record, after: Record, fail_above: float | None) ->
         verdict=verdict(interval),
         same_work=Missing(WATCHED),
     )
-    differences = find_differences(before, after, [])
-    found = Compared(before.question, _side(before), _side(after), interleaved=False, lanes=(change,),
-                     differences=differences, parts=_parts_of(*loops))  # fmt: skip
-    return _judged(replace(found, warnings=(*_doubts_of(before), *_doubts_of(after), *_doubts(found))), fail_above)
 
 
 def _loop_of(record: Record) -> TrainingLoop:
@@ -415,6 +420,7 @@ def _shown(value: object) -> str:
 
 # Records of one training -> one lane over time, with what changed from each record to the next.
 
+NOT_RELIABLE_MARK = "NOT RELIABLE"
 ROW_ALPHA = 0.01  # a history has many rows, and each may seem to change by chance
 Found = tuple[Record, LaneResult]
 
@@ -472,3 +478,44 @@ def _marks(before: Found, after: Found) -> tuple[str, ...]:
     ]
     same = after[1].parity.status
     return tuple(marks if same != "differs" else [*marks, "did other work"])
+
+
+def follow_watches(records: Sequence[Record]) -> tuple[HistoryPoint, ...]:
+    """Return a point for each watch of a script, in their order; each is compared with the last on its machine."""
+    points: list[HistoryPoint] = []
+    for place, record in enumerate(records):
+        alike = (each for each in reversed(records[:place]) if _processor(each) == _processor(record))
+        points.append(_watch_point(record, records[place - 1] if place else None, next(alike, None)))
+    return tuple(points)
+
+
+def has_loop(record: Record) -> bool:
+    """Whether a watch saw enough iterations for a figure."""
+    assert isinstance(record.answer, WatchAnswer)
+    loops = (process.loop for process in record.answer.processes)
+    return any(loop is not None and loop.step_ms is not None for loop in loops)
+
+
+def _processor(record: Record) -> tuple[str, int]:
+    return record.machine.processor.name, record.machine.processor.cores_usable
+
+
+def _watch_point(record: Record, before: Record | None, earlier: Record | None) -> HistoryPoint:
+    loop = _loop_of(record)
+    rates = _rates_of_loop(loop, by_items=not isinstance(loop.items_per_iteration, Missing))
+    figure = estimate(rates)
+    assert figure is not None
+    differences = () if before is None else find_differences(before, record, [])
+    marks = [f"{difference.what} {difference.after}" for difference in differences]
+    return HistoryPoint(
+        id=record.id,
+        started=record.started,
+        label=record.ask.label,
+        machine=record.machine.processor.name,
+        items_per_s=figure,
+        heats=len(rates),
+        change=None if earlier is None else _change_of_watches(earlier, record, ROW_ALPHA),
+        marks=(*([] if record.distrust is None else [NOT_RELIABLE_MARK]), *marks),
+        step_ms=loop.step_ms,
+        finding=next((each.says for each in record.findings if each.rule != NOT_RELIABLE), None),
+    )

@@ -20,7 +20,7 @@ from laptime.model.record import LaneResult, Record
 from laptime.model.rows import BOTH, OF_TRAINING, RecordRow, Selection, is_lane, trains
 from laptime.questions.compare import reduce as compared
 from laptime.questions.compare.nouns import History
-from laptime.questions.compare.reduce import Found, follow_lane, has_rate
+from laptime.questions.compare.reduce import Found, follow_lane, follow_watches, has_loop, has_rate
 from laptime.questions.sources import is_copied
 
 COMPARING_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -90,14 +90,22 @@ def find_again(what: str, training: Subject) -> str:
 
 # Which lane a history follows, in which of the saved records, and the history itself.
 
+WATCH_TOO_SHORT = "no training with enough iterations was seen"
+WATCH = "watch"  # in place of the name of a lane
 Load = Callable[[str], Record]
 
 
 @in_words
 def make_history(
-    what: str, lane: str | None, question: str, *, rows: Sequence[RecordRow], load: Load, limit: int
+    what: str, lane: str | None, question: str | None, *, rows: Sequence[RecordRow], load: Load, limit: int
 ) -> History:
-    """Return how a lane of a training changed over the newest records that have it. `limit` 0 takes all of them."""
+    """Return how a lane of a training changed over the newest records that have it. `limit` 0 takes all of them.
+
+    Without a question, it is of races; of a script that was only watched, of its watches.
+    """
+    if question is None:
+        of_what = {row.question for row in rows if row.unreadable is None and _trains_any(row.workload, what)}
+        question = "watch" if "watch" in of_what and "race" not in of_what else "race"
     chosen = [
         row
         for row in Selection(question=question).of(rows)
@@ -110,6 +118,8 @@ def make_history(
         raise UsageError(f"records name several trainings of {what}", f"name one: {', '.join(functions)}")
     if not chosen:
         raise RecordError(f"no record of {question} trained {what}{_near(what, rows)}", "`laptime list` shows all.")
+    if question == "watch":
+        return _history_of_watches(what, lane, chosen, load, limit)
     place, others = choose_lane([_places(row, what) for row in chosen], lane, what)
     having = [row for row in chosen if place in _places(row, what)]
     newest = having[:limit] if limit else having
@@ -118,6 +128,22 @@ def make_history(
         says = f"no record has a result of {place} for {what}: {'; '.join(left_out)}"
         raise RecordError(says, "`laptime list` shows all records.")
     return History(what, place, question, follow_lane(found), tuple(others), tuple(left_out), len(having) - len(newest))
+
+
+def _history_of_watches(what: str, lane: str | None, chosen: Sequence[RecordRow], load: Load, limit: int) -> History:
+    """Return how the iterations of a watched script changed over its records, which have no lanes."""
+    if lane is not None:
+        raise UsageError(f"{what} was watched, and a watch has no lane '{lane}'", f"laptime history {what}")
+    newest = chosen[:limit] if limit else chosen
+    records, left_out = _load_readable(newest, load)
+    found = [record for record in records if has_loop(record)]
+    left_out += [f"{record.id}: {WATCH_TOO_SHORT}" for record in records if not has_loop(record)]
+    if not found:
+        raise RecordError(
+            f"no watch of {what} has a figure: {'; '.join(left_out)}", "`laptime list` shows all records."
+        )
+    older = len(chosen) - len(newest)
+    return History(what, WATCH, "watch", follow_watches(found), left_out=tuple(left_out), older=older)
 
 
 def choose_lane(places: Iterable[Sequence[str]], lane: str | None, what: str) -> tuple[str, list[str]]:
@@ -157,19 +183,25 @@ def _is_training(name: str, what: str) -> bool:
 def _load_each(rows: Sequence[RecordRow], what: str, place: str, load: Load) -> tuple[list[Found], list[str]]:
     """Return each record with the lane, the oldest first, and why records have no result of it."""
     found: list[Found] = []
-    left_out = []
-    for row in reversed(rows):
-        try:
-            record = load(row.id)
-        except RecordError as error:
-            left_out.append(f"{row.id}: {error.says}")
-            continue
+    records, left_out = _load_readable(rows, load)
+    for record in records:
         lane = _lane_in(record, what, place)
         if lane is not None and has_rate(record, lane):
             found.append((record, lane))
         else:
-            left_out.append(f"{row.id}: {(lane.reason or lane.status) if lane is not None else 'no such lane'}")
+            left_out.append(f"{record.id}: {(lane.reason or lane.status) if lane is not None else 'no such lane'}")
     return found, left_out
+
+
+def _load_readable(rows: Sequence[RecordRow], load: Load) -> tuple[list[Record], list[str]]:
+    """Return the records, the oldest first, and why some cannot be read."""
+    records, unread = [], []
+    for row in reversed(rows):
+        try:
+            records.append(load(row.id))
+        except RecordError as error:
+            unread.append(f"{row.id}: {error.says}")
+    return records, unread
 
 
 def _lane_in(record: Record, what: str, place: str) -> LaneResult | None:

@@ -29,7 +29,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTest:
-    """A matrix product on a device that a framework can use, and its share of the device's measured peak."""
+    """A matrix product on a device that a framework can use, and its share of the device's measured peak.
+
+    `others_cores` is what other processes took of the cores meanwhile, and with `is_slowed` that was much: the rate is
+    then lower than what the device can do.
+    """
 
     framework: str
     device: str
@@ -37,6 +41,8 @@ class DeviceTest:
     product: Peak | None
     share: float | Missing
     reason: str | None = None
+    others_cores: float | Missing = field(default_factory=lambda: Missing("nobody looked"))
+    is_slowed: bool = False
 
 
 class DeviceRow(TypedDict):

@@ -34,11 +34,22 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     lines += [*wrap(machine_words(checkup.machine), width, "  "), *_tried(checkup.trials, width, color=color)]
     unknown = {trial.share.missing for trial in checkup.trials if trial.product and isinstance(trial.share, Missing)}
     lines += wrap_all((f"- (share of the peak: {reason})" for reason in sorted(unknown)), width)
+    lines += wrap(slowed, width, "  ") if (slowed := _slowed(checkup)) else []
     for problem in (*checkup.unused, *checkup.around):
         lines += ["", *_problem(problem, width)]
     if checkup.trials and (others := _not_asked(checkup)):
         lines += wrap(f"Not asked: {', '.join(others)}.", width, "  ")
     return "\n".join(lines) + "\n"
+
+
+def _slowed(checkup: Checkup) -> str:
+    """Return that rates are too low, since other processes took cores meanwhile."""
+    slowed = [each.others_cores for each in checkup.trials if each.is_slowed]
+    took = [cores for cores in slowed if not isinstance(cores, Missing)]
+    if not took:
+        return ""
+    cores = checkup.machine.processor.cores_usable
+    return f"Other processes took up to {max(took):.1f} of {cores} cores meanwhile: rates on busy cores are too low."
 
 
 def _verdict(checkup: Checkup) -> str:
@@ -75,7 +86,7 @@ def _tried(trials: Sequence[DeviceTest], width: int, *, color: bool) -> list[str
 def _outcome(trial: DeviceTest) -> Cell:
     if trial.product is None:
         return Cell(f"failed: {trial.reason or 'no reason given'}", "bad")
-    rate = f"{number(trial.product.best_per_s / 1e9)} GFLOP/s"
+    rate = f"{number(trial.product.best_per_s / 1e9)} GFLOP/s{' on busy cores' if trial.is_slowed else ''}"
     if isinstance(trial.share, Missing):
         return Cell(f"works, {rate}", "good")
     return Cell(f"works, {rate}, {100 * trial.share:.0f} % of its measured peak", "good")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from laptime.analysis.usage import join_peaks
+from laptime.machine.look import CoresTaken
 from laptime.model.frameworks import find_framework
 from laptime.model.hardware import NOT_MEASURED, PRODUCT_PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
 from laptime.model.machine import Device, Machine
@@ -20,7 +21,8 @@ from laptime.questions.doctor.nouns import Checkup, DeviceTest
 from laptime.run.scout import ask_peaks
 
 PRECISION = "fp32"
-TRIED_ROWS, COPIED_BYTES = 1024, 64 << 20
+TRIED_ROWS = 1024
+SLOWS_CORES, SLOWS_SHARE = 0.25, 0.1  # of the cores, as in a window of a race: what others may take
 
 
 def examine(machine: Machine, recall: Recall, tell: Callable[[str], None], patience_s: float) -> Checkup:
@@ -36,13 +38,17 @@ def examine(machine: Machine, recall: Recall, tell: Callable[[str], None], patie
 def _try(
     framework: str, device: Device, known: DevicePeaks | Missing, machine: Machine, patience_s: float
 ) -> DeviceTest:
-    order = PeakOrder(framework, device, (PRECISION,), TRIED_ROWS, COPIED_BYTES)
-    product = ask_peaks(order, environment_of_peak(order, machine), patience_s)[PRECISION]
+    order = PeakOrder(framework, device, (PRECISION,), TRIED_ROWS, copied_bytes=0)
+    with CoresTaken() as taken:
+        product = ask_peaks(order, environment_of_peak(order, machine), patience_s)[PRECISION]
+        others = taken.others()
     if isinstance(product, Missing):
         return DeviceTest(framework, device.name, device.label, None, product, product.missing)
     peak = known if isinstance(known, Missing) else known.peaks.get(PRECISION, Missing(f"no peak in {PRECISION}"))
     share = peak if isinstance(peak, Missing) else product.best_per_s / peak.best_per_s
-    return DeviceTest(framework, device.name, device.label, product, share)
+    most = max(SLOWS_CORES, SLOWS_SHARE * machine.processor.cores_usable)
+    is_slowed = device.kind == "cpu" and not isinstance(others, Missing) and others > most
+    return DeviceTest(framework, device.name, device.label, product, share, others_cores=others, is_slowed=is_slowed)
 
 
 # Measure each device's peaks: a child for each framework and device, one at a time, because they would share cores.

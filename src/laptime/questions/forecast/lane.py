@@ -14,6 +14,7 @@ from laptime.model.hardware import (
     KnownDevice,
     Launching,
     Range,
+    ScriptLoading,
     StepOperator,
     StepWork,
     key_of,
@@ -36,6 +37,7 @@ from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, ProcessorRate,
 from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.shapes import VALUE_BYTES, list_operators
 
+FORECAST_SCRIPT = "laptime forecast SCRIPT.py -- ARGUMENTS runs the script for a minute, and predicts it"
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval
 FITTED_TRAININGS = (
     "cifar-cnn",
@@ -45,7 +47,15 @@ FITTED_TRAININGS = (
 )  # measured on a card: bench/forecast_measured.py
 CAPTURED = ("graph", "compiled_graph")
 OTHERS_STEPS = 1_000  # what is predicted of a training whose lap has no known length
+LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
+SHARED_SPREAD = 0.4  # of one that was timed while the training took cores: a guess, with those it may be faster
+LEAST_LOADING_S = 1e-7  # of a step that waits for no batch
+BUSY_WAIT = 0.05  # of a step: whose worker processes are waited for less than that keep up
 LOADER_NOT_TIMED, READS_NO_FILES = Missing("it was not timed alone"), Missing("this training reads no files")
+NO_LOADER_TIMED = Missing("no data loader was seen in the script, and what makes its batches was not timed")
+WORKERS_KEEP_UP = Missing("its worker processes keep up here, and were not timed alone")
+HELD_BATCHES = Missing("its batches are held in memory")
+WITHOUT_LOADER = ("cached", "resident", "one")  # batches that no loader makes
 NO_OPERATORS = Missing("its operators were not counted")
 NOT_FOLLOWED = Missing("what its step holds was not counted")
 ARM = {"aarch64", "arm64"}
@@ -59,16 +69,27 @@ def nothing_kept(_key: DeviceKey) -> DevicePeaks | Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredLoader:
+    """How many items a second the loader of a lane makes: on one core, if it is laptime's own, which takes all but one.
+
+    With `is_in_step` a step makes its batch itself, and computes nothing meanwhile: both times add up.
+    """
+
+    items_per_s: float
+    is_in_step: bool = False
+    spread: float = LOADER_SPREAD
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredLane:
     """The lane that a forecast begins with. `execution` is who launches its operators.
 
-    `operators` are those of a step in the arithmetic of the lane. `loader` is how many items a second its loader makes
-    alone: on one core, if it is laptime's own, which takes all of a host but one. `per` names what `steps` steps are,
-    of which the whole training has `laps`. `doubt` is the spread that every prediction has besides that of its device:
-    no step of the network was fitted, or its steps differ. `processor` is what the lane's own one does in large
-    products, from which other processors are predicted. `python_s` is what Python computes between the operators of a
-    step, where that is more than usual, at the core's speed that `core_score` is: the fastest that was seen there.
-    `need` is what a step needs of a card's memory.
+    `operators` are those of a step in the arithmetic of the lane. `loader` is how its batches are made. `per` names
+    what `steps` steps are, of which the whole training has `laps`. `doubt` is the spread that every prediction has
+    besides that of its device: no step of the network was fitted, or its steps differ. `processor` is what the lane's
+    own one does in large products, from which other processors are predicted. `python_s` is what Python computes
+    between the operators of a step, where that is more than usual, at the core's speed that `core_score` is: the
+    fastest that was seen there. `need` is what a step needs of a card's memory.
     """
 
     lane: LaneResult
@@ -78,7 +99,7 @@ class MeasuredLane:
     batch: int
     precision: str
     operators: tuple[StepOperator, ...]
-    loader: float | Missing
+    loader: MeasuredLoader | Missing
     need: CardNeed | Missing
     execution: Launching
     per: str
@@ -89,6 +110,11 @@ class MeasuredLane:
     core_score: float | None = None
     processor: ProcessorRate | Missing = NO_PROCESSOR
     notes: tuple[str, ...] = ()
+
+    @property
+    def knows_loader(self) -> bool:
+        """Whether its loader was timed, or it has none."""
+        return isinstance(self.loader, MeasuredLoader) or self.loader in {READS_NO_FILES, HELD_BATCHES}
 
     @property
     def place(self) -> str:
@@ -117,10 +143,17 @@ IN_FLOAT64 = Missing("its weights are float64: what cards reach in float64 is no
 
 
 def find_lane(record: Record, name: str | None) -> LaneResult:
-    """Return the lane that is meant: by its name, or else the last that trains, which is the best one of a race."""
+    """Return the lane that is meant: by its name, or else the last that trains, which is the best one of a race.
+
+    The lanes of a `why` after its first are experiments, some of them without the loader.
+    """
     training = training_lanes(record)
+    if name is None and record.question == "why" and training[:1] == [*record.lanes[:1]]:
+        return training[0]
     meant = training if name is None else [each for each in training if is_exactly(each.name, name)]
     meant = meant or [each for each in training if name is not None and is_lane(each.name, name)]
+    if record.question == "watch":
+        raise UsageError(f"{record.id} is of a watch, which counts no operators", FORECAST_SCRIPT)
     if not meant:
         lanes = ", ".join(each.name for each in training) or "none"
         raise RecordError(f"{record.id} has no measured lane {name or 'that trains'}", f"it has: {lanes}")
@@ -214,7 +247,7 @@ def _measure_own(record: Record, lane: LaneResult, subject: str, work: StepWork)
         batch=lane.items_per_step or 1,
         precision=precision,
         operators=scale_operators(work.operators, larger, narrower),
-        loader=_loader_of(record, lane),
+        loader=_loader_of_script(record, lane, work.loading) if _is_script(lane) else _loader_of(record, lane),
         need=need,
         execution=_execution_of(lane),
         per="lap" if has_lap else f"{OTHERS_STEPS:,} steps",
@@ -317,14 +350,34 @@ def _precision_of(settings: Settings) -> str:
     return "bf16" if settings.preset == "fastest" else settings.precision
 
 
-def _loader_of(record: Record, lane: LaneResult) -> float | Missing:
-    """Return how many items a second the loader of a lane makes alone; of laptime's own, on one core."""
+def _loader_of(record: Record, lane: LaneResult) -> MeasuredLoader | Missing:
+    """Return what the loader of a lane makes alone; of laptime's own, on one core."""
     alone = (each for each in record.lanes if each.status == "ok" and _is_loader_of(each, lane))
     rate = next((each.items_per_s.median for each in alone if each.items_per_s is not None), None)
     if rate is None:
         return LOADER_NOT_TIMED
     cores = max(1, record.machine.processor.cores_usable)
-    return rate / cores if lane.settings.input == "fast" else rate
+    return MeasuredLoader(rate / cores if lane.settings.input == "fast" else rate)
+
+
+def _loader_of_script(record: Record, lane: LaneResult, seen: ScriptLoading | None) -> MeasuredLoader | Missing:
+    """Return what the loader of a script makes: as it was timed alone, else by how the script waited for it.
+
+    A step that waits for worker processes takes as long as they do. How fast others are is not known.
+    """
+    assert lane.step_ms is not None
+    if lane.settings.input in WITHOUT_LOADER:
+        return HELD_BATCHES
+    is_in_step = seen is not None and not seen.workers
+    alone = _loader_of(record, lane)
+    if isinstance(alone, MeasuredLoader):
+        return replace(alone, is_in_step=is_in_step)
+    if seen is None:
+        return NO_LOADER_TIMED
+    step_s, items = lane.step_ms.median / 1e3, lane.items_per_step or 1
+    if is_in_step:
+        return MeasuredLoader(items / min(max(seen.wait_s, LEAST_LOADING_S), step_s), is_in_step=True)
+    return WORKERS_KEEP_UP if seen.wait_s < BUSY_WAIT * step_s else MeasuredLoader(items / step_s, spread=SHARED_SPREAD)
 
 
 def _is_loader_of(alone: LaneResult, lane: LaneResult) -> bool:

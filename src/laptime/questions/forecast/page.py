@@ -65,13 +65,13 @@ def say(found: HardwareForecast) -> str:
         return "no device has room for it."
     faster = [each for each in fitting if each.factor.is_above(1)]
     if not faster:
-        return f"no device would surely be faster than {short_name(found.lane)} here."
+        return f"no device would surely be faster than {short_name(found.lane)} here.{_loaders(found, fitting)}"
     priced = [each for each in faster if not isinstance(each.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
     cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
     each = "a lap" if found.per == PER_LAP else f"for {found.per}"
     told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {_times(best.factor)} as fast as"
-    return f"{told} {short_name(found.lane)} here{cost}.{_loaders(faster)}"
+    return f"{told} {short_name(found.lane)} here{cost}.{_loaders(found, faster)}"
 
 
 def _whole(found: HardwareForecast) -> str:
@@ -86,13 +86,19 @@ def _cost(row: DeviceForecast) -> float:
     return inf if isinstance(row.cost, Missing) else row.cost
 
 
-def _loaders(rows: Sequence[DeviceForecast]) -> str:
-    """Return which devices would wait for the loader."""
-    waiting = [_short(row) for row in rows if row.binds == "loader"]
+def _loaders(found: HardwareForecast, rows: Sequence[DeviceForecast]) -> str:
+    """Return which devices would wait for the loader, and how long; or that nobody knows."""
+    if not found.loader_is_known:
+        return " That holds if the loader keeps up, which was not timed."
+    waiting = [row for row in rows if row.binds == "loader"]
     if not waiting:
         return ""
     others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-    return f" The loader, not the card, would bind {waiting[0]}{others}."
+    return f" The loader binds {_short(waiting[0])}{others}: {_loading(waiting[0])} a step."
+
+
+def _loading(row: DeviceForecast) -> str:
+    return "-" if isinstance(row.loader_ms, Missing) else step(row.loader_ms)
 
 
 def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]]:
@@ -107,6 +113,8 @@ def _columns(found: HardwareForecast, view: View) -> list[Column[DeviceForecast]
         Column("as fast", lambda each: span(each.factor), right=True),
         Column("binds", lambda each: "no room" if each.fits == HAS_NO_ROOM else BINDS[each.binds]),
     ]
+    if not isinstance(found.loader_items_per_s, Missing):
+        columns.append(Column("loader", _loading, right=True))
     if any(not isinstance(row.cost, Missing) for row in found.rows):
         columns.append(
             Column("cost", lambda each: "-" if isinstance(each.cost, Missing) else usd(each.cost), right=True)

@@ -32,8 +32,8 @@ from laptime.questions.asking import means_a_script
 from laptime.questions.bounds import Recall
 from laptime.questions.compare.run import COMPARING_FAULTS, in_words
 from laptime.questions.forecast.lane import (
-    LOADER_NOT_TIMED,
     MeasuredLane,
+    MeasuredLoader,
     find_lane,
     find_processor,
     is_built_in,
@@ -66,7 +66,6 @@ from laptime.workloads import CATALOGUE, find_workload
 from laptime.workloads.shapes import list_operators
 
 COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40gb", "h100-sxm")
-LOADER_SPREAD = 0.25  # of a loader on another processor, as a logarithm
 UNMEASURED_KINDS = {
     "tpu": "no step on a TPU was measured",
     "xpu": "no step on an Intel card was measured",
@@ -79,10 +78,11 @@ WORTH_SAYING = 0.01  # of a step: the share of operators whose operations nobody
 
 @dataclass(frozen=True, slots=True)
 class _Predicted:
-    """A predicted step: the time in which the device computes, with all waiting, what binds, its spread, notes."""
+    """A predicted step: the time in which the device computes, with all waiting, and that of the loader alone."""
 
     busy_s: float
     step_s: float
+    loading_s: float | Missing
     binds: Binds
     spread: float
     notes: tuple[str, ...]
@@ -140,7 +140,7 @@ def make_forecast(
     if not rows:
         short, why = next(iter(refused.items()))
         raise UsageError(f"nothing can be said of {short}: {why}", "laptime forecast --all shows what can be predicted")
-    here_s = measured.step_ms / 1e3 * measured.steps * measured.laps
+    loader, here_s = measured.loader, measured.step_ms / 1e3 * measured.steps * measured.laps
     return HardwareForecast(
         what=measured.what,
         lane=lane.name,
@@ -150,13 +150,14 @@ def make_forecast(
         laps=measured.laps,
         rows=tuple(sorted(rows, key=lambda row: row.step_ms.middle)),
         refused=refused,
-        loader_items_per_s=measured.loader,
+        loader_items_per_s=loader if isinstance(loader, Missing) else loader.items_per_s,
         per=measured.per,
         whole_here_s=here_s,
         cost_here=NO_RATE if rate is None else rate * here_s / 3600,
         notes=measured.notes,
         distrust=record.distrust,
         held=None if isinstance(measured.need, Missing) or measured.need.is_whole else measured.need.held,
+        loader_is_known=measured.knows_loader,
     )
 
 
@@ -176,6 +177,7 @@ def forecast_device(
         device=device,
         step_ms=range_of(1e3 * step_s, spread),
         binds=found.binds,
+        loader_ms=found.loading_s if isinstance(found.loading_s, Missing) else 1e3 * found.loading_s,
         busy_share=min(1.0, found.busy_s / step_s),
         items_per_s=measured.batch / step_s,
         lap_s=range_of(step_s * measured.steps, spread),
@@ -203,7 +205,8 @@ def _on_processor(measured: MeasuredLane, device: KnownDevice) -> _Predicted | M
     notes = [f"{there.cores:g} cores, as of {device.host or 'one socket'}: {reaches}"]
     if there.is_arm != here.is_arm:
         notes.append("no step was measured on both x86 and ARM")
-    return _Predicted(step_s, step_s, "processor", spread_between(there, here), tuple(notes))
+    loading_s, spread = _loading_s(measured, device), spread_between(there, here)
+    return _Predicted(step_s, step_s, loading_s, "processor", spread, tuple(notes))
 
 
 def _on_card(
@@ -220,13 +223,24 @@ def _on_card(
     device_s, step_s = learned.times * found.device_s, learned.times * found.step_s
     loading_s, notes = _loading_s(measured, device), _notes(device, measured.precision, known, found)
     notes = (*notes, *((UNSCALED,) if is_guess else ()), *learned.notes)
-    if loading_s > step_s:
-        return _Predicted(device_s, loading_s, "loader", LOADER_SPREAD, notes)
     unknown = UNKNOWN_SPREAD * found.unknown_share
     scaled = MEASURED_CORE_SPREAD if host_binds and measured.python_s else 0.0
     host = UNKNOWN_HOST_SPREAD if is_guess else scaled
     of_card = learned.share * spread_of(device, measured.precision, known)
-    return _Predicted(device_s, step_s, found.binds, math.hypot(of_card, measured.doubt, unknown, host), notes)
+    spread = math.hypot(of_card, measured.doubt, unknown, host)
+    return _with_loader(_Predicted(device_s, step_s, loading_s, found.binds, spread, notes), measured.loader)
+
+
+def _with_loader(found: _Predicted, loader: MeasuredLoader | Missing) -> _Predicted:
+    """Return a card's step with its loader: after it, if the step itself makes its batch, else the longer of both."""
+    if isinstance(loader, Missing) or isinstance(found.loading_s, Missing):
+        return found
+    binds = "loader" if found.loading_s > found.step_s else found.binds
+    if loader.is_in_step:
+        whole_s = found.step_s + found.loading_s
+        spread = math.hypot(found.step_s * found.spread, found.loading_s * loader.spread) / whole_s
+        return replace(found, step_s=whole_s, binds=binds, spread=spread)
+    return replace(found, step_s=found.loading_s, binds=binds, spread=loader.spread) if binds == "loader" else found
 
 
 def _is_unscaled(measured: MeasuredLane, device: KnownDevice) -> bool:
@@ -234,17 +248,19 @@ def _is_unscaled(measured: MeasuredLane, device: KnownDevice) -> bool:
     return device.core_score is None or (measured.python_s > 0 and measured.core_score is None)
 
 
-def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float:
+def _loading_s(measured: MeasuredLane, device: KnownDevice) -> float | Missing:
     """Return how long the loader takes for a batch there. The authors' takes one core, ours all but one of a host.
 
     A core there loads as many items as one here, times as fast as it is.
     """
     if isinstance(measured.loader, Missing):
-        return 0.0
+        return measured.loader
     cores = 1
     if measured.lane.settings.input == "fast":
         cores = max(1, (device.host_cores or 1) - HOST_ALONE)
-    return measured.batch / (measured.loader * cores) * times_as_long(measured.core_score, device.core_score)
+    return (
+        measured.batch / (measured.loader.items_per_s * cores) * times_as_long(measured.core_score, device.core_score)
+    )
 
 
 def _per_hour(rate: float | None, whole_s: Range, why_not: str) -> float | Missing:
@@ -392,8 +408,7 @@ def predict_cards(record: Record) -> PredictedCards | None:
         return None
     found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
     rows = tuple(_factor_of(each) for each in found if not isinstance(each, Missing) and each.fits != "does not fit")
-    known = measured.loader != LOADER_NOT_TIMED
-    return PredictedCards(measured.lane.name, rows, loader_is_known=known) if rows else None
+    return PredictedCards(measured.lane.name, rows, loader_is_known=measured.knows_loader) if rows else None
 
 
 def has_card(machine: Machine) -> bool:

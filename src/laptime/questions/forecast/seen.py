@@ -17,7 +17,7 @@ from statistics import fmean
 from laptime.model.hardware import Efficiencies, KnownDevice, Regime, StepOperator
 from laptime.model.quantities import Missing, percent, times
 from laptime.model.record import Record
-from laptime.questions.forecast.lane import is_built_in, measure_lane, training_lanes
+from laptime.questions.forecast.lane import WITHOUT_LOADER, is_built_in, measure_lane, training_lanes
 from laptime.questions.forecast.reduce import architecture_of, forecast_step, regime_of, seen_regime
 from laptime.workloads import find_workload
 
@@ -25,7 +25,6 @@ from laptime.workloads import find_workload
 SAME_CARD = 0.5  # of two trainings on one card
 RELATIVES = 0.4  # of two cards of one architecture
 FAR_OFF = math.log(2)  # what is off by more is no matter of the card: something else slowed that step
-WITHOUT_LOADER = ("cached", "resident", "one")  # batches that no loader makes
 ORIGINS_NAMED = 3
 
 Match = Callable[[str], KnownDevice | None]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
+from laptime.diagnosis.lane_readings import others_cores
 from laptime.model.quantities import Factor, Missing, percent, times
 from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
 from laptime.questions.why.experiments import PRESET
@@ -18,6 +19,7 @@ FROZEN = " (freezes items that are drawn again each time)"
 WIDEST_SPREAD = 0.25  # half of an interval, and the spread between heats
 SQRT_2 = sqrt(2)
 PAIRS_LEAST = 2
+OTHERS_FEW_CORES = 0.1  # that other processes took: they do not make a step a quarter longer
 
 
 def explain(facts: WhyFacts, missing: tuple[str, ...] = (), *, is_whole: bool = True) -> Why:
@@ -150,13 +152,21 @@ def find_distrust(facts: WhyFacts) -> str | None:
         if half > WIDEST_SPREAD and apart > WIDEST_SPREAD:
             return (
                 f"the step of the lane as it is varies by {percent(apart)} from heat to heat, so that it is known to "
-                f"\N{PLUS-MINUS SIGN}{percent(half)} only: something else works on this machine"
+                f"\N{PLUS-MINUS SIGN}{percent(half)} only: {_who_disturbs(facts)}"
             )
     factors = [trial.factor for trial in facts.trials.values() if trial.factor is not None]
     known = [factor for factor in factors if factor.ends is not None]
     if len(known) > 1 and all(_spans_all(each) for each in known):
         return f"each of {len(known)} experiments may be {times(SQRT_2)} faster or slower: the noise hides every gain"
     return None
+
+
+def _who_disturbs(facts: WhyFacts) -> str:
+    """Return what may make steps vary: other processes, unless they were seen to take next to nothing."""
+    others = others_cores(facts.lane)
+    if others is None or others > OTHERS_FEW_CORES:
+        return "something else works on this machine"
+    return f"other processes took {others:.2f} cores, so that its own steps or the machine's clock must vary"
 
 
 def _spans_all(factor: Factor) -> bool:
