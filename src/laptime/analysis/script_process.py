@@ -213,7 +213,8 @@ class ProcessReader:
             self._keras.now.at_once = max(1, count_or_none(facts.get("at_once")) or 1)
         elif "place" in facts and len(self._places) < SLOW_LINES_MOST:
             self._places[whole(facts["place"])] = text(facts.get("where"))
-            self._calls[whole(facts["place"])] = names_of_calls(text(facts.get("code", "")))
+        elif "code_of" in facts and len(self._calls) < SLOW_LINES_MOST:
+            self._calls[whole(facts["code_of"])] = names_of_calls(text(facts.get("code")))
 
     def _has_enough(self, facts: Mapping[str, Any]) -> bool:
         known = self._optimizers if "optimizer" in facts else self._loaders

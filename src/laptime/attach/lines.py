@@ -19,7 +19,7 @@ from time import thread_time_ns as ran_ns
 
 from . import kinds
 from .memory import LivingTensors
-from .places import describe_line, is_foreign, own_line, place_number
+from .places import describe_code, describe_place, is_foreign, own_line, place_number
 from .threads import OtherThreads
 
 try:
@@ -149,7 +149,8 @@ class LineTimer:
         """Send where the lines are that were timed: of a thread, before what it noted is sent by another."""
         for key, number in list(self._numbers.items()):  # a thread may add some
             if number:
-                self._agent.describe_once(number, describe_line, key)
+                self._agent.describe_once(number, describe_place, key)
+                self._agent.describe_once(-number, describe_code, key)
 
     def turn(self, place: int) -> None:
         """End the line that ran until now; another one begins, by its number."""

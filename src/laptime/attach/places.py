@@ -67,11 +67,11 @@ def describe_place(key: tuple, number: int) -> dict:
     return {"place": number, "where": _text_of(key)}
 
 
-def describe_line(key: tuple, number: int) -> dict:
-    """Describe a place with its source: the parent keeps the names of what it calls."""
+def describe_code(key: tuple, number: int) -> dict:
+    """Return the source of a line, by the negative number of its place: the parent keeps the names of what it calls."""
     lines = sys.modules.get("linecache")  # PyTorch and Keras import it
     code = lines.getline(*key).strip() if lines is not None else ""
-    return {**describe_place(key, number), "code": code[:CODE_LETTERS_MOST]}
+    return {"code_of": -number, "code": code[:CODE_LETTERS_MOST]}
 
 
 def is_foreign(file: str) -> bool:
