@@ -87,7 +87,7 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
     gaining = [each for each, found in measured_remedies(why) if each.recommended or _style(found) == "good"]
     shown = gaining[:REMEDIES_MOST]
     if not shown:
-        return lines
+        return [*lines, *_untested(record, why, view.width)]
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
     coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
     code = (
@@ -101,6 +101,21 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
         ]
     )
     return [*lines, "", *table, *code]
+
+
+def _untested(record: Record, why: Why, width: int) -> list[str]:
+    """Return what may be changed about the cause that the verdict names first, where nothing that gains was measured.
+
+    The first is one whose place in the user's code is known.
+    """
+    named = [each for each in why.remedies if each.cause in why.first[:1] and each.measured is None and each.code]
+    named = [each for each in named if not each.code.startswith(ONLY_A_LANE)]
+    remedy = min(named, key=lambda each: each.change is None, default=None)
+    if remedy is None:
+        return []
+    head = f"Not tested here: {remedy.says}."
+    place = _place_of(record, why, remedy, width, is_tested=False)
+    return ["", *wrap(head, width), *_code_of(remedy), *place]
 
 
 def measured_remedies(why: Why) -> list[tuple[Remedy, Factor]]:
@@ -119,12 +134,12 @@ def _code_of(remedy: Remedy) -> list[str]:
     return [f"  {clean(line)}" for line in remedy.code.split("; ")]
 
 
-def _place_of(record: Record, why: Why, remedy: Remedy, width: int) -> list[str]:
+def _place_of(record: Record, why: Why, remedy: Remedy, width: int, *, is_tested: bool = True) -> list[str]:
     """Return what makes the change, where the place of it in the user's code is known."""
     if remedy.change is None:
         return []
     place = [each for each in recommended_first(why) if each.change is not None].index(remedy)
-    return wrap(footnotes.apply_words(record, remedy.change, place), width, "  ")
+    return wrap(footnotes.apply_words(record, remedy.change, place, is_tested=is_tested), width, "  ")
 
 
 def _notes(record: Record, why: Why) -> list[str]:

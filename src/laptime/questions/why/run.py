@@ -46,6 +46,8 @@ from laptime.run.turns import REACH_FACTOR, Prestarter
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
+WIDE = 3  # experiments of a script that take turns in one round
+STARTS = ("start", "import", "held", "build", "proof")  # phases in which heats of a script go on next to each other
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
@@ -188,6 +190,8 @@ class WhySearch:
         if lane == self._base:
             return True
         self._leave_out_input()
+        if self._gather_facts(self._rounds.results()).is_timed:
+            return False  # its own steps say what a stage takes, and no script has to start for that
         for name in self._stages():
             if plan_experiment(self._inquiry.lane, self._inquiry.named(name)).name == lane.name:
                 self._add(self._inquiry.named(name))
@@ -266,21 +270,31 @@ class WhySearch:
             kept = [self._base]
             for lane in lanes[1:]:
                 kept += [lane] if self._cost_s([*kept, lane]) <= left_s else []
-            rounds.run_round(kept, prestarter)
+            round_s = rounds.run_round(kept, prestarter)
+            self._learn_costs(kept, round_s)
         else:
 
             def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
                 return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._job.left_s
 
             rounds.run_apart(lanes, prestarter, may_run=may_run)
-        self._learn_costs(lanes)
+            self._learn_costs(lanes)
 
-    def _learn_costs(self, lanes: Sequence[PlannedLane]) -> None:
-        """Store each lane's last heat as the cost of its next one, by our clock or the fake back end's own."""
-        for lane in lanes:
-            for heat in self._rounds.heats[lane.name][-1:]:
-                took_s = max(heat.process.spent_s, self._rounds.took_s[lane.name])
-                self._heat_s[lane.name] = took_s * self._rounds.share_again([lane])
+    def _learn_costs(self, lanes: Sequence[PlannedLane], round_s: float | None = None) -> None:
+        """Store each lane's last heat as the cost of its next one, by our clock or the fake back end's own.
+
+        Scripts import next to each other, so each costs its part of a round: less than it takes itself.
+        """
+        last = [(lane, heat.process) for lane in lanes for heat in self._rounds.heats[lane.name][-1:]]
+        took_s = {lane.name: max(process.spent_s, self._rounds.took_s[lane.name]) for lane, process in last}
+        part = 1.0
+        if self._base.framework == SCRIPT and self._rounds.pace.takes_turns:
+            sum_s = sum(took_s.values()) or 1.0
+            starts_s = sum(process.phases_s.get(name, 0.0) for _, process in last for name in STARTS)
+            part = 1 - (1 - 1 / self._job.cores) * starts_s / sum_s if round_s is None else round_s / sum_s
+            part = min(1.0, part)
+        for lane, _ in last:
+            self._heat_s[lane.name] = took_s[lane.name] * part * self._rounds.share_again([lane])
 
     def _finishes(self, lane: PlannedLane) -> bool:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
@@ -380,16 +394,21 @@ class WhySearch:
         """Return the experiments that fit into the time left, in order.
 
         If any fit with enough rounds to repeat what stays open, return only those; else those that fit with three, or
-        with two.
+        with two. A script takes seconds to start, so its most promising experiments are tried next to each other.
         """
+        if self._base.framework == SCRIPT and (wide := self._fitting_with(EXPERIMENT_ROUNDS, names[:WIDE])):
+            return wide
         for rounds in (HEATS_USUAL, GROUP_HEATS_LEAST, EXPERIMENT_ROUNDS):
-            group: list[str] = []
-            for name in names:
-                if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
-                    group.append(name)
-            if group:
+            if group := self._fitting_with(rounds, names):
                 return group
         return []
+
+    def _fitting_with(self, rounds: int, names: Sequence[str]) -> list[str]:
+        group: list[str] = []
+        for name in names:
+            if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
+                group.append(name)
+        return group
 
     def _with(self, names: Sequence[str]) -> list[PlannedLane]:
         """Return the lanes of a round with these experiments, including those that have not begun."""
