@@ -251,7 +251,10 @@ def _code_words(ended: ScriptEnded) -> str:
 
 def _check(visitor: Visitor, lane: PlannedLane) -> None:
     """Raise LaneError if the script does not do what the lane is named for."""
-    why = script_settings.find_unset(lane.settings, visitor.set, visitor.not_set, visitor.reader.trained_loader)
+    threads = None if visitor.held is None or lane.device.kind != "cpu" else visitor.held.threads
+    why = script_settings.find_unset(
+        lane.settings, visitor.set, visitor.not_set, visitor.reader.trained_loader, threads
+    )
     if why is not None:
         raise LaneError(why)
     kinds_used = {name.partition(":")[0] for name in visitor.reader.parameters}

@@ -17,7 +17,7 @@ from laptime.stats import log_mean_interval
 
 FACT_NOT_MEASURED = Missing("it was not measured")
 LANE_WITHOUT_STEP = Missing("the lane has no step: no heat of it finished")
-THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
+MORE_THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
 THREADS_LEAST_MS = 5.0  # of computing
 PARTS_TIMED = Missing("the parts of its own steps were timed instead")
 COPIES_NOTHING = Missing("a lane on the processor copies nothing to a device")
@@ -214,7 +214,7 @@ def more_threads(facts: WhyFacts, threads: int) -> tuple[float, float]:
     computing = part_share(facts, "compute") or 1.0
     saved = computing * (1 - threads / facts.cores)
     is_short = not isinstance(computing_ms, Missing) and computing_ms < THREADS_LEAST_MS
-    return 1 / (1 - (0.1 if is_short else THREADS_SAVE) * saved), 1 / (1 - saved)
+    return 1 / (1 - (0.1 if is_short else MORE_THREADS_SAVE) * saved), 1 / (1 - saved)
 
 
 def largest_part(facts: WhyFacts) -> StepPart | None:

@@ -16,6 +16,7 @@ from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.diagnosis.findings import denormals_of, find_findings
 from laptime.errors import UsageError
+from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
@@ -34,7 +35,7 @@ from laptime.questions.asking import Prepared, describe_script, facts_of, means_
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
@@ -47,10 +48,17 @@ from laptime.run.turns import REACH_FACTOR, Prestarter
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
 WIDE = 3  # experiments of a script that take turns in one round
-STARTS = ("start", "import", "held", "build", "proof")  # phases in which heats of a script go on next to each other
+SIDE_BY_SIDE = (
+    "start",
+    "import",
+    "held",
+    "build",
+    "proof",
+)  # phases in which heats of a script go on next to each other
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
+SLOW_WITH_DENORMALS = 1.15  # times as long: a processor that takes less with them gains nothing without
 OF_INPUT = "input="  # settings that a script without a DataLoader of PyTorch cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
 OF_TUNING = {
@@ -145,6 +153,7 @@ class WhySearch:
         self._rounds = HeatRounds(job, pace, examines=lambda lane: lane == self._base)
         self._lanes: dict[str, str] = {}  # by experiment, of those that were begun
         self._heat_s: dict[str, float] = {}
+        self._slow_with_denormals: bool | None = None
         self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
 
     def run(self) -> None:
@@ -290,7 +299,7 @@ class WhySearch:
         part = 1.0
         if self._base.framework == SCRIPT and self._rounds.pace.takes_turns:
             sum_s = sum(took_s.values()) or 1.0
-            starts_s = sum(process.phases_s.get(name, 0.0) for _, process in last for name in STARTS)
+            starts_s = sum(process.phases_s.get(name, 0.0) for _, process in last for name in SIDE_BY_SIDE)
             part = 1 - (1 - 1 / self._job.cores) * starts_s / sum_s if round_s is None else round_s / sum_s
             part = min(1.0, part)
         for lane, _ in last:
@@ -340,11 +349,26 @@ class WhySearch:
         They slow every other experiment down, and the rounds have to come as far as they do.
         """
         denormals = denormals_of(self._rounds.result_of(self._base))
+        if self._is_slow_with_denormals() is False:
+            return False
         possible = self._inquiry.named(FLUSH_EXPERIMENT).absent is None
         if FLUSH_EXPERIMENT in self._lanes or not possible or denormals is None or not denormals.cost:
             return False
         self._add(self._inquiry.named(FLUSH_EXPERIMENT))
         return self._run_rounds([FLUSH_EXPERIMENT], GROUP_HEATS_LEAST, prestarter, ceilings=False)
+
+    def _is_slow_with_denormals(self) -> bool | None:
+        """Return whether this processor is, if the lane has such numbers and no steps show it; None if not known.
+
+        It is timed once, in a few milliseconds.
+        """
+        lane = self._rounds.result_of(self._base)
+        denormals, is_local = denormals_of(lane), not self._job.launcher.is_elsewhere
+        if denormals is None or not denormals.cost or find_lane_state(lane) is not None:
+            return None
+        if self._slow_with_denormals is None and is_local and self._base.framework != FAKE_FRAMEWORK:
+            self._slow_with_denormals = time_denormals() >= SLOW_WITH_DENORMALS
+        return self._slow_with_denormals
 
     def _run_rounds(self, group: Sequence[str], rounds: int, prestarter: Prestarter, *, ceilings: bool = True) -> bool:
         """Run rounds of these experiments and, where they lack heats, the ceilings. Return whether any round ran."""
@@ -444,6 +468,7 @@ class WhySearch:
             items=plan.subject.items,
             lap_steps=steps_of_lap(plan, self._base, told_steps),
             convolves=convolves,
+            slow_with_denormals=self._is_slow_with_denormals(),
         )
 
     def _make_trial(self, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:
