@@ -12,7 +12,7 @@ from laptime.model.plan import PlannedLane
 from laptime.model.quantities import Missing
 from laptime.model.workload import FLOAT_BYTES, Workload
 from laptime.questions.why.facts import WhyFacts
-from laptime.questions.why.gains import BOUND_LEAST, Chance, Expect, Predict, bound_of, surely
+from laptime.questions.why.gains import BOUND_LEAST, UNKNOWN_GAIN, Chance, Expect, Predict, bound_of, surely
 from laptime.questions.why.nouns import NO_CHANGE, Experiment, PartOf
 
 TRIED_MOST_WORKERS = 8  # at most, and no more than there are cores
@@ -134,9 +134,8 @@ class ExperimentRow:
     def promise(self, facts: WhyFacts) -> float:
         """Return what the experiment is expected to gain beyond 1, times its chance; 0 for one that is not made."""
         bound = bound_of(facts, self.of)
-        if self.expects is None or bound < BOUND_LEAST:
-            return 0.0
-        return max(min(self.expects(facts), bound) - 1, 0.0) * self.chance(facts)
+        gain = 1.0 if self.expects is None else min(self.expects(facts), bound)
+        return 0.0 if bound < BOUND_LEAST or gain < UNKNOWN_GAIN else (gain - 1) * self.chance(facts)
 
     def make(self, cause: str, training: AskedTraining) -> Experiment:
         """Fill in the texts for one training."""

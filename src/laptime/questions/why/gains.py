@@ -78,7 +78,7 @@ def expect_other_loader(part: float) -> Expect:
 
 
 def expect_workers(facts: WhyFacts) -> float:
-    """Expect that loading goes on beside the computing, as far as cores are free for it."""
+    """Expect that loading goes on while the step computes, as far as cores are free for it."""
     gain = expect_no_loader(facts)
     busy = facts.busy_cores()
     if not gain or isinstance(busy, Missing) or not facts.on_processor:
