@@ -11,7 +11,8 @@ from statistics import fmean, median
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_units import Unit, laid_out
 from laptime.attach import kinds
-from laptime.model.script import GrowingList, MemoryTrend, SeenLine, SeenReads, SpanPart
+from laptime.model.quantities import Missing
+from laptime.model.script import GrowingList, MemoryTrend, Phases, SeenLine, SeenReads, SpanPart
 from laptime.stats import mean_interval
 
 SHARE_LEAST = 0.02  # of the time of a part: a line that takes less is not kept
@@ -113,6 +114,25 @@ class LineTimes:
         return tuple(
             sorted(found, key=lambda each: (each.holds not in {"graph", "sum"}, -each.bytes_each * each.per_step))
         )
+
+
+def longest_lines(lines: Sequence[SeenLine], parts: Phases) -> list[tuple[str, float]]:
+    """Return lines of the user's own code with their shares of an iteration, the longest first."""
+    backward = 0.0 if isinstance(parts.backward_s, Missing) else parts.backward_s
+    seconds: dict[str, float | Missing] = {
+        "forward": parts.forward_backward_s - backward,
+        "backward": backward,
+        "data": parts.data_wait_s,
+        "optimizer": parts.optimizer_s,
+        "outside": parts.outside_s,
+        "unattributed": parts.unattributed_s,
+    }
+    shares: dict[str, float] = {}
+    for line in lines:
+        whole = seconds.get(line.part, 0.0)
+        took = 0.0 if isinstance(whole, Missing) or not parts.wall_s else line.share * whole / parts.wall_s
+        shares[line.where] = shares.get(line.where, 0.0) + took
+    return sorted(shares.items(), key=lambda pair: -pair[1])
 
 
 def join_workers(loading: Sequence[Sequence[SeenLine]]) -> tuple[SeenLine, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
 from laptime.analysis.heats import ALPHA
+from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_loop import AGE_BLOCKS, FEWEST_STEADY, PARTS_OF
 from laptime.figures import fact_figures, reading_figures
 from laptime.model.figure import (
@@ -338,21 +338,7 @@ def _line_words(process: ScriptProcess) -> list[str]:
 
 def _longest_lines(process: ScriptProcess, loop: TrainingLoop) -> str:
     """Return the lines of the user's own code that take most of an iteration, where no finding says what does."""
-    parts = loop.steady
-    backward = 0.0 if isinstance(parts.backward_s, Missing) else parts.backward_s
-    seconds = {
-        "forward": parts.forward_backward_s - backward,
-        "backward": backward,
-        "data": parts.data_wait_s,
-        "optimizer": parts.optimizer_s,
-        "outside": parts.outside_s,
-        "unattributed": parts.unattributed_s,
-    }
-    found: defaultdict[str, float] = defaultdict(float)
-    for line in process.lines:
-        whole = seconds.get(line.part, 0.0)
-        found[line.where] += 0.0 if isinstance(whole, Missing) else line.share * over(whole, parts.wall_s)
-    longest = sorted(found.items(), key=lambda pair: -pair[1])[:LONGEST_SHOWN]
+    longest = longest_lines(process.lines, loop.steady)[:LONGEST_SHOWN]
     if not longest or longest[0][1] < LINE_TAKES_MUCH:
         return ""
     return f"Of an iteration, most is in {', '.join(f'{where} ({percent(share)})' for where, share in longest)}."

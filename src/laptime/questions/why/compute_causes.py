@@ -29,6 +29,7 @@ SHAPES = "changing shapes"
 KERNELS = "poor kernels"
 
 ONE_CORE = 1.3  # cores kept busy
+SETS_THREADS = "set_num_threads("
 FEW_THREADS = "few_threads"
 SHAPES_USUAL = 2  # the last batch of an epoch may be smaller than the others
 SPIKES = 0.05
@@ -64,7 +65,8 @@ def name_limit(verdict: Verdict) -> str:
     if (verdict.evidence.get("throttled_share") or 0.0) > RUN_THROTTLED_SHARE:
         return "the container's quota holds this training back"
     if verdict.evidence.get(FEW_THREADS):
-        return "one thread works while other cores are idle"
+        where = verdict.evidence.get("where")
+        return "one thread works while other cores are idle" + (f", since {where}" if where else "")
     return "threads that the processor has no cores for hold this training back"
 
 
@@ -80,8 +82,26 @@ def _idle_cores(facts: WhyFacts, wanted: int | None) -> Signature | None:
         return None  # what computes is too small a part of a step
     told = [f"{busy:.2g} of {facts.cores} cores are busy"] if is_known else []
     told += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
-    evidence = {FEW_THREADS: True, "busy_cores": busy if is_known else None, "threads": wanted, "cores": facts.cores}
+    evidence: dict[str, object] = {
+        FEW_THREADS: True,
+        "busy_cores": busy if is_known else None,
+        "threads": wanted,
+        "cores": facts.cores,
+    }
+    if (where := _sets_threads(facts)) is not None:
+        evidence["where"] = where
+        told.append(f"as {where} says")
     return Signature(True if is_few else None, ", ".join(told), evidence, likely if is_few else PART_NOT_KNOWN)
+
+
+def _sets_threads(facts: WhyFacts) -> str | None:
+    """Return the line of the user's own code that sets how many threads compute: the remedy replaces it."""
+    trial = facts.trials.get("threads")
+    change = None if trial is None else trial.experiment.change
+    if change is None or isinstance(change.diff, Missing):
+        return None
+    is_there = any(line.startswith("-") and SETS_THREADS in line for line in change.diff.splitlines())
+    return f"{change.file}:{change.line}" if is_there else None
 
 
 def _limits(facts: WhyFacts) -> Signature:

@@ -287,11 +287,11 @@ def _rate(facts: WhyFacts, stage: Stage) -> Estimate | Missing:
     if stage == "copy" and facts.on_processor:
         return COPIES_NOTHING
     lane = facts.ceilings_lanes.get(stage)
-    if lane is None and facts.is_timed:
-        return PARTS_TIMED
     if lane is None:
         trial = facts.trials.get(stage)
         absent = None if trial is None else trial.experiment.absent
+        if absent is None and facts.is_timed:
+            return PARTS_TIMED
         return absent or Missing(trial.reason if trial is not None and trial.reason else FACT_NOT_MEASURED.missing)
     if lane.status != "ok" or lane.items_per_s is None:
         return Missing(lane.reason or "no heat of it finished")

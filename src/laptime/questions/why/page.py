@@ -24,6 +24,7 @@ from laptime.model.figure import (
 )
 from laptime.model.quantities import Factor, Missing, number, percent
 from laptime.model.record import LaneResult, Record
+from laptime.model.symptoms import LONGEST_LINES
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
@@ -147,6 +148,7 @@ def _notes(record: Record, why: Why) -> list[str]:
     asked = _of_lane(record)
     missing = [f"The budget had no room for: {', '.join(why.missing)}. Try --budget 5m."] if why.missing else []
     return [
+        *_line_words(record, why),
         *_loader_words(record, why),
         *_redrawn_words(record, why),
         *card_sentence(record),
@@ -154,6 +156,16 @@ def _notes(record: Record, why: Why) -> list[str]:
         *footnotes.doubts(asked),
         *missing,
     ]
+
+
+def _line_words(record: Record, why: Why) -> list[str]:
+    """Return the lines of a script that take most of a step, where the cause that is named first has none."""
+    lane = _lane(record, why)
+    signs = None if lane is None else next((each.heat.signs for each in lane.heats if each.heat.signs), None)
+    named = next((cause for cause in why.causes if cause.cause in why.first[:1]), None)
+    if signs is None or LONGEST_LINES not in signs.notes or (named is not None and named.evidence.get("where")):
+        return []
+    return [f"Of a step, most is in {clean(signs.notes[LONGEST_LINES])}."]
 
 
 def _loader_words(record: Record, why: Why) -> list[str]:
@@ -193,6 +205,7 @@ def _details(record: Record, why: Why, view: View) -> list[list[str]]:
         *remedy_sections(why.remedies, width, color=color),
         *(_causes(why, standing, width) for standing in STANDINGS),
         _missing(why, width),
+        *(wrap(word, width, "  ") for word in _line_words(record, why)),
         *(wrap(word, width, "  ") for word in [*_redrawn_words(record, why), *card_sentence(record)]),
         *_remarks(record, width, color=color),
     ]
