@@ -9,6 +9,7 @@ from cases import case_of, lane_of, signs_of, trial
 from measured import with_heat
 
 from laptime.diagnosis.lane_readings import first_symptoms
+from laptime.model.record import CodeChange
 from laptime.model.symptoms import DATA_LINE, MADE_DOUBLE, NO_INPUT, DenormalCensus, TimedPlace
 from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import judge_causes, order_experiments
@@ -187,3 +188,21 @@ def test_numbers_that_cost_nothing_on_this_processor_are_no_cause():
     fast = replace(case, slow_with_denormals=False)
     assert "flush" not in order_experiments(fast)
     assert verdicts_of(fast)["processor oddities"].standing != "likely"
+
+
+def test_an_experiment_that_speaks_against_a_sign_is_not_named_as_likely():
+    """One thread was "likely", and two threads had been 0.25x in two heats."""
+    case = timed(3, 95, threads=1)
+    against = replace(case, trials={"threads": trial("threads", 0.25, 0.9)})
+    assert verdicts_of(against)["processor limited"].standing in {"not tested", "ruled out"}
+    open_ = replace(case, trials={"threads": trial("threads", 0.98, 0.5)})
+    assert verdicts_of(open_)["processor limited"].standing == "not tested"
+
+
+def test_the_line_that_sets_threads_is_named():
+    diff = "-torch.set_num_threads(1)\n+torch.set_num_threads(4)\n"
+    change = CodeChange("threads=4", "train.py", 2, "0" * 64, diff, "train.py")
+    tried = trial("threads", reason="the budget had no room for it")
+    tried = replace(tried, experiment=replace(tried.experiment, change=change))
+    case = replace(timed(3, 95, threads=1), trials={"threads": tried})
+    assert "one thread works while other cores are idle, since train.py:2 (likely)." in explain(case).says

@@ -347,6 +347,7 @@ CAUSES: list[CauseRow] = [
                 "with as many threads as cores",
                 {"torch": "torch.set_num_threads({cores})", "": "OMP_NUM_THREADS={cores}"},
                 expects=gains.expect_threads,
+                chance=gains.where_cores_are_idle,
                 of=("compute",),
                 predicts=gains.predict_threads,
                 aim="threads",

@@ -14,7 +14,7 @@ from laptime.diagnosis.findings import (
     denormals_of,
     describe_state,
 )
-from laptime.diagnosis.lane_readings import long_share, number_types
+from laptime.diagnosis.lane_readings import long_share, number_types, others_cores
 from laptime.model.quantities import Factor, Missing, count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
 from laptime.questions.why.facts import PART_NOT_KNOWN, Signature, WhyFacts, judge, more_threads, part_share
@@ -30,6 +30,7 @@ KERNELS = "poor kernels"
 
 ONE_CORE = 1.3  # cores kept busy
 SETS_THREADS = "set_num_threads("
+ENOUGH_FREE = 0.5  # of a core, beyond those that work
 FEW_THREADS = "few_threads"
 SHAPES_USUAL = 2  # the last batch of an epoch may be smaller than the others
 SPIKES = 0.05
@@ -91,7 +92,15 @@ def _idle_cores(facts: WhyFacts, wanted: int | None) -> Signature | None:
     if (where := _sets_threads(facts)) is not None:
         evidence["where"] = where
         told.append(f"as {where} says")
+    if is_few and free_cores(facts) < (wanted or 0) + ENOUGH_FREE:
+        told.append("and other processes take the other cores")
+        is_few = False
     return Signature(True if is_few else None, ", ".join(told), evidence, likely if is_few else PART_NOT_KNOWN)
+
+
+def free_cores(facts: WhyFacts) -> float:
+    """Return how many cores other processes leave to this training."""
+    return max(facts.cores - (others_cores(facts.lane) or 0.0), 1.0)
 
 
 def _sets_threads(facts: WhyFacts) -> str | None:

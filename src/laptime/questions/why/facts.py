@@ -339,6 +339,8 @@ def judge(
         standing, gain = "likely" if sign.is_there is False else "proven", best.ratio
     elif all(facts.stays(name, bound) for name in tried):
         standing = "ruled out"
+    elif sign.is_there and best.ratio <= 1 and best.ends is not None:
+        standing, came = "not tested", f"too few heats to tell: {came}"  # what was seen speaks against the sign
     elif sign.is_there is not None:
         standing, gain = ("likely", sign.gain) if sign.is_there else ("ruled out", PART_NOT_KNOWN)
     elif best.ratio > bound and _exceeds_noise(best):

@@ -15,7 +15,13 @@ from laptime.diagnosis.findings import FAULTS_SHARE, RUN_THROTTLED_SHARE, denorm
 from laptime.diagnosis.lane_readings import find_pauses, finished, number_types
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult
-from laptime.questions.why.compute_causes import NEAR_PEAK, SHAPES_USUAL, given_back_memory, processor_limited
+from laptime.questions.why.compute_causes import (
+    NEAR_PEAK,
+    SHAPES_USUAL,
+    free_cores,
+    given_back_memory,
+    processor_limited,
+)
 from laptime.questions.why.facts import WhyFacts, more_threads, part_share, split
 from laptime.questions.why.nouns import STEP_STAGES, Experiment, PartOf
 from laptime.questions.why.step_causes import NEARLY_BUSY, WORTH_SHARE, memory_full, too_little_work
@@ -58,6 +64,14 @@ def unless_redrawn(facts: WhyFacts) -> float:
 def where_cores_are_free(facts: WhyFacts) -> float:
     """Worker processes need cores, unless all that they do is wait."""
     return 1.0 if expect_workers(facts) >= BOUND_LEAST else 0.1
+
+
+def where_cores_are_idle(facts: WhyFacts) -> float:
+    """More threads need cores that other processes leave idle."""
+    wanted = facts.readings().threads_wanted()
+    if wanted is None or wanted >= facts.cores:
+        return 1.0
+    return min(max((free_cores(facts) - wanted) / (facts.cores - wanted), 0.2), 1.0)
 
 
 def where_slow_with_denormals(facts: WhyFacts) -> float:

@@ -33,6 +33,7 @@ from laptime.questions.forecast.page import card_sentence
 from laptime.questions.why.nouns import (
     INPUT,
     LEARNING,
+    NOT_PROMISING,
     ONLY_A_LANE,
     CauseStanding,
     Ceiling,
@@ -110,7 +111,7 @@ def _untested(record: Record, why: Why, width: int) -> list[str]:
     The first is one whose place in the user's code is known.
     """
     named = [each for each in why.remedies if each.cause in why.first[:1] and each.measured is None and each.code]
-    named = [each for each in named if not each.code.startswith(ONLY_A_LANE)]
+    named = [each for each in named if not each.code.startswith(ONLY_A_LANE) and each.reason != NOT_PROMISING]
     remedy = min(named, key=lambda each: each.change is None, default=None)
     if remedy is None:
         return []

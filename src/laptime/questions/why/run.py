@@ -42,7 +42,7 @@ from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
-from laptime.questions.why.nouns import ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
+from laptime.questions.why.nouns import NOT_PROMISING, ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
@@ -72,7 +72,6 @@ OF_TUNING = {
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 INTERRUPTED = "it was interrupted before"
-NOT_PROMISING = "nothing pointed to it"
 
 
 @dataclass(frozen=True, slots=True)
