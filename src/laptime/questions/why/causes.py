@@ -605,7 +605,7 @@ def _weight(verdict: Verdict) -> tuple[bool, bool, float]:
     """Sort causes that invalidate all other figures first, then proven and timed ones, and those by their gain."""
     gain = 1.0 if isinstance(verdict.gain, Missing) else verdict.gain
     first = verdict.standing in _row_of(verdict).first_where or compute_causes.are_denormals(verdict)
-    known = verdict.standing == "proven" or step_causes.were_timed(verdict)
+    known = verdict.standing == "proven" or step_causes.were_timed(verdict) or compute_causes.are_known_to_cost(verdict)
     return not first, not known, 0.0 if first else -gain
 
 
@@ -635,8 +635,9 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     plain = f" {brief(rate.median)} {facts.items}/s."
     if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
         return plain
-    if verdict.cause == step_causes.DEVICE_SHARED and verdict.standing != "proven":
-        return plain  # what other processes take is known, and not how many cores each step could have filled
+    is_guessed = verdict.cause == step_causes.DEVICE_SHARED or compute_causes.FEW_THREADS in verdict.evidence
+    if is_guessed and verdict.standing != "proven":
+        return plain  # what cores are taken or idle is known, and not how many of them each step could have filled
     return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
 
 

@@ -31,6 +31,7 @@ KERNELS = "poor kernels"
 ONE_CORE = 1.3  # cores kept busy
 SETS_THREADS = "set_num_threads("
 ENOUGH_FREE = 0.5  # of a core, beyond those that work
+SLOW = "slow"  # whether this processor is slow with denormal numbers, where that was timed
 FEW_THREADS = "few_threads"
 SHAPES_USUAL = 2  # the last batch of an epoch may be smaller than the others
 SPIKES = 0.05
@@ -155,6 +156,11 @@ def may_be_denormals(verdict: Verdict) -> bool:
     return verdict.evidence.get("oddity") == DENORMALS
 
 
+def are_known_to_cost(verdict: Verdict) -> bool:
+    """Whether denormal numbers are likely, and this processor is slow with them: that was timed."""
+    return may_be_denormals(verdict) and bool(verdict.evidence[DENORMALS].get(SLOW))
+
+
 def name_oddity(verdict: Verdict) -> str:
     named = (sentence for oddity, _, sentence in ODDITIES if oddity == verdict.evidence.get("oddity"))
     return next(named, "the processor works oddly")
@@ -171,7 +177,8 @@ def denormals(facts: WhyFacts) -> Verdict:
     gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else PART_NOT_KNOWN
     costs = told.cost and facts.slow_with_denormals is not False
     sign = Signature(True if costs else None if told.share > 0 else False, slows + told.says,
-                     {"share": told.share, "of": told.kind, "step": state.step if state else None}, gain)  # fmt: skip
+                     {"share": told.share, "of": told.kind, "step": state.step if state else None,
+                      SLOW: facts.slow_with_denormals}, gain)  # fmt: skip
     verdict = judge(facts, PROCESSOR_ODDITIES, sign, ["flush"])
     # What it gains at the steps of a state is not what it gains in all.
     since = "flush" in facts.trials and facts.trials["flush"].since is not None
