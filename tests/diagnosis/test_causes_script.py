@@ -9,10 +9,12 @@ from cases import case_of, lane_of, signs_of, trial
 from measured import with_heat
 
 from laptime.diagnosis.lane_readings import first_symptoms
+from laptime.model.quantities import Missing
 from laptime.model.record import CodeChange
+from laptime.model.sample import Energy, Usage
 from laptime.model.symptoms import DATA_LINE, MADE_DOUBLE, NO_INPUT, DenormalCensus, TimedPlace
 from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import judge_causes, order_experiments
+from laptime.questions.why.causes import judge_causes, order_experiments, predict
 from laptime.questions.why.facts import part_share
 
 MS = 1_000_000
@@ -113,7 +115,11 @@ def timed(wait_ms, compute_ms, threads=4, busy=None, **notes):
     """Return a script of 100 steps of 100 ms whose parts were timed."""
     told = signs_of(steps=100, places=(), wall_ns=9900 * MS, wait_ns=round(wait_ms * 99 * MS),
                     compute_ns=round(compute_ms * 99 * MS), threads=threads, shapes=1, notes=notes)  # fmt: skip
-    lane = lane_of(100.0, signs=told, shown=None if busy is None else {"host": {"busy cores": [busy] * 12}})
+    lane = lane_of(100.0, signs=told)
+    if busy is not None:
+        untold = Missing("not read")
+        energy = Energy("the processor", *[untold] * 5)
+        lane = replace(lane, usage=Usage(100 * busy / 4, *[untold] * 5, "host", untold, untold, untold, energy))
     return case_of(lane)
 
 
@@ -206,3 +212,11 @@ def test_the_line_that_sets_threads_is_named():
     tried = replace(tried, experiment=replace(tried.experiment, change=change))
     case = replace(timed(3, 95, threads=1), trials={"threads": tried})
     assert "one thread works while other cores are idle, since train.py:2 (likely)." in explain(case).says
+
+
+@pytest.mark.parametrize(("busy", "gain"), [(0.6, 2.5), (3.2, 1.25)])
+def test_workers_gain_what_free_cores_allow(busy, gain):
+    """A loader that waits for a disk needs none; where all cores are nearly busy, little is left to gain."""
+    case = timed(60, 40, busy=busy)
+    workers = trial("workers", settings=("workers=4",)).experiment
+    assert predict(case, workers) == pytest.approx(gain, rel=0.03)

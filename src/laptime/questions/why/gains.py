@@ -97,9 +97,16 @@ def expect_workers(facts: WhyFacts) -> float:
     busy = facts.busy_cores()
     if not gain or isinstance(busy, Missing) or not facts.on_processor:
         return 1 + 0.9 * (gain - 1) if gain else NO_GAIN
-    work = min(busy / facts.cores, 1.0)  # of all cores: no step is shorter than all its work on all of them
-    left = max(1 - min(part_share(facts, "loader"), NEARLY_ALL), work)
-    return 1 + 0.9 * (1 / left - 1)
+    return 1 + 0.9 * (1 / _left_of_step(facts, facts.cores, busy) - 1)
+
+
+def _left_of_step(facts: WhyFacts, workers: int, busy: float) -> float:
+    """Return what is left of a step whose loading goes on in worker processes.
+
+    No step is shorter than the rest of it, than its loading divided by the workers, or than all work on all cores.
+    """
+    loader = part_share(facts, "loader")
+    return max(1 - loader, loader / workers, min(busy / facts.cores, 1.0), LEAST_LEFT)
 
 
 def expect_twice_the_batch(facts: WhyFacts) -> float:
@@ -279,7 +286,9 @@ def predict_workers(facts: WhyFacts, experiment: Experiment) -> float | Missing:
     loader, compute, copy = (facts.stage_ms(stage) for stage in ("loader", "compute", "copy"))
     if found is None or isinstance(loader, Missing) or isinstance(compute, Missing):
         return Missing("the loader alone, or the computing alone, was not measured")
-    workers = max(1, int(found[1]))
+    workers, busy = max(1, int(found[1])), facts.busy_cores()
+    if facts.is_timed and facts.on_processor and not isinstance(busy, Missing):
+        return 1 / _left_of_step(facts, workers, busy)
     rest = compute + (0.0 if isinstance(copy, Missing) else copy)
     work = loader * min(_loader_cores(facts), facts.cores)  # core-milliseconds of a batch
     rest += work / facts.cores if facts.on_processor else 0.0
