@@ -22,7 +22,7 @@ def set_flush_denormal(mode):
 
 
 def get_num_threads():
-    return int(os.environ.get("OMP_NUM_THREADS", 2))
+    return int(os.environ.get("OMP_NUM_THREADS", "2"))
 
 
 class Tensor:
