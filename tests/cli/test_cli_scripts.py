@@ -130,17 +130,22 @@ def test_losses_that_differ_from_run_to_run_prove_nothing(house, train):
 
 @pytest.mark.long
 def test_why_a_script_is_slow(house, train):
-    """Its ceilings, and the cause that is in it: a step of 6 ms waits 12 ms for its loader."""
+    """The parts of its own steps, and the cause that is in it: a step of 6 ms waits 12 ms for its loader.
+
+    No heat is spent on a stage alone, so that both ways to load are tried within a few seconds.
+    """
     told = ("why", str(train), "cpu", "--budget", "12s", "--", "--epochs", "9999")
     answer = house.run(*told, env={"LOADING_S": "0.012"})
     assert answer.code == 0, answer.err
     record = json.loads(house.run("show", "latest", "--json").out)
     why = record["answer"]["why"]
     names = [each["name"] for each in record["lanes"]]
-    assert names[:3] == ["cpu/as-written", "cpu/input=only", "cpu/input=cached"]
-    ceilings = {each["stage"]: each["items_per_s"] for each in why["ceilings"]}
-    assert ceilings["loader"] == pytest.approx(4 / 0.012, rel=0.35)
-    assert ceilings["compute"] == pytest.approx(4 / 0.006, rel=0.35)
+    assert names[0] == "cpu/as-written"
+    assert names[1] in {"cpu/input=cached", "cpu/workers=2"}
+    assert "cpu/input=only" not in names
+    parts = {each["of"]: each["share"] for each in why["parts"]}
+    assert parts["loader"] == pytest.approx(12 / 18, abs=0.15)
+    assert parts["compute"] == pytest.approx(6 / 18, abs=0.15)
     assert why["first"][0] == "input pipeline"
     decoded = next(each for each in why["remedies"] if each["says"] == "keep decoded items in memory")
     assert decoded["measured"]["ratio"] == pytest.approx(3, rel=0.35)

@@ -327,3 +327,12 @@ def test_where_nothing_gains_the_limit_is_named():
     )
     unmeasured = explain(replace(case, lane=replace(lane, roofline=None)))
     assert "how near it comes to what its device can do is not known" in unmeasured.says
+
+
+def test_one_page_has_one_count_of_experiments():
+    """Several experiments may share a lane, and noise was said of "each of 2 experiments" next to "1 of 4"."""
+    wide = {"decoded": trial("decoded", 1.1, 0.9), "compute": trial("compute", 1.1, 0.9)}
+    shared = [replace(each, lane="cpu/input=cached") for each in wide.values()]
+    answer = explain(case_of(lane_of(100.0), *shared), ("threads", "best", "flush"))
+    assert answer.says.endswith(" 1 of 4 experiments were tried: there was no time for the others.")
+    assert answer.trusted, "one lane is no proof that all are blind"

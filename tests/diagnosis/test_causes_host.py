@@ -67,9 +67,9 @@ CASES = {
         processor_limited, "likely", "for 40 % of the time; with as many threads as cores it is 0.80x",
         lambda: case_of(throttled(0.4), trial("threads", 0.8)),
     ),
-    "fewer threads than cores are no crowd": (
-        processor_limited, "ruled out", "held it back for 0 % of the time, 1 thread for 4 cores",
-        lambda: case_of(replace(throttled(0.0), device=unasked(1)), trial("threads", 2.0)),
+    "fewer threads than cores are likely before anything was tried": (
+        processor_limited, "likely", "it takes 1 thread",
+        lambda: case_of(replace(throttled(0.0), device=unasked(1))),
     ),
     "what a framework takes by default counts": (
         processor_limited, "likely", "16 threads share 4 cores",
@@ -92,7 +92,7 @@ CASES = {
         lambda: case_of(replace(throttled(0.0), device=unasked(4)), trial("threads", 1.21)),
     ),
     "one thread by the framework's own word, proven": (
-        processor_oddities, "proven", "it takes 1 thread; with as many threads as cores it is 2.00x",
+        processor_limited, "proven", "it takes 1 thread; with as many threads as cores it is 2.00x",
         lambda: case_of(replace(faulting(100), device=unasked(1)), trial("threads", 2.0)),
     ),
     "threads as there are cores": (
@@ -118,7 +118,7 @@ CASES = {
         lambda: case_of(faulting(500_000)),
     ),
     "one thread, proven": (
-        processor_oddities, "proven", "1 of 4 cores are busy; with as many threads as cores it is 3.00x",
+        processor_limited, "proven", "1 of 4 cores are busy; with as many threads as cores it is 3.00x",
         lambda: case_of(busy_cores(faulting(100), 1.0), trial("threads", 3.0)),
     ),
     "no oddity": (

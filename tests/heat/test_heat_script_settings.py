@@ -271,3 +271,12 @@ def test_what_others_loops_make_is_set_too(heat, tmp_path, trains):
     said, printed = heat(source, workers=2, optimizer="fused", execution="compile")
     assert "seen 2 True True" in printed
     assert next(each for each in said if isinstance(each, wire.Built)).items_per_step == 8
+
+
+def test_threads_that_the_scripts_own_code_sets_are_not_those_of_the_lane():
+    """It raced as if it had them, and `why` found that two threads gain nothing."""
+    lane = Settings(threads=2)
+    assert list_sets(lane) == {"threads": "2"}
+    assert find_unset(lane, (), {}, None, threads=1) == "threads has no effect: the script's own code makes it 1"
+    assert find_unset(lane, (), {}, None, threads=2) is None
+    assert find_unset(Settings(), (), {}, None, threads=1) is None

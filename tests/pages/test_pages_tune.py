@@ -92,3 +92,33 @@ def test_the_number_of_a_report_is_the_confirmed_gain():
     assert report.glance.number == "1.95x"
     assert report.glance.ends == "1.92-1.98 at 95 %"
     assert "laptime.keep_memory()" in {each.says for each in report.glance.facts}
+
+
+def test_one_page_has_one_count_of_what_was_raced():
+    """The lane as asked is no set of settings: the page had "2 of 11 were tried" and "3 were raced"."""
+    record = tune_records.confirmed()
+    (tuned,) = record.answer.tuning.lanes
+    tuned = replace(tuned, path=tuned.path[:2], tried=3)
+    page = words_of(tune.render(_with(record, tuned), View(120)))
+    assert "2 sets of settings were raced." in page
+    assert "1 set of settings was raced." in words_of(
+        tune.render(_with(record, replace(tuned, path=tuned.path[:1])), View(120))
+    )
+
+
+def test_the_code_of_a_winner_is_whole_or_not_there():
+    """It named three settings, hid the diffs of two, and printed how to set the third."""
+    record = tune_records.script()
+    (tuned,) = record.answer.tuning.lanes
+    page = words_of(tune.render(_with(record, tuned), View(120)))
+    assert "num_workers=4" in page
+    assert "laptime.keep_memory()" in page
+    page = words_of(tune.render(_with(record, replace(tuned, standing="not confirmed", gain=None)), View(120)))
+    assert "num_workers=4" not in page
+    assert "keep_memory" not in page
+    assert "MALLOC" not in page
+    assert "Its code is shown once fresh heats have confirmed it. Try --budget" in page
+
+
+def _with(record, tuned):
+    return replace(record, answer=replace(record.answer, tuning=replace(record.answer.tuning, lanes=(tuned,))))

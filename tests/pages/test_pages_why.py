@@ -25,10 +25,11 @@ from why_records import (
 
 from golden import assert_agreed
 from laptime.model.quantities import Factor, Missing
-from laptime.model.symptoms import StepSymptoms
+from laptime.model.record import CodeChange
+from laptime.model.symptoms import LONGEST_LINES, StepSymptoms
 from laptime.pages.page import View
 from laptime.questions.why import page as why
-from laptime.questions.why.nouns import StepPart
+from laptime.questions.why.nouns import NOT_PROMISING, StepPart
 from laptime.questions.why.page import PART_BLOCKS, PART_LETTERS, bar_lines, measured_words
 from laptime.store.files import row_of
 from laptime.visible import cells_wide
@@ -84,6 +85,29 @@ def test_a_page_says_why_what_keeps_items_is_not_recommended():
     says = "An item of the data set differs when it is fetched again, so to keep items changes the learning."
     for view in (View(100), View(100, details=True)):
         assert [says in " ".join(why.render(each, view).split()) for each in (record, drawn)] == [False, True]
+
+
+def test_the_cause_that_is_named_has_its_fix_though_no_experiment_was_made():
+    """With its place in the code, and the command; not what nothing pointed to."""
+    change = CodeChange("workers=4", "train.py", 9, "0" * 64, "", "train.py")
+    no_room = "the budget had no room for it"
+    untested = replace(DECODE, measured=None, lane=None, recommended=False, reason=no_room, change=change)
+    page = why.render(loader_bound(replace(CACHED, measured=None, reason=NOT_PROMISING), untested), View(100))
+    assert "Not tested here: decode in 4 worker processes." in page
+    assert f"    {DECODE.code}\n  train.py:9: laptime apply r-" in page
+    assert "--remedy 1" in page
+    assert "laptime.cached" not in page
+    assert "Not tested" not in why.render(loader_bound(DECODE), View(100))
+
+
+def test_the_longest_lines_are_named_where_the_cause_has_none():
+    record = loader_bound()
+    signs = StepSymptoms(3, notes={LONGEST_LINES: "train.py:20 (58 %), train.py:21 (30 %)"})
+    heat = with_heat(record.lanes[0].heats[0], signs=signs)
+    timed = replace(record, lanes=(replace(record.lanes[0], heats=(heat,)), *record.lanes[1:]))
+    says = "Of a step, most is in train.py:20 (58 %), train.py:21 (30 %)."
+    for view in (View(100), View(100, details=True)):
+        assert says in " ".join(why.render(timed, view).split())
 
 
 def test_noise_is_told_before_the_verdict():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
@@ -11,7 +11,8 @@ from statistics import fmean, median
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_units import Unit, laid_out
 from laptime.attach import kinds
-from laptime.model.script import GrowingList, MemoryTrend, SeenLine, SeenReads, SpanPart
+from laptime.model.quantities import Missing
+from laptime.model.script import GrowingList, MemoryTrend, Phases, SeenLine, SeenReads, SpanPart
 from laptime.stats import mean_interval
 
 SHARE_LEAST = 0.02  # of the time of a part: a line that takes less is not kept
@@ -132,6 +133,39 @@ class LineTimes:
         return tuple(
             sorted(found, key=lambda each: (each.holds not in {"graph", "sum"}, -each.bytes_each * each.per_step))
         )
+
+
+def shares_of_lines(lines: Sequence[SeenLine], parts: Phases) -> list[tuple[SeenLine, float]]:
+    """Return the lines of the user's own code, each with its share of an iteration."""
+    backward = _seconds(parts.backward_s)
+    seconds: dict[SpanPart, float] = {
+        "forward": parts.forward_backward_s - backward,
+        "backward": backward,
+        "data": _seconds(parts.data_wait_s),
+        "optimizer": _seconds(parts.optimizer_s),
+        "outside": _seconds(parts.outside_s),
+        "no_grad": _seconds(parts.no_grad_s),
+        "unattributed": parts.unattributed_s,
+    }
+    whole = parts.wall_s or 1.0
+    return [(line, line.share * max(seconds.get(line.part, 0.0), 0.0) / whole) for line in lines]
+
+
+def by_line(shares: Iterable[tuple[SeenLine, float]]) -> list[tuple[str, float]]:
+    """Return each line with its share in all parts, the largest first."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for line, share in shares:
+        found[line.where] += share
+    return sorted(found.items(), key=lambda pair: -pair[1])
+
+
+def longest_lines(lines: Sequence[SeenLine], parts: Phases) -> list[tuple[str, float]]:
+    """Return lines of the user's own code with their shares of an iteration, the longest first."""
+    return by_line(shares_of_lines(lines, parts))
+
+
+def _seconds(part: float | Missing) -> float:
+    return 0.0 if isinstance(part, Missing) else part
 
 
 def join_workers(loading: Sequence[Sequence[SeenLine]]) -> tuple[SeenLine, ...]:

@@ -61,6 +61,9 @@ def set_torch(agent: Agent, module: Any) -> None:
     if "matmul" in told:
         module.set_float32_matmul_precision(told["matmul"])
         agent.tell(has_set="matmul")
+    if "threads" in told:
+        module.set_num_threads(int(told["threads"]))
+        module.set_num_threads = lambda _count: None  # a lane names how many, and the script's own call would win
     if "denormals" in told and module.set_flush_denormal(True):
         agent.tell(has_set="denormals")
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from laptime import wire
+from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello, real, text, whole, whole_or_none
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
@@ -35,15 +36,25 @@ from laptime.heat.script_work import NOT_COUNTABLE, find_loading, read_work
 from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
-from laptime.model.quantities import Missing
+from laptime.model.quantities import Missing, percent
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
-from laptime.model.symptoms import DATA_LINE, MADE_DOUBLE, NO_INPUT, NOT_LOOKED, DenormalCensus, StepSymptoms
+from laptime.model.script import TrainingLoop
+from laptime.model.symptoms import (
+    DATA_LINE,
+    LONGEST_LINES,
+    MADE_DOUBLE,
+    NO_INPUT,
+    NOT_LOOKED,
+    DenormalCensus,
+    StepSymptoms,
+)
 
 WRONG_ARGUMENTS = 2  # the exit code of argparse, click and most others
 LEARNT = 3  # whole iterations that show what one consists of
 PROOF_STEPS = 10
 LINES_ITERATIONS = 4  # in which the lines of a script are timed: from behind a step to behind the next but one
 LINE_MOST = 0.5  # of the wait for data: a line that takes less is not named
+LONGEST_NAMED, LONGEST_LEAST = 3, 0.3  # lines of an iteration, the first of which takes so much of it
 LATER_STEP, LATER_S = 32, 1.0  # whose loss is read as well, where the first steps took less than this time
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
 REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
@@ -254,7 +265,10 @@ def _code_words(ended: ScriptEnded) -> str:
 
 def _check(visitor: Visitor, lane: PlannedLane) -> None:
     """Raise LaneError if the script does not do what the lane is named for."""
-    why = script_settings.find_unset(lane.settings, visitor.set, visitor.not_set, visitor.reader.trained_loader)
+    threads = None if visitor.held is None or lane.device.kind != "cpu" else visitor.held.threads
+    why = script_settings.find_unset(
+        lane.settings, visitor.set, visitor.not_set, visitor.reader.trained_loader, threads
+    )
     if why is not None:
         raise LaneError(why)
     kinds_used = {name.partition(":")[0] for name in visitor.reader.parameters}
@@ -333,6 +347,8 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
     notes |= script_settings.list_impossible(visitor.set, visitor.not_set, reader.trained_loader)
     line = _data_line(reader)
     notes |= {DATA_LINE: line} if line is not None else {}
+    longest = _longest_lines(reader)
+    notes |= {LONGEST_LINES: longest} if longest else {}
     return StepSymptoms(
         progress.later,
         wait_ns=progress.data_ns if has_loader and reader.sees_waits else NOT_LOOKED,
@@ -353,6 +369,15 @@ def _data_line(reader: ProcessReader) -> str | None:
         return None
     most = max((each for each in reader.timed_lines if each.part == "data"), key=lambda each: each.share, default=None)
     return most.where if most is not None and most.share >= LINE_MOST else None
+
+
+def _longest_lines(reader: ProcessReader) -> str:
+    """Return the lines of the script that take most of an iteration; nothing where none takes much."""
+    seen = reader.process()
+    found = longest_lines(seen.lines, seen.loop.steady) if isinstance(seen.loop, TrainingLoop) else []
+    if not found or found[0][1] < LONGEST_LEAST:
+        return ""
+    return ", ".join(f"{where} ({percent(share)})" for where, share in found[:LONGEST_NAMED])
 
 
 def _is_replayable(reader: ProcessReader) -> bool:

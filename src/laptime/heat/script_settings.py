@@ -78,12 +78,13 @@ INSIDE = (
     InsideRow("batch", "the script makes no DataLoader with a batch_size"),
     InsideRow("steps_per_execution", "the script does not train by Keras's fit", is_looked_for=True),
 )
+THREADS_WORD = "threads"  # a variable, and for PyTorch the agent, where the script's own code sets them later
 FROM_OUTSIDE = ("threads", "pinning")  # variables, which not every script heeds
 
 
 def list_sets(settings: Settings) -> dict[str, str]:
     """Return what the agent of a lane is to set, by name, in its words."""
-    found = _worded(settings, [row.name for row in INSIDE])
+    found = _worded(settings, [*(row.name for row in INSIDE), THREADS_WORD])
     return found | ({} if settings.joined is None else {"batch": f"{settings.joined}x"})
 
 
@@ -98,10 +99,19 @@ def _worded(settings: Settings, names: Iterable[str]) -> dict[str, str]:
 
 
 def find_unset(
-    settings: Settings, has: Iterable[str], has_not: Mapping[str, str], loader: SeenLoader | None
+    settings: Settings,
+    has: Iterable[str],
+    has_not: Mapping[str, str],
+    loader: SeenLoader | None,
+    threads: int | None = None,
 ) -> str | None:
-    """Return why a script does not have a setting of its lane, or None. The loader is the one that it trains from."""
+    """Return why a script does not have a setting of its lane, or None.
+
+    The loader is the one that it trains from, and `threads` are those with which PyTorch computes in it.
+    """
     sets, has = list_sets(settings), set(has)
+    if threads is not None and sets.get(THREADS_WORD, str(threads)) != str(threads):
+        return f"threads has no effect: the script's own code makes it {threads}"
     for row in INSIDE:
         if row.name in sets and row.name not in has:
             return f"{row.name} was not set: {AGENT_SAYS.get(has_not.get(row.name, ''), row.why_unset)}"

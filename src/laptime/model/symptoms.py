@@ -17,6 +17,7 @@ NOT_LOOKED = Missing("this heat's steps were not taken apart")
 NO_INPUT = "no input"  # the note that says why a script's batches can be neither replayed nor fetched alone
 EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the disk"  # what takes time at a place
 DATA_LINE = "line of the data"  # the note that says which line of a script takes most of the wait for its data
+LONGEST_LINES = "longest lines"  # the note that says which lines of a script take most of an iteration
 MADE_DOUBLE = "float64"  # the note that says which line of a script made its weights float64
 CANNOT_HAVE = "cannot have "  # begins the notes that say which settings a script cannot have, and why
 

@@ -37,9 +37,12 @@ def finding_words(finding: Finding) -> str:
     return short_names(f"{finding.says} {finding.advice}".rstrip())
 
 
-def apply_words(record: Record, change: CodeChange, place: int) -> str:
-    """Return where a remedy changes the user's code, and the command for it. `place` is that among all changes."""
-    number = f" --remedy {place + 1}" if place else ""
+def apply_words(record: Record, change: CodeChange, place: int, *, is_tested: bool = True) -> str:
+    """Return where a remedy changes the user's code, and the command for it. `place` is that among all changes.
+
+    One that was not tested has to be chosen by its number.
+    """
+    number = f" --remedy {place + 1}" if place or not is_tested else ""
     return f"{clean(change.file)}:{change.line}: laptime apply {record.id}{number}"
 
 

@@ -15,7 +15,7 @@ from laptime.pages.footnotes import finding_words
 from laptime.pages.lanes import energy_words, lane_table, money_words, proof_sentence, usage_lines
 from laptime.pages.layout import Column, clean, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
+from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny, whole_minutes
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import Aim
 from laptime.visible import as_command
@@ -158,8 +158,11 @@ def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]
 def _notes(tuned: TunedLane, record: Record) -> list[str]:
     """Return what the winner changes, how to set it in your own training, and what is as good."""
     found = learned_notes(tuned, record)
-    if tuned.standing in {"no gain", "not compared"}:
-        return found
+    if tuned.standing == "not confirmed" and tuned.words:
+        budget = whole_minutes(2 * record.ask.budget_s)
+        found.append(f"Its code is shown once fresh heats have confirmed it. Try --budget {budget}.")
+    if tuned.standing != "confirmed":
+        return found  # all of the code, or none
     found += [
         f"{each.word} has no certain place in the code ({each.reason}). Write: {each.code}" for each in tuned.unplaced
     ]
@@ -168,16 +171,17 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
     if tuned.environment:
         pairs = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(tuned.environment.items()))
         found.append(f"Set before it starts: {pairs}")
-    if tuned.ties and tuned.standing == "confirmed":
+    if tuned.ties:
         found.append(f"As good, as far as can be told at a percent a setting: {', '.join(tuned.ties[:3])}.")
     return found
 
 
 def _tried(tuning: Tuning) -> str:
-    sets = sum(lane.tried for lane in tuning.lanes)
+    # The lane as asked is no set of settings that was tried; records of old versions have no path.
+    sets = sum(len(lane.path) or max(0, lane.tried - 1) for lane in tuning.lanes)
     pairs = min((lane.pairs for lane in tuning.lanes if lane.gain is not None), default=0)
     again = f" The winner then raced the lane as asked in {pairs} fresh rounds." if pairs else ""
-    return f"{sets} sets of settings were raced.{again}"
+    return f"{sets} set{'s' * (sets != 1)} of settings {'was' if sets == 1 else 'were'} raced.{again}"
 
 
 def _details(record: Record, tuning: Tuning, view: View) -> list[list[str]]:

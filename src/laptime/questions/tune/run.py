@@ -19,7 +19,7 @@ from laptime.model.frameworks import SCRIPT, find_framework
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import FullRun, Moment, Protocol
-from laptime.model.quantities import Missing
+from laptime.model.quantities import Missing, taken
 from laptime.model.record import NOT_RELIABLE, Finding, Progress
 from laptime.planner.groups import (
     GROUP_HEATS_LEAST,
@@ -71,7 +71,7 @@ CONFIRMING_SCRIPT = 0.35  # of a script, whose heats mostly import: so its searc
 SINGLES = 0.5  # share of the search in which single settings are tried first
 CONFIRMED_MOST = 10  # rounds of the confirming race
 LONGER = 2.0  # a fresh heat takes about this multiple of a short one
-NO_FRESH = "the time was spent before it was found"
+NO_FRESH = "{} fresh rounds take about {}, and {} of the budget was left"
 OF_A_DUEL = 2  # lanes: one as asked, and another set of settings
 A_ROUND = 6  # changes of the best set of settings that are tried at once
 NEAR_A_ROUND = 3  # sets that cannot be told from the best, and get another heat
@@ -382,7 +382,8 @@ class Tune:
         round_s = sum(self._heat_s.get(lane.name, 0.0) for lane in wanted)
         most_s = self._job.left_s + OVERRUN * self._job.plan.ask.budget_s
         if GROUP_HEATS_LEAST * HEATS_VARY * round_s > most_s and self._rounds.rounds > len(self._searches):
-            self._unconfirmed = NO_FRESH
+            wanted_ms, left_ms = (1e3 * each for each in (GROUP_HEATS_LEAST * round_s, max(self._job.left_s, 0.0)))
+            self._unconfirmed = NO_FRESH.format(GROUP_HEATS_LEAST, taken(wanted_ms), taken(left_ms))
             return
         self._job.announce("the winner races again, on fresh heats")
         self._stage = "confirming race"

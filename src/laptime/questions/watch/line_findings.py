@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from laptime.analysis.script_lines import by_line, shares_of_lines
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, count, percent, size
 from laptime.model.record import Finding
 from laptime.model.script import ScriptProcess, SeenLine, SpanPart, TrainingLoop
-from laptime.questions.watch.shares import by_line, is_on_card, shares_of_lines
+from laptime.questions.watch.shares import is_on_card
 
 LINES_MUCH = 0.1  # of an iteration
 LOOP_RUNS = 32  # times in an iteration: a loop of the script's own
@@ -107,7 +108,7 @@ def does_what_costs(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
     reading = {each.where for each in process.reads}  # of these, the rule of what is outside of the step says more
     shares = [
         (line, share)
-        for line, share in shares_of_lines(process, loop)
+        for line, share in shares_of_lines(process.lines, loop.steady)
         if line.where not in reading or line.part != "outside"
     ]
     of_kinds: defaultdict[LineKind, list[tuple[SeenLine, float]]] = defaultdict(list)
@@ -121,7 +122,7 @@ def does_what_costs(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 
 def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Lines run very often in each iteration, and take much of it together."""
-    shares = shares_of_lines(process, loop)
+    shares = shares_of_lines(process.lines, loop.steady)
     found = [(line, share) for line, share in shares if (line.per_step or 0) >= LOOP_RUNS and line.part in OF_COMPUTING]
     if not found:
         return None
@@ -132,7 +133,7 @@ def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 
 def recomputes(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """The backward pass computes again what the forward pass did not keep, and there is memory to keep it."""
-    shares = shares_of_lines(process, loop)
+    shares = shares_of_lines(process.lines, loop.steady)
     checkpointing = [(line, share) for line, share in shares if CHECKPOINTED & {_last(each) for each in line.calls}]
     if not checkpointing:
         return None

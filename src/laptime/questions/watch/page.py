@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from laptime.analysis.heats import ALPHA
+from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_loop import AGE_BLOCKS, FEWEST_STEADY, PARTS_OF
 from laptime.figures import fact_figures, reading_figures
 from laptime.model.figure import (
@@ -44,7 +45,6 @@ from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
 from laptime.pages.words import duration, joined, lap, over, spread
-from laptime.questions.watch.shares import by_line, shares_of_lines
 from laptime.stats import mean_interval
 from laptime.visible import as_command
 
@@ -338,7 +338,7 @@ def _line_words(process: ScriptProcess) -> list[str]:
 
 def _longest_lines(process: ScriptProcess, loop: TrainingLoop) -> str:
     """Return the lines of the user's own code that take most of an iteration, where no finding says what does."""
-    longest = by_line(shares_of_lines(process, loop))[:LONGEST_SHOWN]
+    longest = longest_lines(process.lines, loop.steady)[:LONGEST_SHOWN]
     if not longest or longest[0][1] < LINE_TAKES_MUCH:
         return ""
     return f"Of an iteration, most is in {', '.join(f'{where} ({percent(share)})' for where, share in longest)}."

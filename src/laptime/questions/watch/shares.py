@@ -1,12 +1,9 @@
-"""Shares of an iteration of a watched training: of its parts, and of the lines of the user's code."""
+"""Shares of the time of a watched training, and the line of the user's code that takes most of one."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-
 from laptime.model.quantities import Missing
-from laptime.model.script import Phases, ScriptProcess, SeenLine, SpanPart, TrainingLoop
+from laptime.model.script import Phases, ScriptProcess, SeenLine, SpanPart
 
 LINE_MUCH = 0.3  # of the time of a part: a line that takes less is not named
 
@@ -25,35 +22,6 @@ def longest_line(process: ScriptProcess, part: SpanPart) -> SeenLine | None:
 
 def words_at(where: str | None) -> str:
     return "" if where is None else f" ({where})"
-
-
-def shares_of_lines(process: ScriptProcess, loop: TrainingLoop) -> list[tuple[SeenLine, float]]:
-    """Return the lines of the user's own code, each with its share of an iteration."""
-    parts = loop.steady
-    backward = _seconds(parts.backward_s)
-    seconds: dict[SpanPart, float] = {
-        "forward": parts.forward_backward_s - backward,
-        "backward": backward,
-        "data": _seconds(parts.data_wait_s),
-        "optimizer": _seconds(parts.optimizer_s),
-        "outside": _seconds(parts.outside_s),
-        "no_grad": _seconds(parts.no_grad_s),
-        "unattributed": parts.unattributed_s,
-    }
-    whole = parts.wall_s or 1.0
-    return [(line, line.share * max(seconds.get(line.part, 0.0), 0.0) / whole) for line in process.lines]
-
-
-def by_line(shares: Iterable[tuple[SeenLine, float]]) -> list[tuple[str, float]]:
-    """Return each line with its share in all parts, the largest first."""
-    found: defaultdict[str, float] = defaultdict(float)
-    for line, share in shares:
-        found[line.where] += share
-    return sorted(found.items(), key=lambda pair: -pair[1])
-
-
-def _seconds(part: float | Missing) -> float:
-    return 0.0 if isinstance(part, Missing) else part
 
 
 def is_on_card(process: ScriptProcess) -> bool:

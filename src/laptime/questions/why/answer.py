@@ -48,12 +48,17 @@ def _say_tried(facts: WhyFacts, missing: tuple[str, ...], *, is_whole: bool) -> 
     """Return how many experiments were tried, where some were not, and why not."""
     if not missing:
         return ""
-    tried = sum(trial.lane is not None for name, trial in facts.trials.items() if name not in STEP_STAGES)
+    tried = len({trial.lane for trial in _experiments(facts) if trial.lane is not None})
     whole = tried + len(missing)
     if not tried:
         return f" None of {whole} experiments was tried: {'there was no time' if is_whole else 'it was interrupted'}."
     why_not = "there was no time for the others" if is_whole else "it was interrupted"
     return f" {tried} of {whole} experiments were tried: {why_not}."
+
+
+def _experiments(facts: WhyFacts) -> list[Trial]:
+    """Return the trials that are no stage alone; several may share a lane."""
+    return [trial for name, trial in facts.trials.items() if name not in STEP_STAGES]
 
 
 def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Verdict]) -> tuple[Remedy, ...]:
@@ -154,10 +159,10 @@ def find_distrust(facts: WhyFacts) -> str | None:
                 f"the step of the lane as it is varies by {percent(apart)} from heat to heat, so that it is known to "
                 f"\N{PLUS-MINUS SIGN}{percent(half)} only: {_who_disturbs(facts)}"
             )
-    factors = [trial.factor for trial in facts.trials.values() if trial.factor is not None]
-    known = [factor for factor in factors if factor.ends is not None]
+    trials = {trial.lane: trial.factor for trial in facts.trials.values() if trial.factor is not None}
+    known = [factor for factor in trials.values() if factor.ends is not None]
     if len(known) > 1 and all(_spans_all(each) for each in known):
-        return f"each of {len(known)} experiments may be {times(SQRT_2)} faster or slower: the noise hides every gain"
+        return f"the noise hides every gain: each experiment may be {times(SQRT_2)} as fast or as slow"
     return None
 
 

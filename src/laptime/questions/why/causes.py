@@ -118,7 +118,7 @@ CAUSES: list[CauseRow] = [
                 "{code_half}",
                 LEARNING,
                 gains.expect_half_batch,
-                gains.predict_batch(0.5),
+                predicts=gains.predict_batch(0.5),
                 turn=7,
                 place=11,
                 rewrite="batch_half",
@@ -157,6 +157,8 @@ CAUSES: list[CauseRow] = [
                 },
                 "{floats}",
                 gains.expect_no_loader,
+                gains.unless_redrawn,
+                ("loader",),
                 gains.predict_decoded,
                 aim="loading",
                 turn=1,
@@ -173,7 +175,9 @@ CAUSES: list[CauseRow] = [
                     "keras": "PyDataset(workers={workers}, use_multiprocessing=True)",
                     "": "decode in {workers} processes of your own",
                 },
-                expects=gains.expect_other_loader(0.9),
+                expects=gains.expect_workers,
+                chance=gains.where_cores_are_free,
+                of=("loader",),
                 predicts=gains.predict_workers,
                 aim="loading",
                 turn=2,
@@ -187,6 +191,7 @@ CAUSES: list[CauseRow] = [
                 "with laptime's loader",
                 changes="{bytes}",
                 expects=gains.expect_other_loader(0.8),
+                of=("loader",),
                 aim="loading",
                 turn=3,
                 when=lambda training: training.workload is not None,
@@ -252,7 +257,7 @@ CAUSES: list[CauseRow] = [
                 "{code_2x}",
                 LEARNING,
                 gains.expect_twice_the_batch,
-                gains.predict_twice_the_batch,
+                predicts=gains.predict_twice_the_batch,
                 aim="little work",
                 turn=10,
                 place=9,
@@ -266,7 +271,7 @@ CAUSES: list[CauseRow] = [
                 "{code_4x}",
                 LEARNING,
                 gains.expect_four_times_the_batch,
-                gains.predict_batch(4),
+                predicts=gains.predict_batch(4),
                 aim="little work",
                 turn=11,
                 place=10,
@@ -283,6 +288,7 @@ CAUSES: list[CauseRow] = [
                     "": "jax.jit(step)",
                 },
                 expects=gains.expect_kernels(1.1),
+                of=("compute", "host"),
                 aim="kernels",
                 turn=16,
                 place=12,
@@ -320,6 +326,7 @@ CAUSES: list[CauseRow] = [
                 "with a fused optimizer",
                 "the optimizer with fused=True",
                 expects=gains.expect_kernels(1.05),
+                of=("compute", "host"),
                 aim="kernels",
                 turn=19,
                 place=15,
@@ -340,6 +347,8 @@ CAUSES: list[CauseRow] = [
                 "with as many threads as cores",
                 {"torch": "torch.set_num_threads({cores})", "": "OMP_NUM_THREADS={cores}"},
                 expects=gains.expect_threads,
+                chance=gains.where_cores_are_idle,
+                of=("compute",),
                 predicts=gains.predict_threads,
                 aim="threads",
                 turn=8,
@@ -353,6 +362,7 @@ CAUSES: list[CauseRow] = [
                 "with one thread",
                 {"torch": "torch.set_num_threads(1)", "": "OMP_NUM_THREADS=1"},
                 expects=gains.expect_one_thread,
+                of=("compute",),
                 aim="threads",
                 turn=20,
                 place=24,
@@ -373,7 +383,8 @@ CAUSES: list[CauseRow] = [
                 "laptime.keep_memory()",
                 TAKES_MEMORY,
                 gains.expect_kept_memory,
-                gains.predict_kept_memory,
+                of=("loader", "compute"),
+                predicts=gains.predict_kept_memory,
                 turn=9,
                 place=25,
                 rewrite="keep_memory",
@@ -386,6 +397,8 @@ CAUSES: list[CauseRow] = [
                 "torch.set_flush_denormal(True)",
                 ARITHMETIC,
                 gains.expect_flushed_denormals,
+                gains.where_slow_with_denormals,
+                ("compute",),
                 gains.predict_flushed_denormals,
                 turn=5,
                 place=26,
@@ -445,6 +458,7 @@ CAUSES: list[CauseRow] = [
                 "in channels-last layout",
                 "model.to(memory_format=torch.channels_last), and the inputs",
                 expects=gains.where_it_convolves(gains.expect_kernels(1.15)),
+                of=("compute", "host"),
                 aim="kernels",
                 turn=18,
                 when=lambda training: training.may_convolve,
@@ -457,6 +471,7 @@ CAUSES: list[CauseRow] = [
                 "all that keeps the arithmetic and is known to help",
                 "at its best",
                 expects=gains.expect_kernels(1.12),
+                of=("compute", "host"),
                 aim="kernels",
                 turn=15,
                 place=18,
@@ -537,17 +552,17 @@ def list_experiments(training: AskedTraining) -> tuple[Experiment, ...]:
 def order_experiments(facts: WhyFacts) -> tuple[str, ...]:
     """Name the experiments that are worth a lane, the most promising first; none for a cause that a figure rules out.
 
-    A second experiment with the same aim counts a quarter of its expected gain, a third one a ninth: so each aim has
-    its turn first.
+    A promise is the expected gain times its chance. A second experiment with the same aim counts a quarter of it, a
+    third one a ninth: so each aim has its turn first.
     """
     rows = sorted((row for row in all_experiments() if row.expects is not None), key=lambda row: row.turn)
     tries = Counter(row.aim or row.name for row in rows if facts.factor(row.name) is not None)
-    expected = [(row, row.expects(facts)) for row in rows if row.expects and facts.factor(row.name) is None]
+    expected = [(row, row.promise(facts)) for row in rows if facts.factor(row.name) is None]
     promises: list[tuple[float, str]] = []
-    for row, gain in sorted(expected, key=lambda pair: -pair[1]):
-        if gain > 1:
+    for row, promise in sorted(expected, key=lambda pair: -pair[1]):
+        if promise > 0:
             tries[row.aim or row.name] += 1
-            promises.append(((gain - 1) / tries[row.aim or row.name] ** 2, row.name))
+            promises.append((promise / tries[row.aim or row.name] ** 2, row.name))
     return tuple(dict.fromkeys(name for _, name in sorted(promises, key=lambda pair: -pair[0])))
 
 
@@ -590,7 +605,7 @@ def _weight(verdict: Verdict) -> tuple[bool, bool, float]:
     """Sort causes that invalidate all other figures first, then proven and timed ones, and those by their gain."""
     gain = 1.0 if isinstance(verdict.gain, Missing) else verdict.gain
     first = verdict.standing in _row_of(verdict).first_where or compute_causes.are_denormals(verdict)
-    known = verdict.standing == "proven" or step_causes.were_timed(verdict)
+    known = verdict.standing == "proven" or step_causes.were_timed(verdict) or compute_causes.are_known_to_cost(verdict)
     return not first, not known, 0.0 if first else -gain
 
 
@@ -620,8 +635,9 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     plain = f" {brief(rate.median)} {facts.items}/s."
     if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
         return plain
-    if verdict.cause == step_causes.DEVICE_SHARED and verdict.standing != "proven":
-        return plain  # what other processes take is known, and not how many cores each step could have filled
+    is_guessed = verdict.cause == step_causes.DEVICE_SHARED or compute_causes.FEW_THREADS in verdict.evidence
+    if is_guessed and verdict.standing != "proven":
+        return plain  # what cores are taken or idle is known, and not how many of them each step could have filled
     return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
 
 

@@ -14,10 +14,10 @@ from laptime.diagnosis.findings import (
     denormals_of,
     describe_state,
 )
-from laptime.diagnosis.lane_readings import long_share, number_types
+from laptime.diagnosis.lane_readings import long_share, number_types, others_cores
 from laptime.model.quantities import Factor, Missing, count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
-from laptime.questions.why.facts import PART_NOT_KNOWN, Signature, WhyFacts, judge, part_share
+from laptime.questions.why.facts import PART_NOT_KNOWN, Signature, WhyFacts, judge, more_threads, part_share
 from laptime.questions.why.nouns import CauseStanding, Verdict
 from laptime.questions.why.step_causes import explained_otherwise, too_little_work
 
@@ -29,6 +29,11 @@ SHAPES = "changing shapes"
 KERNELS = "poor kernels"
 
 ONE_CORE = 1.3  # cores kept busy
+SETS_THREADS = "set_num_threads("
+ENOUGH_FREE = 0.5  # of a core, beyond those that work
+SLOW = "slow"  # whether this processor is slow with denormal numbers, where that was timed
+FEW_THREADS = "few_threads"
+SHAPES_USUAL = 2  # the last batch of an epoch may be smaller than the others
 SPIKES = 0.05
 BETTER = 1.25  # smaller gains are normal: nearly every network gains a little from some other kernel
 FAR_FROM_PEAK, NEAR_PEAK = 0.3, 0.6  # of what the device can do
@@ -39,12 +44,14 @@ ORDER: tuple[CauseStanding, ...] = ("proven", "likely", "not tested", "ruled out
 
 
 def processor_limited(facts: WhyFacts) -> Verdict:
-    """Judge a container's quota, or more threads than cores: a gain with as many threads as cores proves it.
+    """Judge a container's quota, or another number of threads than of cores: a gain with as many as cores proves it.
 
     A quota limits even where fewer threads do not help: its own counter shows it.
     """
-    sign = _limits(facts)
     wanted = facts.readings().threads_wanted()
+    if facts.on_processor and (idle := _idle_cores(facts, wanted)) is not None:
+        return judge(facts, PROCESSOR_LIMITED, idle, ["threads"])
+    sign = _limits(facts)
     if sign.is_there is None and (wanted is not None and wanted <= facts.cores):
         return Verdict(PROCESSOR_LIMITED, "ruled out", sign.says, sign.evidence)
     verdict = judge(facts, PROCESSOR_LIMITED, sign, ["threads", *(["one thread"] if sign.is_there else [])])
@@ -59,7 +66,52 @@ def processor_limited(facts: WhyFacts) -> Verdict:
 def name_limit(verdict: Verdict) -> str:
     if (verdict.evidence.get("throttled_share") or 0.0) > RUN_THROTTLED_SHARE:
         return "the container's quota holds this training back"
+    if verdict.evidence.get(FEW_THREADS):
+        where = verdict.evidence.get("where")
+        return "one thread works while other cores are idle" + (f", since {where}" if where else "")
     return "threads that the processor has no cores for hold this training back"
+
+
+def _idle_cores(facts: WhyFacts, wanted: int | None) -> Signature | None:
+    """Read whether cores are idle while too few threads work; None if not, or if a quota allows no more."""
+    busy = facts.busy_cores()
+    is_known, is_few = not isinstance(busy, Missing), wanted is not None and wanted < facts.cores
+    seems_few = wanted is None and not isinstance(busy, Missing) and busy < ONE_CORE
+    if facts.cores < 2 or not (is_few or seems_few) or (facts.throttled_share() or 0.0) > RUN_THROTTLED_SHARE:
+        return None
+    likely, most = more_threads(facts, wanted or 1)
+    if most < 1 + facts.margin:
+        return None  # what computes is too small a part of a step
+    told = [f"{busy:.2g} of {facts.cores} cores are busy"] if is_known else []
+    told += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
+    evidence: dict[str, object] = {
+        FEW_THREADS: True,
+        "busy_cores": busy if is_known else None,
+        "threads": wanted,
+        "cores": facts.cores,
+    }
+    if (where := _sets_threads(facts)) is not None:
+        evidence["where"] = where
+        told.append(f"as {where} says")
+    if is_few and free_cores(facts) < (wanted or 0) + ENOUGH_FREE:
+        told.append("and other processes take the other cores")
+        is_few = False
+    return Signature(True if is_few else None, ", ".join(told), evidence, likely if is_few else PART_NOT_KNOWN)
+
+
+def free_cores(facts: WhyFacts) -> float:
+    """Return how many cores other processes leave to this training."""
+    return max(facts.cores - (others_cores(facts.lane) or 0.0), 1.0)
+
+
+def _sets_threads(facts: WhyFacts) -> str | None:
+    """Return the line of the user's own code that sets how many threads compute: the remedy replaces it."""
+    trial = facts.trials.get("threads")
+    change = None if trial is None else trial.experiment.change
+    if change is None or isinstance(change.diff, Missing):
+        return None
+    is_there = any(line.startswith("-") and SETS_THREADS in line for line in change.diff.splitlines())
+    return f"{change.file}:{change.line}" if is_there else None
 
 
 def _limits(facts: WhyFacts) -> Signature:
@@ -82,7 +134,7 @@ def _limits(facts: WhyFacts) -> Signature:
 
 
 def processor_oddities(facts: WhyFacts) -> Verdict:
-    """Judge three oddities, each with its own experiment: the most certain one is named, with the figures of all."""
+    """Judge two oddities, each with its own experiment: the most certain one is named, with the figures of all."""
     if not facts.on_processor:
         says = f"{facts.lane.device.name} computes this training, and not the processor"
         return Verdict(PROCESSOR_ODDITIES, "not testable here", says)
@@ -104,6 +156,11 @@ def may_be_denormals(verdict: Verdict) -> bool:
     return verdict.evidence.get("oddity") == DENORMALS
 
 
+def are_known_to_cost(verdict: Verdict) -> bool:
+    """Whether denormal numbers are likely, and this processor is slow with them: that was timed."""
+    return may_be_denormals(verdict) and bool(verdict.evidence[DENORMALS].get(SLOW))
+
+
 def name_oddity(verdict: Verdict) -> str:
     named = (sentence for oddity, _, sentence in ODDITIES if oddity == verdict.evidence.get("oddity"))
     return next(named, "the processor works oddly")
@@ -118,8 +175,10 @@ def denormals(facts: WhyFacts) -> Verdict:
         return judge(facts, PROCESSOR_ODDITIES, Signature(None, f"denormals were not counted: {why}"), ["flush"])
     slows = "" if state is None or not told.cost else f"{describe_state(state)}; "
     gain = 1 / (1 - min(state.share, 0.99)) if state is not None and told.cost else PART_NOT_KNOWN
-    sign = Signature(True if told.cost else None if told.share > 0 else False, slows + told.says,
-                     {"share": told.share, "of": told.kind, "step": state.step if state else None}, gain)  # fmt: skip
+    costs = told.cost and facts.slow_with_denormals is not False
+    sign = Signature(True if costs else None if told.share > 0 else False, slows + told.says,
+                     {"share": told.share, "of": told.kind, "step": state.step if state else None,
+                      SLOW: facts.slow_with_denormals}, gain)  # fmt: skip
     verdict = judge(facts, PROCESSOR_ODDITIES, sign, ["flush"])
     # What it gains at the steps of a state is not what it gains in all.
     since = "flush" in facts.trials and facts.trials["flush"].since is not None
@@ -141,26 +200,6 @@ def given_back_memory(facts: WhyFacts) -> Verdict:
     return judge(facts, PROCESSOR_ODDITIES, sign, ["keep"])
 
 
-def one_thread(facts: WhyFacts) -> Verdict:
-    """Cores are idle while one thread works."""
-    busy, wanted = facts.busy_cores(), facts.readings().threads_wanted()
-    if facts.cores < 2:
-        return Verdict(PROCESSOR_ODDITIES, "not testable here", "there is one core")
-    if isinstance(busy, Missing) and wanted is None:
-        return Verdict(PROCESSOR_ODDITIES, "not testable here", f"busy cores were not read: {_reason(busy)}")
-    told = [] if isinstance(busy, Missing) else [f"{busy:.2g} of {facts.cores} cores are busy"]
-    told += [f"it takes {wanted} thread{'s' * (wanted != 1)}"] if wanted is not None else []
-    evidence = {"busy_cores": None if isinstance(busy, Missing) else busy, "threads": wanted}
-    few = wanted is not None and wanted < facts.cores
-    if not few and (isinstance(busy, Missing) or busy >= ONE_CORE or wanted is not None):
-        return Verdict(PROCESSOR_ODDITIES, "ruled out", ", ".join(told), evidence)
-    return judge(facts, PROCESSOR_ODDITIES, Signature(True if few else None, ", ".join(told), evidence), ["threads"])
-
-
-def _reason(told: float | Missing) -> str:
-    return told.missing if isinstance(told, Missing) else ""
-
-
 def _gain(verdict: Verdict) -> float:
     return 1.0 if isinstance(verdict.gain, Missing) else verdict.gain
 
@@ -168,7 +207,6 @@ def _gain(verdict: Verdict) -> float:
 ODDITIES: tuple[tuple[str, Callable[[WhyFacts], Verdict], str], ...] = (
     (DENORMALS, denormals, "denormal numbers slow the processor down"),
     ("memory given back", given_back_memory, "memory is given back to the system and fetched again in every step"),
-    ("one thread", one_thread, "one thread works while other cores are idle"),
 )
 
 
@@ -198,7 +236,7 @@ def changing_shapes(facts: WhyFacts) -> Verdict:
         return _judge_shapes(facts, Signature(None, f"shapes were not looked at: {shapes.missing}"), ["one"])
     steps = facts.symptoms.steps if facts.symptoms is not None else 0
     known = 0.0 if isinstance(compiles, Missing) else compiles
-    several = not isinstance(shapes, Missing) and shapes > 1
+    several = not isinstance(shapes, Missing) and shapes > SHAPES_USUAL
     told = [] if isinstance(shapes, Missing) else [f"{count(shapes)} shape{'s' * (shapes != 1)} of batch"]
     told += [] if isinstance(compiles, Missing) else [f"{count(compiles)} compilation{'s' * (compiles != 1)}"]
     says = f"{' and '.join(told)} in {steps} steps"

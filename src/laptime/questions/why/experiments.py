@@ -11,8 +11,9 @@ from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.quantities import Missing
 from laptime.model.workload import FLOAT_BYTES, Workload
-from laptime.questions.why.gains import Expect, Predict
-from laptime.questions.why.nouns import NO_CHANGE, Experiment
+from laptime.questions.why.facts import WhyFacts
+from laptime.questions.why.gains import BOUND_LEAST, UNKNOWN_GAIN, Chance, Expect, Predict, bound_of, surely
+from laptime.questions.why.nouns import NO_CHANGE, Experiment, PartOf
 
 TRIED_MOST_WORKERS = 8  # at most, and no more than there are cores
 # Words and code for a user's own training, whose batch size is not known.
@@ -102,12 +103,13 @@ class ExperimentRow:
 
     `setting` is a word of a lane, or several joined by "+"; `says` names the remedy and `did` completes "... it is 3.7x
     as fast". `code` does the same in the user's own training; with one text per family, "" is for all other families.
-    `expects` is the gain by which the next experiment is chosen (without it, an experiment always runs), `predicts` the
-    gain shown with its remedy. Experiments with the same `aim` try the same thing. Of two with the same expected gain,
-    the lower `turn` is first; `place` is the order of remedies without a figure. `when` says for which trainings the
-    row exists, `not_built_in` why a built-in workload cannot run it. One that `keeps_items` freezes what a data set
-    draws at random for each item. `rewrite` is the word of a change of code (`questions/rewrites.py`) that is the
-    remedy, where one is; a single text is for PyTorch.
+    `expects` is the gain by which the next experiment is chosen (without it, an experiment always runs), `chance` how
+    likely the signs make it, and `of` the parts of a step that it can shorten: their shares bound what it gains at
+    most. `predicts` is the gain shown with its remedy. Experiments with the same `aim` try the same thing. Of two with
+    the same promise, the lower `turn` is first; `place` is the order of remedies without a figure. `when` says for
+    which trainings the row exists, `not_built_in` why a built-in workload cannot run it. One that `keeps_items` freezes
+    what a data set draws at random for each item. `rewrite` is the word of a change of code (`questions/rewrites.py`)
+    that is the remedy, where one is; a single text is for PyTorch.
     """
 
     name: str
@@ -117,6 +119,8 @@ class ExperimentRow:
     code: str | Mapping[str, str] = "laptime race ... {setting}"
     changes: str = NO_CHANGE
     expects: Expect | None = None
+    chance: Chance = surely
+    of: tuple[PartOf, ...] = ()
     predicts: Predict | None = None
     aim: str = ""
     turn: int = 100
@@ -126,6 +130,12 @@ class ExperimentRow:
     not_built_in: str = ""
     keeps_items: bool = False
     rewrite: str | Mapping[str, str] = ""
+
+    def promise(self, facts: WhyFacts) -> float:
+        """Return what the experiment is expected to gain beyond 1, times its chance; 0 for one that is not made."""
+        bound = bound_of(facts, self.of)
+        gain = 1.0 if self.expects is None else min(self.expects(facts), bound)
+        return 0.0 if bound < BOUND_LEAST or gain < UNKNOWN_GAIN else (gain - 1) * self.chance(facts)
 
     def make(self, cause: str, training: AskedTraining) -> Experiment:
         """Fill in the texts for one training."""

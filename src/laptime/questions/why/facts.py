@@ -11,12 +11,15 @@ from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, f
 from laptime.model.machine import Machine
 from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import Estimate, Finding, LaneResult
-from laptime.model.symptoms import NOT_LOOKED, StepSymptoms, TimedPlace
+from laptime.model.symptoms import NO_INPUT, NOT_LOOKED, StepSymptoms, TimedPlace
 from laptime.questions.why.nouns import STEP_STAGES, CauseStanding, Ceiling, PartOf, Stage, StepPart, Trial, Verdict
 from laptime.stats import log_mean_interval
 
 FACT_NOT_MEASURED = Missing("it was not measured")
 LANE_WITHOUT_STEP = Missing("the lane has no step: no heat of it finished")
+MORE_THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
+THREADS_LEAST_MS = 5.0  # of computing
+PARTS_TIMED = Missing("the parts of its own steps were timed instead")
 COPIES_NOTHING = Missing("a lane on the processor copies nothing to a device")
 NO_INSTRUMENT = Missing("no instrument was read")
 SHOWN_ORDER: tuple[PartOf, ...] = ("loader", "copy", "compute", "host", "outside")  # as a batch passes through them
@@ -29,7 +32,7 @@ class WhyFacts:
     `trials` are the experiments by name, each compared with the lane as it is; `ceilings_lanes` are the lanes of one
     stage alone. `unseen` are findings about cards that exist but are not used. A gain up to `margin` does not count.
     `what` and `items` are words for the subject and its items. `convolves` says whether a step has convolutions, where
-    its operators were counted.
+    its operators were counted, and `slow_with_denormals` whether this processor is, where that was timed.
     """
 
     lane: LaneResult
@@ -42,6 +45,7 @@ class WhyFacts:
     items: str = "items"
     lap_steps: float | None = None
     convolves: bool | None = None
+    slow_with_denormals: bool | None = None
 
     @property
     def on_processor(self) -> bool:
@@ -68,6 +72,17 @@ class WhyFacts:
     def is_redrawn(self) -> bool:
         """Whether an item of the data set differs when it is fetched again: what keeps items freezes them."""
         return self.symptoms is not None and self.symptoms.redrawn is True
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the steps of a script say themselves how long they waited for data and computed.
+
+        Then sentence and bar are of these steps, and no stage has to run alone.
+        """
+        told = self.symptoms
+        if told is None or places_of(told) is None or isinstance(told.compute_ns, Missing):
+            return False
+        return NO_INPUT in told.notes or not isinstance(told.wait_ns, Missing)
 
     def readings(self) -> LaneReadings:
         return read_lane(self.lane, self.machine)
@@ -111,6 +126,8 @@ class WhyFacts:
             return LANE_WITHOUT_STEP
         if stage == "copy" and self.on_processor:
             return 0.0
+        if self.is_timed:
+            return self.breakdown_ms(stage)
         alone = self.ceilings_lanes.get(stage)
         if alone is not None and alone.status == "ok" and alone.step_ms is not None:
             ours, theirs = self.lane.items_per_step, alone.items_per_step
@@ -123,7 +140,12 @@ class WhyFacts:
         told = self.symptom({"loader": "wait_ns", "copy": "copy_ns", "compute": "compute_ns"}[stage])
         if isinstance(told, Missing) or self.symptoms is None or not self.symptoms.steps:
             return told if isinstance(told, Missing) else FACT_NOT_MEASURED
-        return told / self.symptoms.steps / 1e6
+        return told / self.symptoms.steps / 1e6 * (self._pace_since() if self.is_timed else 1.0)
+
+    def _pace_since(self) -> float:
+        """Return how long a step takes in all heats, as a factor of that in the heat whose parts were timed."""
+        apart = next((result.step_ms for result in self.lane.heats if result.heat.signs is not None), None)
+        return self.step_ms / apart if self.step_ms and apart else 1.0
 
     def busy(self, lane: LaneResult | None = None) -> float | Missing:
         """Return the share of the time in which the device was busy; a processor has no such figure."""
@@ -183,6 +205,24 @@ def split(facts: WhyFacts) -> tuple[StepPart, ...]:
     return (*parts, StepPart("unattributed", left))
 
 
+def more_threads(facts: WhyFacts, threads: int) -> tuple[float, float]:
+    """Return the likely and the greatest gain of as many threads as cores over this many.
+
+    Of a short step, threads take longer to begin and to wait for each other than they save.
+    """
+    computing_ms = facts.stage_ms("compute")
+    computing = part_share(facts, "compute") or 1.0
+    saved = computing * (1 - threads / facts.cores)
+    is_short = not isinstance(computing_ms, Missing) and computing_ms < THREADS_LEAST_MS
+    return 1 / (1 - (0.1 if is_short else MORE_THREADS_SAVE) * saved), 1 / (1 - saved)
+
+
+def largest_part(facts: WhyFacts) -> StepPart | None:
+    """Return the part of a step that takes most of it; None where none is known."""
+    known = [part for part in split(facts) if part.of != "unattributed"]
+    return max(known, key=lambda part: part.share, default=None)
+
+
 def part_share(facts: WhyFacts, of: PartOf) -> float:
     """Return the share of one part; 0 if the step does not have it."""
     return next((part.share for part in split(facts) if part.of == of), 0.0)
@@ -220,6 +260,10 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
         loader = wait  # a loader that overlaps with the step may take long but cost nothing
     computing = 0.0 if isinstance(compute, Missing) else min(1.0, compute / whole_ms)
     idle = min(computing, _idle(facts, computing))
+    if facts.is_timed and not isinstance(loader, Missing):
+        # They followed each other: where the times of several heats overfill a step, each gives way alike.
+        over = max(1.0, computing + loader / whole_ms)
+        computing, loader = computing / over, loader / over
     return [
         ("outside", placed if pauses is None else max(placed, pauses.share)),
         ("compute", computing - idle),
@@ -246,6 +290,8 @@ def _rate(facts: WhyFacts, stage: Stage) -> Estimate | Missing:
     if lane is None:
         trial = facts.trials.get(stage)
         absent = None if trial is None else trial.experiment.absent
+        if absent is None and facts.is_timed:
+            return PARTS_TIMED
         return absent or Missing(trial.reason if trial is not None and trial.reason else FACT_NOT_MEASURED.missing)
     if lane.status != "ok" or lane.items_per_s is None:
         return Missing(lane.reason or "no heat of it finished")
@@ -293,6 +339,8 @@ def judge(
         standing, gain = "likely" if sign.is_there is False else "proven", best.ratio
     elif all(facts.stays(name, bound) for name in tried):
         standing = "ruled out"
+    elif sign.is_there and best.ratio <= 1 and best.ends is not None:
+        standing, came = "not tested", f"too few heats to tell: {came}"  # what was seen speaks against the sign
     elif sign.is_there is not None:
         standing, gain = ("likely", sign.gain) if sign.is_there else ("ruled out", PART_NOT_KNOWN)
     elif best.ratio > bound and _exceeds_noise(best):

@@ -8,24 +8,77 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from math import fsum, inf
 
 from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.findings import FAULTS_SHARE, RUN_THROTTLED_SHARE, denormals_of
 from laptime.diagnosis.lane_readings import find_pauses, finished, number_types
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult
-from laptime.questions.why.compute_causes import NEAR_PEAK, given_back_memory, processor_limited
-from laptime.questions.why.facts import WhyFacts, part_share
-from laptime.questions.why.nouns import Experiment
+from laptime.questions.why.compute_causes import (
+    NEAR_PEAK,
+    SHAPES_USUAL,
+    free_cores,
+    given_back_memory,
+    processor_limited,
+)
+from laptime.questions.why.facts import WhyFacts, more_threads, part_share, split
+from laptime.questions.why.nouns import STEP_STAGES, Experiment, PartOf
 from laptime.questions.why.step_causes import NEARLY_BUSY, WORTH_SHARE, memory_full, too_little_work
 
 Expect = Callable[[WhyFacts], float]
+Chance = Callable[[WhyFacts], float]
 Predict = Callable[[WhyFacts, Experiment], "float | Missing"]
 WORKERS = re.compile(r"workers=(\d+)")
 LEAST_LEFT = 0.02  # of a step: no prediction removes all of it
 UNKNOWN_GAIN = 1.02  # if nothing is known, an experiment is worth it, after those that signatures point to
 SHORT_MS, QUICK_MS = 2.0, 50.0
 NO_GAIN = 0.0
+
+
+BOUND_LEAST = 1.05  # an experiment that could gain less at most is not made
+SHOWN_SHAPES = 10  # this many shapes in the steps that were looked at are no chance
+NEARLY_ALL = 0.99
+
+
+def bound_of(facts: WhyFacts, of: tuple[PartOf, ...]) -> float:
+    """Return what an experiment gains at most that shortens these parts of a step, by the shares that were timed.
+
+    What nobody attributed may be computing.
+    """
+    if not of or any(isinstance(facts.stage_ms(stage), Missing) for stage in STEP_STAGES if stage in of):
+        return inf
+    parts = (*of, "unattributed") if "compute" in of else of
+    return 1 / (1 - min(fsum(each.share for each in split(facts) if each.of in parts), NEARLY_ALL))
+
+
+def surely(_facts: WhyFacts) -> float:
+    return 1.0
+
+
+def unless_redrawn(facts: WhyFacts) -> float:
+    """Kept items are of little use where the data set draws them again each time: they change the learning."""
+    return 0.3 if facts.is_redrawn else 1.0
+
+
+def where_cores_are_free(facts: WhyFacts) -> float:
+    """Worker processes need cores, unless all that they do is wait."""
+    return 1.0 if expect_workers(facts) >= BOUND_LEAST else 0.1
+
+
+def where_cores_are_idle(facts: WhyFacts) -> float:
+    """More threads need cores that other processes leave idle."""
+    wanted = facts.readings().threads_wanted()
+    if wanted is None or wanted >= facts.cores:
+        return 1.0
+    return min(max((free_cores(facts) - wanted) / (facts.cores - wanted), 0.2), 1.0)
+
+
+def where_slow_with_denormals(facts: WhyFacts) -> float:
+    """Numbers that were counted cost nothing by themselves: steps that became slow, or this processor, show it."""
+    if find_lane_state(facts.lane) is not None or facts.slow_with_denormals:
+        return 1.0
+    return 0.0 if facts.slow_with_denormals is False else 0.5
 
 
 def expect_no_loader(facts: WhyFacts) -> float:
@@ -36,6 +89,24 @@ def expect_no_loader(facts: WhyFacts) -> float:
 def expect_other_loader(part: float) -> Expect:
     """Expect a part of the gain without any loader."""
     return lambda facts: 1 + part * (expect_no_loader(facts) - 1) if expect_no_loader(facts) else NO_GAIN
+
+
+def expect_workers(facts: WhyFacts) -> float:
+    """Expect that loading goes on while the step computes, as far as cores are free for it."""
+    gain = expect_no_loader(facts)
+    busy = facts.busy_cores()
+    if not gain or isinstance(busy, Missing) or not facts.on_processor:
+        return 1 + 0.9 * (gain - 1) if gain else NO_GAIN
+    return 1 + 0.9 * (1 / _left_of_step(facts, facts.cores, busy) - 1)
+
+
+def _left_of_step(facts: WhyFacts, workers: int, busy: float) -> float:
+    """Return what is left of a step whose loading goes on in worker processes.
+
+    No step is shorter than the rest of it, than its loading divided by the workers, or than all work on all cores.
+    """
+    loader = part_share(facts, "loader")
+    return max(1 - loader, loader / workers, min(busy / facts.cores, 1.0), LEAST_LEFT)
 
 
 def expect_twice_the_batch(facts: WhyFacts) -> float:
@@ -121,10 +192,10 @@ def expect_threads(facts: WhyFacts) -> float:
     throttled, wanted = facts.throttled_share() or 0.0, facts.readings().threads_wanted()
     if wanted is not None and wanted > facts.cores:
         return 2.0
-    if wanted is not None and wanted < facts.cores:
-        return 1.5
     if throttled > RUN_THROTTLED_SHARE:
         return max(1.2, 1 / (1 - min(throttled, 0.9)))
+    if wanted is not None:
+        return more_threads(facts, wanted)[0] if wanted < facts.cores else NO_GAIN
     busy = facts.busy_cores()
     idle_cores = not isinstance(busy, Missing) and busy < 0.65 * facts.cores and facts.cores > 1
     return 1.4 if idle_cores else UNKNOWN_GAIN if verdict.standing == "not tested" else NO_GAIN
@@ -172,7 +243,9 @@ def expect_one_shape(facts: WhyFacts) -> float:
         return UNKNOWN_GAIN
     if not isinstance(compiles, Missing) and compiles > 0:
         return 3.0
-    return 1.3 if not isinstance(shapes, Missing) and shapes > 1 else NO_GAIN
+    if isinstance(shapes, Missing) or shapes <= SHAPES_USUAL:
+        return NO_GAIN
+    return 1 + 0.3 * min(1.0, shapes / SHOWN_SHAPES)
 
 
 def expect_half_batch(facts: WhyFacts) -> float:
@@ -213,7 +286,9 @@ def predict_workers(facts: WhyFacts, experiment: Experiment) -> float | Missing:
     loader, compute, copy = (facts.stage_ms(stage) for stage in ("loader", "compute", "copy"))
     if found is None or isinstance(loader, Missing) or isinstance(compute, Missing):
         return Missing("the loader alone, or the computing alone, was not measured")
-    workers = max(1, int(found[1]))
+    workers, busy = max(1, int(found[1])), facts.busy_cores()
+    if facts.is_timed and facts.on_processor and not isinstance(busy, Missing):
+        return 1 / _left_of_step(facts, workers, busy)
     rest = compute + (0.0 if isinstance(copy, Missing) else copy)
     work = loader * min(_loader_cores(facts), facts.cores)  # core-milliseconds of a batch
     rest += work / facts.cores if facts.on_processor else 0.0
@@ -260,7 +335,9 @@ def predict_kept_memory(facts: WhyFacts, _experiment: Experiment) -> float | Mis
 
 def predict_threads(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
     """A quota's counter shows what the quota costs; the cost of too many threads is not known in advance."""
-    throttled = facts.throttled_share()
+    throttled, wanted = facts.throttled_share(), facts.readings().threads_wanted()
+    if facts.on_processor and wanted is not None and wanted < facts.cores and not (throttled or 0.0):
+        return more_threads(facts, wanted)[0]
     if throttled is None or throttled <= RUN_THROTTLED_SHARE:
         return Missing("what threads cost that wait for each other shows only when they are fewer")
     return _without(throttled)

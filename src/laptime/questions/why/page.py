@@ -24,6 +24,7 @@ from laptime.model.figure import (
 )
 from laptime.model.quantities import Factor, Missing, number, percent
 from laptime.model.record import LaneResult, Record
+from laptime.model.symptoms import LONGEST_LINES
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
@@ -32,6 +33,7 @@ from laptime.questions.forecast.page import card_sentence
 from laptime.questions.why.nouns import (
     INPUT,
     LEARNING,
+    NOT_PROMISING,
     ONLY_A_LANE,
     CauseStanding,
     Ceiling,
@@ -87,7 +89,7 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
     gaining = [each for each, found in measured_remedies(why) if each.recommended or _style(found) == "good"]
     shown = gaining[:REMEDIES_MOST]
     if not shown:
-        return lines
+        return [*lines, *_untested(record, why, view.width)]
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
     coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
     code = (
@@ -101,6 +103,21 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
         ]
     )
     return [*lines, "", *table, *code]
+
+
+def _untested(record: Record, why: Why, width: int) -> list[str]:
+    """Return what may be changed about the cause that the verdict names first, where nothing that gains was measured.
+
+    The first is one whose place in the user's code is known.
+    """
+    named = [each for each in why.remedies if each.cause in why.first[:1] and each.measured is None and each.code]
+    named = [each for each in named if not each.code.startswith(ONLY_A_LANE) and each.reason != NOT_PROMISING]
+    remedy = min(named, key=lambda each: each.change is None, default=None)
+    if remedy is None:
+        return []
+    head = f"Not tested here: {remedy.says}."
+    place = _place_of(record, why, remedy, width, is_tested=False)
+    return ["", *wrap(head, width), *_code_of(remedy), *place]
 
 
 def measured_remedies(why: Why) -> list[tuple[Remedy, Factor]]:
@@ -119,12 +136,12 @@ def _code_of(remedy: Remedy) -> list[str]:
     return [f"  {clean(line)}" for line in remedy.code.split("; ")]
 
 
-def _place_of(record: Record, why: Why, remedy: Remedy, width: int) -> list[str]:
+def _place_of(record: Record, why: Why, remedy: Remedy, width: int, *, is_tested: bool = True) -> list[str]:
     """Return what makes the change, where the place of it in the user's code is known."""
     if remedy.change is None:
         return []
     place = [each for each in recommended_first(why) if each.change is not None].index(remedy)
-    return wrap(footnotes.apply_words(record, remedy.change, place), width, "  ")
+    return wrap(footnotes.apply_words(record, remedy.change, place, is_tested=is_tested), width, "  ")
 
 
 def _notes(record: Record, why: Why) -> list[str]:
@@ -132,6 +149,7 @@ def _notes(record: Record, why: Why) -> list[str]:
     asked = _of_lane(record)
     missing = [f"The budget had no room for: {', '.join(why.missing)}. Try --budget 5m."] if why.missing else []
     return [
+        *_line_words(record, why),
         *_loader_words(record, why),
         *_redrawn_words(record, why),
         *card_sentence(record),
@@ -139,6 +157,16 @@ def _notes(record: Record, why: Why) -> list[str]:
         *footnotes.doubts(asked),
         *missing,
     ]
+
+
+def _line_words(record: Record, why: Why) -> list[str]:
+    """Return the lines of a script that take most of a step, where the cause that is named first has none."""
+    lane = _lane(record, why)
+    signs = None if lane is None else next((each.heat.signs for each in lane.heats if each.heat.signs), None)
+    named = next((cause for cause in why.causes if cause.cause in why.first[:1]), None)
+    if signs is None or LONGEST_LINES not in signs.notes or (named is not None and named.evidence.get("where")):
+        return []
+    return [f"Of a step, most is in {clean(signs.notes[LONGEST_LINES])}."]
 
 
 def _loader_words(record: Record, why: Why) -> list[str]:
@@ -178,6 +206,7 @@ def _details(record: Record, why: Why, view: View) -> list[list[str]]:
         *remedy_sections(why.remedies, width, color=color),
         *(_causes(why, standing, width) for standing in STANDINGS),
         _missing(why, width),
+        *(wrap(word, width, "  ") for word in _line_words(record, why)),
         *(wrap(word, width, "  ") for word in [*_redrawn_words(record, why), *card_sentence(record)]),
         *_remarks(record, width, color=color),
     ]

@@ -16,6 +16,7 @@ from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.diagnosis.findings import denormals_of, find_findings
 from laptime.errors import UsageError
+from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
@@ -34,21 +35,30 @@ from laptime.questions.asking import Prepared, describe_script, facts_of, means_
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
-from laptime.questions.why.nouns import ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
+from laptime.questions.why.nouns import NOT_PROMISING, ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
+WIDE = 3  # experiments of a script that take turns in one round
+SIDE_BY_SIDE = (
+    "start",
+    "import",
+    "held",
+    "build",
+    "proof",
+)  # phases in which heats of a script go on next to each other
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
+SLOW_WITH_DENORMALS = 1.15  # times as long: a processor that takes less with them gains nothing without
 OF_INPUT = "input="  # settings that a script without a DataLoader of PyTorch cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
 OF_TUNING = {
@@ -62,7 +72,6 @@ OF_TUNING = {
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 INTERRUPTED = "it was interrupted before"
-NOT_PROMISING = "nothing pointed to it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +152,7 @@ class WhySearch:
         self._rounds = HeatRounds(job, pace, examines=lambda lane: lane == self._base)
         self._lanes: dict[str, str] = {}  # by experiment, of those that were begun
         self._heat_s: dict[str, float] = {}
+        self._slow_with_denormals: bool | None = None
         self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
 
     def run(self) -> None:
@@ -188,6 +198,8 @@ class WhySearch:
         if lane == self._base:
             return True
         self._leave_out_input()
+        if self._gather_facts(self._rounds.results()).is_timed:
+            return False  # its own steps say what a stage takes, and no script has to start for that
         for name in self._stages():
             if plan_experiment(self._inquiry.lane, self._inquiry.named(name)).name == lane.name:
                 self._add(self._inquiry.named(name))
@@ -266,21 +278,31 @@ class WhySearch:
             kept = [self._base]
             for lane in lanes[1:]:
                 kept += [lane] if self._cost_s([*kept, lane]) <= left_s else []
-            rounds.run_round(kept, prestarter)
+            round_s = rounds.run_round(kept, prestarter)
+            self._learn_costs(kept, round_s)
         else:
 
             def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
                 return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._job.left_s
 
             rounds.run_apart(lanes, prestarter, may_run=may_run)
-        self._learn_costs(lanes)
+            self._learn_costs(lanes)
 
-    def _learn_costs(self, lanes: Sequence[PlannedLane]) -> None:
-        """Store each lane's last heat as the cost of its next one, by our clock or the fake back end's own."""
-        for lane in lanes:
-            for heat in self._rounds.heats[lane.name][-1:]:
-                took_s = max(heat.process.spent_s, self._rounds.took_s[lane.name])
-                self._heat_s[lane.name] = took_s * self._rounds.share_again([lane])
+    def _learn_costs(self, lanes: Sequence[PlannedLane], round_s: float | None = None) -> None:
+        """Store each lane's last heat as the cost of its next one, by our clock or the fake back end's own.
+
+        Scripts import next to each other, so each costs its part of a round: less than it takes itself.
+        """
+        last = [(lane, heat.process) for lane in lanes for heat in self._rounds.heats[lane.name][-1:]]
+        took_s = {lane.name: max(process.spent_s, self._rounds.took_s[lane.name]) for lane, process in last}
+        part = 1.0
+        if self._base.framework == SCRIPT and self._rounds.pace.takes_turns:
+            sum_s = sum(took_s.values()) or 1.0
+            starts_s = sum(process.phases_s.get(name, 0.0) for _, process in last for name in SIDE_BY_SIDE)
+            part = 1 - (1 - 1 / self._job.cores) * starts_s / sum_s if round_s is None else round_s / sum_s
+            part = min(1.0, part)
+        for lane, _ in last:
+            self._heat_s[lane.name] = took_s[lane.name] * part * self._rounds.share_again([lane])
 
     def _finishes(self, lane: PlannedLane) -> bool:
         return all(heat.process.status == "ok" for heat in self._rounds.heats[lane.name])
@@ -326,11 +348,26 @@ class WhySearch:
         They slow every other experiment down, and the rounds have to come as far as they do.
         """
         denormals = denormals_of(self._rounds.result_of(self._base))
+        if self._is_slow_with_denormals() is False:
+            return False
         possible = self._inquiry.named(FLUSH_EXPERIMENT).absent is None
         if FLUSH_EXPERIMENT in self._lanes or not possible or denormals is None or not denormals.cost:
             return False
         self._add(self._inquiry.named(FLUSH_EXPERIMENT))
         return self._run_rounds([FLUSH_EXPERIMENT], GROUP_HEATS_LEAST, prestarter, ceilings=False)
+
+    def _is_slow_with_denormals(self) -> bool | None:
+        """Return whether this processor is, if the lane has such numbers and no steps show it; None if not known.
+
+        It is timed once, in a few milliseconds.
+        """
+        lane = self._rounds.result_of(self._base)
+        denormals, is_local = denormals_of(lane), not self._job.launcher.is_elsewhere
+        if denormals is None or not denormals.cost or find_lane_state(lane) is not None:
+            return None
+        if self._slow_with_denormals is None and is_local and self._base.framework != FAKE_FRAMEWORK:
+            self._slow_with_denormals = time_denormals() >= SLOW_WITH_DENORMALS
+        return self._slow_with_denormals
 
     def _run_rounds(self, group: Sequence[str], rounds: int, prestarter: Prestarter, *, ceilings: bool = True) -> bool:
         """Run rounds of these experiments and, where they lack heats, the ceilings. Return whether any round ran."""
@@ -380,16 +417,21 @@ class WhySearch:
         """Return the experiments that fit into the time left, in order.
 
         If any fit with enough rounds to repeat what stays open, return only those; else those that fit with three, or
-        with two.
+        with two. A script takes seconds to start, so its most promising experiments are tried next to each other.
         """
+        if self._base.framework == SCRIPT and (wide := self._fitting_with(EXPERIMENT_ROUNDS, names[:WIDE])):
+            return wide
         for rounds in (HEATS_USUAL, GROUP_HEATS_LEAST, EXPERIMENT_ROUNDS):
-            group: list[str] = []
-            for name in names:
-                if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
-                    group.append(name)
-            if group:
+            if group := self._fitting_with(rounds, names):
                 return group
         return []
+
+    def _fitting_with(self, rounds: int, names: Sequence[str]) -> list[str]:
+        group: list[str] = []
+        for name in names:
+            if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
+                group.append(name)
+        return group
 
     def _with(self, names: Sequence[str]) -> list[PlannedLane]:
         """Return the lanes of a round with these experiments, including those that have not begun."""
@@ -425,6 +467,7 @@ class WhySearch:
             items=plan.subject.items,
             lap_steps=steps_of_lap(plan, self._base, told_steps),
             convolves=convolves,
+            slow_with_denormals=self._is_slow_with_denormals(),
         )
 
     def _make_trial(self, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:

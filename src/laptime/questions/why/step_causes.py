@@ -30,6 +30,7 @@ from laptime.questions.why.facts import (
     between,
     figures,
     judge,
+    largest_part,
     mean_factor,
     part_share,
     stage_share,
@@ -55,6 +56,9 @@ FIXED = 1.2  # the gain of twice the batch where a third of a step does not grow
 LAUNCHED = 1.1
 SEEN_LEAST = 4  # pauses
 TIMED_LINES = "timed_share"  # what was timed within the steps, line by line
+TIMED_PART = "timed"  # a share that the script's own steps had
+LARGER_PART = "larger_part"  # the part of a step that takes longer, and its share
+_PARTS = {"outside": "what is outside of it", "compute": "computing", "host": "the host", "copy": "the copy"}
 MANY_READS = 8  # a step: a loss and some scores are fewer
 READ_BY_CODE = "read_by_its_code"
 NEARLY_BUSY, NEARLY_IDLE = 0.9, 0.6
@@ -119,7 +123,7 @@ def outside_step(facts: WhyFacts) -> Verdict:
 
 def were_timed(verdict: Verdict) -> bool:
     """Whether it was timed again and again: then no experiment has to show what it costs."""
-    if TIMED_LINES in verdict.evidence:
+    if TIMED_LINES in verdict.evidence or TIMED_PART in verdict.evidence:
         return True
     return verdict.cause == OUTSIDE_STEP and verdict.evidence.get("seen", 0) >= SEEN_LEAST
 
@@ -174,14 +178,25 @@ def input_pipeline(facts: WhyFacts) -> Verdict:
         evidence["where"] = line
     if part < WORTH_SHARE:
         return Verdict(INPUT, "ruled out", says, evidence)
+    most = largest_part(facts)
+    if most is not None and most.share > part:
+        evidence[LARGER_PART] = [most.of, most.share]
+    evidence |= {TIMED_PART: True} if facts.is_timed else {}
     sign = Signature(is_there=True, says=says, evidence=evidence, gain=1 / (1 - min(part, 0.999)))
     return judge(facts, INPUT, sign, _swaps(facts))
 
 
 def name_loader(verdict: Verdict) -> str:
-    """Name the loader, and the line of the user's own code that takes most of its time."""
-    where = verdict.evidence.get("where")
-    return "the loader bounds this training" + (f", most of all {where}" if where else "")
+    """Name the loader, and the line of the user's own code that takes most of its time.
+
+    It bounds a training only where no other part of a step takes longer.
+    """
+    where, larger = verdict.evidence.get("where"), verdict.evidence.get(LARGER_PART)
+    if larger is None:
+        return "the loader bounds this training" + (f", most of all {where}" if where else "")
+    at = f" at {where}" if where else ""
+    of, share = larger
+    return f"the loader{at} takes {percent(verdict.evidence['share'])} of a step, and {_PARTS[of]} {percent(share)}"
 
 
 def _swaps(facts: WhyFacts) -> list[str]:
