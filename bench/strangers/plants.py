@@ -59,7 +59,7 @@ PLANT_ROWS = (
           (Edit("    transforms.RandomHorizontalFlip(),\n",
                 "    transforms.RandomHorizontalFlip(),\n"
                 "    transforms.Lambda(lambda image: image.resize((512, 512), 3).rotate(7, 3).resize((40, 40), 3)),\n"),),
-          (WAITS,), "    transforms.Lambda(", items=(1000, 100)),
+          (WAITS,), "    transforms.Lambda(", items=(300, 50)),
     # What a step does besides
     Plant("weights as lists each step", "yunjey/feedforward",
           (after_step("history = [value.cpu().detach().numpy().tolist() for value in model.parameters()]"),),
@@ -163,7 +163,7 @@ PLANT_ROWS = (
           (LINE, "script loops over rows"), "        out = torch.stack("),
     Plant("oneDNN switched off", "yunjey/resnet",
           (Edit(YUNJEY_TOP, f"torch.backends.mkldnn.set_flags(False)\n{YUNJEY_TOP}"),),
-          ("script without oneDNN",), "torch.backends.mkldnn", items=(1000, 100)),
+          ("script without oneDNN",), "torch.backends.mkldnn", items=(300, 50)),
     Plant("gradients of gradients kept", "yunjey/vae",
           (Edit("        loss.backward()\n", "        loss.backward(create_graph=True)\n"),),
           ("script creates graphs", "script memory grows", LINE), "        loss.backward(create_graph"),

@@ -14,7 +14,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -74,6 +74,15 @@ class ChangeFinder:
             return replace(remedy, change=_describe(self._code, word, self._top))
         except NoPlaceError as error:
             return replace(remedy, unchanged=str(error))
+
+    def place_of(self, names: Collection[str]) -> str | None:
+        """Return the first line that calls one of these, such as torch.set_num_threads; None where none is known."""
+        for unit, call, name in self._code.calls() if self._code is not None else ():
+            if name in names:
+                path, here = unit.file.path, Path.cwd()
+                shown = path.relative_to(here) if path.is_relative_to(here) else Path(path.name)
+                return f"{shown.as_posix()}:{call.lineno}"
+        return None
 
     def find_all(self, words: Sequence[str]) -> tuple[tuple[CodeChange, ...], dict[str, str]]:
         """Return one change for each file that these words of the table change, and why each other word has none."""

@@ -92,6 +92,16 @@ CHANGES = {
     IN_SINGLE: "float32",
     **{FUSE.format(name): "fused" for name in FUSIBLE},
 }
+LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+# Findings whose place no line shows that takes time: the calls of the user's code that set it.
+SET_BY: dict[str, tuple[str, ...]] = {
+    "script on one thread": ("torch.set_num_threads",),
+    "script has too many threads": ("torch.set_num_threads",),
+    "script finds anomalies": ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"),
+    "script without oneDNN": ("torch.backends.mkldnn.set_flags", "torch.backends.mkldnn.flags"),
+    "script restarts workers": LOADERS,
+    "script small batches": LOADERS,
+}
 GAIN_LEAST, GAIN_MOST_LEAST = 1.05, 1.15  # times: nothing is said of what would likely, or at most, gain less
 FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least

@@ -36,7 +36,7 @@ from laptime.questions.asking import Prepared
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import PROCESSOR
-from laptime.questions.watch.findings import CHANGES, script_findings
+from laptime.questions.watch.findings import CHANGES, SET_BY, script_findings
 from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
 from laptime.run.instruments import SensorSelection
 from laptime.run.launchers import Block
@@ -203,8 +203,15 @@ class Watch:
             is_quiet=not unreliable,
             denormal_times=time_denormals() if has_denormals else None,
         )
-        found = tuple(self._changes.add_to(each, CHANGES.get(each.advice, "")) for each in found)
+        found = tuple(self._changes.add_to(self._placed(each), CHANGES.get(each.advice, "")) for each in found)
         return Outcome((), answer, (*unreliable, *found))
+
+    def _placed(self, finding: Finding) -> Finding:
+        """Return a finding with the line that sets what it is about, where that is known."""
+        where = self._changes.place_of(SET_BY.get(finding.rule, ()))
+        if finding.where is not None or where is None:
+            return finding
+        return replace(finding, where=where, says=f"{finding.says.rstrip('.')} ({where}).")
 
     def _tell_on(self, over: Event) -> None:
         """Report how far the training is, while it runs."""
