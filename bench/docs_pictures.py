@@ -31,7 +31,6 @@ DRAWN = (
     ("sweep", "cifar-mlp-sweep", "Rate over batch"),
     ("scale", "cifar-mlp-scale", "What more devices bring"),
     ("watch", "plain-loop-watch", "Where the time of an iteration goes"),
-    ("iteration", "plain-loop-watch", "What waits for what: one iteration"),
 )
 
 

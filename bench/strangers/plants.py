@@ -9,6 +9,7 @@ WAITS, OUTSIDE, READS, BETWEEN = (
     "script waits for data", "script outside the step", "script reads in each step", "script between iterations",
 )  # fmt: skip
 LINE, LINE_WAITS, NO_GRAD = "script line", "script waits in a line", "script without gradients"
+LOOP, DISK = "script loop", "script waits for the disk"
 STEP = "        optimizer.step()\n"
 DEEP = ("--max-steps", "190", "--num-workers", "1", "--n-layer", "24", "--n-embd", "16", "--n-head", "2", "-b", "8")
 MAKEMORE_ADAM = "betas=(0.9, 0.99), eps=1e-8)"
@@ -68,7 +69,7 @@ PLANT_ROWS = (
           (Edit("import numpy as np\n", "import os\nimport numpy as np\n"),
            Edit("    # Training\n", "    log = open('log.txt', 'a')\n    # Training\n"),
            Edit(STEP, f"{STEP}        log.write(f'{{epoch}}\\n')\n        log.flush()\n        os.fsync(log.fileno())\n")),
-          (LINE_WAITS, OUTSIDE, LINE), "        os.fsync("),
+          (DISK, LINE), "        os.fsync("),
     Plant("a checkpoint every five steps", "nanoGPT",
           (Edit("    iter_num += 1\n",
                 "    iter_num += 1\n    if iter_num % 5 == 0:\n"
@@ -96,17 +97,17 @@ PLANT_ROWS = (
     Plant("a loop over array elements", "graykode/TextLSTM",
           (Edit(STEP, f"{STEP}        total = 0.0\n        for value in model.lstm.weight_hh_l0.detach().numpy().ravel():\n"
                       "            total += float(value) ** 2\n"),),
-          (LINE, OUTSIDE), "            total += float(value)", lines=("        for value in model.lstm",)),
+          (LOOP, OUTSIDE), "            total += float(value)", lines=("        for value in model.lstm",)),
     Plant("a norm of each gradient, read", "makemore",
           (Edit("        loss.backward()\n",
                 "        loss.backward()\n"
                 "        norms = [value.grad.norm().item() for value in model.parameters() for _ in range(3)]\n"),),
-          (READS, OUTSIDE, LINE), "        norms = [", arguments=DEEP),
+          (READS, OUTSIDE, LINE, LOOP), "        norms = [", arguments=DEEP),
     Plant("each gradient clipped alone", "makemore",
           (Edit("        loss.backward()\n",
                 "        loss.backward()\n        for value in model.parameters():\n"
                 "            torch.nn.utils.clip_grad_norm_([value], 1.0)\n"),),
-          (LINE, OUTSIDE), "            torch.nn.utils.clip", arguments=DEEP),
+          (LOOP, OUTSIDE), "            torch.nn.utils.clip", arguments=DEEP),
     Plant("statistics of all weights each step", "examples/mnist",
           (after_step("spread = [value.detach().flatten().sort().values[::999].tolist() for value in model.parameters()]"),),
           (LINE, OUTSIDE, READS), "        spread = ["),
@@ -119,11 +120,11 @@ PLANT_ROWS = (
           (LINE, OUTSIDE), "        __import__('gc')"),
     Plant("accuracy in Python", "yunjey/feedforward",
           (after_step("right = sum(int(a == b) for a, b in zip(outputs.argmax(1), labels) for _ in range(5))"),),
-          (READS, OUTSIDE, LINE), "        right = sum("),
+          (READS, OUTSIDE, LINE, LOOP), "        right = sum("),
     Plant("all weights written as JSON", "graykode/TextLSTM",
           (Edit(STEP.rstrip("\n"), f"{STEP}        with open('weights.json', 'w') as file:\n"
                 "            __import__('json').dump([value.tolist() for value in model.parameters()], file)"),),
-          (LINE, OUTSIDE, LINE_WAITS, READS), "            __import__('json').dump"),
+          (LINE, OUTSIDE, READS, DISK), "            __import__('json').dump"),
     # How a step computes
     Plant("Adam takes each of many tensors alone", "makemore", (), ("script optimizer",), "        optimizer.step()",
           lines=("    optimizer = torch.optim.AdamW(",),
@@ -151,7 +152,7 @@ PLANT_ROWS = (
     Plant("a dozen copies in forward", "examples/mnist",
           (Edit("        x = self.conv2(x)\n",
                 "        for _ in range(12):\n            x = x.to(x.device).clone()\n        x = self.conv2(x)\n"),),
-          ("script copies", LINE), "            x = x.to("),
+          ("script copies", "script loop"), "            x = x.to("),
     Plant("losses kept with their graphs", "examples/vae",
           (Edit("        train_loss += loss.item()\n", "        train_loss = train_loss + loss\n"),),
           ("script memory grows",), "        train_loss = train_loss + loss"),
@@ -160,12 +161,12 @@ PLANT_ROWS = (
           ("script in float64",), "torch.set_default_dtype"),
     Plant("a row at a time in forward", "yunjey/feedforward",
           (Edit("        out = self.fc1(x)\n", "        out = torch.stack([self.fc1(row) for row in x])\n"),),
-          (LINE, "script loops over rows"), "        out = torch.stack("),
+          (LOOP,), "        out = torch.stack("),
     Plant("oneDNN switched off", "yunjey/resnet",
           (Edit(YUNJEY_TOP, f"torch.backends.mkldnn.set_flags(False)\n{YUNJEY_TOP}"),),
           ("script without oneDNN",), "torch.backends.mkldnn", items=(300, 50)),
     Plant("gradients of gradients kept", "yunjey/vae",
           (Edit("        loss.backward()\n", "        loss.backward(create_graph=True)\n"),),
-          ("script creates graphs", "script memory grows", LINE), "        loss.backward(create_graph"),
+          ("script makes a second graph", "script memory grows", LINE), "        loss.backward(create_graph"),
 )  # fmt: skip
 PLANTS = {plant.name: plant for plant in PLANT_ROWS}

@@ -351,3 +351,17 @@ def test_a_tuning_offers_what_it_confirmed():
     assert offer.says == "Load the data in 4 worker processes. The training learns the same."
     assert why_no_offer(record) == "malloc=keep: train.py does not import laptime at its top"
     assert list_offers(tune_records.unconfirmed()) == []
+
+
+def test_the_line_that_calls_a_function_is_found_by_its_whole_name(tmp_path, monkeypatch):
+    """Also in a module of the user's own; another function of the same name is none."""
+    (tmp_path / "train.py").write_text(
+        "import settings\nfrom torch import set_num_threads as few\n\nfew(1)\nsettings.make()\n"
+    )
+    (tmp_path / "settings.py").write_text("import torch\n\ndef make():\n    torch.autograd.set_detect_anomaly(True)\n")
+    monkeypatch.chdir(tmp_path)
+    finder = ChangeFinder("train.py", "train.py")
+    assert finder.place_of({"torch.set_num_threads"}) == "train.py:4"
+    assert finder.place_of({"torch.autograd.set_detect_anomaly"}) == "settings.py:4"
+    assert finder.place_of({"numpy.set_num_threads"}) is None
+    assert ChangeFinder("mnist", None).place_of({"torch.set_num_threads"}) is None
