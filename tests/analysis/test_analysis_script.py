@@ -23,9 +23,11 @@ MS = 1_000_000
 Event = tuple[int, float, float, int]
 
 
-def read(events: Sequence[Event], **more: Any) -> ScriptProcess:
+def read(events: Sequence[Event], *, facts: Sequence[dict[str, Any]] = (), **more: Any) -> ScriptProcess:
     """Return what is read of these events; times are in milliseconds."""
     reader = ProcessReader({**HELLO, **more})
+    for each in facts:
+        reader.take_facts(each)
     packed = [
         struct.pack(kinds.EVENT, kind, round(begin * MS), round(end * MS), value) for kind, begin, end, value in events
     ]
@@ -306,8 +308,11 @@ def test_the_first_iteration_is_no_part_of_what_a_step_waits_and_computes() -> N
     assert progress.first_ns == 2010 * MS
 
 
-def test_what_the_first_batch_of_a_later_epoch_is_waited_for_is_counted() -> None:
-    """11 ms instead of 3 in each of two later epochs; the first epoch starts the workers anyway."""
+def test_what_starting_workers_again_takes_is_counted() -> None:
+    """In each of two later epochs 1 ms to begin, 11 instead of 3 for the first batch, and 1 to end.
+
+    The first epoch starts the workers anyway; a loader without any, or that keeps them, starts nothing.
+    """
 
     def epoch(start: float, wait: float) -> list[Event]:
         waited = fetch(start - wait, start + 3)
@@ -318,10 +323,13 @@ def test_what_the_first_batch_of_a_later_epoch_is_waited_for_is_counted() -> Non
             (kinds.LOADER_END, start + 50, start + 51, 1),
         ]
 
-    loop = loop_of([*epoch(0, 40), *epoch(100, 8), *epoch(200, 8)])
+    events = [*epoch(0, 40), *epoch(100, 8), *epoch(200, 8)]
+    loader = {"loader": 1, "batch_size": 8, "batches": 5, "num_workers": 2, "persistent_workers": False}
+    loop = loop_of(events, facts=(loader,))
     assert (loop.iterations, loop.epochs) == (15, 3)
-    assert loop.epoch_wait_s == pytest.approx(0.016)
-    assert loop_of(steps(20)).epoch_wait_s == 0
+    assert loop.restarts_s == pytest.approx(0.020)
+    for other in ({**loader, "num_workers": 0}, {**loader, "persistent_workers": True}):
+        assert loop_of(events, facts=(other,)).restarts_s == 0
 
 
 def test_gaps_between_epochs_are_named() -> None:
@@ -687,3 +695,18 @@ def test_any_order_of_events_adds_up(rows: list[tuple[int, int, int, int]]) -> N
         edges = [0, *(each.end_ns for each in loop.typical.spans)]
         assert edges[:-1] == [each.start_ns for each in loop.typical.spans], loop.typical
         assert edges[-1] == loop.typical.wall_ns, loop.typical
+
+
+def test_optimizers_that_train_one_after_another_do_not_take_turns() -> None:
+    """Each trains its part of the model: the first step of the second is an iteration of its own. It was joined."""
+
+    def updates(optimizer: int, count: int, start: float) -> list[Event]:
+        found: list[Event] = []
+        for at in range(count):
+            begin = start + 10 * at
+            found += [(kinds.BACKWARD, begin, begin + 4, 0), (kinds.STEP, begin + 5, begin + 9, optimizer)]
+        return found
+
+    assert loop_of([*updates(1, 30, 0), *updates(2, 30, 300)]).iterations == 60
+    turns = [event for at in range(30) for event in (*updates(1, 1, 20 * at), *updates(2, 1, 20 * at + 10))]
+    assert loop_of(turns).iterations == 30

@@ -101,7 +101,7 @@ def test_workers_that_start_again_are_named_with_the_wait_for_them() -> None:
     """Before the wait for data that they cause; not where they are kept, or where there are none."""
     restarts, waits = "script restarts workers", "script waits for data"
     (process,) = watched(2, TEN, data_wait_s=0.006).processes
-    loop = replace(process.loop, gaps=(Gap("loader start", 3, 0.002),), epoch_wait_s=0.0055)
+    loop = replace(process.loop, gaps=(Gap("loader start", 3, 0.002),), restarts_s=0.0075)
 
     def named(workers: int = 2, *, keeps_workers: bool | None) -> list[str]:
         loader = SeenLoader(8, 10, workers, keeps_workers=keeps_workers)

@@ -173,7 +173,6 @@ class LoopSummary:
         self._losses: list[tuple[int, float]] = []
         self._every, self._seen = 1, 0
         self._in_time = KeptIterations()
-        self._first_batches, self._other_batches = [0, 0], [0, 0]  # of epochs: how many, and what they were waited for
         self.compilations, self.compile_ns = 0, 0
         self._unsent: Counter[int] = Counter()
 
@@ -193,9 +192,6 @@ class LoopSummary:
             self.lines.add(unit)
             self._timed.append((unit.begin, unit.end))
         elif self._first is not None:
-            waited = self._first_batches if unit.first_data else self._other_batches
-            waited[0] += 1
-            waited[1] += unit.data
             self._in_time.add(self.iterations, unit)
             self._add_to_windows(unit)
         else:
@@ -343,14 +339,7 @@ class LoopSummary:
             losses=self.losses,
             unsure=unsure,
             typical=self._in_time.typical(since=kept[0].start_ns),
-            epoch_wait_s=self._epoch_wait_ns() / 1e9,
         )
-
-    def _epoch_wait_ns(self) -> float:
-        """Return what the first batches of later epochs were waited for longer than the others, in all."""
-        firsts, first_ns = self._first_batches
-        others, other_ns = self._other_batches
-        return max(0.0, first_ns - firsts * (other_ns / others if others else 0.0))
 
     def _merge(self) -> None:
         """Make each two neighbours one window."""
@@ -460,6 +449,7 @@ class IterationBuilder:
         self.unsure: str | None = None
         self._updates = 0
         self._is_first = True  # no iteration was emitted
+        self._last: set[int] = set()  # the optimizers of the last one
         self.evaluates = False  # within iterations without an optimizer
 
     def take(self, unit: Unit) -> None:
@@ -483,9 +473,18 @@ class IterationBuilder:
             self._group += [*self._held, unit]
             self._held = []
         else:
-            self._split_group()
+            if self._is_next_part(unit):
+                self._emit_updates(self._group)
+            else:
+                self._split_group()
             self._group, self._held = [*self._held, unit], []
             self._has_fetch = False
+
+    def _is_next_part(self, unit: Unit) -> bool:
+        """Whether optimizers do not take turns, but one has ended its part of the training, and another goes on."""
+        updates = [each.optimizers for each in self._group if each.updated]
+        is_new = len(updates) > 1 and unit.optimizers.isdisjoint(updates[0])
+        return is_new and not self._has_fetch and self._last == updates[0]
 
     def skip(self) -> None:
         """End the last iteration: units follow that are not known. One that has no update yet is left out."""
@@ -550,6 +549,7 @@ class IterationBuilder:
             for each in rest:
                 first.join(each)
             self._is_first = False
+            self._last = set(first.optimizers)
             self._emit(first)
 
     def _count_backwards(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_keras import KerasBuilder
 from laptime.analysis.script_lines import MemoryLooks
+from laptime.analysis.script_loaders import LoaderStarts
 from laptime.analysis.script_loop import (
     AGE_BLOCKS,
     FEWEST_STEADY,
@@ -22,7 +23,7 @@ from laptime.analysis.script_loop import (
     LoopSummary,
     StepsBuilder,
 )
-from laptime.analysis.script_units import UnitBuilder
+from laptime.analysis.script_units import FETCHES, UnitBuilder
 from laptime.attach import kinds
 from laptime.model.quantities import Missing
 from laptime.model.script import (
@@ -75,6 +76,7 @@ class ProcessReader:
         self._by_fetch = LoopSummary()  # used where nothing that computes is seen
         self._steps = StepsBuilder(self._by_fetch.add, self._by_fetch.gap)
         self._steps_loaders: set[int] = set()
+        self._starts = LoaderStarts()
         self._computes = False
         self._optimizers: dict[int, SeenOptimizer] = {}
         self._loaders: dict[object, SeenLoader] = {}
@@ -247,6 +249,8 @@ class ProcessReader:
                 self._trained.compiled(begin, end)
                 self._by_fetch.compiled(begin, end)
             self._computes = self._computes or plain in COMPUTING_KINDS
+            if plain in FETCHES:
+                self._starts.take(plain, begin, end, value)
             if self._steps_loaders and not self._computes:
                 self._take_fetch(plain, begin, end, value)
             if plain in kinds.KERAS_KINDS:
@@ -334,7 +338,14 @@ class ProcessReader:
         if counted == "backward passes":
             unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}
             unseen |= {} if self._iterations.evaluates else {"no_grad_s": NO_OPTIMIZER}
-        return self._summary.loop(counted, epochs or NO_LOADER_SEEN, unseen, self._unsure())
+        loop = self._summary.loop(counted, epochs or NO_LOADER_SEEN, unseen, self._unsure())
+        return None if loop is None else replace(loop, restarts_s=self._restarts_s())
+
+    def _restarts_s(self) -> float:
+        """Return what loaders took to start worker processes again for later epochs."""
+        known = {number: loader for number, loader in self._loaders.items() if isinstance(number, int)}
+        again = [number for number, loader in known.items() if loader.workers and not loader.keeps_workers]
+        return sum(map(self._starts.again_s, again))
 
     def _unsure(self) -> str | None:
         if self._lost:

@@ -55,7 +55,6 @@ class Unit:
     begin: int
     end: int = 0
     data: int = 0
-    first_data: int = 0  # of it, for the first batch of an epoch
     forward_backward: int = 0
     backward: int = 0  # of it, the backward passes
     optimizer: int = 0
@@ -97,7 +96,7 @@ class Unit:
         self.end = later.end
         for name in ("data", "forward_backward", "backward", "optimizer", "copy", "no_grad", "evaluated", "checkpoint"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
-        for name in ("first_data", "fetches", "backwards", "steps", "skips", "items"):
+        for name in ("fetches", "backwards", "steps", "skips", "items"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         self.optimizers |= later.optimizers
         self.placed += later.placed
@@ -331,7 +330,6 @@ class UnitBuilder:
         self.trainers |= unit.loaders.keys()
         if self._opened & unit.loaders.keys():
             self.epochs += 1
-            unit.first_data = unit.data
             self._opened -= unit.loaders.keys()
 
     def _step(self, begin: int, end: int, optimizer: int) -> None:

@@ -187,9 +187,9 @@ class TrainingLoop:
     first window that counts for `step_ms` and `steady`: of all but the `warm_iterations` at the beginning, which took
     `warm_s`. Where others take another time later, there are `levels`.
     `unsure` says why the count may be wrong. Of several `trainings` of Keras, with other models or batches, it is the
-    longest. `typical` is one of its iterations in time, where their events were kept. For the first batches of later
-    epochs, the loop waited `epoch_wait_s` longer than for as many others. A thread of Keras's engine made batches for
-    `made_share` of an iteration.
+    longest. `typical` is one of its iterations in time, where their events were kept. Loaders whose worker
+    processes start again for each epoch took `restarts_s` for that, also those of a validation. A thread of Keras's
+    engine made batches for `made_share` of an iteration.
     """
 
     counted: CountedBy
@@ -212,7 +212,7 @@ class TrainingLoop:
     unsure: str | None = None
     trainings: int = 1
     typical: TypicalIteration | None = None
-    epoch_wait_s: float = 0.0
+    restarts_s: float = 0.0
     made_share: float = 0.0
     warm_iterations: int = 1
     warm_s: float = 0.0

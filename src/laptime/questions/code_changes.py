@@ -77,12 +77,15 @@ class ChangeFinder:
 
     def place_of(self, names: Collection[str]) -> str | None:
         """Return the first line that calls one of these, such as torch.set_num_threads; None where none is known."""
-        for unit, call, name in self._code.calls() if self._code is not None else ():
-            if name in names:
-                path, here = unit.file.path, Path.cwd()
-                shown = path.relative_to(here) if path.is_relative_to(here) else Path(path.name)
-                return f"{shown.as_posix()}:{call.lineno}"
-        return None
+        code, here = self._code, Path.cwd()
+        if code is None:
+            return None
+        calls = [(unit.file.path, call.lineno) for unit, call, name in code.calls() if name in names]
+        if not calls:
+            return None
+        path, line = min(calls, key=lambda call: (call[0] != code.start.path, *call))
+        shown = path.relative_to(here) if path.is_relative_to(here) else Path(path.name)
+        return f"{shown.as_posix()}:{line}"
 
     def find_all(self, words: Sequence[str]) -> tuple[tuple[CodeChange, ...], dict[str, str]]:
         """Return one change for each file that these words of the table change, and why each other word has none."""

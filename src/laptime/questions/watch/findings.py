@@ -392,7 +392,7 @@ def _saves(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
 
 
 def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    share = _gaps_share(loop, "loader start", also_s=loop.epoch_wait_s)
+    share = min(loop.restarts_s / (_all_s(loop) or 1.0), 1.0)
     of_torch = [loader for loader in process.loaders if loader.kind not in KERAS_DATA]  # which alone may keep them
     if share < GAP_MUCH or not any(loader.workers and not loader.keeps_workers for loader in of_torch):
         return None
@@ -463,11 +463,14 @@ def _waits_for_disk(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
     )
 
 
-def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str, also_s: float = 0.0) -> float:
-    """Return which part of the time is gaps of these kinds, or all of them, and what belongs to them."""
+def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str) -> float:
+    """Return which part of the time is gaps of these kinds, or all of them."""
     gap_s = sum(gap.seconds for gap in loop.gaps if not kinds or gap.kind in kinds)
-    all_s = loop.whole.wall_s + sum(gap.seconds for gap in loop.gaps)
-    return (gap_s + also_s) / all_s if all_s else 0.0
+    return gap_s / (_all_s(loop) or 1.0)
+
+
+def _all_s(loop: TrainingLoop) -> float:
+    return loop.whole.wall_s + sum(gap.seconds for gap in loop.gaps)
 
 
 def _skewed(skew: RankSkew) -> Finding:
