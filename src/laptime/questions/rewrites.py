@@ -384,6 +384,28 @@ def _once(code: UserCode, value: int, *, call: str, replaces: bool = False) -> t
     return file, (last.end_lineno or last.lineno) + 2, [TextEdit(end, end, f"{file.newline * 2}{written}")]
 
 
+def _switched(code: UserCode, value: int, *, call: str) -> tuple[SourceFile, int, list[TextEdit]]:
+    """Call a function with another constant, where the code calls it."""
+    name = call.partition("(")[0]
+    if all(whole != name for _, _, whole in code.calls()):
+        raise NoPlaceError(f"no line that is known to run calls {name}")
+    return _once(code, value, call=call, replaces=True)
+
+
+def _without_second_graph(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Leave out create_graph of a backward pass."""
+    found = [
+        (unit, node)
+        for unit, node, _ in code.calls()
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+        if any(each.arg == "create_graph" for each in node.keywords)
+    ]
+    if len(found) != 1:
+        raise NoPlaceError(f"{len(found)} calls of backward have create_graph: {name_calls(found)}")
+    ((unit, call),) = found
+    return unit.file, call.lineno, set_keywords(unit.file, call, {"create_graph": "False"}, ())
+
+
 def _last_import(file: SourceFile) -> ast.stmt:
     """Return the last of the imports at the top of a file."""
     last: ast.stmt | None = None
@@ -543,6 +565,13 @@ REWRITES: dict[str, RewriteRow] = {
         "Compute on {value} threads",
         takes_value=True,
     ),
+    "no_anomalies": RewriteRow(
+        partial(_switched, call="torch.autograd.set_detect_anomaly(False)"), "Look for no anomalies in each operation"
+    ),
+    "onednn": RewriteRow(
+        partial(_switched, call="torch.backends.mkldnn.set_flags(True)"), "Compute with oneDNN", OTHER_ARITHMETIC
+    ),
+    "no_second_graph": RewriteRow(_without_second_graph, "Make no graph of the backward pass"),
     "matmul_high": RewriteRow(
         partial(_once, call='torch.set_float32_matmul_precision("high")', replaces=True),
         "Multiply matrices with reduced precision (high)",

@@ -23,7 +23,8 @@ MORE_THREADS = "Leave out torch.set_num_threads(1) and OMP_NUM_THREADS=1, or giv
 NO_OTHER_THREAD = "Let a process do what this thread does: multiprocessing.Process in place of threading.Thread."
 MORE_ITEMS = "Take larger batches: {} items in place of {}. The learning rate may have to be found again."
 LARGER_PARTS = "Take fewer and larger parts of each batch: {} items in place of {}. The training stays the same."
-FEWER_THREADS = "Give it as many as there are cores: torch.set_num_threads({}) or OMP_NUM_THREADS={}."
+FEWER_THREADS = "Give it as many as there are cores: torch.set_num_threads({0}) or OMP_NUM_THREADS={0}."
+THREADS_ADVICE = (MORE_THREADS, FEWER_THREADS)  # by the number of cores
 WITH_ONEDNN = "Leave out torch.backends.mkldnn.set_flags(False) and torch.backends.mkldnn.enabled = False."
 NO_GRAPH = "Leave out create_graph=True, unless gradients of gradients are needed."
 
@@ -154,7 +155,7 @@ def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Ma
         f"PyTorch computes with {threads} threads on {cores} core{'s' * (cores != 1)}, in {percent(computing)} of an "
         "iteration.",
         {"share": computing},
-        FEWER_THREADS.format(cores, cores),
+        FEWER_THREADS.format(cores),
         "likely",
     )
 

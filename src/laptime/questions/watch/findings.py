@@ -28,6 +28,10 @@ from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
 from laptime.questions.watch.compute_findings import (
     FUSE,
     IN_SINGLE,
+    NO_ANOMALIES,
+    NO_GRAPH,
+    THREADS_ADVICE,
+    WITH_ONEDNN,
     computes_in_double,
     finds_anomalies,
     has_one_thread,
@@ -83,6 +87,7 @@ TAKE_ROWS_AT_ONCE = (
     "sampler=BatchSampler(RandomSampler(dataset), batch_size, False), batch_size=None)."
 )
 SYNC_LESS = "Leave out os.fsync, or call it once an epoch: the system writes on its own."
+CORES_MOST = 1024
 # The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
 CHANGES = {
     LOAD_IN_WORKERS: "workers=2",
@@ -91,6 +96,10 @@ CHANGES = {
     LOG_LESS: "no_item",
     IN_SINGLE: "float32",
     **{FUSE.format(name): "fused" for name in FUSIBLE},
+    NO_ANOMALIES: "no_anomalies",
+    WITH_ONEDNN: "onednn",
+    NO_GRAPH: "no_second_graph",
+    **{advice.format(cores): f"threads={cores}" for cores in range(1, CORES_MOST) for advice in THREADS_ADVICE},
 }
 LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 # Findings whose place no line shows that takes time: the calls of the user's code that set it.
