@@ -157,6 +157,12 @@ def test_more_threads_than_cores_and_a_second_graph_are_named():
     assert (judged.rule, judged.where) == ("script makes a second graph", "train.py:12")
 
 
+def test_a_loop_of_tensorflow_is_told_to_decode_ahead():
+    answer = changed(watched(0, TEN, data_wait_s=0.004), loaders=(), versions={"tensorflow": "2.21.0"})
+    (judged,) = found(answer).values()
+    assert "num_parallel_calls" in judged.advice
+
+
 def test_rows_in_memory_are_taken_at_once_and_not_by_workers():
     answer = watched(0, TEN, data_wait_s=0.004)
     answer = changed(answer, loaders=(SeenLoader(8, 10, 0, is_in_memory=True),))

@@ -86,6 +86,7 @@ TAKE_ROWS_AT_ONCE = (
     "Its items are rows of tensors in memory, so take all rows of a batch at once: DataLoader(dataset, "
     "sampler=BatchSampler(RandomSampler(dataset), batch_size, False), batch_size=None)."
 )
+AHEAD_IN_TENSORFLOW = "Decode ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)."
 SYNC_LESS = "Leave out os.fsync, or call it once an epoch: the system writes on its own."
 CORES_MOST = 1024
 # The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
@@ -276,6 +277,8 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     keras = next((KERAS_DATA[loader.kind] for loader in process.loaders if loader.kind in KERAS_DATA), None)
     if keras is not None:  # Keras's own loader of it has no workers
         advice = f"Fetch ahead: {keras} workers=2, use_multiprocessing=True."
+    elif not process.loaders and "tensorflow" in process.versions:
+        advice = AHEAD_IN_TENSORFLOW
     elif workers == {0} and all(loader.is_in_memory for loader in process.loaders if loader.workers is not None):
         advice, gain = TAKE_ROWS_AT_ONCE, by_part(ROWS_SAVE)(share, ANY_ROOM)
     elif workers == {0}:
