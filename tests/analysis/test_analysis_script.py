@@ -695,18 +695,3 @@ def test_any_order_of_events_adds_up(rows: list[tuple[int, int, int, int]]) -> N
         edges = [0, *(each.end_ns for each in loop.typical.spans)]
         assert edges[:-1] == [each.start_ns for each in loop.typical.spans], loop.typical
         assert edges[-1] == loop.typical.wall_ns, loop.typical
-
-
-def test_optimizers_that_train_one_after_another_do_not_take_turns() -> None:
-    """Each trains its part of the model: the first step of the second is an iteration of its own. It was joined."""
-
-    def updates(optimizer: int, count: int, start: float) -> list[Event]:
-        found: list[Event] = []
-        for at in range(count):
-            begin = start + 10 * at
-            found += [(kinds.BACKWARD, begin, begin + 4, 0), (kinds.STEP, begin + 5, begin + 9, optimizer)]
-        return found
-
-    assert loop_of([*updates(1, 30, 0), *updates(2, 30, 300)]).iterations == 60
-    turns = [event for at in range(30) for event in (*updates(1, 1, 20 * at), *updates(2, 1, 20 * at + 10))]
-    assert loop_of(turns).iterations == 30

@@ -49,3 +49,18 @@ def test_the_figure_is_of_the_whole_training_but_its_start(lengths, warm, levels
         assert found.first_ms == pytest.approx(levels[0], rel=0.02)
         assert found.last_ms == pytest.approx(levels[1], rel=0.02)
         assert found.last_iterations == pytest.approx(levels[2], abs=4)
+
+
+def test_optimizers_that_train_one_after_another_do_not_take_turns() -> None:
+    """Each trains its part of the model: the first step of the second is an iteration of its own. It was joined."""
+
+    def updates(optimizer: int, count: int, start: float) -> list[Event]:
+        found: list[Event] = []
+        for at in range(count):
+            begin = start + 10 * at
+            found += [(kinds.BACKWARD, begin, begin + 4, 0), (kinds.STEP, begin + 5, begin + 9, optimizer)]
+        return found
+
+    assert loop_of([*updates(1, 30, 0), *updates(2, 30, 300)]).iterations == 60
+    turns = [event for at in range(30) for event in (*updates(1, 1, 20 * at), *updates(2, 1, 20 * at + 10))]
+    assert loop_of(turns).iterations == 30

@@ -88,7 +88,7 @@ TAKE_ROWS_AT_ONCE = (
 )
 AHEAD_IN_TENSORFLOW = "Decode ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)."
 SYNC_LESS = "Leave out os.fsync, or call it once an epoch: the system writes on its own."
-CORES_MOST = 1024
+MOST_CORES_TOLD = 1024
 # The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
 CHANGES = {
     LOAD_IN_WORKERS: "workers=2",
@@ -100,17 +100,17 @@ CHANGES = {
     NO_ANOMALIES: "no_anomalies",
     WITH_ONEDNN: "onednn",
     NO_GRAPH: "no_second_graph",
-    **{advice.format(cores): f"threads={cores}" for cores in range(1, CORES_MOST) for advice in THREADS_ADVICE},
+    **{advice.format(cores): f"threads={cores}" for cores in range(1, MOST_CORES_TOLD) for advice in THREADS_ADVICE},
 }
-LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+LOADER_CALLS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 # Findings whose place no line shows that takes time: the calls of the user's code that set it.
 SET_BY: dict[str, tuple[str, ...]] = {
     "script on one thread": ("torch.set_num_threads",),
     "script has too many threads": ("torch.set_num_threads",),
     "script finds anomalies": ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"),
     "script without oneDNN": ("torch.backends.mkldnn.set_flags", "torch.backends.mkldnn.flags"),
-    "script restarts workers": LOADERS,
-    "script small batches": LOADERS,
+    "script restarts workers": LOADER_CALLS,
+    "script small batches": LOADER_CALLS,
 }
 GAIN_LEAST, GAIN_MOST_LEAST = 1.05, 1.15  # times: nothing is said of what would likely, or at most, gain less
 FUSED_SAVES = 0.6  # of the optimizer's time
