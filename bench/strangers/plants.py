@@ -59,7 +59,7 @@ PLANT_ROWS = (
     Plant("a slow augmentation", "yunjey/resnet",
           (Edit("    transforms.RandomHorizontalFlip(),\n",
                 "    transforms.RandomHorizontalFlip(),\n"
-                "    transforms.Lambda(lambda image: image.resize((512, 512), 3).rotate(7, 3).resize((40, 40), 3)),\n"),),
+                "    transforms.Lambda(lambda image: image.resize((160, 160), 3).rotate(7, 3).resize((40, 40), 3)),\n"),),
           (WAITS,), "    transforms.Lambda(", items=(300, 50)),
     # What a step does besides
     Plant("weights as lists each step", "yunjey/feedforward",

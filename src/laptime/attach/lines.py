@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 LINES_FIRST, LINES_FACTOR = 16, 4  # steps until the first timing, and how many times as many until the next
+LINES_SOON, SOON_NS = 4, 3_000_000_000  # steps until the first timing, where these took longer
 COUNTED = (kinds.BACKWARD, kinds.STEP, kinds.KERAS_BATCH)  # what steps are: the last of these that a script has
 STEPS_TIMED = 2  # so that of what is between two steps, all is timed
 NEVER = 1 << 62  # a script that is raced is timed when the parent asks for it
@@ -85,6 +86,7 @@ class LineTimer:
     def begin_afresh(self) -> None:
         """Begin to count steps again, as the hooks do."""
         self.due = LINES_FIRST if self._agent.hold is None else NEVER
+        self._first_ns = 0  # when its first step ended
 
     def begin_soon(self) -> None:
         """Begin a timing behind the next step."""
@@ -111,13 +113,19 @@ class LineTimer:
                 self.turn(self._place)
                 if steps >= self._until or not self._is_tracing:
                     self.stop()
-            elif steps >= self.due and not self._is_over:
+            elif (steps >= self.due or self._is_slow(steps)) and not self._is_over:
                 self._start(sys._getframe(1))
             if self.is_on:
                 agent.due[kind] = 0  # so that the hook looks at the step that ends the timing
         except Exception as error:
             self.fail(error)
             self.leave()
+
+    def _is_slow(self, steps: int) -> bool:
+        """Whether the first few steps took so long that a script may not have many more."""
+        now = now_ns()
+        self._first_ns = self._first_ns or now
+        return self.due == LINES_FIRST and steps >= LINES_SOON and now - self._first_ns >= SOON_NS
 
     def fetch(self, fetch: Any, *given: Any) -> Any:
         """Fetch a batch in a worker process, or in a thread, and time the lines of it."""

@@ -42,7 +42,16 @@ from laptime.questions.watch.compute_findings import (
     makes_graph,
     takes_small_batches,
 )
-from laptime.questions.watch.gains import ANY_ROOM, GainOfShare, Room, by_leaving_out, by_part, by_workers, of_whole
+from laptime.questions.watch.gains import (
+    ANY_ROOM,
+    GainOfShare,
+    Room,
+    by_leaving_out,
+    by_part,
+    by_workers,
+    of_whole,
+    with_doubt,
+)
 from laptime.questions.watch.line_findings import does_what_costs, loops_in_python, recomputes
 from laptime.questions.watch.shares import longest_line, share_of, words_at
 
@@ -194,7 +203,7 @@ def _ranked(
         assert alone is not None
         gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, alone.most)))
         if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
-            found.append((1 - 1 / gain.likely, replace(finding, gain=gain)))
+            found.append((1 - 1 / gain.likely, replace(finding, gain=with_doubt(gain))))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 

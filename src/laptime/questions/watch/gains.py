@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from laptime.model.record import PredictedGain
 
 WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
+SHARE_UNSURE = 0.02  # of an iteration: a share is an estimate, and what is said to be the most has to hold
 LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
 
 
@@ -39,6 +40,11 @@ def by_workers(share: float, room: Room) -> PredictedGain:
     """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
     left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
     return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
+
+
+def with_doubt(gain: PredictedGain) -> PredictedGain:
+    """Widen a bound: the share that it rests on is an estimate, and may be larger in another run."""
+    return PredictedGain(gain.likely, 1 / max(1 / gain.most - SHARE_UNSURE, LESS_LEFT))
 
 
 def of_whole(gain: float, part: float) -> float:
