@@ -143,7 +143,7 @@ PLANT_ROWS = (
                 "def poll():\n    while True:\n        sum(range(1000))\n\n"
                 "__import__('threading').Thread(target=poll, daemon=True).start()\n# Loss function\n"),),
           ("script lock held",), "        sum(range(1000))", lines=("__import__('threading')",),
-          arguments=("--n_epochs", "1")),
+          arguments=("--n_epochs", "1"), items=(1280, 100)),
     Plant("checkpointing that is not needed", "nanoGPT",
           (Edit("import inspect\n", "import inspect\nimport torch.utils.checkpoint\n", "model.py"),
            Edit("            x = block(x)\n",
