@@ -89,7 +89,7 @@ PLANT_ROWS = (
     Plant("validation every ten steps", "makemore",
           (Edit("if step > 0 and step % 500 == 0:", "if step > 0 and step % 10 == 0:"),), (NO_GRAD, BETWEEN),
           "        logits, loss = model(X, Y)\n        losses.append", lines=("            train_loss = evaluate(",),
-          arguments=("--max-steps", "190", "--num-workers", "1")),
+          arguments=("--max-steps", "190", "--num-workers", "1"), measure="whole_s"),
     Plant("an image saved each step", "gan/gan", (), (OUTSIDE, LINE, LINE_WAITS), "            save_image(gen_imgs",
           arguments=("--n_epochs", "2"), cause_arguments=("--n_epochs", "2", "--sample_interval", "1")),
     Plant("a wait for a server", "yunjey/birnn", (after_step("__import__('time').sleep(0.02)"),),

@@ -11,7 +11,7 @@ from laptime.questions.watch.shares import longest_line, share_of, words_at
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 OPTIMIZER_MUCH = 0.3
 LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
-MICRO_BATCH = 8  # items: smaller batches are seldom meant to be so small
+MICRO_BATCH = 4  # items: smaller batches are seldom meant to be so small
 MICRO_TIMES = 8  # as many items are proposed
 NODE_MS = 0.03  # forward and backward, for each step of computing, however small
 WEIGHT_NS = 1.2  # for each of the weights, which each pass reads from memory
