@@ -12,7 +12,7 @@ OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the by
 OPTIMIZER_MUCH = 0.3
 LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
 MICRO_BATCH = 4  # items: smaller batches are seldom meant to be so small
-MICRO_TIMES = 8  # as many items are proposed
+MANY_ITEMS = 32  # that are proposed
 NODE_MS = 0.03  # forward and backward, for each step of computing, however small
 WEIGHT_NS = 1.2  # for each of the weights, which each pass reads from memory
 THREAD_RAN, LOCK_IDLE = 0.3, 0.2  # of the time: what another thread computed, and the training did not
@@ -126,7 +126,7 @@ def takes_small_batches(process: ScriptProcess, loop: TrainingLoop, _machine: Ma
     fixed_ms = passes * (process.graph.nodes * NODE_MS + weights * WEIGHT_NS * 1e-6)
     passes_share = share_of(parts.forward_backward_s, parts)
     share, most = min(passes_share, fixed_ms / loop.step_ms.median), passes_share
-    larger = min(MICRO_TIMES, passes) if passes > 1 else MICRO_TIMES
+    larger = min(MANY_ITEMS / batch, passes) if passes > 1 else MANY_ITEMS / batch
     if passes <= 1:  # an update is for all items of a batch
         once = share_of(parts.optimizer_s, parts) + share_of(parts.outside_s, parts)
         share, most = share + once, most + once

@@ -127,7 +127,7 @@ def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
     if not found:
         return None
     often = max(found, key=lambda pair: pair[1])[0].per_step or 0
-    says = f"a loop in Python that runs {count(often)} times in each"
+    says = f"a loop in Python that runs at least {count(often)} times in each"
     return _described("script loop", says, "Compute it for all at once, with operations on whole tensors.", found)
 
 
