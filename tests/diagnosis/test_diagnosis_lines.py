@@ -82,10 +82,8 @@ def test_what_a_line_outside_of_the_step_does_is_said_in_place_of_where_it_is(ca
 def test_a_loop_in_python_is_named_by_how_often_it_runs():
     often = (line(4, "forward", 0.5, "torch.add", per_step=256.0), line(3, "forward", 0.3, per_step=257.0))
     (judged,) = found(changed(COMPUTES, lines=often)).values()
-    assert (
-        judged.says
-        == "40 % of an iteration is a loop in Python that runs at least 256 times in each (train.py:4 and 1 other line)."
-    )
+    begin = "40 % of an iteration is a loop in Python that runs at least 256 times in each"
+    assert judged.says == f"{begin} (train.py:4 and 1 other line)."
     of_items = (replace(often[0], part="data"), replace(often[1], per_step=4.0))
     assert "script loop" not in found(changed(COMPUTES, lines=of_items))
 
