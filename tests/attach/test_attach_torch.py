@@ -128,7 +128,7 @@ def test_epochs_batches_losses_and_gaps_are_seen(both: Any) -> None:
     assert optimizer.pop("threads") >= 1
     assert optimizer == {
         "name": "SGD", "parameters": {"cpu": 195}, "dtypes": ["float32"], "tensors": 4, "is_fused": False,
-        "finds_anomalies": False,
+        "finds_anomalies": False, "has_mkldnn": True,
     }  # fmt: skip
     assert process["loaders"][0]["batch"] == 8
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from house import hear_interrupts
 from long_cases import cases
 
 pytestmark = pytest.mark.usefixtures("known_references")
@@ -160,7 +161,8 @@ except KeyboardInterrupt:
 def test_a_signal_that_python_drops_is_heard_all_the_same(sent, code):
     """It came while a callback ran: what its handler raises there is dropped, without this with a traceback."""
     began_s = time.monotonic()
-    ended = subprocess.run([sys.executable, "-c", LOST, sent], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", LOST, sent]  # also where the tests themselves run without SIGINT
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=hear_interrupts)
     assert (ended.returncode, ended.stderr) == (code, "")
     assert time.monotonic() - began_s < 15
 

@@ -415,7 +415,7 @@ def read_optimizer(facts: Mapping[str, Any]) -> SeenOptimizer:
         is_fused=_flag(facts.get("fused")),
         threads=count_or_none(facts.get("threads")),
         finds_anomalies=_flag(facts.get("anomaly")),
-        has_onednn=_flag(facts.get("onednn")),
+        has_mkldnn=_flag(facts.get("mkldnn")),
     )
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 LINES_FIRST, LINES_FACTOR = 16, 4  # steps until the first timing, and how many times as many until the next
-LINES_SOON, SOON_NS = 4, 3_000_000_000  # steps until the first timing, where these took longer
+LINES_SOON, SLOW_NS = 4, 3_000_000_000  # steps until the first timing, where these took longer
 COUNTED = (kinds.BACKWARD, kinds.STEP, kinds.KERAS_BATCH)  # what steps are: the last of these that a script has
 STEPS_TIMED = 2  # so that of what is between two steps, all is timed
 NEVER = 1 << 62  # a script that is raced is timed when the parent asks for it
@@ -125,7 +125,7 @@ class LineTimer:
         """Whether the first few steps took so long that a script may not have many more."""
         now = now_ns()
         self._first_ns = self._first_ns or now
-        return self.due == LINES_FIRST and steps >= LINES_SOON and now - self._first_ns >= SOON_NS
+        return self.due == LINES_FIRST and steps >= LINES_SOON and now - self._first_ns >= SLOW_NS
 
     def fetch(self, fetch: Any, *given: Any) -> Any:
         """Fetch a batch in a worker process, or in a thread, and time the lines of it."""

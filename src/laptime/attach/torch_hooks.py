@@ -417,7 +417,7 @@ def _describe_optimizer(agent: Agent, optimizer: Any, number: int) -> dict:
     for name, place, function in (
         ("threads", torch, "get_num_threads"),
         ("anomaly", torch, "is_anomaly_enabled"),
-        ("onednn", getattr(torch, "_C", None), "_get_mkldnn_enabled"),
+        ("mkldnn", getattr(torch, "_C", None), "_get_mkldnn_enabled"),
     ):
         facts[name] = getattr(place, function, lambda: None)()
     return {**facts, "double_at": agent.double_at}

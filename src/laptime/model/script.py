@@ -136,7 +136,7 @@ FUSIBLE = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers of PyTorch that have
 class SeenOptimizer:
     """An optimizer, and how many parameters it has on each device, in how many `tensors`.
 
-    `threads`, `finds_anomalies` and `has_onednn` are what held in its process as it took its first step.
+    `threads`, `finds_anomalies` and `has_mkldnn` are what held in its process as it took its first step.
     """
 
     name: str
@@ -146,7 +146,7 @@ class SeenOptimizer:
     is_fused: bool | None = None
     threads: int | None = None
     finds_anomalies: bool | None = None
-    has_onednn: bool | None = None
+    has_mkldnn: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -568,7 +568,7 @@ REWRITES: dict[str, RewriteRow] = {
     "no_anomalies": RewriteRow(
         partial(_switched, call="torch.autograd.set_detect_anomaly(False)"), "Look for no anomalies in each operation"
     ),
-    "onednn": RewriteRow(
+    "mkldnn": RewriteRow(
         partial(_switched, call="torch.backends.mkldnn.set_flags(True)"), "Compute with oneDNN", OTHER_ARITHMETIC
     ),
     "no_second_graph": RewriteRow(_without_second_graph, "Make no graph of the backward pass"),

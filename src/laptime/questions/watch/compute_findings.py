@@ -160,8 +160,8 @@ def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Ma
     )
 
 
-def lacks_onednn(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    if not any(each.has_onednn is False and each.parameters.keys() <= {"cpu"} for each in process.optimizers):
+def lacks_mkldnn(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    if not any(each.has_mkldnn is False and each.parameters.keys() <= {"cpu"} for each in process.optimizers):
         return None
     share = share_of(loop.steady.forward_backward_s, loop.steady)
     return Finding(

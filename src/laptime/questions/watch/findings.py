@@ -38,7 +38,7 @@ from laptime.questions.watch.compute_findings import (
     has_slow_optimizer,
     has_too_many_threads,
     holds_the_lock,
-    lacks_onednn,
+    lacks_mkldnn,
     makes_graph,
     takes_small_batches,
 )
@@ -107,7 +107,7 @@ CHANGES = {
     IN_SINGLE: "float32",
     **{FUSE.format(name): "fused" for name in FUSIBLE},
     NO_ANOMALIES: "no_anomalies",
-    WITH_ONEDNN: "onednn",
+    WITH_ONEDNN: "mkldnn",
     NO_GRAPH: "no_second_graph",
     **{advice.format(cores): f"threads={cores}" for cores in range(1, MOST_CORES_TOLD) for advice in THREADS_ADVICE},
 }
@@ -522,7 +522,7 @@ SCRIPT_RULES = (
     ScriptRule("small batches", takes_small_batches),
     ScriptRule("waits for the disk", _waits_for_disk, gain=by_leaving_out),
     ScriptRule("too many threads", has_too_many_threads, gain=by_part(CROWDED_SAVES, CROWDED_SAVES_MOST)),
-    ScriptRule("lacks oneDNN", lacks_onednn, gain=by_part(ONEDNN_SAVES, ONEDNN_SAVES_MOST)),
+    ScriptRule("lacks oneDNN", lacks_mkldnn, gain=by_part(ONEDNN_SAVES, ONEDNN_SAVES_MOST)),
     ScriptRule("makes a graph", makes_graph, gain=by_part(GRAPH_SAVES, GRAPH_SAVES_MOST)),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
     ScriptRule("in float64", computes_in_double, gain=by_part(1.0, SINGLE_AT_MOST)),
