@@ -25,7 +25,7 @@ MORE_ITEMS = "Take larger batches: {} items in place of {}. The learning rate ma
 LARGER_PARTS = "Take fewer and larger parts of each batch: {} items in place of {}. The training stays the same."
 FEWER_THREADS = "Give it as many as there are cores: torch.set_num_threads({0}) or OMP_NUM_THREADS={0}."
 THREADS_ADVICE = (MORE_THREADS, FEWER_THREADS)  # by the number of cores
-WITH_ONEDNN = "Leave out torch.backends.mkldnn.set_flags(False) and torch.backends.mkldnn.enabled = False."
+WITH_MKLDNN = "Leave out torch.backends.mkldnn.set_flags(False) and torch.backends.mkldnn.enabled = False."
 NO_GRAPH = "Leave out create_graph=True, unless gradients of gradients are needed."
 
 
@@ -168,7 +168,7 @@ def lacks_mkldnn(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) 
         "script without oneDNN",
         f"oneDNN, which computes convolutions on a processor, is switched off, in {percent(share)} of an iteration.",
         {"share": share},
-        WITH_ONEDNN,
+        WITH_MKLDNN,
         "likely",
     )
 

@@ -31,7 +31,7 @@ from laptime.questions.watch.compute_findings import (
     NO_ANOMALIES,
     NO_GRAPH,
     THREADS_ADVICE,
-    WITH_ONEDNN,
+    WITH_MKLDNN,
     computes_in_double,
     finds_anomalies,
     has_one_thread,
@@ -107,7 +107,7 @@ CHANGES = {
     IN_SINGLE: "float32",
     **{FUSE.format(name): "fused" for name in FUSIBLE},
     NO_ANOMALIES: "no_anomalies",
-    WITH_ONEDNN: "mkldnn",
+    WITH_MKLDNN: "mkldnn",
     NO_GRAPH: "no_second_graph",
     **{advice.format(cores): f"threads={cores}" for cores in range(1, MOST_CORES_TOLD) for advice in THREADS_ADVICE},
 }
@@ -126,7 +126,7 @@ FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least
 THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
 CROWDED_SAVES, CROWDED_SAVES_MOST = 0.3, 0.9  # of the computing, where threads wait for each other
-ONEDNN_SAVES, ONEDNN_SAVES_MOST = 0.3, 0.8  # of the passes
+MKLDNN_SAVES, MKLDNN_SAVES_MOST = 0.3, 0.8  # of the passes
 GRAPH_SAVES, GRAPH_SAVES_MOST = 0.3, 0.7  # of the backward pass
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ROWS_SAVE = 0.8  # of the wait
@@ -522,7 +522,7 @@ SCRIPT_RULES = (
     ScriptRule("small batches", takes_small_batches),
     ScriptRule("waits for the disk", _waits_for_disk, gain=by_leaving_out),
     ScriptRule("too many threads", has_too_many_threads, gain=by_part(CROWDED_SAVES, CROWDED_SAVES_MOST)),
-    ScriptRule("lacks oneDNN", lacks_mkldnn, gain=by_part(ONEDNN_SAVES, ONEDNN_SAVES_MOST)),
+    ScriptRule("lacks oneDNN", lacks_mkldnn, gain=by_part(MKLDNN_SAVES, MKLDNN_SAVES_MOST)),
     ScriptRule("makes a graph", makes_graph, gain=by_part(GRAPH_SAVES, GRAPH_SAVES_MOST)),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
     ScriptRule("in float64", computes_in_double, gain=by_part(1.0, SINGLE_AT_MOST)),
