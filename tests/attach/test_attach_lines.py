@@ -228,7 +228,7 @@ def test_what_times_lines_changes_nothing(tmp_path):
     source = HEAD + HARMLESS
     process = watch(tmp_path, source)
     assert process["out"].splitlines()[:2] == ["[0, \"'x'\"] 40 None", "True"]
-    assert process["loop"]["iterations"] == 79  # without a loader, the last of the first model joins the next one
+    assert process["loop"]["iterations"] == 80  # of two models, one after the other
     bare = subprocess.run([sys.executable, str(tmp_path / "train.py")], capture_output=True, text=True, check=True)
     assert process["out"] == bare.stdout
 
