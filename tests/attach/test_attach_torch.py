@@ -162,6 +162,6 @@ def test_workers_that_start_again_are_waited_for_and_named(tmp_path: Path) -> No
         assert (process["loop"]["iterations"], process["loop"]["epochs"]) == (48, 8)
         assert (process["loop"]["restarts_s"] >= 7 * 0.15) is not keeps
         page[keeps] = " ".join(ended.err.split())
-    assert "worker processes of the loader are started again for an epoch, and waited for." in page[False]
+    assert "worker processes of the loader are started again for an epoch, and waited for (train.py:" in page[False]
     assert "persistent_workers=True" in page[False]
     assert "started again" not in page[True]
