@@ -17,6 +17,8 @@ from corpus import SCRIPTS
 from tapes import read_tapes
 from watcher import Watcher
 
+from house import on_all_cores
+
 pytestmark = pytest.mark.framework
 DRIVER = Path(__file__).parent / "run_scripts.py"
 TRAINERS = ("Accelerate", "Hugging Face Trainer", "Lightning")
@@ -173,9 +175,10 @@ def test_what_spawned_workers_sent_is_read(tapes: Any) -> None:
 
 @pytest.mark.long
 def test_the_example_waits_for_its_data(tmp_path: Path) -> None:
-    """The example of docs/watch.md, as it is: laptime names its loader, and what to do."""
+    """The example of docs/watch.md, as it is: laptime names its loader, and what to do: workers, as cores are free."""
     example = Path(__file__).parents[2] / "examples" / "plain_loop.py"
-    ended, answer = Watcher(tmp_path).watch(sys.executable, str(example), env={"OMP_NUM_THREADS": "1"})
+    environment = {"OMP_NUM_THREADS": "1"}
+    ended, answer = Watcher(tmp_path).watch(sys.executable, str(example), env=environment, preexec_fn=on_all_cores)
     assert (ended.code, ended.out.count("epoch")) == (0, 2)
     loop = answer["processes"][0]["loop"]
     assert (loop["iterations"], loop["items_per_iteration"]) == (128, 32)
