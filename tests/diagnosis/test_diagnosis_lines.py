@@ -129,7 +129,7 @@ def test_small_batches_are_named_by_what_any_batch_takes():
     assert judged.says == "A batch has 2 items, and 41 % of an iteration would be the same for more of them."
     assert judged.advice.startswith("Take larger batches: 32 items in place of 2.")
     assert judged.gain is not None
-    assert (judged.gain.likely, judged.gain.most) == (pytest.approx(1.630, abs=1e-3), pytest.approx(20.0))
+    assert (judged.gain.likely, judged.gain.most) == (pytest.approx(1.630, abs=1e-3), pytest.approx(50.0))
     (parts,) = found(small(8, 4, 100, forward_backward_s=0.009, optimizer_s=0.001)).values()
     assert parts.advice.startswith("Take fewer and larger parts of each batch: 8 items in place of 2.")
     for silent in (small(64, 1, 100, forward_backward_s=0.009), small(2, 1, 2, forward_backward_s=0.009)):

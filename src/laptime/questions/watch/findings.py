@@ -127,7 +127,7 @@ CHECKS_TAKE = 0.6  # of the passes, at least
 THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
 CROWDED_SAVES, CROWDED_SAVES_MOST = 0.3, 0.9  # of the computing, where threads wait for each other
 MKLDNN_SAVES, MKLDNN_SAVES_MOST = 0.3, 0.8  # of the passes
-GRAPH_SAVES, GRAPH_SAVES_MOST = 0.3, 0.7  # of the backward pass
+LOCK_COSTS_MOST = 10.0  # times what was idle: threads that wait for each other compute meanwhile, too
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ROWS_SAVE = 0.8  # of the wait
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
@@ -518,12 +518,12 @@ SCRIPT_RULES = (
     ScriptRule("does what costs", does_what_costs, gain=by_part(0.9, COPIES_COST_MOST)),
     ScriptRule("loops in Python", loops_in_python, gain=by_part(0.9)),
     ScriptRule("recomputes", recomputes, gain=by_part(1.1, 1.4)),
-    ScriptRule("holds the lock", holds_the_lock, gain=by_part(0.8, 1.1)),
+    ScriptRule("holds the lock", holds_the_lock, gain=by_part(1.0, LOCK_COSTS_MOST)),
     ScriptRule("small batches", takes_small_batches),
     ScriptRule("waits for the disk", _waits_for_disk, gain=by_leaving_out),
     ScriptRule("too many threads", has_too_many_threads, gain=by_part(CROWDED_SAVES, CROWDED_SAVES_MOST)),
     ScriptRule("lacks oneDNN", lacks_mkldnn, gain=by_part(MKLDNN_SAVES, MKLDNN_SAVES_MOST)),
-    ScriptRule("makes a graph", makes_graph, gain=by_part(GRAPH_SAVES, GRAPH_SAVES_MOST)),
+    ScriptRule("makes a graph", makes_graph),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
     ScriptRule("in float64", computes_in_double, gain=by_part(1.0, SINGLE_AT_MOST)),
     ScriptRule("optimizer", has_slow_optimizer, gain=by_part(FUSED_SAVES)),

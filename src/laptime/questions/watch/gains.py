@@ -9,7 +9,7 @@ from laptime.model.record import PredictedGain
 
 WORKERS_TAKE_MS = 0.3  # of an iteration, to take a batch from a worker process
 SAVES_MORE, SHARE_UNSURE = 1.1, 0.02  # of an iteration: what is left out no longer disturbs the rest, either
-LESS_LEFT = 0.05  # of an iteration: no remedy leaves less
+LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
 
 @dataclass(frozen=True, slots=True)
