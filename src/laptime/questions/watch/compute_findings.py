@@ -24,7 +24,6 @@ NO_OTHER_THREAD = "Let a process do what this thread does: multiprocessing.Proce
 MORE_ITEMS = "Take larger batches: {} items in place of {}. The learning rate may have to be found again."
 LARGER_PARTS = "Take fewer and larger parts of each batch: {} items in place of {}. The training stays the same."
 FEWER_THREADS = "Give it as many as there are cores: torch.set_num_threads({0}) or OMP_NUM_THREADS={0}."
-THREADS_ADVICE = (MORE_THREADS, FEWER_THREADS)  # by the number of cores
 WITH_MKLDNN = "Leave out torch.backends.mkldnn.set_flags(False) and torch.backends.mkldnn.enabled = False."
 NO_GRAPH = "Leave out create_graph=True, unless gradients of gradients are needed."
 

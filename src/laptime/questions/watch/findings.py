@@ -30,7 +30,6 @@ from laptime.questions.watch.compute_findings import (
     IN_SINGLE,
     NO_ANOMALIES,
     NO_GRAPH,
-    THREADS_ADVICE,
     WITH_MKLDNN,
     computes_in_double,
     finds_anomalies,
@@ -97,7 +96,6 @@ TAKE_ROWS_AT_ONCE = (
 )
 AHEAD_IN_TENSORFLOW = "Decode ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)."
 SYNC_LESS = "Leave out os.fsync, or call it once an epoch: the system writes on its own."
-MOST_CORES_TOLD = 1024
 # The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
 CHANGES = {
     LOAD_IN_WORKERS: "workers=2",
@@ -109,8 +107,8 @@ CHANGES = {
     NO_ANOMALIES: "no_anomalies",
     WITH_MKLDNN: "mkldnn",
     NO_GRAPH: "no_second_graph",
-    **{advice.format(cores): f"threads={cores}" for cores in range(1, MOST_CORES_TOLD) for advice in THREADS_ADVICE},
 }
+OF_THREADS = {"script on one thread", "script has too many threads"}  # whose change is as many threads as cores
 LOADER_CALLS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 # Findings whose place no line shows that takes time: the calls of the user's code that set it.
 SET_BY: dict[str, tuple[str, ...]] = {
@@ -232,6 +230,13 @@ def _not_on_card(process: ScriptProcess, _loop: TrainingLoop, machine: Machine) 
 def _has_denormals(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Its numbers have become denormal, and that costs time."""
     return _describe_slow(process, loop) if process.census is not None and process.census.costs else None
+
+
+def change_of(finding: Finding, machine: Machine) -> str:
+    """Return the word of the change of code that a finding advises; an empty one where there is none."""
+    if finding.rule in OF_THREADS:
+        return f"threads={machine.processor.cores_usable}"
+    return CHANGES.get(finding.advice, "")
 
 
 def _with_cost(denormal_times: float, finding: Finding) -> Finding | None:

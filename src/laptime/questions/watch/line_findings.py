@@ -140,12 +140,13 @@ def recomputes(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> 
     forward = {line.where for line, _ in shares if line.part == "forward"}
     again = _sum((line, share) for line, share in shares if line.part == "backward" and line.where in forward)
     share = max(again, _sum((line, share) for line, share in checkpointing if line.part == "forward"))
-    used, whole = process.memory, machine.memory_bytes
-    has_room = used is None or isinstance(whole, Missing) or used.last_bytes < ROOM_LEFT * whole
+    used, limit = process.memory, machine.memory_limit_bytes
+    whole = machine.memory_bytes if isinstance(limit, Missing) else min(limit, machine.memory_bytes)
+    has_room = used is None or used.last_bytes < ROOM_LEFT * whole
     if share < LINES_MUCH or not has_room or is_on_card(process):
         return None
     where = max(checkpointing, key=lambda pair: pair[1])[0].where
-    room = "" if used is None or isinstance(whole, Missing) else f": {size(used.last_bytes)} of {size(whole)} are used"
+    room = "" if used is None else f": {size(used.last_bytes)} of {size(whole)} are used"
     return Finding(
         "script recomputes",
         f"{percent(share)} of an iteration, the backward pass computes again what was computed before ({where}), "

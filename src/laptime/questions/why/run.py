@@ -48,13 +48,8 @@ from laptime.run.turns import REACH_FACTOR, Prestarter
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
 WIDE = 3  # experiments of a script that take turns in one round
-SIDE_BY_SIDE = (
-    "start",
-    "import",
-    "held",
-    "build",
-    "proof",
-)  # phases in which heats of a script go on next to each other
+# The phases in which heats of a script go on next to each other.
+SIDE_BY_SIDE = ("start", "import", "held", "build", "proof")
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
