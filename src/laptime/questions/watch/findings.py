@@ -232,7 +232,7 @@ def _has_denormals(process: ScriptProcess, loop: TrainingLoop, _machine: Machine
     return _describe_slow(process, loop) if process.census is not None and process.census.costs else None
 
 
-def change_of(finding: Finding, machine: Machine) -> str:
+def advised_change(finding: Finding, machine: Machine) -> str:
     """Return the word of the change of code that a finding advises; an empty one where there is none."""
     if finding.rule in OF_THREADS:
         return f"threads={machine.processor.cores_usable}"

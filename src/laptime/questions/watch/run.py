@@ -36,7 +36,7 @@ from laptime.questions.asking import Prepared
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import PROCESSOR
-from laptime.questions.watch.findings import SET_BY, change_of, script_findings
+from laptime.questions.watch.findings import SET_BY, advised_change, script_findings
 from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
 from laptime.run.instruments import SensorSelection
 from laptime.run.launchers import Block
@@ -204,7 +204,7 @@ class Watch:
             denormal_times=time_denormals() if has_denormals else None,
         )
         machine = self._job.machine
-        found = tuple(self._changes.add_to(self._placed(each), change_of(each, machine)) for each in found)
+        found = tuple(self._changes.add_to(self._placed(each), advised_change(each, machine)) for each in found)
         return Outcome((), answer, (*unreliable, *found))
 
     def _placed(self, finding: Finding) -> Finding:
