@@ -60,8 +60,9 @@ if os.environ.get("STRANGERS_SCRIPT") in words and "laptime" not in words and "S
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a counter saw: how many iterations, the mean time of those within an epoch, and of all with what is between.
+    """What a counter saw: how many iterations, their mean time, and that with what lies between them.
 
+    An iteration begins where the one before ended, or where a loader starts after that: validation lies between.
     `whole_ms` is the time from the end of the third iteration to the end of the last one, over their number.
     """
 
@@ -87,18 +88,17 @@ def events_of(file: Path) -> list[tuple[int, str]]:
 
 def truth_of(events: list[tuple[int, str]], counts: Counted, per: int) -> Truth | None:
     ends: list[int] = []
-    edges: list[bool] = []  # whether a loader began or ended since the iteration before
-    number, edge = 0, False
+    began: list[int] = []  # of the same iterations: the end of the one before, or the last start of a loader since
+    number, edge_ns = 0, 0
     for time_ns, kind in events:
-        edge = edge or kind == "edge"
+        if kind == "edge":
+            edge_ns = time_ns
         number += kind == counts
         if kind == counts and number % per == 0:
+            began.append(max(edge_ns, ends[-1] if ends else 0))
             ends.append(time_ns)
-            edges.append(edge)
-            edge = False
     if len(ends) < WARM_UP + 2:
         return None
-    took = [(after - before) / 1e6 for before, after in pairwise(ends)][WARM_UP - 1 :]
-    within = [each for each, crossed in zip(took, edges[WARM_UP:], strict=True) if not crossed]
-    mean = statistics.fmean(within if len(within) >= WARM_UP else took)
-    return Truth(number // per, mean, statistics.fmean(took), (ends[-1] - ends[0]) / 1e9)
+    whole = [(after - before) / 1e6 for before, after in pairwise(ends)][WARM_UP - 1 :]
+    own = [(end - begin) / 1e6 for begin, end in zip(began, ends, strict=True)][WARM_UP:]
+    return Truth(number // per, statistics.fmean(own), statistics.fmean(whole), (ends[-1] - ends[0]) / 1e9)
