@@ -70,17 +70,18 @@ PLANT_ROWS = (
            Edit("    # Training\n", "    log = open('log.txt', 'a')\n    # Training\n"),
            Edit(STEP, f"{STEP}        log.write(f'{{epoch}}\\n')\n        log.flush()\n        os.fsync(log.fileno())\n")),
           (DISK, LINE), "        os.fsync("),
-    Plant("a checkpoint every five steps", "nanoGPT",
+    Plant("a checkpoint each step", "nanoGPT",
           (Edit("    iter_num += 1\n",
-                "    iter_num += 1\n    if iter_num % 5 == 0:\n"
-                "        torch.save([model.state_dict(), optimizer.state_dict()], 'often.pt')\n"),),
-          ("script saves in its steps",), "        torch.save([model"),
+                "    iter_num += 1\n    torch.save([model.state_dict(), optimizer.state_dict()], 'often.pt')\n"),),
+          ("script saves in its steps",), "    torch.save([model"),
     Plant("a checkpoint with fsync each epoch", "examples/mnist",
           (Edit("        scheduler.step()\n",
                 "        scheduler.step()\n        with open('epoch.pt', 'wb') as file:\n"
-                "            torch.save([model.state_dict(), optimizer.state_dict()] * 4, file)\n"
+                "            for _ in range(8):\n"
+                "                torch.save([model.state_dict(), optimizer.state_dict()], file)\n"
                 "            __import__('os').fsync(file.fileno())\n"),),
-          (BETWEEN, "script saves in its steps"), "            torch.save([model", lines=("            __import__('os').fsync",),
+          (BETWEEN, "script saves in its steps"), "                torch.save([model",
+          lines=("            __import__('os').fsync", "            for _ in range(8)"),
           arguments=("--epochs", "12"), items=(320, 64), measure="whole_s"),
     Plant("a test set larger than the training", "examples/mnist", (), (BETWEEN,), "        test(model, device, test_loader)",
           lines=("        for data, target in test_loader:", "            output = model(data)\n            test_loss"),
@@ -149,9 +150,9 @@ PLANT_ROWS = (
            Edit("            x = block(x)\n",
                 "            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)\n", "model.py")),
           ("script recomputes",), "            x = torch.utils.checkpoint", line_file="model.py"),
-    Plant("a dozen copies in forward", "examples/mnist",
+    Plant("sixty copies in forward", "examples/mnist",
           (Edit("        x = self.conv2(x)\n",
-                "        for _ in range(12):\n            x = x.to(x.device).clone()\n        x = self.conv2(x)\n"),),
+                "        for _ in range(60):\n            x = x.to(x.device).clone()\n        x = self.conv2(x)\n"),),
           ("script copies", "script loop"), "            x = x.to("),
     Plant("losses kept with their graphs", "examples/vae",
           (Edit("        train_loss += loss.item()\n", "        train_loss = train_loss + loss\n"),),
