@@ -63,11 +63,12 @@ class Truth:
     """What a counter saw: how many iterations, their mean time, and that with what lies between them.
 
     An iteration begins where the one before ended, or where a loader starts after that: validation lies between.
-    `whole_ms` is the time from the end of the third iteration to the end of the last one, over their number.
+    `within_ms` is the mean of those before which no loader starts. `whole_ms` is the time from the end of the third iteration to the end of the last one, over their number.
     """
 
     iterations: int
     mean_ms: float
+    within_ms: float
     whole_ms: float
     whole_s: float
 
@@ -89,16 +90,20 @@ def events_of(file: Path) -> list[tuple[int, str]]:
 def truth_of(events: list[tuple[int, str]], counts: Counted, per: int) -> Truth | None:
     ends: list[int] = []
     began: list[int] = []  # of the same iterations: the end of the one before, or the last start of a loader since
+    starts: list[bool] = []  # whether a loader starts before it
     number, edge_ns = 0, 0
     for time_ns, kind in events:
         if kind == "edge":
             edge_ns = time_ns
         number += kind == counts
         if kind == counts and number % per == 0:
+            starts.append(edge_ns > (ends[-1] if ends else 0))
             began.append(max(edge_ns, ends[-1] if ends else 0))
             ends.append(time_ns)
     if len(ends) < WARM_UP + 2:
         return None
     whole = [(after - before) / 1e6 for before, after in pairwise(ends)][WARM_UP - 1 :]
     own = [(end - begin) / 1e6 for begin, end in zip(began, ends, strict=True)][WARM_UP:]
-    return Truth(number // per, statistics.fmean(own), statistics.fmean(whole), (ends[-1] - ends[0]) / 1e9)
+    within = [each for each, is_first in zip(own, starts[WARM_UP:], strict=True) if not is_first]
+    means = [statistics.fmean(each) for each in (own, within if len(within) >= WARM_UP else own, whole)]
+    return Truth(number // per, *means, (ends[-1] - ends[0]) / 1e9)
