@@ -63,7 +63,8 @@ class Truth:
     """What a counter saw: how many iterations, their mean time, and that with what lies between them.
 
     An iteration begins where the one before ended, or where a loader starts after that: validation lies between.
-    `within_ms` is the mean of those before which no loader starts. `whole_ms` is the time from the end of the third iteration to the end of the last one, over their number.
+    `within_ms` is the mean of those before which no loader starts. `whole_ms` is the time from the end of the third
+    iteration to the end of the last one, over their number.
     """
 
     iterations: int

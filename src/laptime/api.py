@@ -158,7 +158,7 @@ def _run(question: Question, prepared: Prepared, services: Services) -> Record:
         if prepared.keeps_checkpoints:
             held.enter_context(references.claim(identity))
         held.enter_context(references.batches_kept(identity))
-        if question.name == "race":  # the one that --against runs again
+        if question.goes_on:
             held.callback(words.keep, identity, prepared.plan.ask.command)
         return run_question(question, prepared, services)
 

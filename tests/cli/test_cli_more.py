@@ -189,12 +189,100 @@ def test_code_that_changed_is_refused(house, raced):
         (("race", "--more", "r-nope"), "there is no record 'r-nope'"),
         (("verdict", "--more"), "there is no record of a verdict that you made here"),
         (("verdict", "--more", "latest"), "is no verdict: laptime race made it"),
+        (("why", "--more", "latest"), "is no why: laptime race made it"),
+        (("tune", "--more", "2s", "--apply"), "--more goes on with a record as it was asked, and --apply would"),
+        (("forecast", "--more"), "--more: laptime forecast has no rounds that go on"),
     ],
 )
 def test_words_that_mean_nothing_are_refused(house, raced, words, says):
     answer = house.run(*words)
     assert says in " ".join(answer.err.split())
     assert answer.code == 2
+
+
+# What chooses its lanes by what it finds: where it was is read off the record's lanes.
+
+SLOW_LOADER = """
+["fake/*"]
+loader_ms = 9.0
+copy_ms = 0.0
+compute_ms = 1.0
+spread = 0.01
+"""
+GAINS = """
+["fake/*"]
+compute_ms = 4.0
+spread = 0.01
+gains = { "malloc=keep" = 1.5, "threads=1" = 1.3, "compile" = 0.8 }
+"""
+
+
+SLOW_START = 'fail = { how = "hang", phase = "build", seconds = 0.2 }\nspread'
+
+
+def begun_heats(before, after):
+    """Return the heats of the lanes that a record had, without what was added to them."""
+    lanes = {lane["name"]: [result["heat"] for result in lane["heats"]] for lane in after["lanes"]}
+    return [lanes[lane["name"]][: len(lane["heats"])] for lane in before["lanes"]]
+
+
+def test_why_goes_on_with_the_experiments_that_were_left(house):
+    """It has all heats so far, tries what there was no time for, and its factors pay for what was seen."""
+    house.script(SLOW_LOADER)
+    house.done("why", "cifar-cnn", "fake/cpu", "--budget", "2s", "-q")
+    first = house.kept()
+    assert first["answer"]["why"]["missing"]
+    assert f"Next: laptime why --more {first['id']}" in house.done("show").out
+    page = " ".join(house.done("why", "--more", "8s", "-q").out.split())
+    second = house.kept()
+    assert begun_heats(first, second) == heats_of(first)
+    assert len(second["lanes"]) > len(first["lanes"])
+    assert second["lanes"][0]["name"] == first["lanes"][0]["name"]
+    proven = {each["cause"] for each in second["answer"]["why"]["causes"] if each["standing"] == "proven"}
+    assert "input pipeline" in proven
+    assert "in 2 parts" in page
+    house.done("why", "--more", "2s", "-q")
+    third = house.kept()
+    assert begun_heats(second, third) == heats_of(second)
+    spent = sum(part["has_interval"] for part in second["parts"])
+    assert {each["alpha"] for each in third["answer"]["comparisons"]} == {0.05 / 2**spent}
+    assert "because they were seen before the search went on" in " ".join(house.done("show").out.split())
+
+
+def test_a_tuning_goes_on_with_what_was_not_tried(house):
+    """The path of the search is longer, and begins as it did; what was refused before anything ran stays so."""
+    house.script(GAINS.replace("spread", SLOW_START).replace("1.3", "0.9"))  # the presets set one thread
+    house.done("tune", "cifar-mlp", "fake/cpu", "--budget", "1s", "-q")
+    first = house.kept()
+    (before,) = first["answer"]["tuning"]["lanes"]
+    assert before["untried"]
+    page = " ".join(house.done("tune", "--more", "4s", "-q").out.split())
+    second = house.kept()
+    (after,) = second["answer"]["tuning"]["lanes"]
+    assert begun_heats(first, second) == heats_of(first)
+    tried = [each["words"] for each in before["path"]]
+    assert [each["words"] for each in after["path"]][: len(tried)] == tried
+    assert len(after["path"]) > len(tried)
+    assert after["untried"] < before["untried"]
+    assert after["standing"] == "confirmed"
+    assert "malloc=keep" in after["words"]
+    assert after["gain"]["low"] > 1
+    assert "in 2 parts" in page
+
+
+def test_what_fresh_heats_confirmed_stays_until_longer_ones_do(house):
+    """A further part that is too short for as long a race of the winner has no better answer."""
+    house.script(GAINS)
+    house.done("tune", "cifar-mlp", "fake/cpu", "--budget", "2s", "-q")
+    (before,) = house.kept()["answer"]["tuning"]["lanes"]
+    assert before["standing"] == "confirmed"
+    same = ("words", "winner", "standing", "gain", "pairs", "reason")
+    for budget in ("1s", "2s"):
+        house.done("tune", "--more", budget, "-q")
+        (after,) = house.kept()["answer"]["tuning"]["lanes"]
+        is_same = {name: after[name] for name in same} == {name: before[name] for name in same}
+        assert is_same or (after["standing"] == "confirmed" and after["pairs"] > before["pairs"])
+        before = after
 
 
 MINE = """
@@ -270,3 +358,19 @@ def test_a_script_goes_on_with_the_words_that_its_record_masks(tmp_path, torch_c
     (tmp_path / "below").mkdir()
     refused = house.done("race", "--more", code=2, cwd=tmp_path / "below")
     assert "cannot go on from this folder" in " ".join(refused.err.split())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("question", ["why", "tune"])
+def test_a_search_on_a_script_goes_on(tmp_path, torch_cache, question):
+    """What the script cannot have, or has already, is known from its first heat."""
+    house = real_house(tmp_path, torch_cache)
+    shutil.copy(EXAMPLES / "plain_loop.py", tmp_path)
+    before = house.run(question, "plain_loop.py", "cpu", "--budget", "15s", "-q", "--json", "--", "-e", "999").json
+    after = house.run(question, "--more", "20s", "-q", "--json").json
+    assert begun_heats(before, after) == heats_of(before)
+    assert sum(map(len, heats_of(after))) > sum(map(len, heats_of(before)))
+    assert len(after["parts"]) == 2
+    (tmp_path / "plain_loop.py").open("a", encoding="utf-8").write("\n")
+    refused = house.done(question, "--more", code=2)
+    assert "has changed since (plain_loop.py)" in " ".join(refused.err.split())

@@ -65,7 +65,7 @@ def test_the_code_of_a_training_is_known_by_its_digests(tmp_path):
     assert [*note_code_of(mine).digests()["mine"]] == [ALL_FILES]
 
 
-@pytest.mark.parametrize("question", ["why", "tune", "sweep"])
-def test_what_chooses_by_what_it_found_does_not_go_on(question):
-    with pytest.raises(UsageError, match="cannot go on"):
+@pytest.mark.parametrize("question", ["watch", "sweep", "forecast"])
+def test_what_has_no_rounds_does_not_go_on(question):
+    with pytest.raises(UsageError, match="has no rounds that go on"):
         check_goes_on(question)

@@ -277,8 +277,8 @@ class ScriptCommand(Command):
         more: MoreAsked | None = ctx.meta.get(MORE)
         if more is None:
             return super().invoke(ctx)
-        question = next(row for row in QUESTIONS if row.command == self.name)
-        answer = with_progress(partial(api.go_on, question.name, more.record, more.budget_s), quiet=more.is_quiet)
+        question = next((row.name for row in QUESTIONS if row.command == self.name), str(self.name))
+        answer = with_progress(partial(api.go_on, question, more.record, more.budget_s), quiet=more.is_quiet)
         return self._ends(answer, as_json=more.as_json, details=more.has_details)
 
 

@@ -132,6 +132,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         ),
         docs="docs/why.md",
         takes_scripts=True,
+        goes_on=True,
         line="Where does the time go, what limits it, and what would gain?",
         takes=("trained", "timed", "measured"),
         budget="2m",  # experiments take longer than two lanes
@@ -170,6 +171,7 @@ its reference, or too much noise to conclude anything, is exit code 4. Of a scri
         own_command="laptime.questions.tune.command:tune",
         plans=True,
         takes_scripts=True,
+        goes_on=True,
         line="Which settings are best on each lane, and what do they gain?",
         asks="tune",
         ask="laptime.questions.tune.options:TuneAsk",

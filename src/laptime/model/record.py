@@ -322,6 +322,11 @@ class Answer:
         """Whether its own page can show it; else its heats are shown as those of a race."""
         return True
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether it shows how sure a factor is."""
+        return any(comparison.ends is not None for comparison in self.comparisons)
+
     def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
         """Return the lanes that were asked for: they have to finish, and others may fail."""
         return lanes
@@ -409,10 +414,6 @@ class Record:
     def heats(self) -> int:
         """How many heats there are."""
         return sum(len(lane.heats) for lane in self.lanes)
-
-    @property
-    def has_interval(self) -> bool:
-        return any(comparison.ends is not None for comparison in self.answer.comparisons)
 
     def without_secrets(self) -> Record:
         """Return the record without words of a command that look like secrets; older ones were saved with them."""

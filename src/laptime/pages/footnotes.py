@@ -336,6 +336,12 @@ def runs_words(record: Record) -> str:
     return f"{ran} in {len(record.parts)} parts" if record.parts else ran
 
 
+def spent_words(record: Record, noun: str) -> list[str]:
+    """Say at which confidence the intervals are, where that is less than in one go."""
+    says = f"The intervals hold at {sure_at(record.confidence)}, because they were seen before the {noun} went on."
+    return [says] if record.error_times > 1 else []
+
+
 def sure_at(confidence: float) -> str:
     """Return a confidence as intervals name it; never more than it is."""
     return f"{floor(1000 * confidence + 1e-6) / 10:g} %"

@@ -97,6 +97,11 @@ class Prepared:
         """Whether whole trainings are run, which write checkpoints."""
         return False
 
+    @property
+    def adds_lanes(self) -> bool:
+        """Whether the question adds lanes to the plan by what it finds."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Trained:

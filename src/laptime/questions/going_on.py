@@ -17,7 +17,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
-from laptime.model.plan import Plan, Subject
+from laptime.model.plan import Plan, PlannedLane, Subject
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import LaneResult, Record, find_differing
 from laptime.model.sample import Heat
@@ -30,17 +30,16 @@ from laptime.questions.train.run import check_alike
 from laptime.questions.verdict.nouns import VerdictAnswer
 from laptime.run.turns import TurnSteps
 
-RACE_AGAIN = "race again"
+BEGIN_AGAIN = "begin again"
 OPEN_CAUSES = ("wide", "early", "busy", "late gain")  # of a verdict that further rounds may decide
 
 
 def check_goes_on(question: str) -> None:
-    """Refuse a question that chooses what it tries by what it found: no record keeps where it was."""
-    row = find_question(question)
-    if not row.goes_on:
-        able = " and ".join(f"laptime {each.command}" for each in QUESTIONS if each.goes_on)
-        says = f"--more: {row.spoken} cannot go on, for what it tries next depends on more than its record has"
-        raise UsageError(says, f"ask again with a longer --budget; {able} go on")
+    """Refuse a question that has no rounds."""
+    able = {each.name: f"laptime {each.command}" for each in QUESTIONS if each.goes_on}
+    if question not in able:
+        says = f"--more: laptime {question} has no rounds that go on"
+        raise UsageError(says, f"those that do: {', '.join(able.values())}")
 
 
 def check_may_go_on(question: str, record: Record, *, is_ours: bool) -> None:
@@ -53,13 +52,13 @@ def check_may_go_on(question: str, record: Record, *, is_ours: bool) -> None:
     if not is_ours:
         says = f"{record.id} bears no signature of yours, or was changed since: its rounds are not known to be yours"
         raise UsageError(
-            says, f"race it again: laptime race --against {record.id}" if question == "race" else RACE_AGAIN
+            says, f"race it again: laptime race --against {record.id}" if question == "race" else BEGIN_AGAIN
         )
     if record.status == "running":
         raise UsageError(f"{record.id} is still running", "wait for its end, or end it with Ctrl-C")
     refusal = _refusal_of(record)
     if refusal:
-        raise UsageError(f"{record.id} cannot go on: {refusal}", RACE_AGAIN)
+        raise UsageError(f"{record.id} cannot go on: {refusal}", BEGIN_AGAIN)
 
 
 def _refusal_of(record: Record) -> str:
@@ -98,7 +97,8 @@ def prepare_more(
             _check_sources(record, note_code_of({subject.name: subject.file}))
     prepared = prepare(replace(ask, what=whats[0], others=tuple(whats[1:]), budget_s=budget_s), machine)
     _check_sources(record, prepared.code)  # of a commit, the copy is there only now
-    check_alike(prepared.plan, record)
+    planned = len(prepared.plan.lanes) if prepared.adds_lanes else None
+    check_alike(prepared.plan, replace(record, lanes=record.lanes[:planned]))
     _check_frameworks(record, prepared)
     pace = prepared.plan.pace
     pace = replace(pace, heats_max=pace.heats_max + count_rounds(_heats_of(record.lanes)))
@@ -123,19 +123,19 @@ def _check_sources(record: Record, code: NotedCode) -> None:
         before = record.sources.get(name)
         if before is None:
             says = f"{record.id} cannot go on: an older laptime made it, and kept no digest of {name}'s code"
-            raise UsageError(says, RACE_AGAIN)
+            raise UsageError(says, BEGIN_AGAIN)
         changed = sorted({*find_differing(before, now), *(before.keys() ^ now.keys())})
         if changed:
             named = ", ".join(changed[:6]) + (" and others" if len(changed) > 6 else "")
             says = f"{record.id} cannot go on: the code of {name} has changed since ({named})"
-            raise UsageError(says, f"restore it, or {RACE_AGAIN}: further rounds would be of another training")
+            raise UsageError(says, f"restore it, or {BEGIN_AGAIN}: further rounds would be of another training")
 
 
 def _check_place(record: Record, what: str, subject: Subject) -> None:
     """Refuse to start a script from another folder: what it reads and writes may be named from the first one."""
     if subject.file is not None and subject.command and Path(what).expanduser().resolve() != Path(subject.file):
         says = f"{record.id} cannot go on from this folder: it raced {subject.file}, as {what}"
-        raise UsageError(says, f"go on from the folder in which it began, or {RACE_AGAIN}")
+        raise UsageError(says, f"go on from the folder in which it began, or {BEGIN_AGAIN}")
 
 
 def _check_installed(record: Record, machine: Machine) -> None:
@@ -143,13 +143,13 @@ def _check_installed(record: Record, machine: Machine) -> None:
     version, made_by = installed_version(), record.tool.get("version", "")
     if made_by != version:
         says = f"{record.id} cannot go on: laptime {made_by} made it, and this is {version}, which may time otherwise"
-        raise UsageError(says, RACE_AGAIN)
+        raise UsageError(says, BEGIN_AGAIN)
     facts = (("processor", _processor), ("system", lambda each: each.system), ("Python", lambda each: each.python))
     for what, fact in facts:
         was, is_now = fact(record.machine), fact(machine)
         if was != is_now:
             says = f"{record.id} cannot go on here: its {what} was {was}, and here it is {is_now}"
-            raise UsageError(says, f"go on where it was begun, or {RACE_AGAIN}")
+            raise UsageError(says, f"go on where it was begun, or {BEGIN_AGAIN}")
 
 
 def _processor(machine: Machine) -> str:
@@ -166,7 +166,7 @@ def _check_frameworks(record: Record, prepared: Prepared) -> None:
         if was is not None and is_now is not None and was.versions != is_now.versions:
             before, now = _versions(was.versions), _versions(is_now.versions)
             says = f"{record.id} cannot go on: it ran with {before}, and here is {now}"
-            raise UsageError(says, f"install what it ran with, or {RACE_AGAIN}")
+            raise UsageError(says, f"install what it ran with, or {BEGIN_AGAIN}")
 
 
 def _versions(versions: Mapping[str, str]) -> str:
@@ -177,10 +177,18 @@ def check_data(record: Record, plan: Plan) -> None:
     """Refuse other data on disk than the rounds so far had."""
     was, is_now = record.data, plan.data
     if was is not None and (is_now is None or is_now.digest != was.digest):
-        raise UsageError(f"{record.id} cannot go on: the data in {was.folder} has changed since", RACE_AGAIN)
+        raise UsageError(f"{record.id} cannot go on: the data in {was.folder} has changed since", BEGIN_AGAIN)
 
 
 # The state of rounds, as it was after the last one: read off the heats that the record has.
+
+
+def check_known(record: Record, planned: Mapping[str, PlannedLane]) -> None:
+    """Refuse lanes that a search added, where they could not be added as they were; `planned` are those of now."""
+    for lane in record.lanes:
+        if lane.name not in planned or planned[lane.name].settings != lane.settings:
+            says = f"{record.id} cannot go on: {lane.name} would not be raced as it was"
+            raise UsageError(says, "ask again")
 
 
 def take_up(rounds: HeatRounds, record: Record) -> None:
@@ -192,6 +200,9 @@ def take_up(rounds: HeatRounds, record: Record) -> None:
     numbers = (heat.round for heats in known.values() for heat in heats)
     rounds.start_numbers(max(numbers, default=-1) + 1)
     rounds.turn_steps = find_turn_steps(rounds.heats)
+    spent_s = sum(process.spent_s for process in rounds.processes) or 1.0
+    part = min(1.0, record.elapsed_s / spent_s)  # heats start and import next to each other
+    rounds.took_s = {name: part * heats[-1].process.spent_s for name, heats in rounds.heats.items() if heats}
     rounds.step_ns = {name: usual for name, heats in rounds.heats.items() if (usual := _usual_step_ns(heats))}
     proven = ((record.workload, record.reference), *((other.subject, other.reference) for other in record.others))
     rounds.proof.references = {subject.name: reference for subject, reference in proven}

@@ -24,7 +24,17 @@ from laptime.model.machine import Machine
 from laptime.model.plan import LAUNCHERS, Place, Plan, find_launcher
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS, Question, find_question
-from laptime.model.record import SCHEMA, Answer, Finding, LaneResult, OtherTraining, Progress, Record, RecordPart
+from laptime.model.record import (
+    SCHEMA,
+    Answer,
+    Finding,
+    LaneResult,
+    OtherTraining,
+    Progress,
+    Record,
+    RecordPart,
+    error_share,
+)
 from laptime.model.sample import Reference
 from laptime.planner.groups import split_group
 from laptime.planner.lanes import parse_lane
@@ -139,6 +149,12 @@ class Job:
             self.machine = time_core(self.machine)
 
     @property
+    def error_share(self) -> float:
+        """What the looks of this run may spend of an error rate."""
+        begun = self.begun
+        return 1.0 if begun is None else error_share(1 + sum(part.has_interval for part in list_parts(begun)))
+
+    @property
     def elapsed_s(self) -> float:
         return time.monotonic() - self.services.began_s
 
@@ -225,7 +241,7 @@ def join_parts(begun: Record, made: Record, took_s: float) -> Record:
     """Return a record that goes on with an earlier one, and has its heats, as one that has the time of both."""
     now = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=took_s)
     part = RecordPart(
-        now.isoformat(timespec="seconds"), made.ask.budget_s, took_s, made.heats, has_interval=made.has_interval
+        now.isoformat(timespec="seconds"), made.ask.budget_s, took_s, made.heats, has_interval=made.answer.has_interval
     )
     overhead = {name: took + begun.overhead.get(name, 0.0) for name, took in made.overhead.items()}
     return replace(
@@ -241,7 +257,7 @@ def join_parts(begun: Record, made: Record, took_s: float) -> Record:
 def list_parts(record: Record) -> tuple[RecordPart, ...]:
     """Return the parts of a record; one that was never gone on with is a part itself."""
     alone = RecordPart(
-        record.started, record.ask.budget_s, record.elapsed_s, record.heats, has_interval=record.has_interval
+        record.started, record.ask.budget_s, record.elapsed_s, record.heats, has_interval=record.answer.has_interval
     )
     return record.parts or (alone,)
 

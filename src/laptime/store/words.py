@@ -1,7 +1,7 @@
-"""The words of a raced script that look like secrets: for its owner alone, and for `race --against` alone.
+"""The words of a script that look like secrets: for its owner alone, for `race --against` and `--more` alone.
 
-A record masks them, for it is shown, exported and passed on. To race it again needs them. So they are kept in a file
-next to the records, which no command prints, and which is removed with the record.
+A record masks them, for it is shown, exported and passed on. To start the script again needs them. So they are kept in
+a file next to the records, which no command prints, and which is removed with the record.
 """
 
 from __future__ import annotations

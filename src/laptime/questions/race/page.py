@@ -304,10 +304,9 @@ def _notes(record: Record, width: int) -> list[str]:
 
 def _parts_words(record: Record) -> list[str]:
     """Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle."""
-    sure, minutes, within = footnotes.sure_at(record.confidence), _minutes_more(record), percent(record.ask.margin)
-    lower = f"The intervals hold at {sure}, because they were seen before the race went on."
+    minutes, within = _minutes_more(record), percent(record.ask.margin)
     more = f"About {minutes} min more should bring every factor within {within}."
-    return [*([lower] if record.error_times > 1 else []), *([] if minutes is None else [more])]
+    return [*footnotes.spent_words(record, "race"), *([] if minutes is None else [more])]
 
 
 def _minutes_more(record: Record) -> int | None:

@@ -17,7 +17,7 @@ from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.quantities import Missing, percent
-from laptime.model.record import ERROR_RATE, Comparison, LaneResult, OtherTraining, Progress, RaceAnswer, error_share
+from laptime.model.record import ERROR_RATE, Comparison, LaneResult, OtherTraining, Progress, RaceAnswer
 from laptime.model.rows import ON_NODES
 from laptime.model.symptoms import ProfileRun
 from laptime.planner.groups import OVERRUN, shorten_pace
@@ -26,7 +26,7 @@ from laptime.questions.asking import Prepared, keep_apart, means_a_script, prepa
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.going_on import check_data, take_up
 from laptime.questions.heat_rounds import HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus, list_parts
+from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.profile.run import profile_lane
 from laptime.questions.race.turns import balance_turns, fit_turns
@@ -265,12 +265,6 @@ class Race:
         begun = self._rounds.begun_rounds
         return self._rounds.rounds - begun, self._job.plan.pace.heats_max - begun
 
-    @property
-    def _error_share(self) -> float:
-        """What the looks of this run may spend of an error rate."""
-        begun = self._job.begun
-        return 1.0 if begun is None else error_share(1 + sum(part.has_interval for part in list_parts(begun)))
-
     def _alpha(self, *, final: bool) -> float:
         """Return the error rate of the intervals of this look."""
         done, planned = self._stage
@@ -279,7 +273,7 @@ class Race:
             rounds,
             planned=planned,
             final=final or rounds < FIRST_LOOK,
-            total=ERROR_RATE * self._error_share,
+            total=ERROR_RATE * self._job.error_share,
             adaptive=self._job.plan.pace.adaptive,
         )
 

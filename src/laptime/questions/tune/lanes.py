@@ -91,6 +91,15 @@ class Tunable:
             first=first,
         )
 
+    def words_of(self, name: str) -> SettingWords | None:
+        """Return the settings that the lane of this name has besides; None where it is another lane."""
+        own = dict(self.lane.overrides)
+        words = tuple(pair for pair in parse_lane(name).overrides if pair[0] not in own)
+        if dict(words).get(BATCH_SETTING) in self.rates:
+            words = changed(words, RATE, None)
+        planned = self.with_words(words)
+        return words if not isinstance(planned, str) and planned.name == name else None
+
     def written(self, words: SettingWords) -> tuple[str, ...]:
         """Return the words of a lane that has these settings."""
         return written(self._in_full(words))

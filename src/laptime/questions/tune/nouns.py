@@ -78,8 +78,9 @@ class TunedLane:
     of many. `ties` are other sets of settings that the search cannot tell from it.
     `code` does the same in a training of your own, `environment` are variables to set before it starts. `learned` is
     what the lane as asked, and then the winner, had learned after the laps that were asked for; empty without these.
-    `path` has all sets that were tried, in the order of the search. `changes` are those of the user's own code that do
-    the same, one for each file, and `unplaced` are settings that none of them has.
+    For `untried` settings alone there was no time. `path` has all sets that were tried, in the order of the search.
+    `changes` are those of the user's own code that do the same, one for each file, and `unplaced` are settings that
+    none of them has.
     """
 
     asked: str
@@ -99,6 +100,7 @@ class TunedLane:
     path: tuple[TriedSet, ...] = ()
     changes: tuple[CodeChange, ...] = ()
     unplaced: tuple[Unplaced, ...] = ()
+    untried: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,10 @@ class TuneAnswer(Answer):
     @property
     def is_concluded(self) -> bool:
         return self.tuning is not None and bool(self.tuning.lanes)
+
+    @property
+    def has_interval(self) -> bool:
+        return self.tuning is not None and any(each.gain and each.gain.ends for each in self.tuning.lanes)
 
     def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
         """Leave out what the search tried: it may fail."""

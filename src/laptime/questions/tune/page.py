@@ -15,7 +15,7 @@ from laptime.pages.footnotes import finding_words
 from laptime.pages.lanes import energy_words, lane_table, money_words, proof_sentence, usage_lines
 from laptime.pages.layout import Column, clean, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny, whole_minutes
+from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import Aim
 from laptime.visible import as_command
@@ -47,16 +47,25 @@ def page_parts(record: Record, view: View) -> PageParts:
                     _short_of_time(record),
                     proof_sentence(_of_winners(record, tuning)),
                     footnotes.closing(record),
+                    *footnotes.spent_words(record, "search"),
                 ],
             )
         ),
-        then=[next_command(lane, record) for lane in tuning.lanes if lane.standing == "confirmed"],
+        then=[next_command(lane, record) for lane in tuning.lanes if lane.standing == "confirmed"]
+        or ([f"Next: laptime tune --more {record.id}"] if _is_open(record, tuning) else []),
         details=_details(record, tuning, view),
         glance=glance_of(record, tuning),
     )
 
 
 render = rendered(page_parts)
+
+
+def _is_open(record: Record, tuning: Tuning) -> bool:
+    """Whether a search that goes on may find more."""
+    return record.status == "interrupted" or any(
+        each.untried or each.standing == "not confirmed" for each in tuning.lanes
+    )
 
 
 def _short_of_time(record: Record) -> str:
@@ -159,8 +168,7 @@ def _notes(tuned: TunedLane, record: Record) -> list[str]:
     """Return what the winner changes, how to set it in your own training, and what is as good."""
     found = learned_notes(tuned, record)
     if tuned.standing == "not confirmed" and tuned.words:
-        budget = whole_minutes(2 * record.ask.budget_s)
-        found.append(f"Its code is shown once fresh heats have confirmed it. Try --budget {budget}.")
+        found.append("Its code is shown once fresh heats have confirmed it.")
     if tuned.standing != "confirmed":
         return found  # all of the code, or none
     found += [

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from laptime.analysis.heats import ALPHA
 from laptime.diagnosis.findings import find_findings, find_unreliable
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
@@ -20,7 +21,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.protocol import FullRun, Moment, Protocol
 from laptime.model.quantities import Missing, taken
-from laptime.model.record import NOT_RELIABLE, Finding, Progress
+from laptime.model.record import NOT_RELIABLE, Finding, Progress, Record
 from laptime.planner.groups import (
     GROUP_HEATS_LEAST,
     HEATS_USUAL,
@@ -44,9 +45,11 @@ from laptime.planner.refusals import SubjectFacts
 from laptime.questions.asking import Prepared, describe_script, facts_of, means_a_script, prepare, see_devices
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
+from laptime.questions.going_on import check_data, check_known, take_up
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.least_time import LeastTime
+from laptime.questions.noted_code import note_code_of
 from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, final_score
@@ -91,6 +94,10 @@ class TunePrepared(Prepared):
     finder: ChangeFinder
 
     @property
+    def adds_lanes(self) -> bool:
+        return True
+
+    @property
     def keeps_checkpoints(self) -> bool:
         return self.plan.ask.tune is not None and self.plan.ask.tune.laps is not None
 
@@ -130,6 +137,7 @@ def prepare_tune(ask: Ask, machine: Machine) -> TunePrepared:
         tunables=tunables,
         patience_s=asked_s,
         finder=finder,
+        code=prepared.code,
     )
 
 
@@ -153,6 +161,7 @@ def _prepare_script(ask: Ask, machine: Machine, wanted: TuneAsk) -> TunePrepared
         says = f"--laps {wanted.laps}: {ask.what} is a script, which trains as long as it says itself"
         raise UsageError(says, "leave it out, and run the script with the change that the page shows")
     subject = describe_script(ask)
+    code = note_code_of({subject.name: subject.file})
     seen = see_devices(ask, subject, machine)
     devices = find_devices(seen)
     lanes = ask.lanes or (devices[-1 if len(devices) == 1 else 1].name,)
@@ -163,8 +172,8 @@ def _prepare_script(ask: Ask, machine: Machine, wanted: TuneAsk) -> TunePrepared
     plan = partial(plan_script_lane, devices=devices, machine=seen)
     named = [replace(parse_lane(text), framework=SCRIPT) for text in lanes]
     tunables = tuple(find_tunable(lane, seen, SubjectFacts(None), plan, wanted) for lane in named)
-    finder = ChangeFinder(ask.what, subject.file)
-    return TunePrepared(_as_duels(planned, seen), seen, None, tunables=tunables, patience_s=asked_s, finder=finder)
+    finder, duels = ChangeFinder(ask.what, subject.file), _as_duels(planned, seen)
+    return TunePrepared(duels, seen, None, tunables=tunables, patience_s=asked_s, finder=finder, code=code)
 
 
 class Tune:
@@ -175,7 +184,7 @@ class Tune:
 
     def __init__(self, job: Job, prepared: TunePrepared) -> None:
         self._job, self._finder = job, prepared.finder
-        self._objective = Objective(job.plan.ask)
+        self._objective = Objective(job.plan.ask, ALPHA * job.error_share)
         reads_power = self._objective.needs_power(job.plan.lanes)
         pace = shortest_pace(
             job.plan.pace, takes_turns=job.plan.alone is None, turns=TURNS_COMPARED, reads_power=reads_power
@@ -189,12 +198,29 @@ class Tune:
         self._unconfirmed: str | None = None  # why there was none
         laps = None if job.plan.ask.tune is None else job.plan.ask.tune.laps
         self._laps = None if laps is None else TunedLaps(job, laps, prepared.patience_s)
+        if job.begun is not None:
+            self._take_up(job.begun)
+
+    def _take_up(self, begun: Record) -> None:
+        """Go on with the sets of settings that a record has."""
+        answer = begun.answer
+        tuning = answer.tuning if isinstance(answer, TuneAnswer) else None
+        told = {each.asked: each for each in ([] if tuning is None else tuning.lanes)}
+        for search in self._searches:
+            search.take_up(begun.lanes, told.get(search.tunable.base.name))
+        check_known(begun, {lane.name: lane for lane in self._job.plan.lanes})
+        take_up(self._rounds, begun)
+        self._heat_s = dict(self._rounds.took_s)
 
     def run(self) -> None:
         rounds = self._rounds
+        begun = self._job.begun
         with rounds.prestarter() as prestarter:
-            LeastTime(self._job, rounds.pace, OF_A_DUEL).warn(1 + GROUP_HEATS_LEAST, "to confirm settings")
+            if begun is None:
+                LeastTime(self._job, rounds.pace, OF_A_DUEL).warn(1 + GROUP_HEATS_LEAST, "to confirm settings")
             rounds.make_ready(prestarter)
+            if begun is not None:
+                check_data(begun, self._job.plan)
             for place, search in enumerate(self._searches):
                 reserved_s = sum(self._confirm_s(each) for each in self._searches[:place])
                 share_s = (self._job.left_s - reserved_s) / (len(self._searches) - place)
@@ -240,11 +266,14 @@ class Tune:
     def _search(self, search: Search, keep_s: float, prestarter: Prestarter) -> None:
         """Look for the best settings of a lane, and leave `keep_s` of the budget for other lanes."""
         began_s = self._job.left_s - keep_s
-        if search.tunable.base.framework == SCRIPT:
+        base = search.tunable.base
+        if base.framework == SCRIPT and self._is_new(base):
             self._look(search, prestarter)
         for words in search.tunable.known:
             search.add(words)
-        self._run(search, list(search.tried), prestarter)
+        first = [words for words, lane in search.tried.items() if not words or self._is_new(lane)]
+        if len(first) > 1 or self._job.begun is None or self._is_new(base):
+            self._run(search, first, prestarter)
         if not self._goes_on(search):
             return
         # Where the guess for a script that waits wins, other settings alone would show nothing but the wait.

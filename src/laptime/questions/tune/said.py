@@ -105,9 +105,11 @@ def _describe(
         return TunedLane(base.name, base.name, (), "not compared", None, None, 0, _worths(search, (), ratings, lanes),
                          len(ratings), reason=reason)  # fmt: skip
     best = search.winner()
-    winner = search.tried[best]
-    found = search.objective.compare(fresh[winner.name], fresh[base.name]) if best else None
-    gain = found if isinstance(found, Gain) else None
+    found = search.objective.compare(fresh[search.tried[best].name], fresh[base.name]) if best else None
+    if search.stands(best, found):
+        assert search.confirmed is not None
+        (best, found), unconfirmed = search.confirmed, None
+    winner, gain = search.tried[best], found if isinstance(found, Gain) else None
     unfinished = _unfinished(lanes[winner.name], lanes[base.name]) or (unconfirmed if best else None)
     more = _variables_besides(winner, base)
     return TunedLane(
@@ -125,6 +127,7 @@ def _describe(
         environment=more or None,
         reason=found.missing if isinstance(found, Missing) else unfinished,
         path=_path(search, ratings, lanes),
+        untried=_count_untried(search),
     )
 
 
@@ -321,11 +324,15 @@ def _say(tuned: TunedLane, aim: Aim) -> str:
 
 def _say_tried(search: Search) -> str:
     """Return how many sets of settings were tried, where there was no time for some."""
-    untried = [words for words in search.untried() if not search.tried_as(words)]
+    untried = _count_untried(search)
     tried = sum(search.has_run(words) for words in search.tried if words)
     if not untried or not tried:
         return ""
-    return f" {tried} of {tried + len(untried)} sets of settings were tried: there was no time for the others."
+    return f" {tried} of {tried + untried} sets of settings were tried: there was no time for the others."
+
+
+def _count_untried(search: Search) -> int:
+    return sum(not search.tried_as(words) for words in search.untried())
 
 
 def _short(name: str) -> str:

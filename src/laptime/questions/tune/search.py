@@ -13,13 +13,15 @@ from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.usage import summarise_usage
 from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import HeatResult, LaneResult
 from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import FAKE_FRAMEWORK
-from laptime.questions.tune.lanes import SettingWords, Tunable, changed
+from laptime.questions.tune.lanes import SettingWords, Tunable, changed, read_look
+from laptime.questions.tune.nouns import TunedLane
 from laptime.questions.tune.options import Aim, LanePrices
 from laptime.run.instruments import SensorSelection
 from laptime.stats import weighted_interval
@@ -38,6 +40,33 @@ class Search:
         self.refused: dict[SettingWords, str] = {}
         self._settled: dict[SettingWords, Rating] | None = None
         self.kept: set[SettingWords] = set()  # the sets from which the search went on
+        self.confirmed: tuple[SettingWords, Gain] | None = None  # by fresh heats, before the search went on
+
+    def take_up(self, lanes: Sequence[LaneResult], found: TunedLane | None) -> None:
+        """Go on with the sets that a record has; `found` is its answer for this lane, if it had one."""
+        heats = [each.heat for lane in lanes if lane.name == self.tunable.base.name for each in lane.heats]
+        signs = [heat.signs for heat in heats if heat.signs is not None]
+        if self.tunable.base.framework == SCRIPT and signs:
+            self.tunable = self.tunable.after_look(read_look(signs[0]))
+        for lane in lanes:
+            if words := self.tunable.words_of(lane.name):
+                planned = self.tunable.with_words(words)
+                assert not isinstance(planned, str)
+                self.tried[words] = planned
+                self._rounds.admit(planned)
+        if found is None:
+            return
+        kept = {each.words for each in found.path if each.kept}
+        self.kept = {words for words in self.tried if self.tunable.written(words) in kept}
+        if found.standing == "confirmed" and found.gain is not None and (words := self.tunable.words_of(found.winner)):
+            self.confirmed = words, Gain(found.gain, found.pairs)
+
+    def stands(self, best: SettingWords, found: Gain | Missing | None) -> bool:
+        """Whether what was confirmed before the search went on is still the answer: no longer fresh race was run."""
+        if self.confirmed is None or self.confirmed[0] not in self.ratings():
+            return False
+        words, gain = self.confirmed
+        return not isinstance(found, Gain) or (words == best and found.pairs <= gain.pairs)
 
     def add(self, words: SettingWords) -> bool:
         """Add a set of settings. Return whether there can be such a lane, it may fit into memory, and it is new."""
@@ -192,8 +221,8 @@ POWER_HINT = "`laptime devices` shows the instruments; --for time needs none"
 class Objective:
     """The aim of a tuning, and the prices of its lanes."""
 
-    def __init__(self, ask: Ask) -> None:
-        self.aim, self._ask = ask.aim, ask
+    def __init__(self, ask: Ask, alpha: float = ALPHA) -> None:
+        self.aim, self._ask, self._alpha = ask.aim, ask, alpha
 
     def needs_power(self, lanes: Sequence[PlannedLane]) -> bool:
         return any(self.aim.needs_power(self._ask.prices_of(lane.device)) for lane in lanes)
@@ -209,7 +238,7 @@ class Objective:
 
     def compare(self, lane: LaneResult, reference: LaneResult) -> Gain | Missing | None:
         """Return how many times as much a lane does per unit, by the rounds of both; None where there is no round."""
-        return find_gain(lane, reference, self.per_s, ALPHA)
+        return find_gain(lane, reference, self.per_s, self._alpha)
 
 
 def check_objective(ask: Ask, lanes: Sequence[PlannedLane]) -> None:

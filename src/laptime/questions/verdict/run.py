@@ -279,7 +279,7 @@ class VerdictRace(Race):
 
     def _alpha(self, *, final: bool) -> float:
         done, planned = self._stage
-        return alpha_at(max(done, 1), planned, final=final, errors=ERRORS * self._error_share)
+        return alpha_at(max(done, 1), planned, final=final, errors=ERRORS * self._job.error_share)
 
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
         plan = self._job.plan

@@ -377,9 +377,9 @@ def _joined(first: str, then: str) -> str:
     return "; ".join(words for words in (first, then) if words)
 
 
-def mean_factor(ratios: Sequence[float]) -> Factor:
+def mean_factor(ratios: Sequence[float], alpha: float = ALPHA) -> Factor:
     """Return the mean of one ratio per heat, with its interval."""
-    interval = log_mean_interval(ratios, ALPHA)
+    interval = log_mean_interval(ratios, alpha)
     return Factor(interval.estimate, *bounds(interval))
 
 

@@ -29,6 +29,7 @@ from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
 from laptime.pages.words import WIDE_INTERVAL, duration, factor, machine_words, short_name, step_words
+from laptime.planner.groups import HEATS_USUAL
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.why.nouns import (
     INPUT,
@@ -74,13 +75,21 @@ def page_parts(record: Record, view: View) -> PageParts:
         answer=[*footnotes.distrust(record), Said(why.says)],
         figures=_figures(record, why, view.inner),
         notes=_notes(record, why),
-        done=_closing(record),
+        done=" ".join([_closing(record), *footnotes.spent_words(record, "search")]),
+        then=[f"Next: laptime why --more {record.id}"] if _is_open(record, why) else [],
         details=_details(record, why, view),
         glance=glance_of(record, why),
     )
 
 
 render = rendered(page_parts)
+
+
+def _is_open(record: Record, why: Why) -> bool:
+    """Whether a search that goes on may find more."""
+    is_likely = any(each.standing == "likely" for each in why.causes if each.cause in why.first)
+    has_few = any(len(lane.heats) < HEATS_USUAL for lane in record.lanes[1:] if lane.status == "ok")
+    return bool(why.missing) or record.status == "interrupted" or (is_likely and has_few)
 
 
 def _figures(record: Record, why: Why, view: View) -> list[str]:
@@ -147,7 +156,7 @@ def _place_of(record: Record, why: Why, remedy: Remedy, width: int, *, is_tested
 def _notes(record: Record, why: Why) -> list[str]:
     """Return what a reader must know, the most important first."""
     asked = _of_lane(record)
-    missing = [f"The budget had no room for: {', '.join(why.missing)}. Try --budget 5m."] if why.missing else []
+    missing = [f"The budget had no room for: {', '.join(why.missing)}."] if why.missing else []
     return [
         *_line_words(record, why),
         *_loader_words(record, why),
@@ -250,7 +259,7 @@ def _missing(why: Why, width: int) -> list[str]:
     if not why.missing:
         return []
     names = ", ".join(why.missing)
-    return wrap(f"The budget had no room for: {names}. A larger one has: --budget 5m.", width, "  ")
+    return wrap(f"The budget had no room for: {names}.", width, "  ")
 
 
 def _of_lane(record: Record) -> Record:
@@ -273,7 +282,9 @@ def _closing(record: Record) -> str:
     """Return how many heats ran, and how long they took."""
     heats = sum(len(lane.heats) for lane in record.lanes)
     lanes = len(record.lanes)
-    said = f"{heats} heat{'s' * (heats != 1)} of {lanes} lane{'s' * (lanes != 1)}, {duration(record.elapsed_s)}."
+    in_parts = f" in {len(record.parts)} parts" if record.parts else ""
+    ran = f"{heats} heat{'s' * (heats != 1)} of {lanes} lane{'s' * (lanes != 1)}{in_parts}"
+    said = f"{ran}, {duration(record.elapsed_s)}."
     return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
 
 

@@ -24,7 +24,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
-from laptime.model.record import Comparison, LaneResult
+from laptime.model.record import Comparison, LaneResult, Record
 from laptime.model.sample import Reference
 from laptime.model.symptoms import CANNOT_HAVE, NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
@@ -34,9 +34,11 @@ from laptime.planner.settings import PRESETS
 from laptime.questions.asking import Prepared, describe_script, facts_of, means_a_script, prepare, see_devices
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
+from laptime.questions.going_on import check_data, check_known, take_up
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
 from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
 from laptime.questions.least_time import LeastTime
+from laptime.questions.noted_code import note_code_of
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import list_experiments, order_experiments
@@ -76,6 +78,10 @@ class Inquiry(Prepared):
     lane: AskedLane
     experiments: tuple[Experiment, ...]
 
+    @property
+    def adds_lanes(self) -> bool:
+        return True
+
     def named(self, name: str) -> Experiment:
         return next(experiment for experiment in self.experiments if experiment.name == name)
 
@@ -97,12 +103,13 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     asked = AskedLane(lane, planned, partial(plan_lane, machine=prepared.machine, subject=given))
     possible = list_possible(asked, AskedTraining(planned, prepared.machine, workload))
     possible = _with_changes(possible, ask.what, prepared.plan.subject)
-    return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, possible)
+    return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, possible, code=prepared.code)
 
 
 def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
     """Plan the experiments that need no change of a script."""
     subject = describe_script(ask)
+    code = note_code_of({subject.name: subject.file})
     seen = see_devices(ask, subject, machine)
     devices = find_devices(seen)
     text = ask.lanes[0] if ask.lanes else devices[-1 if len(devices) == 1 else 1].name
@@ -121,7 +128,7 @@ def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
     asked = AskedLane(lane, planned, plan_lane_of_why)
     training = AskedTraining(planned, seen, None, subject.written_for or "torch")
     possible = _with_changes(list_possible(asked, training), ask.what, subject)
-    return Inquiry(plan, seen, None, asked, possible)
+    return Inquiry(plan, seen, None, asked, possible, code=code)
 
 
 def _with_changes(experiments: Sequence[Experiment], what: str, subject: Subject) -> tuple[Experiment, ...]:
@@ -149,18 +156,40 @@ class WhySearch:
         self._heat_s: dict[str, float] = {}
         self._slow_with_denormals: bool | None = None
         self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
+        if job.begun is not None:
+            self._take_up(job.begun)
+
+    def _take_up(self, begun: Record) -> None:
+        """Go on with the experiments that a record has."""
+        tried = {
+            plan_experiment(self._inquiry.lane, each).name: each
+            for each in self._inquiry.experiments
+            if each.absent is None
+        }
+        for lane in begun.lanes:
+            if lane.name in tried:
+                self._add(tried[lane.name])
+        check_known(begun, {lane.name: lane for lane in self._job.plan.lanes})
+        take_up(self._rounds, begun)
+        self._leave_out_input()
+        self._learn_costs([lane for lane in self._job.plan.lanes if self._rounds.heats[lane.name]])
+        self._rounds.pace = replace(self._rounds.pace, reach_step=find_reach(self._rounds.result_of(self._base)))
 
     def run(self) -> None:
         """Measure the lane and its ceilings, then the experiments that they point to."""
-        rounds = self._rounds
-        if self._base.framework != SCRIPT:
+        rounds, begun = self._rounds, self._job.begun
+        if self._base.framework != SCRIPT or (begun is not None and not self._is_timed()):
             for name in self._stages():
                 self._add(self._inquiry.named(name))
         with rounds.prestarter() as prestarter:
-            LeastTime(self._job, rounds.pace, len(self._job.plan.lanes)).warn(EXPERIMENT_ROUNDS, "to test a fix")
+            if begun is None:
+                LeastTime(self._job, rounds.pace, len(self._job.plan.lanes)).warn(EXPERIMENT_ROUNDS, "to test a fix")
             rounds.make_ready(prestarter)
             self._expect_imports_s = prestarter.expect_imports_s
-            self._run_first(self._with(self._stages()), prestarter)
+            if begun is None:
+                self._run_first(self._with(self._stages()), prestarter)
+            else:
+                check_data(begun, self._job.plan)
             rounds.hear_appeals()
             while self._go_on(prestarter):
                 rounds.hear_appeals()
@@ -172,7 +201,7 @@ class WhySearch:
         if status == "running" or lanes[0].step_ms is None:
             return Outcome(lanes, WhyAnswer(), (), reference, rounds.parameters)
         missing = [*self._unfinished(lanes), *self._promising()]
-        compared = tuple(each for lane in lanes[1:] if (each := _compare(lanes[0], lane)))
+        compared = tuple(each for lane in lanes[1:] if (each := self._compare(lanes[0], lane)))
         self._no_time = INTERRUPTED if status == "interrupted" else NO_BUDGET
         is_whole = status != "interrupted"
         why = explain(self._gather_facts(lanes, missing), tuple(missing), is_whole=is_whole)
@@ -193,13 +222,16 @@ class WhySearch:
         if lane == self._base:
             return True
         self._leave_out_input()
-        if self._gather_facts(self._rounds.results()).is_timed:
+        if self._is_timed():
             return False  # its own steps say what a stage takes, and no script has to start for that
         for name in self._stages():
             if plan_experiment(self._inquiry.lane, self._inquiry.named(name)).name == lane.name:
                 self._add(self._inquiry.named(name))
                 return True
         return False
+
+    def _is_timed(self) -> bool:
+        return self._gather_facts(self._rounds.results()).is_timed
 
     def _leave_out_input(self) -> None:
         """Leave out the experiments with the batches of a script that its first heat says it cannot have."""
@@ -472,7 +504,7 @@ class WhySearch:
             return Trial(experiment, None, None, self._no_time if experiment.name in missing else NOT_PROMISING)
         name = self._lanes[experiment.name]
         lane, base = found[name], found[self._base.name]
-        compared = _compare(base, lane)
+        compared = self._compare(base, lane)
         if lane.status != "ok":
             return Trial(experiment, name, None, lane.reason)
         if compared is None:
@@ -482,8 +514,19 @@ class WhySearch:
         state = find_lane_state(base) if experiment.name == FLUSH_EXPERIMENT else None
         ratios = ratios_within(state, base, lane) if state is not None else []
         if state is not None and len(ratios) >= EXPERIMENT_ROUNDS:
-            return Trial(experiment, name, mean_factor(ratios), since=state.step)
+            return Trial(experiment, name, mean_factor(ratios, self._alpha), since=state.step)
         return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
+
+    @property
+    def _alpha(self) -> float:
+        """The error rate of the factors: what was seen before the question went on stays spent."""
+        return ALPHA * self._job.error_share
+
+    def _compare(self, base: LaneResult, lane: LaneResult) -> Comparison | None:
+        """Compare a lane with the lane under study. Return None if either did not finish."""
+        if base.status != "ok" or lane.status != "ok":
+            return None
+        return compare_lanes(lane, base, margin=0.05, alpha=self._alpha)
 
 
 def _convolves(reference: Reference | None) -> bool | None:
@@ -521,13 +564,6 @@ def find_reach(lane: LaneResult) -> int:
         )
         begins += apart
     return round(BEYOND * begins)
-
-
-def _compare(base: LaneResult, lane: LaneResult) -> Comparison | None:
-    """Compare a lane with the lane under study. Return None if either did not finish."""
-    if base.status != "ok" or lane.status != "ok":
-        return None
-    return compare_lanes(lane, base, margin=0.05, alpha=ALPHA)
 
 
 # Experiments of `why`: the lane that each experiment runs, or why the lane under study cannot have it.
