@@ -14,7 +14,8 @@ gain    the copy with its cause and the copy without take turns, bare (planted r
 why     `laptime why` asks, within its default budget (planted rows)
 apply   `laptime apply` makes the change that the first finding has, and both take turns, bare (planted rows)
 
-A part that is done is kept in WORK/rows, and not done again (`--again` does it).
+A part that is done is kept in WORK/rows, and not done again (`--again` does it); what `laptime watch` recorded is in
+WORK/records.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ class Task:
 
 
 def part_watch(checkouts: Checkouts, task: Task, _given: argparse.Namespace) -> Row:
+    record_file = checkouts.work / "records" / f"{slug(task.name)}.json"
     if task.plant is None:
-        return watch(copy_script(checkouts, task.script), None)
-    return watch(copy_side(checkouts, task.script, task.plant, "cause"), task.plant)
+        return watch(copy_script(checkouts, task.script), None, record_file)
+    return watch(copy_side(checkouts, task.script, task.plant, "cause"), task.plant, record_file)
 
 
 def part_gain(checkouts: Checkouts, task: Task, given: argparse.Namespace) -> Row | None:
@@ -125,7 +127,7 @@ def wanted(given: argparse.Namespace) -> list[Task]:
 
 def kept(checkouts: Checkouts, part: str, task: Task, given: argparse.Namespace) -> Row | None:
     """Return what a part found, now or in an earlier run of the same row."""
-    file = checkouts.work / "rows" / f"{re.sub(r'[^a-z0-9]+', '_', task.name.lower())}.{part}.json"
+    file = checkouts.work / "rows" / f"{slug(task.name)}.{part}.json"
     described = json.loads(json.dumps(asdict(task)))
     if file.exists() and not given.again:
         before = json.loads(file.read_text(encoding="utf-8"))
@@ -138,6 +140,10 @@ def kept(checkouts: Checkouts, part: str, task: Task, given: argparse.Namespace)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({"of": described, "row": row}), encoding="utf-8")
     return row
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower())
 
 
 def line_of(row: Row) -> str:

@@ -92,10 +92,10 @@ def gain_of(runs: dict[str, list[dict[str, Any]]], field: Measured) -> dict[str,
     return {"gain": statistics.median(ratios), "low": min(ratios), "high": max(ratios), "runs": runs}
 
 
-def watch(copy: Copy, plant: Plant | None) -> dict[str, Any]:
-    """Watch a copy, between two bare runs of it."""
+def watch(copy: Copy, plant: Plant | None, record_file: Path) -> dict[str, Any]:
+    """Watch a copy, between two bare runs of it. The record stays in a file."""
     before = run_bare(copy)
-    record_file = copy.folder / "watched.json"
+    record_file.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "laptime", "watch", "--json", str(record_file), "--", *copy.command]
     truth, ended = run_counted(command, copy)
     after = run_bare(copy)

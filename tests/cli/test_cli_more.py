@@ -270,6 +270,7 @@ def test_a_tuning_goes_on_with_what_was_not_tried(house):
     assert "in 2 parts" in page
 
 
+@pytest.mark.long
 def test_what_fresh_heats_confirmed_stays_until_longer_ones_do(house):
     """A further part that is too short for as long a race of the winner has no better answer."""
     house.script(GAINS)
@@ -366,11 +367,12 @@ def test_a_search_on_a_script_goes_on(tmp_path, torch_cache, question):
     """What the script cannot have, or has already, is known from its first heat."""
     house = real_house(tmp_path, torch_cache)
     shutil.copy(EXAMPLES / "plain_loop.py", tmp_path)
-    before = house.run(question, "plain_loop.py", "cpu", "--budget", "15s", "-q", "--json", "--", "-e", "999").json
+    words = ("plain_loop.py", "cpu", "--budget", "8s", "-q", "--json", "--", "--epochs", "999")
+    before = house.run(question, *words).json
     after = house.run(question, "--more", "20s", "-q", "--json").json
     assert begun_heats(before, after) == heats_of(before)
     assert sum(map(len, heats_of(after))) > sum(map(len, heats_of(before)))
     assert len(after["parts"]) == 2
-    (tmp_path / "plain_loop.py").open("a", encoding="utf-8").write("\n")
+    (tmp_path / "plain_loop.py").write_text("", encoding="utf-8")
     refused = house.done(question, "--more", code=2)
     assert "has changed since (plain_loop.py)" in " ".join(refused.err.split())

@@ -117,7 +117,8 @@ def test_the_code_of_a_winner_is_whole_or_not_there():
     assert "num_workers=4" not in page
     assert "keep_memory" not in page
     assert "MALLOC" not in page
-    assert "Its code is shown once fresh heats have confirmed it. Try --budget" in page
+    assert "Its code is shown once fresh heats have confirmed it." in page
+    assert "Next: laptime tune --more r-" in page
 
 
 def _with(record, tuned):

@@ -123,7 +123,8 @@ the training alone on batches that are ready. Then next to experiments, in each 
 first those to which readings and ceilings point. A cause is proven where its removal moved the time, likely where
 only its signature is there, and ruled out by a figure. Sixteen causes are judged. A lane that did other work than
 its reference, or too much noise to conclude anything, is exit code 4. Of a script that knows nothing of laptime
-(its arguments are behind --) the batches of its DataLoader are replayed, or fetched alone.
+(its arguments are behind --) the batches of its DataLoader are replayed, or fetched alone. `laptime why --more 2m ID`
+goes on with the experiments for which there was no time.
 """,
         examples=(
             "laptime why plates-cnn",

@@ -46,7 +46,7 @@ winner races the lane as it was on fresh heats, and the page shows that gain. Wi
 tuned on every installed framework. With --laps N, the lane and its winner are then trained N whole laps from the same
 seed, after the budget. --for energy rates settings by items per joule, which needs an instrument that reads the power;
 --for money by what an item costs, which needs --rate or --prices. Ctrl-C ends the search; the best so far is then not
-confirmed.
+confirmed. `laptime tune --more 2m ID` goes on with the search, and races its winner on fresh heats.
 
 A script is started once a heat, and what can be set in it without a changed line is tried: workers, prefetch, threads,
 memory, compile, the fused optimizer, channels last; of Keras also several steps in a call. Its first losses prove the

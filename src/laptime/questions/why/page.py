@@ -29,7 +29,6 @@ from laptime.pages import footnotes
 from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
 from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
 from laptime.pages.words import WIDE_INTERVAL, duration, factor, machine_words, short_name, step_words
-from laptime.planner.groups import HEATS_USUAL
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.why.nouns import (
     INPUT,
@@ -59,6 +58,7 @@ WORTH_A_BLOCK = 0.005
 REMEDIES_MOST = 4  # on the short page
 NOT_THE_LOADER = 1.5  # a loader alone this many times as fast as the training is not its limit
 BEYOND_MEASURE = 1_000
+PAIRS_FEW = 4  # of which an interval is wide
 REDRAWN = (
     "An item of the data set differs when it is fetched again, so to keep items changes the learning. Keep what is "
     "decoded, and draw around it: docs/remedies.md."
@@ -88,7 +88,7 @@ render = rendered(page_parts)
 def _is_open(record: Record, why: Why) -> bool:
     """Whether a search that goes on may find more."""
     is_likely = any(each.standing == "likely" for each in why.causes if each.cause in why.first)
-    has_few = any(len(lane.heats) < HEATS_USUAL for lane in record.lanes[1:] if lane.status == "ok")
+    has_few = any(each.pairs < PAIRS_FEW for each in record.answer.comparisons)
     return bool(why.missing) or record.status == "interrupted" or (is_likely and has_few)
 
 
