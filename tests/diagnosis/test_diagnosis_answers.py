@@ -62,3 +62,14 @@ def test_what_others_take_of_idle_cores_takes_nothing_from_a_run(ours, all_, is_
     assert bool(found) is is_found
     if found:
         assert found[0].says == "while train.py ran, other processes took 0.97 of 2 cores."
+
+
+@pytest.mark.parametrize(("all_", "is_found"), [(1.97, False), (3.95, True)])
+def test_what_others_take_of_cores_that_are_not_ours_takes_nothing_from_a_run(all_, is_found):
+    """A script on one core of four, all of which the machine counts."""
+    seen = {
+        channel("heat", "busy_s", "s", "counter"): lambda at: 0.5 * at,
+        channel("host", "busy_s", "s", "counter"): lambda at: all_ * at,
+        channel("host", "cores_online", "cores"): lambda _at: 4.0,
+    }
+    assert bool(judge_run(timeline(seen), Span(0.0, 10.0), "train.py", 1)) is is_found

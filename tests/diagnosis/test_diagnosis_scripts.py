@@ -239,6 +239,19 @@ def test_workers_gain_the_wait_as_far_as_there_are_cores_for_them(waits, busy, l
     assert (gain.likely, gain.most) == (pytest.approx(likely, abs=1e-3), pytest.approx(most))
 
 
+def test_where_no_core_is_free_the_line_that_loads_is_to_be_faster() -> None:
+    """On one core nothing was said of a collate function that took 70 % of each iteration."""
+    lines = (SeenLine("data.py:8", "data", 0.8),)
+    answer = changed(used(watched(0, TEN, data_wait_s=0.006), 97.0), lines=lines)
+    (judged,) = found(answer).values()
+    assert judged.where == "data.py:8"
+    assert judged.says == "60 % of an iteration is waiting for data, 80 % of it in data.py:8."
+    assert judged.advice.startswith("No core is free for worker processes. Make this line faster")
+    likely, most = 1 / (1 - 0.7 * 0.8 * 0.6), 1 / (1 - 1.1 * 0.6 - 0.02)
+    assert (judged.gain.likely, judged.gain.most) == (pytest.approx(likely), pytest.approx(most))
+    assert "worker" in found(changed(used(answer, 50.0)))["script waits for data"].advice.split(":")[0]
+
+
 def test_a_gain_is_one_of_the_whole_training() -> None:
     """Half of an iteration that waits is a quarter of a training that validates for as long as it trains."""
     (process,) = watched(0, TEN, outside_s=0.005).processes

@@ -220,6 +220,8 @@ class UnitBuilder:
         self._placed = [*self._placed[-WAITING_UNITS_MOST:], new]
         if new.kind == kinds.SYNC:
             self._note("disk", new.begin, new.end)
+            if self._open is None:  # between epochs it is part of writing a checkpoint: no save waits for it itself
+                self._save(new.begin, new.end)
 
     def finish(self) -> None:
         """Close the last unit where its work ended. A loader's batches that nobody worked on are no unit.

@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 
 from laptime.analysis.heats import quiet_windows, steady_windows
 from laptime.analysis.step_states import SLOWER, StateChange, find_lane_state, find_slow_laps, ratio_within, times_of
-from laptime.analysis.usage import Span, shown_growth_per_s, timed_pairs
+from laptime.analysis.usage import Span, mean_of, shown_growth_per_s, shown_within, timed_pairs
 from laptime.diagnosis.lane_readings import (
     LaneReadings,
     find_pauses,
@@ -337,14 +337,17 @@ def judge_run(
 ) -> tuple[Finding, ...]:
     """Return a finding if other processes took much of our cores while a command or a training ran.
 
-    What they took of cores that would have been idle else takes nothing from it.
+    What they took of cores that would have been idle else takes nothing from it, nor what ran on cores that the run may
+    not use.
     """
     ours = shown_growth_per_s(timeline, "heat", "busy time", span)
     all_ = shown_growth_per_s(timeline, "host", "busy time", span)
     if isinstance(ours, Missing) or isinstance(all_, Missing):
         return ()
-    others = all_ - ours
-    idle = max(0.0, cores - all_)
+    online = mean_of(shown_within(timeline, "host", "cores", span))
+    elsewhere = 0.0 if isinstance(online, Missing) else max(0.0, online - cores)
+    others = max(0.0, all_ - ours - elsewhere)
+    idle = max(0.0, cores - ours - others)
     if others - idle <= max(OTHERS_CORES, RUN_OTHERS_SHARE * cores):
         return ()
     says = f"while {name} ran, other processes took {others:.2f} of {cores} cores."

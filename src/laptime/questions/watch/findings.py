@@ -72,6 +72,10 @@ LOAD_IN_WORKERS = (
     "Load in worker processes: DataLoader(..., num_workers=2, persistent_workers=True); "
     "laptime.auto(loader) finds how many."
 )
+LOAD_FASTER = (
+    "No core is free for worker processes. Make this line faster, or compute once what it makes: "
+    "laptime.cached(dataset) keeps items."
+)
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
 FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
 WAIT_ELSEWHERE = "Fetch data in worker processes, as a DataLoader does; log every few steps only, or in a thread."
@@ -128,6 +132,7 @@ MKLDNN_SAVES, MKLDNN_SAVES_MOST = 0.3, 0.8  # of the passes
 LOCK_COSTS_MOST = 10.0  # times what was idle: threads that wait for each other compute meanwhile, too
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ROWS_SAVE = 0.8  # of the wait
+LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
 SINGLE_AT_MOST = 1.3  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
@@ -139,7 +144,8 @@ class ScriptRule:
 
     What `needs_quiet` other processes can bring about as well: it is not judged where they took the processor. `gain`
     is what its advice gains of this share; without it, the finding is no matter of a part of the time, or says itself.
-    A general rule, which says in which `part` the time is, gives way to one that says what it is spent on.
+    A general rule, which says in which `part` the time is, gives way to one that says what it is spent on. Where its
+    advice gains too little here, `otherwise` is what the same finding advises.
     """
 
     name: str
@@ -148,6 +154,7 @@ class ScriptRule:
     needs_quiet: bool = False
     gain: GainOfShare | None = None
     part: SpanPart | None = None
+    otherwise: Callable[[Finding], Finding | None] | None = None
 
 
 def script_findings(
@@ -186,9 +193,18 @@ def _ranked(
         for rule in rules
         if (is_quiet or not rule.needs_quiet) and (finding := rule.judge(process, loop, machine)) is not None
     ]
+    said_more = [
+        (finding, other)
+        for rule, finding in judged
+        for _, other in judged
+        if rule.part is not None and _says_more(other, finding, rule.part)
+    ]
+    general = [finding for finding, _ in said_more]
+    # Lines are timed in a few iterations only: all of the part in which they are may be theirs.
+    at_most = {other.rule: by_leaving_out(finding.evidence["share"], ANY_ROOM).most for finding, other in said_more}
     found: list[tuple[float, Finding]] = []
     for rule, finding in judged:
-        if rule.part is not None and any(_says_more(other, finding, rule.part) for _, other in judged):
+        if finding in general:
             continue
         share = finding.evidence.get("share")
         has_gain = rule.gain is not None or finding.gain is not None
@@ -197,11 +213,15 @@ def _ranked(
             found.append(((not has_gain) * 1.0 if share is None else share * within, finding))
             continue
         room = Room(loop.step_ms.median, busy)
-        alone = finding.gain if rule.gain is None or finding.gain is not None else rule.gain(share, room)
-        assert alone is not None
-        gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, alone.most)))
-        if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
-            found.append((1 - 1 / gain.likely, replace(finding, gain=with_doubt(gain))))
+        ways = [finding, *filter(None, [rule.otherwise and rule.otherwise(finding)])]
+        for way in ways:
+            alone = way.gain if rule.gain is None or way.gain is not None else rule.gain(way.evidence["share"], room)
+            assert alone is not None
+            most = max(alone.most, at_most.get(way.rule, 1.0))
+            gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, most)))
+            if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
+                found.append((1 - 1 / gain.likely, replace(way, gain=with_doubt(gain))))
+                break
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 
@@ -309,6 +329,14 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
         where=None if line is None else line.where,
         gain=gain,
     )
+
+
+def _load_faster(finding: Finding) -> Finding | None:
+    """Advise on the line that takes the wait: no core is free for workers, or they are as many as there are cores."""
+    if finding.where is None or "of_part" not in finding.evidence:
+        return None
+    share, of_part = finding.evidence["share"], finding.evidence["of_part"]
+    return replace(finding, advice=LOAD_FASTER, gain=by_part(LINE_SAVES * of_part, 1.0)(share, ANY_ROOM))
 
 
 def _share_at(line: SeenLine | None) -> str:
@@ -436,7 +464,7 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     kind, share = max(shares.items(), key=lambda pair: pair[1])
     if share < GAP_MUCH:
         return None
-    where = _slowest(process.between, EVALUATION if kind == "validation" else CHECKPOINTS)
+    where = _slowest(process.between, *((EVALUATION,) if kind == "validation" else (CHECKPOINTS, DISK)))
     return Finding(
         "script between iterations",
         f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations{words_at(where)}.",
@@ -515,7 +543,7 @@ SCRIPT_RULES = (
     ScriptRule("has denormal numbers", _has_denormals, of_all=True, gain=by_leaving_out),
     ScriptRule("slows down", _slows_down, needs_quiet=True),
     *RULES_OF_ANY,
-    ScriptRule("waits for data", _waits, gain=by_workers),
+    ScriptRule("waits for data", _waits, gain=by_workers, otherwise=_load_faster),
     ScriptRule("restarts workers", _restarts, of_all=True, gain=by_leaving_out),
     ScriptRule("outside the step", _outside, gain=by_leaving_out, part="outside"),
     ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True, gain=by_leaving_out, part="forward"),
