@@ -21,8 +21,9 @@ SAVES_MOST = 64  # behind the last work of an iteration
 PASSES_MOST = 1024  # without gradients, of one iteration
 LATE_MOST = 1 << 14  # optimizers that step inside of one backward pass: one for each parameter of a large model
 LINES_WAIT_MOST = 1 << 14  # for the end of their iteration
-SPANS_MOST = 256  # of one iteration; one that has more is not kept in time
+SPANS_MOST = 256  # of one iteration; one that has more is not kept in time, unless its lines are timed
 FETCHES = {kinds.FETCH, kinds.LOADER_END, kinds.LOADER_OPEN}
+EVALUATIONS = {kinds.NO_GRAD, kinds.EVALUATED}
 
 
 class NoteGap(Protocol):
@@ -179,7 +180,7 @@ class UnitBuilder:
         elif kind == kinds.COPY:
             self._copies = [*self._copies[-COPIES_MOST:], (begin, end)]
             self._note("copy", begin, end)
-        elif kind in {kinds.NO_GRAD, kinds.EVALUATED}:
+        elif kind in EVALUATIONS:
             if self._thread == thread and begin >= self._last_backward:
                 self._pass(kind, begin, end)
         elif kind in FETCHES and self._thread not in {NO_THREAD, thread}:
@@ -198,7 +199,7 @@ class UnitBuilder:
 
     def _note(self, part: SpanPart, begin: int, end: int) -> None:
         """Keep what a stretch of the open unit, or of the next one, was spent on."""
-        if len(self._spans) <= SPANS_MOST:
+        if len(self._spans) <= (LINES_WAIT_MOST if self._lines else SPANS_MOST):
             self._spans.append((part, begin, end))
 
     def _pass(self, kind: int, begin: int, end: int) -> None:
@@ -214,10 +215,15 @@ class UnitBuilder:
         self._copies, self._spans = [], []
 
     def _place(self, new: Placed) -> None:
-        """Keep what takes time until its iteration ends; it takes the place of what is within it."""
-        while self._placed and self._placed[-1].begin >= new.begin:
-            self._placed.pop()
-        self._placed = [*self._placed[-WAITING_UNITS_MOST:], new]
+        """Keep what takes time until its iteration ends; it takes the place of what is within it.
+
+        A model may stay in `eval()` while a checkpoint is written: that is no part of the evaluation.
+        """
+        first = len(self._placed)
+        while first and self._placed[first - 1].begin >= new.begin:
+            first -= 1
+        inner = [each for each in self._placed[first:] if new.kind in EVALUATIONS and each.kind not in EVALUATIONS]
+        self._placed = [*self._placed[max(0, first - WAITING_UNITS_MOST) : first], *inner, new]
         if new.kind == kinds.SYNC:
             self._note("disk", new.begin, new.end)
             if self._open is None:  # between epochs it is part of writing a checkpoint: no save waits for it itself
@@ -424,7 +430,7 @@ class UnitBuilder:
         self._placed = [each for each in self._placed if each.begin >= unit.end]
         if self._lines:
             self._lines = take_lines(unit, self._lines)
-        unit.spans = self._spans if len(self._spans) <= SPANS_MOST else None
+        unit.spans = self._spans if len(self._spans) <= SPANS_MOST or unit.lines else None
         later = self._spans and self._spans[-1][2] > unit.end  # events come in the order of their ends
         self._spans = [span for span in self._spans if span[2] > unit.end] if later else []
         self._last_end = unit.end

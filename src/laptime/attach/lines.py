@@ -39,8 +39,8 @@ COUNTED = (kinds.BACKWARD, kinds.STEP, kinds.KERAS_BATCH)  # what steps are: the
 STEPS_TIMED = 2  # so that of what is between two steps, all is timed
 NEVER = 1 << 62  # a script that is raced is timed when the parent asks for it
 FETCHES_FIRST, FETCHES_FACTOR = 2, 8  # the same of the fetches of a worker process
-LINES_OF_CALL = 256  # of one call of a function; a loop that runs longer counts as its slowest line
-LINES_OF_LOOP = 4096  # of a function that was running before
+LINES_OF_CALL = 256  # of one call of a function; what follows counts as the loop that ran so long
+LINES_OF_LOOP = 4096  # in a step, of a function that was running before
 LINES_MOST = 8192  # of one timing, which then ends
 RUNS_OFTEN = 16  # times in a step: of lines that run less often, nobody asks
 WAITED_LEAST_NS, WAITED_RAN = 200_000, 0.2  # a line waited that took so long, and computed for no more than this of it
@@ -113,6 +113,8 @@ class LineTimer:
                 self.turn(self._place)
                 if steps >= self._until or not self._is_tracing:
                     self.stop()
+                else:
+                    self._trace_running(sys._getframe(1))
             elif (steps >= self.due or self._is_slow(steps)) and not self._is_over:
                 self._start(sys._getframe(1))
             if self.is_on:
@@ -247,11 +249,15 @@ class LineTimer:
         self._place = self.number(own_line(frame))
         self._ran, self._switches, self._since = ran_ns(), count_switches(), now_ns()
         self.is_on = self._is_tracing = True
+        self._trace_running(frame)
+        sys.settrace(self._called)
+
+    def _trace_running(self, frame: Any) -> None:
+        """Trace the functions that run, from here on, for as many lines as a step may have."""
         while frame is not None:
             if self.is_own(frame.f_code.co_filename):
-                frame.f_trace = TimedFrame(self, LINES_OF_LOOP)
+                frame.f_trace, frame.f_trace_lines = TimedFrame(self, LINES_OF_LOOP), True
             frame = frame.f_back
-        sys.settrace(self._called)
 
     def _called(self, frame: Any, _event: str, _given: Any) -> Any:
         """Trace a function if it is the script's own. Python calls this for each that is called."""
@@ -277,7 +283,7 @@ class LineTimer:
             self._runs[place] = self._runs.get(place, 0) + 1
             if not timed.spend(self._place):
                 frame.f_trace_lines = False
-                place = timed.slowest
+                place = timed.loop
         if place != self._place:
             self.turn(place)
 
@@ -341,15 +347,17 @@ class TimedFrame:
     def spend(self, place: int) -> bool:
         """Add the time since the last line to that line. Return whether further lines are timed."""
         now = now_ns()
-        self._spent[place] = self._spent.get(place, 0) + now - self._at
+        spent, times = self._spent.get(place, (0, 0))
+        self._spent[place] = spent + now - self._at, times + 1
         self._at = now
         self._left -= 1
         return self._left > 0
 
     @property
-    def slowest(self) -> int:
-        """The line that took longest so far."""
-        return int(max(self._spent, key=self._spent.__getitem__))
+    def loop(self) -> int:
+        """The line that took longest so far of those that ran most often: what runs so long is a loop."""
+        most = max(times for _, times in self._spent.values())
+        return int(max((spent, place) for place, (spent, times) in self._spent.items() if 2 * times >= most)[1])
 
 
 # Which lines read a value of a tensor: on a card, each waits until all is computed that was handed out before.

@@ -74,9 +74,16 @@ def describe_code(key: tuple, number: int) -> dict:
     return {"code_of": -number, "code": code[:CODE_LETTERS_MOST]}
 
 
+FOREIGN: dict = {}  # files: hooks of each step ask for all that are above them
+
+
 def is_foreign(file: str) -> bool:
     """Whether a file is laptime's, Python's or a library's."""
-    return file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARY_FOLDERS)
+    found = FOREIGN.get(file)
+    if found is None:
+        found = file.startswith((OWN_FOLDER, PYTHON, "<frozen")) or any(each in file for each in LIBRARY_FOLDERS)
+        FOREIGN[file] = found
+    return bool(found)
 
 
 def _text_of(key: tuple) -> str:

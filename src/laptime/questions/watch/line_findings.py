@@ -19,6 +19,7 @@ ROOM_LEFT = 0.5  # of the memory may be used where computing again is said to be
 CHECKPOINTED = frozenset({"checkpoint", "checkpoint_sequential"})  # of torch.utils.checkpoint
 NOT_IN_FORWARD: tuple[SpanPart, ...] = ("outside", "no_grad", "optimizer", "unattributed", "disk")
 OF_COMPUTING: tuple[SpanPart, ...] = ("forward", *NOT_IN_FORWARD)
+OF_LOOPS = tuple(part for part in OF_COMPUTING if part != "optimizer")  # a long loop counts with what follows it there
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def does_what_costs(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Lines run very often in each iteration, and take much of it together."""
     shares = shares_of_lines(process.lines, loop.steady)
-    found = [(line, share) for line, share in shares if (line.per_step or 0) >= LOOP_RUNS and line.part in OF_COMPUTING]
+    found = [(line, share) for line, share in shares if (line.per_step or 0) >= LOOP_RUNS and line.part in OF_LOOPS]
     if not found:
         return None
     often = max(found, key=lambda pair: pair[1])[0].per_step or 0
