@@ -79,6 +79,14 @@ def test_what_a_line_outside_of_the_step_does_is_said_in_place_of_where_it_is(ca
     assert list(reads) == ["script outside the step"]
 
 
+def test_a_loop_without_a_loader_logs_in_front_of_its_forward_pass():
+    """Half a training wrote its weights as JSON, and nothing was said: what follows a step counts to the next pass."""
+    logs = changed(COMPUTES, lines=(line(7, "forward", 0.9, "json.dump", "value.tolist"),))
+    (judged,) = found(logs).values()
+    assert judged.says == "45 % of an iteration is writing what is logged (train.py:7)."
+    assert found(changed(COMPUTES, lines=(line(7, "forward", 0.9, "x.log"),))) == {}, "a layer may take logarithms"
+
+
 def test_lines_may_take_all_of_the_part_in_which_they_are():
     """They are timed in a few iterations: a loop that took all of 90 % was said to gain 2.3x at most."""
     answer = changed(watched(0, TEN, outside_s=0.009), lines=(line(7, "outside", 0.6, per_step=1024.0),))

@@ -303,7 +303,7 @@ def test_an_optimizer_that_takes_much_has_a_fused_form() -> None:
     assert (judged.gain.likely, judged.gain.most) == (pytest.approx(1 / 0.52), pytest.approx(1 / 0.1))
     for other in (replace(ADAM, is_fused=True), replace(ADAM, name="Muon"), replace(ADAM, is_fused=None)):
         assert found(changed(answer, optimizers=(other,))) == {}
-    few = changed(watched(0, TEN, optimizer_s=0.002, forward_backward_s=0.008), optimizers=(ADAM,))
+    few = changed(watched(0, TEN, optimizer_s=0.001, forward_backward_s=0.009), optimizers=(ADAM,))
     assert found(few) == {}
 
 

@@ -9,7 +9,7 @@ from laptime.model.script import FUSIBLE, ScriptProcess, TrainingLoop
 from laptime.questions.watch.shares import longest_line, share_of, words_at
 
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
-OPTIMIZER_MUCH = 0.3
+OPTIMIZER_MUCH = 0.15
 LONG_STEP_MS = 5.0  # of computing: shorter steps are too little for several threads
 MICRO_BATCH = 4  # items: smaller batches are seldom meant to be so small
 MANY_ITEMS = 32  # that are proposed

@@ -26,22 +26,23 @@ OF_LOOPS = tuple(part for part in OF_COMPUTING if part != "optimizer")  # a long
 class LineKind:
     """What a line does, by the names of what it calls: `print`, `gc.collect`, or `.clone` of whatever it may be.
 
-    Where it calls anything but these and what may be `next_to` them, it is of no such kind. Where that is None, it may
-    call anything else: its own part of the time is far larger.
+    Names of what is `outside` may be part of a model as well, and count only where no forward pass is. Where it calls
+    anything but these and what may be `next_to` them, it is of no such kind. Where that is None, it may call anything
+    else: its own part of the time is far larger.
     """
 
     rule: str
     calls: frozenset[str]
     says: str
     advice: str
-    parts: tuple[SpanPart, ...] = OF_COMPUTING
+    outside: frozenset[str] = frozenset()
     next_to: frozenset[str] | None = None
 
     def has(self, line: SeenLine) -> bool:
         names = {f".{name.rpartition('.')[2]}" if "." in name else name for name in line.calls}
-        found = self.calls & (names | {*line.calls})
-        is_alone = self.next_to is None or names <= self.next_to | self.calls
-        return line.part in self.parts and bool(found) and is_alone
+        calls = self.calls | (self.outside if line.part in NOT_IN_FORWARD else frozenset())
+        is_alone = self.next_to is None or names <= self.next_to | calls
+        return line.part in OF_COMPUTING and bool(calls & (names | {*line.calls})) and is_alone
 
 
 LINE_KINDS = (
@@ -87,19 +88,19 @@ LINE_KINDS = (
         "script line",
         frozenset(
             {"print", ".write", ".writelines", ".writerow", ".dump", ".dumps", ".savefig", ".imsave", ".imwrite"}
-            | {"save_image", ".save_image", ".save", ".to_csv", ".savetxt", ".add_scalar", ".add_scalars", ".add_image"}
-            | {".log", ".info", ".flush", ".fsync", ".add_histogram", "plot", ".plot"}
+            | {"save_image", ".save_image", ".to_csv", ".savetxt", ".add_scalar", ".add_scalars", ".add_image"}
+            | {".flush", ".fsync", ".add_histogram"}
         ),
         "writing what is logged",
         "Log every few hundred iterations only.",
-        parts=NOT_IN_FORWARD,
+        outside=frozenset({".save", ".log", ".info", "plot", ".plot"}),
     ),
     LineKind(
         "script line",
-        frozenset({".histc", ".histogram", ".quantile", ".unique", ".isnan", ".isinf", ".isfinite", ".norm", ".sort"}),
+        frozenset({".histc", ".histogram"}),
         "computing statistics",
         "Compute them every few hundred iterations only.",
-        parts=NOT_IN_FORWARD,
+        outside=frozenset({".quantile", ".unique", ".isnan", ".isinf", ".isfinite", ".norm", ".sort"}),
     ),
 )
 
