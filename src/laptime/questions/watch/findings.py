@@ -128,13 +128,14 @@ FUSED_SAVES = 0.6  # of the optimizer's time
 CHECKS_TAKE = 0.6  # of the passes, at least
 THREADS_SAVE = 0.5  # of what they could at most: not all of a step can be shared
 CROWDED_SAVES, CROWDED_SAVES_MOST = 0.3, 0.9  # of the computing, where threads wait for each other
-MKLDNN_SAVES, MKLDNN_SAVES_MOST = 0.3, 0.8  # of the passes
+MKLDNN_SAVES, MKLDNN_SAVES_MOST = 0.5, 0.9  # of the passes
+SYNC_COSTS_MOST = 1.7  # times the wait itself: what follows finds its core asleep, and its data gone
 LOCK_COSTS_MOST = 10.0  # times what was idle: threads that wait for each other compute meanwhile, too
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ROWS_SAVE = 0.8  # of the wait
 LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
-SINGLE_AT_MOST = 1.3  # times what half of the computing is: float32 may gain more than its bytes
+SINGLE_AT_MOST = 1.6  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
 
@@ -549,11 +550,11 @@ SCRIPT_RULES = (
     ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True, gain=by_leaving_out, part="forward"),
     ScriptRule("without gradients", _evaluates, gain=by_leaving_out, part="no_grad"),
     ScriptRule("does what costs", does_what_costs, gain=by_part(0.9, COPIES_COST_MOST)),
-    ScriptRule("loops in Python", loops_in_python, gain=by_part(0.9)),
+    ScriptRule("loops in Python", loops_in_python),
     ScriptRule("recomputes", recomputes, gain=by_part(1.1, 1.4)),
     ScriptRule("holds the lock", holds_the_lock, gain=by_part(1.0, LOCK_COSTS_MOST)),
     ScriptRule("small batches", takes_small_batches),
-    ScriptRule("waits for the disk", _waits_for_disk, gain=by_leaving_out),
+    ScriptRule("waits for the disk", _waits_for_disk, gain=by_part(1.0, SYNC_COSTS_MOST)),
     ScriptRule("too many threads", has_too_many_threads, gain=by_part(CROWDED_SAVES, CROWDED_SAVES_MOST)),
     ScriptRule("lacks oneDNN", lacks_mkldnn, gain=by_part(MKLDNN_SAVES, MKLDNN_SAVES_MOST)),
     ScriptRule("makes a graph", makes_graph),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from laptime.analysis.script_lines import by_line, shares_of_lines
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, count, percent, size
-from laptime.model.record import Finding
+from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import ScriptProcess, SeenLine, SpanPart, TrainingLoop
-from laptime.questions.watch.shares import is_on_card
+from laptime.questions.watch.gains import ANY_ROOM, by_leaving_out, by_part
+from laptime.questions.watch.shares import is_on_card, share_of
 
 LINES_MUCH = 0.1  # of an iteration
+LOOP_SAVES = 0.9  # of its time
 LOOP_RUNS = 32  # times in an iteration: a loop of the script's own
 ROOM_LEFT = 0.5  # of the memory may be used where computing again is said to be needless
 CHECKPOINTED = frozenset({"checkpoint", "checkpoint_sequential"})  # of torch.utils.checkpoint
@@ -130,7 +132,16 @@ def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
         return None
     often = max(found, key=lambda pair: pair[1])[0].per_step or 0
     says = f"a loop in Python that runs at least {count(often)} times in each"
-    return _described("script loop", says, "Compute it for all at once, with operations on whole tensors.", found)
+    finding = _described("script loop", says, "Compute it for all at once, with operations on whole tensors.", found)
+    if finding is None:
+        return None
+    # What a loop computes in a forward pass, the backward pass goes through once more.
+    behind = sum(line.share for line, _ in found if line.part == "forward") * share_of(
+        loop.steady.backward_s, loop.steady
+    )
+    share = finding.evidence["share"]
+    gain = PredictedGain(by_part(LOOP_SAVES)(share, ANY_ROOM).likely, by_leaving_out(share + behind, ANY_ROOM).most)
+    return replace(finding, gain=gain)
 
 
 def recomputes(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
