@@ -194,20 +194,6 @@ def test_a_checkpoint_behind_the_last_step_is_no_part_of_it() -> None:
     assert loop.gaps == ()
 
 
-def test_a_wait_for_the_disk_between_epochs_is_part_of_its_checkpoint() -> None:
-    """The file of an epoch is written for 20 ms, and the disk has it 30 ms later."""
-    events = steps(10)
-    end = max(at for _, _, at, _ in events)
-    later = [(kind, begin + end + 100, at + end + 100, value) for kind, begin, at, value in events]
-    between = [
-        (kinds.LOADER_END, end, end, 0),
-        (kinds.SAVE, end + 10, end + 30, 0),
-        (kinds.SYNC, end + 30, end + 60, 0),
-    ]
-    gaps = {gap.kind: gap.seconds for gap in loop_of([*events, *between, *later]).gaps}
-    assert gaps["checkpoint"] == pytest.approx(0.05)
-
-
 def test_passes_without_gradients_are_a_part_of_their_own() -> None:
     """Two passes in each iteration: once within `eval()` and `train()`, so that no time counts twice."""
     events = [

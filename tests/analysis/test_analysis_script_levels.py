@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from test_analysis_script import Event, fetch, loop_of
+from test_analysis_script import Event, fetch, loop_of, steps
 
 from laptime.attach import kinds
 
@@ -64,3 +64,17 @@ def test_optimizers_that_train_one_after_another_do_not_take_turns() -> None:
     assert loop_of([*updates(1, 30, 0), *updates(2, 30, 300)]).iterations == 60
     turns = [event for at in range(30) for event in (*updates(1, 1, 20 * at), *updates(2, 1, 20 * at + 10))]
     assert loop_of(turns).iterations == 30
+
+
+def test_a_wait_for_the_disk_between_epochs_is_part_of_its_checkpoint() -> None:
+    """The file of an epoch is written for 20 ms, and the disk has it 30 ms later."""
+    events = steps(10)
+    end = max(at for _, _, at, _ in events)
+    later = [(kind, begin + end + 100, at + end + 100, value) for kind, begin, at, value in events]
+    between = [
+        (kinds.LOADER_END, end, end, 0),
+        (kinds.SAVE, end + 10, end + 30, 0),
+        (kinds.SYNC, end + 30, end + 60, 0),
+    ]
+    gaps = {gap.kind: gap.seconds for gap in loop_of([*events, *between, *later]).gaps}
+    assert gaps["checkpoint"] == pytest.approx(0.05)

@@ -222,6 +222,35 @@ digest(model)
 """
 
 
+LONG = (
+    HEAD
+    + """
+model = net(); opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(24):
+    loss = loss_of(model, X[:8], Y[:8])
+    loss.backward()  # BACKWARD
+    for _ in range(300):
+        torch.nn.utils.clip_grad_norm_([model[0].weight], 1.0)  # CLIP
+    opt.step(); opt.zero_grad()
+    total = 0.0
+    for number in range(1500):
+        total += float(number) ** 2  # LOOP
+"""
+)
+
+
+def test_a_loop_that_runs_very_long_takes_no_other_lines_place(tmp_path):
+    """1,500 turns of it used up the lines of a timing, and all that followed counted as one line; 300 clips hid all."""
+    process = watch(tmp_path, LONG)
+    lines = {(each["where"], each["part"]): each for each in process["lines"]}
+    clips = [each for (where, _), each in lines.items() if where == place_of(LONG, "CLIP")]
+    assert max(each["per_step"] for each in clips) == pytest.approx(300, rel=0.05)
+    loop = lines[place_of(LONG, "LOOP"), "forward"]
+    assert loop["per_step"] == pytest.approx(1500, rel=0.05)
+    assert first_of(process, "backward")["where"] == place_of(LONG, "BACKWARD")
+    assert first_of(process, "backward")["share"] > 0.9
+
+
 @pytest.mark.long
 def test_what_times_lines_changes_nothing(tmp_path):
     """A fork and an error in the midst of a timing, names that two functions share, and a debugger of the script's."""
