@@ -30,7 +30,7 @@ COMPUTES = watched(0, TEN, forward_backward_s=0.009, backward_s=0.004)
     [
         ("x = x.to(torch.float64).clone()", ("x.to", ".clone")),
         ("torch.save(net.state_dict(), f'{name}(1).pt')  # of copy.deepcopy(net)", ("torch.save", "net.state_dict")),
-        ("for row in batch:", ()),
+        ("for row in zip(a, b):", ("for", "zip")),
         ("x = (a + b) * (c)", ()),
     ],
 )

@@ -249,6 +249,8 @@ def test_where_no_core_is_free_the_line_that_loads_is_to_be_faster() -> None:
     assert judged.advice.startswith("No core is free for worker processes. Make this line faster")
     likely, most = 1 / (1 - 0.7 * 0.8 * 0.6), 1 / (1 - 1.1 * 0.6 - 0.02)
     assert (judged.gain.likely, judged.gain.most) == (pytest.approx(likely), pytest.approx(most))
+    of_library = (replace(lines[0], calls=("for", "enumerate")),)
+    assert found(changed(answer, lines=of_library)) == {}, "the loop over a loader loads nothing itself"
     assert "worker" in found(changed(used(answer, 50.0)))["script waits for data"].advice.split(":")[0]
 
 

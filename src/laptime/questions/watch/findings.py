@@ -324,7 +324,12 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     return Finding(
         "script waits for data",
         says,
-        {"share": share, "workers": sorted(workers), **_evidence_of(line)},
+        {
+            "share": share,
+            "workers": sorted(workers),
+            **_evidence_of(line),
+            "of_loop": bool(line and "for" in line.calls),
+        },
         advice,
         "likely",
         where=None if line is None else line.where,
@@ -333,8 +338,8 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
 
 
 def _load_faster(finding: Finding) -> Finding | None:
-    """Advise on the line that takes the wait: no core is free for workers, or they are as many as there are cores."""
-    if finding.where is None or "of_part" not in finding.evidence:
+    """Advise on the line that takes the wait, as no core is free for workers. The loop over a loader can do nothing."""
+    if finding.where is None or finding.evidence["of_loop"]:
         return None
     share, of_part = finding.evidence["share"], finding.evidence["of_part"]
     return replace(finding, advice=LOAD_FASTER, gain=by_part(LINE_SAVES * of_part, 1.0)(share, ANY_ROOM))
