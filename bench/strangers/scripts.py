@@ -120,7 +120,6 @@ SCRIPT_ROWS = (
     of_gans("ebgan", *CONV, items=SMALL),
     of_gans("lsgan", *CONV, items=SMALL),
     of_gans("sgan", *CONV, items=SMALL),
-    of_gans("bgan", items=(6400, 100)),
     of_gans("wgan", counts="batches", per=1, items=(6400, 100)),
     of_gans("wgan_gp", counts="batches", per=1, items=(6400, 100)),
     of_morvan("401_CNN", items=(6000, 2000)),
