@@ -246,7 +246,7 @@ def test_where_no_core_is_free_the_line_that_loads_is_to_be_faster() -> None:
     (judged,) = found(answer).values()
     assert judged.where == "data.py:8"
     assert judged.says == "60 % of an iteration is waiting for data, 80 % of it in data.py:8."
-    assert judged.advice.startswith("No core is free for worker processes. Make this line faster")
+    assert judged.advice.startswith("Worker processes would gain little here. Make this line faster")
     likely, most = 1 / (1 - 0.7 * 0.8 * 0.6), 1 / (1 - 1.1 * 0.6 - 0.02)
     assert (judged.gain.likely, judged.gain.most) == (pytest.approx(likely), pytest.approx(most))
     of_library = (replace(lines[0], calls=("for", "enumerate")),)

@@ -73,7 +73,7 @@ LOAD_IN_WORKERS = (
     "laptime.auto(loader) finds how many."
 )
 LOAD_FASTER = (
-    "No core is free for worker processes. Make this line faster, or compute once what it makes: "
+    "Worker processes would gain little here. Make this line faster, or compute once what it makes: "
     "laptime.cached(dataset) keeps items."
 )
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
@@ -338,7 +338,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
 
 
 def _load_faster(finding: Finding) -> Finding | None:
-    """Advise on the line that takes the wait, as no core is free for workers. The loop over a loader can do nothing."""
+    """Advise on the line that takes the wait, where workers gain too little. The loop over a loader can do nothing."""
     if finding.where is None or finding.evidence["of_loop"]:
         return None
     share, of_part = finding.evidence["share"], finding.evidence["of_part"]
