@@ -10,7 +10,7 @@ import pytest
 from laptime import wire
 from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
 from laptime.errors import LaneError
-from laptime.heat.loop import PartFacts, measure, precisions_to_prove, run_heat, time_steps
+from laptime.heat.loop import PartFacts, measure, precisions_to_prove, run_heat, size_windows, time_steps
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -65,6 +65,16 @@ class Diary(FakeRunner):
     def mark(self) -> object:
         self.asked += "."
         return super().mark()
+
+
+def test_who_times_the_same_steps_as_others_takes_few_to_size_its_windows():
+    """Others catch up with them. A training that was 7,000 times as fast took 131,000, and the other one never came."""
+    clock = FakeClock()
+    runner = Diary(clock, step_ms=0.0002)
+    size_windows(clock, runner, replace(IN_TURNS, shares_steps=True), lap=1_000)
+    assert runner.asked.count("s") <= 32
+    size_windows(clock, runner, IN_TURNS, lap=1_000)
+    assert runner.asked.count("s") > 10_000
 
 
 def test_test_items_are_looked_at_after_the_windows_where_that_was_asked():

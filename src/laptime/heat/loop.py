@@ -407,6 +407,8 @@ def _run_window(clock: Clock, runner: CountedRunner, steps: int, number: int, li
 
 FAIR_PART = 0.25  # of a window: the estimate of a step times at least this much
 ESTIMATE_MOST = 1 << 16
+# Where all time the same steps, others catch up with what one takes here, and may be a thousand times as slow.
+SHARED_ESTIMATE_MOST = 16
 WHOLE_LAPS = 4  # this many windows of whole laps, or of all batches a loader had ready, must fit in the measuring time
 STRIDES_LEAST = 3  # where batches come three at a time, one of these has waited
 FASTER = 2 / 3  # of a mean step: batches come in bursts if the faster half of the steps takes less than this
@@ -490,10 +492,12 @@ def size_windows(clock: Clock, runner: Runner, pace: Pace, lap: int | None) -> W
         again = _time_strides(clock, runner, pace)
         strides, bursts = strides + again, come_in_bursts(again)
     steps, spent_ns = len(strides) * runner.stride, sum(strides)
-    while spent_ns < FAIR_PART * pace.window_s * 1e9 and steps < ESTIMATE_MOST:
+    most = SHARED_ESTIMATE_MOST if pace.shares_steps else ESTIMATE_MOST
+    while spent_ns < FAIR_PART * pace.window_s * 1e9 and steps < most:
         steps = 2 * steps or runner.stride
         spent_ns = time_steps(clock, runner, steps)
-    if lap and lap % runner.stride == 0 and steps < lap and lap * spent_ns / steps <= 2 * longest_ns(pace):
+    is_lap_short = lap is not None and steps < min(lap, most) and lap * spent_ns / steps <= 2 * longest_ns(pace)
+    if lap and lap % runner.stride == 0 and is_lap_short:
         steps, spent_ns = lap, time_steps(clock, runner, lap)
     return WindowSizing(pace, runner.stride, spent_ns / steps, lap, runner.ready_batches, bursts)
 
