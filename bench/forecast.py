@@ -36,8 +36,8 @@ from laptime import api
 from laptime.analysis.lanes import forecast_whole
 from laptime.model.ask import Ask
 from laptime.model.protocol import FullRun, Protocol
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, Record, training_of
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import Record, training_of
 from laptime.questions.train.options import FullAsk
 from laptime.stats import median, paired_ratio
 

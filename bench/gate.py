@@ -25,8 +25,8 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun, Settings
-from laptime.model.quantities import Missing
-from laptime.model.record import SCHEMA, Estimate, HeatResult, LaneResult, OtherTraining, Parity, RaceAnswer, Record
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import SCHEMA, HeatResult, LaneResult, OtherTraining, Parity, RaceAnswer, Record
 from laptime.model.rows import OF_TRAINING
 from laptime.model.sample import Heat
 from laptime.questions.compare.reduce import compare_trainings

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from laptime.model.quantities import Missing
-from laptime.model.record import Comparison, Estimate, LaneResult, Record
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import Comparison, LaneResult, Record
 
 HEAD = ("workload", "lane", "step", "lap", "against first", "proof", "strays")
 

@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": {"wire", "authentication", "disk", "sensors", "streams", "attach", "machine"},
     "analysis": {"stats", "attach"},
     "diagnosis": {"analysis", "stats"},
-    "questions": FACTS | {"planner", "run", "analysis", "diagnosis", "stats", "data", "disk"},
+    "questions": FACTS | {"planner", "run", "analysis", "diagnosis", "stats", "data", "disk", "attach"},
     "remedies": {"sensors", "disk", "stats"},
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
     "forecasts": {"api", "showing", "questions", "hardware", "pages", "figures"},
@@ -69,8 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 PARTS = {
     "nouns": "model", "options": "model", "lanes": "planner", "reduce": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
-    "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "findings": "diagnosis",
-    "compute_findings": "diagnosis", "line_findings": "diagnosis", "shares": "analysis",
+    "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis",
     "checkup": "diagnosis", "cheats": "analysis", "curves": "analysis",
     "page": "figures", "learning_page": "figures", "command": "cli", "call": "library",
 }  # fmt: skip

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from laptime.errors import UsageError
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, HeatResult, InferAnswer, LaneResult, Record, TrainingAnswer
-from laptime.model.script import WatchAnswer
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import HeatResult, InferAnswer, LaneResult, Record, TrainingAnswer
+from laptime.model.watched import WatchAnswer
 from laptime.questions.compare.nouns import Compared, History, LaneChange
 from laptime.visible import as_cell, encodable, visible
 

@@ -12,10 +12,10 @@ from laptime.analysis.usage import points_of
 from laptime.model.figure import Axis, Band, Bar, BarKind, Bars, Curve, Figure, Plane, Point, Table
 from laptime.model.hardware import COPY_EXERCISE
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, Channel, Settings, Timeline
-from laptime.model.quantities import Missing, number, size
-from laptime.model.record import Estimate, HeatResult, InferAnswer, LaneResult, Record, TrainingAnswer
+from laptime.model.quantities import Estimate, Missing, number, size
+from laptime.model.record import HeatResult, InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.sample import WATTS, Meaning, Owner, ProofRun, Window, meaning_of, owner_of
-from laptime.model.script import WatchAnswer
+from laptime.model.watched import WatchAnswer
 from laptime.pages.lanes import row_name
 from laptime.pages.words import (
     against_first,

@@ -35,9 +35,10 @@ from laptime.model.protocol import (
 )
 from laptime.model.quantities import Missing
 from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Reference, TurnTakenAgain, Window
+from laptime.model.script import ScriptProcess
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 30
+WIRE_VERSION = 31
 NOT_TOLD = Missing("not told")
 
 
@@ -158,6 +159,7 @@ class Examined(msgspec.Struct, frozen=True, tag=True):
 
 class Signed(msgspec.Struct, frozen=True, tag=True):
     signs: StepSymptoms
+    script: ScriptProcess | None = None
 
 
 class Counted(msgspec.Struct, frozen=True, tag=True):

@@ -13,8 +13,8 @@ from laptime.diagnosis.findings import judge_trainings
 from laptime.model.machine import Device
 from laptime.model.process import Mark, ProcessRun, Settings, Timeline, Watched
 from laptime.model.protocol import BatchRun, Evaluation, FullRun, InferHeat, LapResult, Score
-from laptime.model.quantities import Missing
-from laptime.model.record import BatchResult, Estimate, InferLane, LaneResult, Parity
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import BatchResult, InferLane, LaneResult, Parity
 from laptime.model.sample import Window
 
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)

@@ -27,7 +27,8 @@ from laptime.board.evidence import strip
 from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
 from laptime.board.row import decode_row, digest_of, encode_row, sealed
 from laptime.errors import RecordError
-from laptime.model.record import Estimate, LaneResult, Record
+from laptime.model.quantities import Estimate
+from laptime.model.record import LaneResult, Record
 from laptime.model.sample import ProofRun
 from laptime.workloads import CATALOGUE
 

@@ -8,8 +8,8 @@ import pytest
 from cases import CUDA, case_of, lane_of, signs_of, steps_windows, trial
 from timelines import CARD, channel
 
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, Forecast
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import Forecast
 from laptime.model.sample import Noise
 from laptime.model.symptoms import Site
 from laptime.questions.why.step_causes import (

@@ -8,8 +8,8 @@ import pytest
 from cases import MACHINE
 from watched_cases import TEN, UNSEEN, changed, found, watched
 
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate
+from laptime.diagnosis.script_findings import script_findings
+from laptime.model.quantities import Estimate, Missing
 from laptime.model.sample import Energy, Usage
 from laptime.model.script import (
     Gap,
@@ -21,10 +21,9 @@ from laptime.model.script import (
     SeenLoader,
     SeenOptimizer,
     SeenReads,
-    WatchAnswer,
 )
 from laptime.model.symptoms import DenormalCensus, TimedPlace
-from laptime.questions.watch.findings import script_findings
+from laptime.model.watched import WatchAnswer
 
 SKEW = RankSkew((0, 1), (2.0, 3.0), 1, 1.5, 1.4, 1.6, 300)
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from cases import MACHINE
 
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, Finding
-from laptime.model.script import Multiplicity, Phases, ScriptProcess, SeenLoader, TrainingLoop, WatchAnswer
-from laptime.questions.watch.findings import script_findings
+from laptime.diagnosis.script_findings import script_findings
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import Finding
+from laptime.model.script import Multiplicity, Phases, ScriptProcess, SeenLoader, TrainingLoop
+from laptime.model.watched import WatchAnswer
 
 UNSEEN = Missing("it was not seen")
 TEN = Estimate(10.0, 9.0, 11.0)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import laptime
-from laptime.model.quantities import Factor, Missing
-from laptime.model.record import Estimate
+from laptime.model.quantities import Estimate, Factor, Missing
 
 ALONE = Missing("one pair")
 # A leaf of floats, axes, what is drawn, rows of the board's files, where null is what is not known, and the public

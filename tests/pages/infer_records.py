@@ -10,17 +10,8 @@ from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun
 from laptime.model.protocol import InferHeat, InferPace
-from laptime.model.quantities import Missing
-from laptime.model.record import (
-    BatchResult,
-    Estimate,
-    InferAnswer,
-    InferFactor,
-    InferLane,
-    Parity,
-    Record,
-    Wait,
-)
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import BatchResult, InferAnswer, InferFactor, InferLane, Parity, Record, Wait
 from laptime.model.workload import Published, PublishedResult
 
 PACE = InferPace(3, 1.2, 0.12, 3.6)

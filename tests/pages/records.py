@@ -8,18 +8,8 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
 from laptime.model.process import Dnf, ProcessRun, Settings
-from laptime.model.quantities import Missing
-from laptime.model.record import (
-    SCHEMA,
-    Comparison,
-    Estimate,
-    Forecast,
-    HeatResult,
-    LaneResult,
-    Parity,
-    RaceAnswer,
-    Record,
-)
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import SCHEMA, Comparison, Forecast, HeatResult, LaneResult, Parity, RaceAnswer, Record
 from laptime.model.sample import Heat, Noise, Window
 from laptime.model.workload import Published, PublishedResult
 

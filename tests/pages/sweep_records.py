@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import records
 
-from laptime.model.quantities import Bounded, Missing
-from laptime.model.record import Estimate, Record
+from laptime.model.quantities import Bounded, Estimate, Missing
+from laptime.model.record import Record
 from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAnswer, SweepAxis, SweepCell, SweepCurve, SweepFactor
 from laptime.questions.sweep.options import SweepAsk
 from laptime.questions.sweep.reduce import RatioPoint, bounded_words, find_crossovers

@@ -9,7 +9,7 @@ import watch_records
 from records import lane, record
 
 from laptime.errors import UsageError
-from laptime.model.script import WatchAnswer
+from laptime.model.watched import WatchAnswer
 from laptime.pages.page import View
 from laptime.questions.compare.nouns import Compared, Side
 from laptime.questions.compare.page import markdown, render_compared

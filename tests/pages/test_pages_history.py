@@ -9,7 +9,7 @@ import watch_records
 from records import lane, record
 
 from laptime.model.ask import Ask
-from laptime.model.script import WatchAnswer
+from laptime.model.watched import WatchAnswer
 from laptime.pages.page import View
 from laptime.questions.compare.nouns import History
 from laptime.questions.compare.page import line_of, render_history

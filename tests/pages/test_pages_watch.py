@@ -13,7 +13,8 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.figure import Bars, Plane, Stack
-from laptime.model.script import SeenLoader, watch_of
+from laptime.model.script import SeenLoader
+from laptime.model.watched import watch_of
 from laptime.pages.listing import of_watch
 from laptime.pages.page import View
 from laptime.questions.watch import page as watch

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from laptime.attach import kinds
 from laptime.attach.listener import Mailbox
-from laptime.model.script import WatchAnswer
+from laptime.model.watched import WatchAnswer
 from laptime.pages.page import View
 from laptime.questions.watch import page as watch
 from laptime.questions.watch.run import Visitors

@@ -10,12 +10,13 @@ import records
 
 from laptime.analysis.script_process import ProcessReader, compare_ranks
 from laptime.attach import kinds
+from laptime.diagnosis.script_findings import script_findings
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import Record
-from laptime.model.script import GrowingList, MemoryTrend, ScriptProcess, SeenLine, SeenReads, WatchAnswer
-from laptime.questions.watch.findings import script_findings
+from laptime.model.script import GrowingList, MemoryTrend, ScriptProcess, SeenLine, SeenReads
+from laptime.model.watched import WatchAnswer
 
 MS = 1_000_000
 HELLO = {

@@ -12,20 +12,9 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun, Settings
-from laptime.model.quantities import Missing
+from laptime.model.quantities import Estimate, Missing
 from laptime.model.questions import QUESTIONS
-from laptime.model.record import (
-    SCHEMA,
-    Answer,
-    Comparison,
-    Estimate,
-    Finding,
-    HeatResult,
-    LaneResult,
-    Parity,
-    RaceAnswer,
-    Record,
-)
+from laptime.model.record import SCHEMA, Answer, Comparison, Finding, HeatResult, LaneResult, Parity, RaceAnswer, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.store.schema import figure_fields as sound_figures
 

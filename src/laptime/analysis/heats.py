@@ -9,8 +9,8 @@ from dataclasses import replace
 from math import exp, log, sqrt
 from statistics import variance
 
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, HeatResult, LaneResult, SameSteps
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import HeatResult, LaneResult, SameSteps
 from laptime.model.sample import MACHINE_SLOW, SLOW_SPELL, Heat, Window
 from laptime.stats import Interval, find_steady, median, weighted_interval
 

@@ -32,8 +32,8 @@ from laptime.model.ask import DataSource
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import NO_TRAINING, Dnf
 from laptime.model.protocol import Protocol
-from laptime.model.quantities import Missing
-from laptime.model.record import Comparison, Estimate, Forecast, HeatResult, LaneResult, Parity
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import Comparison, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, FirstLosses, Reference, Usage
 from laptime.stats import median, moderated_interval, quantile, verdict, weighted_interval
 

@@ -12,8 +12,7 @@ from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_lines import LineTimes
 from laptime.analysis.script_units import SPANS_MOST, KeptIterations, Placed, Unit
 from laptime.attach import kinds
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate
+from laptime.model.quantities import Estimate, Missing
 from laptime.model.script import CountedBy, Gap, GapKind, LoopLevels, LoopWindow, Multiplicity, Phases, TrainingLoop
 from laptime.model.symptoms import TimedPlace
 from laptime.stats import find_steady, log_mean_interval

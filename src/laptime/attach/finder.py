@@ -127,13 +127,15 @@ def arm(agent: Agent) -> None:
 def _hold(agent: Agent) -> None:
     """Hold the script at the ends of iterations: it is raced."""
     from .holding import Hold
-    from .setting import set_python
+    from .setting import set_python, wanted
 
     agent.hold = Hold(agent)
     agent.tables.append(HOLDS)
     set_python()
     folder = os.environ.get(kinds.OWN_MODULES)
     if folder:
-        from .own_modules import compile_afresh
+        from .own_modules import FreshLoader, compile_afresh
 
+        FreshLoader.without = wanted().get("without", "")
+        FreshLoader.was_left_out = staticmethod(lambda: agent.tell(has_set="without"))
         compile_afresh(folder)

@@ -44,9 +44,9 @@ from laptime.model.frameworks import FRAMEWORKS, find_framework
 from laptime.model.machine import Machine
 from laptime.model.process import NO_TRAINING, Settings, is_exactly
 from laptime.model.protocol import FullRun
-from laptime.model.quantities import Missing
+from laptime.model.quantities import Estimate, Missing
 from laptime.model.questions import find_question
-from laptime.model.record import Estimate, LaneResult, RaceAnswer, Record, TrainingAnswer
+from laptime.model.record import LaneResult, RaceAnswer, Record, TrainingAnswer
 from laptime.model.rows import is_lane
 from laptime.pages.listing import repeat_words
 from laptime.planner.lanes import DEVICE_WORD

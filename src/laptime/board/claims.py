@@ -23,8 +23,8 @@ from laptime.board.whole import find_left_out
 from laptime.diagnosis.findings import find_unreliable
 from laptime.hardware import known_devices, match_label
 from laptime.model.process import AS_WRITTEN, Lane
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, HeatResult, LaneResult, Record, TrainingAnswer
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import HeatResult, LaneResult, Record, TrainingAnswer
 from laptime.planner.lanes import parse_lane
 from laptime.planner.settings import SETTINGS, resolve_batch
 from laptime.questions.train.reduce import find_factor

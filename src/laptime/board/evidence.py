@@ -24,18 +24,8 @@ from laptime.model.machine import Device, Machine, Processor
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
-from laptime.model.quantities import Missing
-from laptime.model.record import (
-    SCHEMA,
-    Comparison,
-    Estimate,
-    HeatResult,
-    LaneResult,
-    Parity,
-    RaceAnswer,
-    Record,
-    TrainingAnswer,
-)
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import SCHEMA, Comparison, HeatResult, LaneResult, Parity, RaceAnswer, Record, TrainingAnswer
 from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.planner.lanes import DEVICE_WORD, parse_lane
 from laptime.questions.train.options import FullAsk

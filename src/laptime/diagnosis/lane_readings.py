@@ -15,6 +15,7 @@ from laptime.model.process import Timeline
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding, HeatResult, LaneResult
 from laptime.model.sample import Meaning, Window
+from laptime.model.script import ScriptProcess
 from laptime.model.symptoms import StepSymptoms
 from laptime.stats import median
 
@@ -125,6 +126,11 @@ def read_lane(lane: LaneResult, machine: Machine) -> LaneReadings:
 def first_symptoms(lane: LaneResult) -> StepSymptoms | None:
     """Return the symptoms of the first heat that has some."""
     return next((result.heat.signs for result in lane.heats if result.heat.signs is not None), None)
+
+
+def first_script(lane: LaneResult) -> ScriptProcess | None:
+    """Return what was seen of a script in the first heat whose steps were looked at."""
+    return next((result.heat.script for result in lane.heats if result.heat.script is not None), None)
 
 
 def number_types(lane: LaneResult) -> tuple[str, ...]:

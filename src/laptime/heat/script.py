@@ -25,6 +25,7 @@ from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello, real, text, whole, whole_or_none
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
+from laptime.attach.left_out import line_of
 from laptime.attach.listener import ListeningSocket, Mailbox
 from laptime.attach.setting import LOOK_ONLY
 from laptime.backends.base import UnseenWeights
@@ -38,7 +39,7 @@ from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.quantities import Missing, percent
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
-from laptime.model.script import TrainingLoop
+from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.symptoms import (
     DATA_LINE,
     LONGEST_LINES,
@@ -149,10 +150,11 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
         try:
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
-            if order.breakdown and script.leader.reader.trained_loader is not None:
+            reader = script.leader.reader
+            if order.breakdown and (reader.trained_loader is not None or not isinstance(reader.places, Missing)):
                 runner.last = script.go_on(max(1, round(LINES_ITERATIONS * runner.ends)), kinds.TIME_LINES)
                 script.leader.is_counted = False  # what follows is no part of the script's iterations
-                if _is_replayable(script.leader.reader):
+                if _is_replayable(reader):
                     runner.last = script.go_on(1, kinds.FETCH_AGAIN)
             if order.counts_work:
                 script.leader.is_counted = False
@@ -168,7 +170,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             line.say(wire.Counted(replace(seen.census or DenormalCensus(unseen=NO_COUNT), types=seen.types)))
         line.say(wire.Phase("end", now_ns()))
         if order.breakdown:
-            line.say(wire.Signed(_symptoms(script.leader, runner.last, lane.device)))
+            line.say(wire.Signed(_symptoms(script.leader, runner.last, lane.device), _seen(script.leader)))
     peak_bytes = None if runner.last is None else runner.last.peak_bytes
     line.say(wire.Finished(_known(peak_bytes), runner.device_memory_bytes()))
 
@@ -362,6 +364,14 @@ def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> Step
     )
 
 
+def _seen(visitor: Visitor) -> ScriptProcess:
+    """Return what was seen of the script: its iterations, without the times and losses of each of many windows."""
+    process = visitor.reader.process()
+    if not isinstance(process.loop, TrainingLoop):
+        return process
+    return replace(process, loop=replace(process.loop, windows=(), losses=(), typical=None))
+
+
 def _data_line(reader: ProcessReader) -> str | None:
     """Return the line that takes most of the wait for data; None where worker processes load it, or none does."""
     loader = reader.trained_loader
@@ -391,6 +401,7 @@ def _known(figure: int | None) -> int | Missing:
 # A script that is raced: start it, hear its agents, let it go on for some iterations, and stop it.
 
 AGENT_SITE = Path(kinds.__file__).parent / "site"
+RUNS_WITHOUT = Path(kinds.__file__).parent / "run_without.py"
 SCRIPT_CHUNK_BYTES = 1 << 18
 SCRIPT_LOOK_S = 0.5  # how long at most until the script's end is seen
 SCRIPT_LAST_WORDS_S = 0.2  # after its end, what it sent is on its way
@@ -491,6 +502,8 @@ class RacedScript:
         self._peer: socket.socket | None = None  # of the leader
         self._hung_up_s = 0.0  # when the leader's connection ended
         try:
+            if script_settings.WITHOUT in sets:
+                command = _runs_without(command, sets[script_settings.WITHOUT])
             self._process = _start(command, _environment(self._server.address, sets, own), self._terminal)
         except LaneError:
             self._close()
@@ -652,6 +665,12 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         lengths=tuple(real(each) for each in lengths),
         work=None if facts.get("work") is None else read_work(facts["work"]),
     )
+
+
+def _runs_without(command: Sequence[str], word: str) -> tuple[str, ...]:
+    """Return the command that compiles the script itself without a statement, if that is in this file."""
+    number = next((number for number, part in enumerate(command) if line_of(word, part)), len(command))
+    return (*command[:number], *([str(RUNS_WITHOUT)] if number < len(command) else []), *command[number:])
 
 
 def _environment(address: str, sets: Mapping[str, str], folder: str) -> dict[str, str]:

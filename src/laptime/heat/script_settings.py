@@ -16,6 +16,7 @@ NO_NUMBERS = "the data set is iterated, and each worker would give all of its it
 NO_WORKERS = "its DataLoader has no workers"
 NO_TORCH_MODEL = "no model of PyTorch was called to train"
 HAS_AS_MANY = "the script has as many already"
+WITHOUT = "without"  # the setting that leaves a statement out
 MADE_BY_KERAS = "Adapter"  # ends the names of what Keras makes of data
 
 # What the agent's words mean.
@@ -76,6 +77,7 @@ INSIDE = (
     InsideRow("persistent", NO_WORKERS),
     InsideRow("pinned", NO_LOADER),
     InsideRow("batch", "the script makes no DataLoader with a batch_size"),
+    InsideRow(WITHOUT, "nothing that the script runs has a statement there that can be left out"),
     InsideRow("steps_per_execution", "the script does not train by Keras's fit", is_looked_for=True),
 )
 THREADS_WORD = "threads"  # a variable, and for PyTorch the agent, where the script's own code sets them later

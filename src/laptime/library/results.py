@@ -17,10 +17,9 @@ from laptime.listing import WIDTH_OFF_TERMINAL
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
-from laptime.model.quantities import Missing
+from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import (
     Comparison,
-    Estimate,
     InferAnswer,
     InferFactor,
     InferLane,

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from math import floor, isfinite, log10
 from typing import TYPE_CHECKING
@@ -160,6 +160,16 @@ class IntervalFigure:
     def is_below(self, bound: float) -> bool:
         """Whether the whole interval is below a bound; False where there is no interval."""
         return self.ends is not None and self.ends[1] < bound
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(IntervalFigure):
+    """A figure with its interval; `low` and `high` are missing where a single heat cannot provide them."""
+
+    median: float
+    low: float | Missing
+    high: float | Missing
+    p95: float | Missing = field(default_factory=lambda: Missing("not asked of this figure"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ goes on with the experiments for which there was no time.
     ),
     Question(
         name="watch",
-        answer="laptime.model.script:WatchAnswer",
+        answer="laptime.model.watched:WatchAnswer",
         prepare="laptime.questions.watch.run:prepare_watch",
         run="laptime.questions.watch.run:Watch",
         render="laptime.questions.watch.page:render",

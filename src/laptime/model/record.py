@@ -14,7 +14,7 @@ from laptime.model.machine import Device, Machine
 from laptime.model.plan import Subject
 from laptime.model.process import Settings
 from laptime.model.protocol import AnswerReference, FullRun, InferHeat, InferPace, LapFactor, Protocol
-from laptime.model.quantities import IntervalFigure, Missing
+from laptime.model.quantities import Estimate, IntervalFigure, Missing
 from laptime.model.sample import AnswerUsage, Appeal, Heat, Reference, Usage
 from laptime.model.secrets import mask_secrets
 from laptime.model.symptoms import Profile
@@ -24,16 +24,6 @@ SCHEMA = 3
 LITTLE_WEIGHT = 0.5  # a round of a smaller weight hardly counts
 ERROR_RATE = 0.05  # of an interval, over all looks at a race that was run in one go
 NOT_RELIABLE = "not reliable"  # the rule of the finding that the machine was disturbed nearly all along
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate(IntervalFigure):
-    """A figure with its interval; `low` and `high` are missing where a single heat cannot provide them."""
-
-    median: float
-    low: float | Missing
-    high: float | Missing
-    p95: float | Missing = field(default_factory=lambda: Missing("not asked of this figure"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from laptime.model.hardware import StepWork
 from laptime.model.machine import DeviceKind
 from laptime.model.process import Channel, Exchange, ProcessRun, RankReport, RankTimes
 from laptime.model.quantities import Missing
+from laptime.model.script import ScriptProcess
 from laptime.model.symptoms import DenormalCensus, StepSymptoms
 
 NOT_NOTED = Missing("it was not noted")
@@ -284,7 +285,8 @@ class Heat:
     the first steps, before any window. `changed` is what the training's code replaced of the clocks and fences that
     judge it, and of laptime. `work` is what one iteration of a script computes, counted in it after its windows;
     `uncounted` says why that is missing. `replays` are turns of it that the base of a verdict took again, and
-    `unreplayed` says why none was; the heat has a `seed` of its own where nobody was to know it before.
+    `unreplayed` says why none was; the heat has a `seed` of its own where nobody was to know it before. `script` is
+    what was seen of a script whose steps have `signs`.
     """
 
     process: ProcessRun
@@ -299,6 +301,7 @@ class Heat:
     fresh: FreshSteps | None = None
     burst: int | None = None
     signs: StepSymptoms | None = None
+    script: ScriptProcess | None = None
     census: DenormalCensus | None = None
     ranks: tuple[RankReport, ...] = ()
     exchanges: tuple[Exchange, ...] = ()

@@ -1,14 +1,11 @@
-"""What `laptime watch` saw of a command: its processes, and the training loop of each that trained."""
+"""What was seen of a script: its processes, and the training loop of each that trained."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from laptime.model.process import Timeline
-from laptime.model.quantities import IntervalFigure, Missing
-from laptime.model.record import Answer, Estimate, Record
-from laptime.model.sample import Usage
+from laptime.model.quantities import Estimate, IntervalFigure, Missing
 from laptime.model.symptoms import DenormalCensus, TimedPlace
 
 CountedBy = Literal["optimizer steps", "backward passes", "Keras batches", "steps"]
@@ -350,28 +347,3 @@ class RankSkew(IntervalFigure):
     low: float | Missing = field(default_factory=lambda: Missing("this record is from before intervals"))
     high: float | Missing = field(default_factory=lambda: Missing("this record is from before intervals"))
     iterations: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class WatchAnswer(Answer):
-    """What was seen of a command.
-
-    `processes` are those that trained; `others` counts further Python processes that reported. `unseen` says why no
-    training loop is known, if so. `usage` and `timeline` are of all processes of the command, which ran for `wall_s`.
-    """
-
-    command: tuple[str, ...]
-    exit_code: int | None
-    wall_s: float
-    processes: tuple[ScriptProcess, ...] = ()
-    others: int = 0
-    unseen: Missing | None = None
-    skew: RankSkew | None = None
-    left_running: int = 0
-    usage: Usage | None = None
-    timeline: Timeline | None = None
-
-
-def watch_of(record: Record) -> WatchAnswer:
-    assert isinstance(record.answer, WatchAnswer)
-    return record.answer

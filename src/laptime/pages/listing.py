@@ -10,19 +10,11 @@ from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import repeat_options
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPace, InferPlan, LapFactor, Protocol
-from laptime.model.quantities import Missing, percent, size, step
+from laptime.model.quantities import Estimate, Missing, percent, size, step
 from laptime.model.questions import find_question
-from laptime.model.record import (
-    Comparison,
-    Estimate,
-    InferAnswer,
-    InferFactor,
-    Record,
-    TrainingAnswer,
-    inference_of,
-    training_of,
-)
-from laptime.model.script import TrainingLoop, watch_of
+from laptime.model.record import Comparison, InferAnswer, InferFactor, Record, TrainingAnswer, inference_of, training_of
+from laptime.model.script import TrainingLoop
+from laptime.model.watched import watch_of
 from laptime.model.workload import Adam, LayerRow, PublishedResult, Sgd, Workload
 from laptime.pages.lanes import most_telling, names_of_trainings
 from laptime.pages.layout import Column, flow, padded, table_or_sentences, wrap

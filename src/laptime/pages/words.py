@@ -10,8 +10,8 @@ from laptime.model import quantities
 from laptime.model.machine import Machine
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN
-from laptime.model.quantities import Missing, number, size, step
-from laptime.model.record import Comparison, Estimate, LaneResult, Parity, Record
+from laptime.model.quantities import Estimate, Missing, number, size, step
+from laptime.model.record import Comparison, LaneResult, Parity, Record
 from laptime.model.rows import parts_of
 from laptime.pages.layout import Cell, clean
 

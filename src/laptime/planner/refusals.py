@@ -16,6 +16,7 @@ from laptime.model.plan import OwnTraining, PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, FROM_FILES, KEPT_INPUTS, NO_TRAINING, Settings
 from laptime.model.workload import Workload
 
+A_LINE = "FILE:LINE"  # stands for whatever is the name of a file and a line of it
 PLAIN_VALUES = ("fp32", "eager", "framework")  # what every device can do
 RETURNED_BY_TRAINING = {
     "torch": ("a PyTorch model", "torch lanes, such as torch/cpu"),
@@ -229,6 +230,11 @@ def refuse_pinned(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError("pinned=on: pinned memory is for copies to a card", "leave it out")
 
 
+def refuse_without(settings: Settings, lane: LaneFacts) -> None:
+    if (where := settings.value_of("without")) is not None:
+        _refuse_elsewhere(f"without={where}", "laptime does not change your code", lane)
+
+
 def _refuse_elsewhere(word: str, why: str, lane: LaneFacts) -> None:
     if lane.framework != SCRIPT:
         raise UsageError(f"{word} is a setting of unmodified scripts; {why}", "set it there")
@@ -420,8 +426,8 @@ class Setting:
 
     def can_be_outside(self, value: str) -> bool:
         """Whether a script that nobody changes can have this value."""
-        is_number = "N" in self.outside and value.isdecimal()
-        return value in self.outside or is_number or ("2x" in self.outside and is_count(value.removesuffix("x")))
+        is_one_of_many = ("N" in self.outside and value.isdecimal()) or A_LINE in self.outside
+        return value in self.outside or is_one_of_many or ("2x" in self.outside and is_count(value.removesuffix("x")))
 
     def values_of(self, settings: Settings) -> tuple[Any, ...]:
         return tuple(map(settings.value_of, self.fields or (self.name,)))

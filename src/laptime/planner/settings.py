@@ -14,10 +14,11 @@ from laptime.model.plan import OwnBatches
 from laptime.model.process import Preset, Settings
 from laptime.model.protocol import INFER_BATCHES
 from laptime.planner import groups, refusals
-from laptime.planner.refusals import LARGEST_COUNT, LaneFacts, Setting, first_of, is_count, switch
+from laptime.planner.refusals import A_LINE, LARGEST_COUNT, LaneFacts, Setting, first_of, is_count, switch
 
 # What the presets `best` and `fastest` choose on a lane (None: as written), and what `laptime tune` tries.
 
+AT_LINE = re.compile(r"[\w.-]+:[1-9][0-9]*")  # the name of a file and a line of it
 FAST_BF16 = {"avx512_bf16", "amx_bf16", "bf16", "sve_bf16"}
 
 
@@ -506,6 +507,16 @@ SETTING_ROWS = (
         outside=("on",),
         code="DataLoader(..., pin_memory=True)",
         rewrite="pinned",
+    ),
+    Setting(
+        "without",
+        (A_LINE,),
+        "an unmodified script without the statement at a line, such as train.py:45: an experiment, what it costs",
+        takes="the name of a file and a line of it, such as train.py:45",
+        changes="learning",
+        accepts=lambda value: AT_LINE.fullmatch(value) is not None,
+        refuse=refusals.refuse_without,
+        outside=(A_LINE,),
     ),
     Setting(
         "augment",

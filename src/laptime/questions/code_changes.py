@@ -8,6 +8,7 @@ user's own folder.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import os
@@ -86,6 +87,22 @@ class ChangeFinder:
         path, line = min(calls, key=lambda call: (call[0] != code.start.path, *call))
         shown = path.relative_to(here) if path.is_relative_to(here) else Path(path.name)
         return f"{shown.as_posix()}:{line}"
+
+    def placed(self, finding: Finding, set_by: Collection[str]) -> Finding:
+        """Return a finding with the line that sets what it is about, where that is known."""
+        where = self.place_of(set_by)
+        if finding.where is not None or where is None:
+            return finding
+        return replace(finding, where=where, says=f"{finding.says.rstrip('.')} ({where}).")
+
+    def source_of(self, file: str) -> bytes | None:
+        """Return the source of a file that is named as lines are, from the folder that is here; None where none is."""
+        if self._code is None:
+            return None
+        for path in (Path.cwd() / file, self._code.start.path.parent / file):
+            with contextlib.suppress(OSError):
+                return read_regular(path, LARGEST_BYTES)
+        return None
 
     def find_all(self, words: Sequence[str]) -> tuple[tuple[CodeChange, ...], dict[str, str]]:
         """Return one change for each file that these words of the table change, and why each other word has none."""

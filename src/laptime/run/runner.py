@@ -21,6 +21,7 @@ from laptime.model.plan import HeatOrder
 from laptime.model.process import PROCESS_NOT_FINISHED, Dnf, ProcessRun, ProcessStatus, Timeline
 from laptime.model.quantities import Missing, brief
 from laptime.model.sample import Examination, FreshSteps, Heat, LateStep, Noise, ProofRun, Window
+from laptime.model.script import ScriptProcess
 from laptime.model.secrets import hide, list_secrets
 from laptime.model.symptoms import DenormalCensus, StepSymptoms, find_refusal
 from laptime.run.child import AnyChild, Ended, Silence, Tell, WindowReader, hear_with_signs
@@ -345,6 +346,7 @@ class HeatRunner(ProcessRunner):
         self.needs: wire.TurnNeeds | None = None
         self.taken = 0
         self._signs: StepSymptoms | None = None
+        self._script: ScriptProcess | None = None
         self._census: DenormalCensus | None = None
         self._work: StepWork | None = None
         self._uncounted: str | None = None
@@ -381,6 +383,7 @@ class HeatRunner(ProcessRunner):
             fresh=self._fresh,
             burst=self._burst,
             signs=self._signs,
+            script=self._script,
             census=self._census,
             work=self._work,
             uncounted=self._uncounted,
@@ -452,8 +455,8 @@ class HeatRunner(ProcessRunner):
                 self._early_ns = step_ns
             case wire.TookLate(step=step):
                 self._late_step = step
-            case wire.Signed(signs=signs):
-                self._signs = signs
+            case wire.Signed(signs=signs, script=script):
+                self._signs, self._script = signs, script
             case wire.FirstStep(losses=losses):
                 self._first_losses = losses
             case _:

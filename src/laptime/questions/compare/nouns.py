@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.quantities import IntervalFigure, Missing
-from laptime.model.record import Estimate
+from laptime.model.quantities import Estimate, IntervalFigure, Missing
 
 HISTORY_POINTS = 30  # of a history, where no limit is given
 Measured = Literal["heats", "trainings", "windows"]

@@ -18,7 +18,8 @@ from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
 from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.rows import OF_TRAINING
-from laptime.model.script import ITERATION_PARTS, TrainingLoop, WatchAnswer
+from laptime.model.script import ITERATION_PARTS, TrainingLoop
+from laptime.model.watched import WatchAnswer
 from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, PartChange, Side
 from laptime.questions.infer.reduce import answer_distance, answer_tolerance, single_item_ms
 from laptime.questions.train.reduce import item_s, later_laps

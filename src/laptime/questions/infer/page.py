@@ -20,8 +20,8 @@ from laptime.model.figure import (
     are_far_apart,
     folded,
 )
-from laptime.model.quantities import Missing, number, step
-from laptime.model.record import Estimate, InferFactor, InferLane, Parity, Progress, Record, Wait, inference_of
+from laptime.model.quantities import Estimate, Missing, number, step
+from laptime.model.record import InferFactor, InferLane, Parity, Progress, Record, Wait, inference_of
 from laptime.pages import footnotes
 from laptime.pages.lanes import ends_words, money_words, spoken_name, usage_lines
 from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap

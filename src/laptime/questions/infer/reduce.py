@@ -25,8 +25,8 @@ from laptime.analysis.lanes import NO_HEAT_RUN
 from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work, relative
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import AnswerReference, AnswerRun, BatchRun, InferHeat
-from laptime.model.quantities import Missing
-from laptime.model.record import BatchResult, Estimate, InferFactor, InferLane, LaneResult, Parity, Wait
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import BatchResult, InferFactor, InferLane, LaneResult, Parity, Wait
 from laptime.stats import Steady, find_steady, log_mean_interval, median, quantile, verdict
 
 # An answer is not averaged over a batch, as a loss is, so the effect of rounding is larger.

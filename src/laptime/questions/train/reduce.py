@@ -11,8 +11,8 @@ from laptime.analysis.heats import ALPHA, ONE_TRAINING, bounds, estimate, larges
 from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import FullRun, LapFactor, LapResult, Reached, Score
-from laptime.model.quantities import Missing
-from laptime.model.record import Estimate, Finding, LaneResult, Parity
+from laptime.model.quantities import Estimate, Missing
+from laptime.model.record import Finding, LaneResult, Parity
 from laptime.model.sample import Appeal, Reference
 from laptime.stats import paired_ratio, welch
 

@@ -10,7 +10,8 @@ from laptime.errors import RecordError, UsageError
 from laptime.library.asking import make_ask, with_options
 from laptime.library.calls import answer
 from laptime.library.results import Result
-from laptime.model.script import ScriptProcess, TrainingLoop, watch_of
+from laptime.model.script import ScriptProcess, TrainingLoop
+from laptime.model.watched import watch_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -14,7 +14,7 @@ from laptime.cli.progress import Display, message_width
 from laptime.cli.questions import options_for, takes
 from laptime.errors import LaptimeError, StoreError
 from laptime.model.ask import Ask
-from laptime.model.script import watch_of
+from laptime.model.watched import watch_of
 
 WATCH_HELP = """Run COMMAND unchanged, and print where the time of its training went.
 

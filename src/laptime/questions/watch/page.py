@@ -26,8 +26,8 @@ from laptime.model.figure import (
     Stack,
     folded,
 )
-from laptime.model.quantities import Missing, count, number, percent, size, step, times
-from laptime.model.record import NOT_RELIABLE, Estimate, Finding, PredictedGain, Progress, Record
+from laptime.model.quantities import Estimate, Missing, count, number, percent, size, step, times
+from laptime.model.record import NOT_RELIABLE, Finding, PredictedGain, Progress, Record
 from laptime.model.script import (
     ITERATION_PARTS,
     Gap,
@@ -38,9 +38,8 @@ from laptime.model.script import (
     SeenLoader,
     SpanPart,
     TrainingLoop,
-    WatchAnswer,
-    watch_of,
 )
+from laptime.model.watched import WatchAnswer, watch_of
 from laptime.pages import footnotes
 from laptime.pages.layout import Cell, clean, painted, wrap
 from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered

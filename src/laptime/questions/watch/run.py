@@ -19,6 +19,7 @@ from laptime.analysis.script_process import ProcessReader, compare_ranks, read_h
 from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
 from laptime.diagnosis.findings import judge_run
+from laptime.diagnosis.script_findings import SET_BY, advised_change, script_findings
 from laptime.errors import UsageError
 from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
@@ -28,15 +29,15 @@ from laptime.model.process import Timeline
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding, Progress
 from laptime.model.sample import Usage
-from laptime.model.script import ScriptProcess, TrainingLoop, WatchAnswer
+from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.secrets import mask_secrets
+from laptime.model.watched import WatchAnswer
 from laptime.model.workload import ProofPlan
 from laptime.planner.plan import check_label, check_sensors
 from laptime.questions.asking import Prepared
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import PROCESSOR
-from laptime.questions.watch.findings import SET_BY, advised_change, script_findings
 from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
 from laptime.run.instruments import SensorSelection
 from laptime.run.launchers import Block
@@ -204,15 +205,11 @@ class Watch:
             denormal_times=time_denormals() if has_denormals else None,
         )
         machine = self._job.machine
-        found = tuple(self._changes.add_to(self._placed(each), advised_change(each, machine)) for each in found)
+        found = tuple(
+            self._changes.add_to(self._changes.placed(each, SET_BY.get(each.rule, ())), advised_change(each, machine))
+            for each in found
+        )
         return Outcome((), answer, (*unreliable, *found))
-
-    def _placed(self, finding: Finding) -> Finding:
-        """Return a finding with the line that sets what it is about, where that is known."""
-        where = self._changes.place_of(SET_BY.get(finding.rule, ()))
-        if finding.where is not None or where is None:
-            return finding
-        return replace(finding, where=where, says=f"{finding.says.rstrip('.')} ({where}).")
 
     def _tell_on(self, over: Event) -> None:
         """Report how far the training is, while it runs."""

@@ -11,7 +11,7 @@ from laptime.model.quantities import Factor, Missing, percent, times
 from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
 from laptime.questions.why.experiments import PRESET
 from laptime.questions.why.facts import WhyFacts, ceilings, split
-from laptime.questions.why.nouns import LEARNING, NO_CHANGE, STEP_STAGES, Remedy, Trial, Verdict, Why
+from laptime.questions.why.nouns import LEARNING, NO_CHANGE, STEP_STAGES, WHAT_IT_DOES, Remedy, Trial, Verdict, Why
 
 NEARLY_AS_GOOD = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
 MEMORY_WORDS = ("memory", "RAM")
@@ -64,9 +64,10 @@ def _experiments(facts: WhyFacts) -> list[Trial]:
 def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Verdict]) -> tuple[Remedy, ...]:
     """Return a row for each remedy that the lane can have: measured ones by their gain, others by their prediction.
 
-    The best of those that change nothing or only take memory is recommended. One that changes nothing is preferred if
-    it gains nearly as much. None is recommended whose cause is ruled out: what seemed to gain was noise. What keeps
-    items that the data set draws again each time changes the learning, and is last.
+    The best of those that change nothing or only take memory is recommended, or a line to be left out that gains more.
+    One that changes nothing is preferred if it gains nearly as much. None is recommended whose cause is ruled out: what
+    seemed to gain was noise. What keeps items that the data set draws again each time changes the learning, and is
+    last.
     """
     possible = [trial for trial in trials.values() if trial.experiment.is_remedy and trial.experiment.absent is None]
     drawn = [each for each in possible if freezes(facts, each.experiment)]
@@ -78,6 +79,8 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
     best = _preferred(_parts_first(free, trials), memory)
+    lines = [row for row in gaining if row.changes == WHAT_IT_DOES]
+    best = max([*filter(None, [best]), *lines], key=_ratio, default=None)
     return tuple(replace(row, recommended=True) if row is best else row for row in rows)
 
 

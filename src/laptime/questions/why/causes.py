@@ -5,74 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import fsum
 
 from laptime.analysis.step_states import find_lane_state
 from laptime.diagnosis.findings import describe_state
-from laptime.model.quantities import Missing, brief, count, percent, times
-from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
-from laptime.questions.why import compute_causes, gains, step_causes
+from laptime.model.quantities import Missing, brief, percent, times
+from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION
+from laptime.questions.why import compute_causes, gains, own_code, step_causes
 from laptime.questions.why.experiments import ARITHMETIC, PRESET, TAKES_MEMORY, AskedTraining, ExperimentRow
-from laptime.questions.why.facts import WhyFacts, places_of
-from laptime.questions.why.nouns import INPUT, LEARNING, CauseStanding, Experiment, Verdict
-from laptime.questions.why.step_causes import TIMED_LINES, WORTH_SHARE
-
-# Causes in the code of a script, next to its training: evaluation, checkpoints, waits for the disk; with their lines.
-#
-# The script's own agent timed them within its steps, so each has a gain without an experiment: it is what would be
-# left.
-
-LINES_NAMED = 3
-NAMED_SHARE = 0.2  # of the time of the line that takes longest
-
-
-def is_script(facts: WhyFacts) -> bool:
-    """Whether the lane is a script whose lines were timed."""
-    return facts.symptoms is not None and places_of(facts.symptoms) is not None
-
-
-def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
-    """Return the rule for what the script does next to its training."""
-
-    def judge(facts: WhyFacts) -> Verdict:
-        symptoms = facts.symptoms
-        known = None if symptoms is None else places_of(symptoms)
-        if symptoms is None or known is None:
-            return Verdict(cause, "not tested", "the lines of this script were not timed")
-        places, wall_ns = known
-        mine = [place for place in places if place.what == cause]
-        share = fsum(each.ns for each in mine) / wall_ns
-        says = f"{cause} {_takes(cause)} {percent(share)} of the steps"
-        if not mine:
-            return Verdict(cause, "ruled out", f"{says}: none was seen within them", {TIMED_LINES: share})
-        says += f": {', '.join(_line(each, symptoms.steps) for each in mine[:LINES_NAMED])}"
-        most = [each.where for each in mine if each.where and each.ns >= NAMED_SHARE * mine[0].ns]
-        evidence = {TIMED_LINES: share, "where": most, "steps": symptoms.steps}
-        if share < WORTH_SHARE:
-            return Verdict(cause, "ruled out", says, evidence)
-        return Verdict(cause, "likely", says, evidence, gain=1 / max(1 - share, gains.LEAST_LEFT))
-
-    return judge
-
-
-def name_places(verdict: Verdict) -> str:
-    """Name what takes the time, and the lines that do it."""
-    where = verdict.evidence.get("where", [])[:LINES_NAMED]
-    at = f" at {' and '.join(where)}" if where else ""
-    return f"{verdict.cause}{at} {_takes(verdict.cause)} {percent(verdict.evidence[TIMED_LINES])} of its steps"
-
-
-def _takes(cause: str) -> str:
-    return "take" if cause == CHECKPOINTS else "takes"
-
-
-def _line(place: TimedPlace, steps: int) -> str:
-    where = place.where or "a line of a library"
-    often = place.times / steps if steps else 0.0
-    if often >= 1:
-        return f"{where} ({count(often)} times a step)"
-    return f"{where} (every {count(1 / often)} steps)" if often else where
-
+from laptime.questions.why.facts import WhyFacts
+from laptime.questions.why.nouns import INPUT, LEARNING, WHAT_IT_DOES, CauseStanding, Experiment, Verdict
 
 NAMED_MOST = 2
 
@@ -256,7 +197,7 @@ CAUSES: list[CauseRow] = [
                 "at twice the batch",
                 "{code_2x}",
                 LEARNING,
-                gains.expect_twice_the_batch,
+                gains.of_own_trainings(gains.expect_twice_the_batch),
                 predicts=gains.predict_twice_the_batch,
                 aim="little work",
                 turn=10,
@@ -270,7 +211,7 @@ CAUSES: list[CauseRow] = [
                 "at four times the batch",
                 "{code_4x}",
                 LEARNING,
-                gains.expect_four_times_the_batch,
+                own_code.as_watched("script small batches", gains.expect_four_times_the_batch),
                 predicts=gains.predict_batch(4),
                 aim="little work",
                 turn=11,
@@ -325,7 +266,7 @@ CAUSES: list[CauseRow] = [
                 "a fused optimizer",
                 "with a fused optimizer",
                 "the optimizer with fused=True",
-                expects=gains.expect_kernels(1.05),
+                expects=own_code.as_watched("script optimizer", gains.expect_kernels(1.05)),
                 of=("compute", "host"),
                 aim="kernels",
                 turn=19,
@@ -445,7 +386,32 @@ CAUSES: list[CauseRow] = [
             ),
         ),
     ),
-    *(CauseRow(cause, timed_places(cause), name_places, when=is_script) for cause in (EVALUATION, CHECKPOINTS, DISK)),
+    CauseRow(
+        own_code.OWN_CODE,
+        own_code.own_code,
+        own_code.name_own_code,
+        experiments=tuple(
+            ExperimentRow(
+                name,
+                own_code.AT_NO_LINE,
+                "leave out the line that takes most",
+                "without it",
+                "",
+                changes=WHAT_IT_DOES,
+                expects=own_code.of_line(name),
+                predicts=own_code.predict_line,
+                when=lambda training: training.is_script,
+                turn=turn,
+                place=2,
+            )
+            for turn, name in enumerate(own_code.OF_LINES)
+        ),
+        when=own_code.is_script,
+    ),
+    *(
+        CauseRow(cause, own_code.timed_places(cause), own_code.name_places, when=own_code.is_script)
+        for cause in (EVALUATION, CHECKPOINTS, DISK)
+    ),
     CauseRow(
         compute_causes.KERNELS,
         compute_causes.poor_kernels,

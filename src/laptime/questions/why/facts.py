@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from laptime.analysis.heats import ALPHA, bounds
-from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_symptoms, read_lane
+from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_script, first_symptoms, read_lane
 from laptime.model.machine import Machine
-from laptime.model.quantities import Factor, Missing, times
-from laptime.model.record import Estimate, Finding, LaneResult
+from laptime.model.quantities import Estimate, Factor, Missing, times
+from laptime.model.record import Finding, LaneResult
+from laptime.model.script import TrainingLoop
 from laptime.model.symptoms import NO_INPUT, NOT_LOOKED, StepSymptoms, TimedPlace
 from laptime.questions.why.nouns import STEP_STAGES, CauseStanding, Ceiling, PartOf, Stage, StepPart, Trial, Verdict
 from laptime.stats import log_mean_interval
@@ -32,7 +33,8 @@ class WhyFacts:
     `trials` are the experiments by name, each compared with the lane as it is; `ceilings_lanes` are the lanes of one
     stage alone. `unseen` are findings about cards that exist but are not used. A gain up to `margin` does not count.
     `what` and `items` are words for the subject and its items. `convolves` says whether a step has convolutions, where
-    its operators were counted, and `slow_with_denormals` whether this processor is, where that was timed.
+    its operators were counted, and `slow_with_denormals` whether this processor is, where that was timed. `watched` is
+    what the rules of `laptime watch` found in a script.
     """
 
     lane: LaneResult
@@ -46,6 +48,7 @@ class WhyFacts:
     lap_steps: float | None = None
     convolves: bool | None = None
     slow_with_denormals: bool | None = None
+    watched: tuple[Finding, ...] | None = None
 
     @property
     def on_processor(self) -> bool:
@@ -140,12 +143,9 @@ class WhyFacts:
         told = self.symptom({"loader": "wait_ns", "copy": "copy_ns", "compute": "compute_ns"}[stage])
         if isinstance(told, Missing) or self.symptoms is None or not self.symptoms.steps:
             return told if isinstance(told, Missing) else FACT_NOT_MEASURED
-        return told / self.symptoms.steps / 1e6 * (self._pace_since() if self.is_timed else 1.0)
-
-    def _pace_since(self) -> float:
-        """Return how long a step takes in all heats, as a factor of that in the heat whose parts were timed."""
-        apart = next((result.step_ms for result in self.lane.heats if result.heat.signs is not None), None)
-        return self.step_ms / apart if self.step_ms and apart else 1.0
+        if self.is_timed and self.step_ms is not None and (known := places_of(self.symptoms)) is not None:
+            return told / known[1] * self.step_ms  # its share of the iterations that had parts, of a step of all heats
+        return told / self.symptoms.steps / 1e6
 
     def busy(self, lane: LaneResult | None = None) -> float | Missing:
         """Return the share of the time in which the device was busy; a processor has no such figure."""
@@ -253,8 +253,7 @@ def ceilings(facts: WhyFacts) -> tuple[Ceiling, ...]:
 def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
     """Return the share that each part claims, in the order in which the claims are met."""
     pauses = facts.pauses()
-    known = None if facts.symptoms is None else places_of(facts.symptoms)
-    placed = 0.0 if known is None else sum(each.ns for each in known[0]) / known[1]
+    placed = _placed_share(facts)
     compute, copy, loader = (facts.stage_ms(stage) for stage in ("compute", "copy", "loader"))
     if isinstance(compute, Missing) and not isinstance(wait := facts.breakdown_ms("loader"), Missing):
         loader = wait  # a loader that overlaps with the step may take long but cost nothing
@@ -271,6 +270,17 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
         ("copy", 0.0 if isinstance(copy, Missing) else copy / whole_ms),
         ("loader", 0.0 if isinstance(loader, Missing) else loader / whole_ms),
     ]
+
+
+def _placed_share(facts: WhyFacts) -> float:
+    """Return the share of a script's iterations that is neither loading nor training."""
+    seen = first_script(facts.lane)
+    if seen is not None and isinstance(seen.loop, TrainingLoop):
+        steady = seen.loop.steady
+        besides = (steady.outside_s, steady.no_grad_s, steady.checkpoint_s)
+        return sum(0.0 if isinstance(each, Missing) else each for each in besides) / steady.wall_s
+    known = None if facts.symptoms is None else places_of(facts.symptoms)
+    return 0.0 if known is None else sum(each.ns for each in known[0]) / known[1]
 
 
 def _idle(facts: WhyFacts, computing: float) -> float:

@@ -162,6 +162,11 @@ def expect_kernels(gain: float) -> Expect:
     return expect
 
 
+def of_own_trainings(expect: Expect) -> Expect:
+    """Expect nothing of a script: `laptime tune` tries it there."""
+    return lambda facts: NO_GAIN if facts.watched is not None else expect(facts)
+
+
 def on_card_only(expect: Expect) -> Expect:
     return lambda facts: NO_GAIN if facts.on_processor else expect(facts)
 

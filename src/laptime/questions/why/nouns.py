@@ -15,6 +15,7 @@ Stage = Literal["loader", "copy", "compute"]
 STEP_STAGES: tuple[Stage, ...] = get_args(Stage)
 PartOf = Literal["loader", "copy", "compute", "host", "outside", "unattributed"]
 NO_CHANGE = "nothing"
+WHAT_IT_DOES = "what it does"  # changes a remedy that leaves a line out
 ONLY_A_LANE = "laptime race"  # how the code of a remedy begins that is only a lane to race
 NOT_PROMISING = "nothing pointed to it"  # why an experiment was not tried
 INPUT = "input pipeline"  # the cause that the page names in its notes

@@ -15,16 +15,17 @@ from laptime.analysis.heats import ALPHA
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.diagnosis.findings import denormals_of, find_findings
+from laptime.diagnosis.script_findings import SET_BY, advised_change
 from laptime.errors import UsageError
 from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
 from laptime.model.machine import Machine
-from laptime.model.plan import PlannedLane, Subject
+from laptime.model.plan import PlannedLane
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
-from laptime.model.record import Comparison, LaneResult, Record
+from laptime.model.record import Comparison, Finding, LaneResult, Record
 from laptime.model.sample import Reference
 from laptime.model.symptoms import CANNOT_HAVE, NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
@@ -45,6 +46,7 @@ from laptime.questions.why.causes import list_experiments, order_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.nouns import NOT_PROMISING, ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
+from laptime.questions.why.own_code import find_watched, with_lines
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
@@ -58,14 +60,7 @@ FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at 
 SLOW_WITH_DENORMALS = 1.15  # times as long: a processor that takes less with them gains nothing without
 OF_INPUT = "input="  # settings that a script without a DataLoader of PyTorch cannot have
 LAYOUT = "layout"  # the experiment that is for convolutions alone
-OF_TUNING = {
-    "precision",
-    "execution",
-    "layout",
-    "optimizer",
-    "batch",
-    "steps_per_execution",
-}  # of a script: `laptime tune` tries them
+OF_TUNING = {"precision", "execution", "layout", "steps_per_execution"}  # of a script: `laptime tune` tries them
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 INTERRUPTED = "it was interrupted before"
@@ -73,10 +68,11 @@ INTERRUPTED = "it was interrupted before"
 
 @dataclass(frozen=True, slots=True)
 class Inquiry(Prepared):
-    """A prepared `why`: one lane, and all its experiments."""
+    """A prepared `why`: one lane, and all its experiments. `changes` finds remedies in the code of a script."""
 
     lane: AskedLane
     experiments: tuple[Experiment, ...]
+    changes: ChangeFinder | None = None
 
     @property
     def adds_lanes(self) -> bool:
@@ -98,11 +94,11 @@ def prepare_why(ask: Ask, machine: Machine) -> Inquiry:
     refuse_group_for("why", planned)
     if planned.settings.input in NO_TRAINING:
         raise UsageError(f"why: {planned.name} trains nothing", "name the lane of a training")
-    given = facts_of(prepared, workload)
+    given, subject = facts_of(prepared, workload), prepared.plan.subject
     lane = replace(parse_lane(prepared.plan.ask.lanes[0]), device=planned.device.name)
     asked = AskedLane(lane, planned, partial(plan_lane, machine=prepared.machine, subject=given))
     possible = list_possible(asked, AskedTraining(planned, prepared.machine, workload))
-    possible = _with_changes(possible, ask.what, prepared.plan.subject)
+    possible = _with_changes(possible, ChangeFinder(ask.what, subject.file, subject.function))
     return Inquiry(prepared.plan, prepared.machine, prepared.published, asked, possible, code=prepared.code)
 
 
@@ -127,13 +123,13 @@ def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
 
     asked = AskedLane(lane, planned, plan_lane_of_why)
     training = AskedTraining(planned, seen, None, subject.written_for or "torch")
-    possible = _with_changes(list_possible(asked, training), ask.what, subject)
-    return Inquiry(plan, seen, None, asked, possible, code=code)
+    changes = ChangeFinder(ask.what, subject.file, subject.function)
+    possible = with_lines(_with_changes(list_possible(asked, training), changes), (), changes.source_of)
+    return Inquiry(plan, seen, None, asked, possible, changes, code=code)
 
 
-def _with_changes(experiments: Sequence[Experiment], what: str, subject: Subject) -> tuple[Experiment, ...]:
+def _with_changes(experiments: Sequence[Experiment], changes: ChangeFinder) -> tuple[Experiment, ...]:
     """Find each remedy in the user's code as it is now."""
-    changes = ChangeFinder(what, subject.file, subject.function)
     return tuple(changes.add_to(each, each.rewrite) if each.is_remedy else each for each in experiments)
 
 
@@ -155,12 +151,14 @@ class WhySearch:
         self._lanes: dict[str, str] = {}  # by experiment, of those that were begun
         self._heat_s: dict[str, float] = {}
         self._slow_with_denormals: bool | None = None
+        self._watched: tuple[Finding, ...] | None = None  # of a script
         self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
         if job.begun is not None:
             self._take_up(job.begun)
 
     def _take_up(self, begun: Record) -> None:
         """Go on with the experiments that a record has."""
+        self._heed(begun.lanes[0])
         tried = {
             plan_experiment(self._inquiry.lane, each).name: each
             for each in self._inquiry.experiments
@@ -171,7 +169,6 @@ class WhySearch:
                 self._add(tried[lane.name])
         check_known(begun, {lane.name: lane for lane in self._job.plan.lanes})
         take_up(self._rounds, begun)
-        self._leave_out_input()
         self._learn_costs([lane for lane in self._job.plan.lanes if self._rounds.heats[lane.name]])
         self._rounds.pace = replace(self._rounds.pace, reach_step=find_reach(self._rounds.result_of(self._base)))
 
@@ -221,7 +218,7 @@ class WhySearch:
         """Whether a lane of the first round runs. What a script's ceilings need is known after its own heat."""
         if lane == self._base:
             return True
-        self._leave_out_input()
+        self._heed(self._rounds.result_of(self._base))
         if self._is_timed():
             return False  # its own steps say what a stage takes, and no script has to start for that
         for name in self._stages():
@@ -233,10 +230,16 @@ class WhySearch:
     def _is_timed(self) -> bool:
         return self._gather_facts(self._rounds.results()).is_timed
 
-    def _leave_out_input(self) -> None:
-        """Leave out the experiments with the batches of a script that its first heat says it cannot have."""
-        heats = self._rounds.result_of(self._base).heats
-        notes = next((each.heat.signs.notes for each in heats if each.heat.signs is not None), {})
+    def _heed(self, base: LaneResult) -> None:
+        """Heed the first heat of a script: what experiments it cannot have, and which of its lines others leave out."""
+        if (changes := self._inquiry.changes) is not None:
+            self._watched = tuple(
+                changes.add_to(changes.placed(each, SET_BY.get(each.rule, ())), advised_change(each, self._job.machine))
+                for each in find_watched(base, self._job.machine)
+            )
+            named = with_lines(self._inquiry.experiments, self._watched, changes.source_of)
+            self._inquiry = replace(self._inquiry, experiments=named)
+        notes = next((each.heat.signs.notes for each in base.heats if each.heat.signs is not None), {})
         if NO_INPUT not in notes:
             return
 
@@ -495,6 +498,7 @@ class WhySearch:
             lap_steps=steps_of_lap(plan, self._base, told_steps),
             convolves=convolves,
             slow_with_denormals=self._is_slow_with_denormals(),
+            watched=self._watched,
         )
 
     def _make_trial(self, experiment: Experiment, found: dict[str, LaneResult], missing: Sequence[str]) -> Trial:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from laptime.diagnosis.script_shares import longest_line, share_of, words_at
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, percent
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import FUSIBLE, ScriptProcess, TrainingLoop
-from laptime.questions.watch.shares import longest_line, share_of, words_at
 
 OF_DOUBLE = 0.5  # of the time that computes in float64: float32 has half the bytes
 OPTIMIZER_MUCH = 0.15

@@ -11,21 +11,7 @@ from functools import partial
 
 from laptime.analysis.step_states import find_loop_state, loss_around
 from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
-from laptime.model.machine import Machine
-from laptime.model.quantities import Missing, brief, count, percent, size, times
-from laptime.model.record import Finding, PredictedGain
-from laptime.model.script import (
-    FUSIBLE,
-    GapKind,
-    RankSkew,
-    ScriptProcess,
-    SeenLine,
-    SpanPart,
-    TrainingLoop,
-    WatchAnswer,
-)
-from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
-from laptime.questions.watch.compute_findings import (
+from laptime.diagnosis.script_computing import (
     FUSE,
     IN_SINGLE,
     NO_ANOMALIES,
@@ -41,7 +27,7 @@ from laptime.questions.watch.compute_findings import (
     makes_graph,
     takes_small_batches,
 )
-from laptime.questions.watch.gains import (
+from laptime.diagnosis.script_gains import (
     ANY_ROOM,
     GainOfShare,
     Room,
@@ -51,8 +37,14 @@ from laptime.questions.watch.gains import (
     of_whole,
     with_doubt,
 )
-from laptime.questions.watch.line_findings import does_what_costs, loops_in_python, recomputes
-from laptime.questions.watch.shares import longest_line, share_of, words_at
+from laptime.diagnosis.script_line_findings import does_what_costs, loops_in_python, recomputes
+from laptime.diagnosis.script_shares import longest_line, share_of, words_at
+from laptime.model.machine import Machine
+from laptime.model.quantities import Missing, brief, count, percent, size, times
+from laptime.model.record import Finding, PredictedGain
+from laptime.model.script import FUSIBLE, GapKind, RankSkew, ScriptProcess, SeenLine, SpanPart, TrainingLoop
+from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
+from laptime.model.watched import WatchAnswer
 
 CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down by another process
 WAITS_SOME, WAITS_MUCH = 0.05, 0.5

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from laptime.analysis.script_lines import by_line, shares_of_lines
+from laptime.diagnosis.script_gains import ANY_ROOM, by_leaving_out, by_part
+from laptime.diagnosis.script_shares import is_on_card, share_of
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, count, percent, size
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import ScriptProcess, SeenLine, SpanPart, TrainingLoop
-from laptime.questions.watch.gains import ANY_ROOM, by_leaving_out, by_part
-from laptime.questions.watch.shares import is_on_card, share_of
 
 LINES_MUCH = 0.1  # of an iteration
 LOOP_SAVES = 0.9  # of its time

@@ -1,0 +1,130 @@
+"""One statement of a script is left out: what would its training take without it?
+
+The parent asks which can be left out, and the agent compiles the script so. Whatever else reads of what the statement
+makes must not be there. What it does besides, such as writing a file, is left out, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+
+TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
+if TYPE_CHECKING:
+    from typing import Any
+
+TRAINING = {"backward", "step", "zero_grad", "update", "minimize", "train", "eval", "fit", "apply_gradients", "exit"}
+LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Import, ast.ImportFrom, ast.Global,
+          ast.Nonlocal, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Assert)  # fmt: skip
+JUMPS = (ast.Break, ast.Continue)
+LOOPS = (ast.For, ast.While)
+SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def lines_left_out(source: Any, line: int) -> Any:
+    """Return the first and the last line of the statement that is left out; None where none can be."""
+    try:
+        found = _find(ast.parse(source), line)
+    except (SyntaxError, ValueError):
+        return None
+    return None if found is None else (found[1].lineno, found[1].end_lineno)
+
+
+def compile_without(source: Any, place: str, line: int) -> Any:
+    """Return the code of a file without a statement; None where it cannot be left out."""
+    tree = ast.parse(source, place)
+    found = _find(tree, line)
+    if found is None:
+        return None
+    body, statement = found
+    body[body.index(statement)] = ast.copy_location(ast.Pass(), statement)
+    return compile(tree, place, "exec", dont_inherit=True)
+
+
+def line_of(word: Any, place: str) -> int:
+    """Return the line that a word such as train.py:45 names in this file; 0 if it names another file, or none."""
+    name, _, line = (word or "").rpartition(":")
+    return int(line) if name and name == os.path.basename(place) else 0
+
+
+def _find(tree: Any, line: int) -> Any:
+    """Return the statement at a line with the body that it is in: the whole loop where it is all that one does."""
+    ways = _ways_to(tree, line)
+    if not ways or not _can_be_left_out(ways[-1][1], _scope(tree, ways)):
+        return None
+    found = ways[-1]
+    for body, outer in reversed(ways[:-1]):
+        is_all = isinstance(outer, LOOPS) and outer.body == [found[1]] and not outer.orelse
+        if not is_all or not _can_be_left_out(outer, _scope(tree, ways)):
+            break
+        found = (body, outer)
+    return found
+
+
+def _ways_to(tree: Any, line: int) -> list:
+    """Return the statements around a line from the outermost on, each with the body that it is in."""
+    ways: list = []
+    inside: Any = tree
+    while inside is not None:
+        bodies = [getattr(inside, name, None) or [] for name in ("body", "orelse", "finalbody")]
+        bodies += [each.body for each in getattr(inside, "handlers", ())]
+        within = [(body, each) for body in bodies for each in body if each.lineno <= line <= each.end_lineno]
+        inside = within[0][1] if within else None
+        ways += within[:1]
+    return ways
+
+
+def _scope(tree: Any, ways: list) -> Any:
+    """Return the innermost function, or the file, that the last of the statements is in."""
+    return next((each for _, each in reversed(ways[:-1]) if isinstance(each, FUNCTIONS)), tree)
+
+
+def _can_be_left_out(statement: Any, scope: Any) -> bool:
+    """Whether all goes on without a statement: it trains nothing, and what it makes is read nowhere else."""
+    if not isinstance(statement, (*SIMPLE, *LOOPS)):
+        return False
+    nodes = list(ast.walk(statement))
+    calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
+    jumps = () if isinstance(statement, LOOPS) else JUMPS
+    if calls & TRAINING or any(isinstance(each, (*LEAVES, *jumps)) for each in nodes):
+        return False
+    stored = [each for each in nodes if isinstance(getattr(each, "ctx", None), ast.Store)]
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.target, ast.Name)  # it was there before, and keeps its value
+    if not all(isinstance(each, (ast.Name, ast.Tuple, ast.List, ast.Starred)) for each in stored):
+        return False
+    own = {each for node in nodes if isinstance(node, COMPREHENSIONS) for each in _targets(node)}
+    names = {each.id for each in stored if isinstance(each, ast.Name)} - own
+    return not _is_read(scope, names, statement)
+
+
+def _is_read(node: Any, names: set, statement: Any) -> bool:
+    """Whether a name of these is read or shared in a node: not by the statement, nor where it is another variable."""
+    if node is statement or not names:
+        return False
+    if isinstance(node, (*FUNCTIONS, ast.Lambda)) and not _shares(node):
+        names = names - _own_names(node)
+    elif isinstance(node, (ast.For, *COMPREHENSIONS)) and not any(each is statement for each in ast.walk(node)):
+        names = names - _targets(node)
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
+        return True
+    if isinstance(node, (ast.Global, ast.Nonlocal)) and names & set(node.names):
+        return True
+    return any(_is_read(each, names, statement) for each in ast.iter_child_nodes(node))
+
+
+def _targets(node: Any) -> set:
+    """Return the names that a loop or a comprehension sets for itself."""
+    targets = [node.target] if isinstance(node, ast.For) else [each.target for each in node.generators]
+    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def _own_names(function: Any) -> set:
+    stored = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return stored | {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+
+
+def _shares(function: Any) -> bool:
+    return any(isinstance(each, (ast.Global, ast.Nonlocal)) for each in ast.walk(function))

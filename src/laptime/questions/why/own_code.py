@@ -1,0 +1,201 @@
+"""Causes in the code of a script: what it does next to its training, and what the rules of `laptime watch` find.
+
+A line that can be left out has an experiment: the script without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import fsum
+
+from laptime.attach.left_out import lines_left_out
+from laptime.diagnosis.lane_readings import first_script
+from laptime.diagnosis.script_findings import script_findings
+from laptime.model.machine import Machine
+from laptime.model.quantities import Missing, count, percent
+from laptime.model.record import Finding, LaneResult
+from laptime.model.symptoms import CHECKPOINTS, TimedPlace
+from laptime.model.watched import WatchAnswer
+from laptime.questions.why import gains
+from laptime.questions.why.facts import Signature, WhyFacts, judge, places_of
+from laptime.questions.why.gains import Expect
+from laptime.questions.why.nouns import Experiment, Verdict
+from laptime.questions.why.step_causes import TIMED_LINES, WORTH_SHARE
+
+# Causes in the code of a script, next to its training: evaluation, checkpoints, waits for the disk; with their lines.
+#
+# The script's own agent timed them within its steps, so each has a gain without an experiment: it is what would be
+# left.
+
+LINES_NAMED = 3
+NAMED_SHARE = 0.2  # of the time of the line that takes longest
+
+
+def is_script(facts: WhyFacts) -> bool:
+    """Whether the lane is a script whose lines were timed."""
+    return facts.symptoms is not None and places_of(facts.symptoms) is not None
+
+
+def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
+    """Return the rule for what the script does next to its training."""
+
+    def judge(facts: WhyFacts) -> Verdict:
+        symptoms = facts.symptoms
+        known = None if symptoms is None else places_of(symptoms)
+        if symptoms is None or known is None:
+            return Verdict(cause, "not tested", "the lines of this script were not timed")
+        places, wall_ns = known
+        mine = [place for place in places if place.what == cause]
+        share = fsum(each.ns for each in mine) / wall_ns
+        says = f"{cause} {_takes(cause)} {percent(share)} of the steps"
+        if not mine:
+            return Verdict(cause, "ruled out", f"{says}: none was seen within them", {TIMED_LINES: share})
+        says += f": {', '.join(_line(each, symptoms.steps) for each in mine[:LINES_NAMED])}"
+        most = [each.where for each in mine if each.where and each.ns >= NAMED_SHARE * mine[0].ns]
+        evidence = {TIMED_LINES: share, "where": most, "steps": symptoms.steps}
+        if share < WORTH_SHARE:
+            return Verdict(cause, "ruled out", says, evidence)
+        return Verdict(cause, "likely", says, evidence, gain=1 / max(1 - share, gains.LEAST_LEFT))
+
+    return judge
+
+
+def name_places(verdict: Verdict) -> str:
+    """Name what takes the time, and the lines that do it."""
+    where = verdict.evidence.get("where", [])[:LINES_NAMED]
+    at = f" at {' and '.join(where)}" if where else ""
+    return f"{verdict.cause}{at} {_takes(verdict.cause)} {percent(verdict.evidence[TIMED_LINES])} of its steps"
+
+
+def _takes(cause: str) -> str:
+    return "take" if cause == CHECKPOINTS else "takes"
+
+
+def _line(place: TimedPlace, steps: int) -> str:
+    where = place.where or "a line of a library"
+    often = place.times / steps if steps else 0.0
+    if often >= 1:
+        return f"{where} ({count(often)} times a step)"
+    return f"{where} (every {count(1 / often)} steps)" if often else where
+
+
+# What the rules of `laptime watch` find in the iterations of a heat whose lines were timed.
+
+OWN_CODE = "own code"
+WITHOUT = "without="
+AT_NO_LINE = "without=FILE:1"  # until a line is known
+OF_LINES = ("without a line", "without another line")  # experiments
+NO_LINE = Missing("no line that takes much of a step is known that can be left out")
+# What other causes judge, each with experiments of its own; and what takes no time by itself.
+JUDGED_ELSEWHERE = frozenset(
+    {"script waits for data", "script on one thread", "script has too many threads", "script small batches"}
+    | {"script in float64", "script on processor", "script memory grows", "script straggler"}
+)
+BY_SETTING = {"script optimizer": "fused"}  # experiments that are settings
+
+
+def find_watched(lane: LaneResult, machine: Machine) -> tuple[Finding, ...]:
+    """Return what the rules find in the heat of a script whose steps were looked at; what gains most is first."""
+    seen = first_script(lane)
+    answer = WatchAnswer((), None, 0.0, () if seen is None else (seen,), usage=lane.usage)
+    return tuple(each for each in script_findings(answer, machine, is_quiet=True) if each.gain is not None)
+
+
+def with_lines(
+    experiments: Sequence[Experiment], watched: Sequence[Finding], source_of: Callable[[str], bytes | None]
+) -> tuple[Experiment, ...]:
+    """Return the experiments with the lines that they leave out, as far as such are known."""
+    named: dict[str, Experiment] = {}
+    rows = {each.name: each for each in experiments if each.name in OF_LINES}
+    for finding in watched:
+        file, _, line = (finding.where or "").rpartition(":")
+        source = source_of(file) if file else None
+        lines = None if source is None else lines_left_out(source, int(line))
+        word = f"{WITHOUT}{file.rpartition('/')[2]}:{line}"
+        name = next((name for name in rows if name not in named), None)
+        if lines is not None and name is not None and all(each.settings != (word,) for each in named.values()):
+            named[name] = _leaves_out(rows[name], finding, word, lines)
+    return tuple(
+        named.get(each.name, replace(each, absent=NO_LINE)) if each.name in rows else each for each in experiments
+    )
+
+
+def _leaves_out(row: Experiment, finding: Finding, word: str, lines: tuple[int, int]) -> Experiment:
+    file, first, last = (finding.where or "").rpartition(":")[0], *lines
+    where = f"{file}:{first}" if first == last else f"{file}:{first}-{last}"
+    return replace(
+        row,
+        settings=(word,),
+        says=f"leave out {where}",
+        did=f"without {where}",
+        code=finding.advice,
+        change=finding.change,
+        unchanged=finding.unchanged,
+        absent=None,
+    )
+
+
+def as_watched(rule: str, otherwise: Expect) -> Expect:
+    """Expect of a script what a rule of `laptime watch` says, if it found something."""
+
+    def expect(facts: WhyFacts) -> float:
+        if facts.watched is None:
+            return otherwise(facts)
+        return max((each.gain.likely for each in facts.watched if each.rule == rule and each.gain), default=0.0)
+
+    return expect
+
+
+def of_line(name: str) -> Expect:
+    """Expect what the finding says whose line an experiment leaves out."""
+
+    def expect(facts: WhyFacts) -> float:
+        found = [each for each in facts.watched or () if _experiment_of(each, facts) == name]
+        return max((each.gain.likely for each in found if each.gain), default=0.0)
+
+    return expect
+
+
+def predict_line(facts: WhyFacts, experiment: Experiment) -> float | Missing:
+    """Return what the finding says whose line an experiment leaves out."""
+    gain = of_line(experiment.name)(facts)
+    return gain or NO_LINE
+
+
+def own_code(facts: WhyFacts) -> Verdict:
+    """Judge what the script's own lines do: what was proven, else what gains most by what was timed."""
+    found = [each for each in facts.watched or () if each.rule not in JUDGED_ELSEWHERE]
+    if not found:
+        return Verdict(OWN_CODE, "ruled out", "none of its lines takes much of a step besides its training")
+    tried = [(each, name) for each in found if (name := _experiment_of(each, facts)) is not None]
+    moved = [(each, name) for each, name in tried if facts.moved(name)]
+    finding, name = max(moved, key=lambda pair: _ratio(facts, pair[1]), default=(found[0], None))
+    name = name or next((each for of, each in tried if of is finding), None)
+    evidence = {"rule": finding.rule, "says": finding.says, "where": [finding.where] if finding.where else []}
+    gain = Missing("not measured") if finding.gain is None else finding.gain.likely
+    sign = Signature(is_there=True, says=finding.says.rstrip("."), evidence=evidence, gain=gain)
+    return judge(facts, OWN_CODE, sign, [] if name is None else [name])
+
+
+def _ratio(facts: WhyFacts, name: str | None) -> float:
+    factor = None if name is None else facts.factor(name)
+    return 0.0 if factor is None else factor.ratio
+
+
+def name_own_code(verdict: Verdict) -> str:
+    says: str = verdict.evidence["says"].rstrip(".")
+    return says if verdict.evidence["where"] and says.startswith(verdict.evidence["where"][0]) else _lowered(says)
+
+
+def _lowered(says: str) -> str:
+    return says[:1].lower() + says[1:] if says[1:2].islower() or says[1:2] == " " else says
+
+
+def _experiment_of(finding: Finding, facts: WhyFacts) -> str | None:
+    """Return the name of the experiment that takes out what a finding is about."""
+    if finding.rule in BY_SETTING:
+        return BY_SETTING[finding.rule]
+    word = f"{WITHOUT}{(finding.where or '').rpartition('/')[2]}"
+    named = [name for name in OF_LINES if name in facts.trials and word in facts.trials[name].experiment.settings]
+    return named[0] if named else None
