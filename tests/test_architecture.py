@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner": set(),
     "run": {"wire", "authentication", "disk", "sensors", "streams", "attach", "machine"},
     "analysis": {"stats", "attach"},
-    "diagnosis": {"analysis", "stats"},
+    "diagnosis": {"analysis", "stats", "attach"},
     "questions": FACTS | {"planner", "run", "analysis", "diagnosis", "stats", "data", "disk", "attach"},
     "remedies": {"sensors", "disk", "stats"},
     "api": {"questions", "planner", "store", "machine", "workloads", "data", "disk", "exports"},
@@ -69,7 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 PARTS = {
     "nouns": "model", "options": "model", "lanes": "planner", "reduce": "analysis",
     "answer": "diagnosis", "causes": "diagnosis", "compute_causes": "diagnosis", "step_causes": "diagnosis",
-    "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis",
+    "experiments": "diagnosis", "gains": "diagnosis", "facts": "diagnosis", "own_code": "diagnosis",
     "checkup": "diagnosis", "cheats": "analysis", "curves": "analysis",
     "page": "figures", "learning_page": "figures", "command": "cli", "call": "library",
 }  # fmt: skip

@@ -280,9 +280,9 @@ def test_on_a_processor_the_first_heats_foretell_what_decoded_items_gain():
 
 def test_all_causes_are_judged_in_their_order():
     assert tuple(each.cause for each in judge_causes(case_of(lane_of(100.0)))) == IN_ORDER
-    assert len(CAUSES) == 19
+    assert len(CAUSES) == 20
     script = case_of(lane_of(100.0, signs=signs_of(places=(), wall_ns=1)))
-    own = ("evaluation", "checkpoints", "waiting for the disk")
+    own = ("own code", "evaluation", "checkpoints", "waiting for the disk")
     assert tuple(each.cause for each in judge_causes(script)) == (*IN_ORDER[:-1], *own, IN_ORDER[-1])
 
 

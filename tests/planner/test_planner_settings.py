@@ -23,7 +23,7 @@ from laptime.planner.settings import (
 from laptime.run.remote import FORWARDED
 
 PAGE = Path(__file__).parents[2] / "docs" / "lanes.md"
-EXAMPLES = {"N": "2", "X": "0.001"}
+EXAMPLES = {"N": "2", "X": "0.001", "FILE:LINE": "train.py:45"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 TRAINING = {"backward", "step", "zero_grad", "update", "minimize", "train", "eval", "fit", "apply_gradients", "exit"}
-LEAVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Import, ast.ImportFrom, ast.Global,
+DEMANDED = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Import, ast.ImportFrom, ast.Global,
           ast.Nonlocal, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Assert)  # fmt: skip
 JUMPS = (ast.Break, ast.Continue)
 LOOPS = (ast.For, ast.While)
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def lines_left_out(source: Any, line: int) -> Any:
@@ -43,9 +43,9 @@ def compile_without(source: Any, place: str, line: int) -> Any:
     return compile(tree, place, "exec", dont_inherit=True)
 
 
-def line_of(word: Any, place: str) -> int:
-    """Return the line that a word such as train.py:45 names in this file; 0 if it names another file, or none."""
-    name, _, line = (word or "").rpartition(":")
+def line_in(place: str, word: str) -> int:
+    """Return the line of a file that a word such as train.py:45 names; 0 if it names another file, or none."""
+    name, _, line = word.rpartition(":")
     return int(line) if name and name == os.path.basename(place) else 0
 
 
@@ -78,7 +78,7 @@ def _ways_to(tree: Any, line: int) -> list:
 
 def _scope(tree: Any, ways: list) -> Any:
     """Return the innermost function, or the file, that the last of the statements is in."""
-    return next((each for _, each in reversed(ways[:-1]) if isinstance(each, FUNCTIONS)), tree)
+    return next((each for _, each in reversed(ways[:-1]) if isinstance(each, DEFINED)), tree)
 
 
 def _can_be_left_out(statement: Any, scope: Any) -> bool:
@@ -88,7 +88,7 @@ def _can_be_left_out(statement: Any, scope: Any) -> bool:
     nodes = list(ast.walk(statement))
     calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
     jumps = () if isinstance(statement, LOOPS) else JUMPS
-    if calls & TRAINING or any(isinstance(each, (*LEAVES, *jumps)) for each in nodes):
+    if calls & TRAINING or any(isinstance(each, (*DEMANDED, *jumps)) for each in nodes):
         return False
     stored = [each for each in nodes if isinstance(getattr(each, "ctx", None), ast.Store)]
     if isinstance(statement, ast.AugAssign):
@@ -104,7 +104,7 @@ def _is_read(node: Any, names: set, statement: Any) -> bool:
     """Whether a name of these is read or shared in a node: not by the statement, nor where it is another variable."""
     if node is statement or not names:
         return False
-    if isinstance(node, (*FUNCTIONS, ast.Lambda)) and not _shares(node):
+    if isinstance(node, (*DEFINED, ast.Lambda)) and not _shares(node):
         names = names - _own_names(node)
     elif isinstance(node, (ast.For, *COMPREHENSIONS)) and not any(each is statement for each in ast.walk(node)):
         names = names - _targets(node)

@@ -37,9 +37,9 @@ class FreshLoader(SourceFileLoader):
         place = self.get_filename(fullname)
         data = self.get_data(place)
         if self.without:
-            from .left_out import compile_without, line_of
+            from .left_out import compile_without, line_in
 
-            line = line_of(self.without, place)
+            line = line_in(place, self.without)
             code: Any = compile_without(data, place, line) if line else None
             if code is not None:
                 self.was_left_out()

@@ -25,7 +25,6 @@ from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello, real, text, whole, whole_or_none
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
-from laptime.attach.left_out import line_of
 from laptime.attach.listener import ListeningSocket, Mailbox
 from laptime.attach.setting import LOOK_ONLY
 from laptime.backends.base import UnseenWeights
@@ -401,7 +400,6 @@ def _known(figure: int | None) -> int | Missing:
 # A script that is raced: start it, hear its agents, let it go on for some iterations, and stop it.
 
 AGENT_SITE = Path(kinds.__file__).parent / "site"
-RUNS_WITHOUT = Path(kinds.__file__).parent / "run_without.py"
 SCRIPT_CHUNK_BYTES = 1 << 18
 SCRIPT_LOOK_S = 0.5  # how long at most until the script's end is seen
 SCRIPT_LAST_WORDS_S = 0.2  # after its end, what it sent is on its way
@@ -502,8 +500,7 @@ class RacedScript:
         self._peer: socket.socket | None = None  # of the leader
         self._hung_up_s = 0.0  # when the leader's connection ended
         try:
-            if script_settings.WITHOUT in sets:
-                command = _runs_without(command, sets[script_settings.WITHOUT])
+            command = script_settings.leave_out(command, sets)
             self._process = _start(command, _environment(self._server.address, sets, own), self._terminal)
         except LaneError:
             self._close()
@@ -665,12 +662,6 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         lengths=tuple(real(each) for each in lengths),
         work=None if facts.get("work") is None else read_work(facts["work"]),
     )
-
-
-def _runs_without(command: Sequence[str], word: str) -> tuple[str, ...]:
-    """Return the command that compiles the script itself without a statement, if that is in this file."""
-    number = next((number for number, part in enumerate(command) if line_of(word, part)), len(command))
-    return (*command[:number], *([str(RUNS_WITHOUT)] if number < len(command) else []), *command[number:])
 
 
 def _environment(address: str, sets: Mapping[str, str], folder: str) -> dict[str, str]:

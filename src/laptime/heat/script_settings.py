@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from laptime.attach import keras_hooks, keras_setting, setting
+from laptime.attach.left_out import line_in
 from laptime.model.process import Settings
 from laptime.model.script import SeenLoader
 from laptime.model.symptoms import CANNOT_HAVE
 
+RUNS_WITHOUT = Path(setting.__file__).parent / "run_without.py"
 AS_THE_SCRIPT_HAS_IT = (None, "keep", "off")
 NO_LOADER = "the script makes no DataLoader of PyTorch"
 NO_NUMBERS = "the data set is iterated, and each worker would give all of its items"
 NO_WORKERS = "its DataLoader has no workers"
 NO_TORCH_MODEL = "no model of PyTorch was called to train"
 HAS_AS_MANY = "the script has as many already"
-WITHOUT = "without"  # the setting that leaves a statement out
+LEFT_OUT = "without"  # the setting that leaves a statement out
 MADE_BY_KERAS = "Adapter"  # ends the names of what Keras makes of data
 
 # What the agent's words mean.
@@ -77,7 +80,7 @@ INSIDE = (
     InsideRow("persistent", NO_WORKERS),
     InsideRow("pinned", NO_LOADER),
     InsideRow("batch", "the script makes no DataLoader with a batch_size"),
-    InsideRow(WITHOUT, "nothing that the script runs has a statement there that can be left out"),
+    InsideRow(LEFT_OUT, "nothing that the script runs has a statement there that can be left out"),
     InsideRow("steps_per_execution", "the script does not train by Keras's fit", is_looked_for=True),
 )
 THREADS_WORD = "threads"  # a variable, and for PyTorch the agent, where the script's own code sets them later
@@ -127,6 +130,16 @@ def find_unset(
         if name in sets and value is not None and str(value) != sets[name]:
             return f"{name} was not set: the loader that the script trains from has {value}"
     return None
+
+
+def leave_out(command: Sequence[str], sets: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command that compiles the script itself without a statement, if that is in its file.
+
+    Modules are compiled so when they are imported.
+    """
+    word = sets.get(LEFT_OUT, "")
+    number = next((number for number, part in enumerate(command) if line_in(part, word)), None)
+    return tuple(command) if number is None else (*command[:number], str(RUNS_WITHOUT), *command[number:])
 
 
 def list_impossible(has: Iterable[str], has_not: Mapping[str, str], loader: SeenLoader | None) -> dict[str, str]:

@@ -16,7 +16,7 @@ from laptime.model.plan import OwnTraining, PlannedLane, Subject
 from laptime.model.process import AS_WRITTEN, FROM_FILES, KEPT_INPUTS, NO_TRAINING, Settings
 from laptime.model.workload import Workload
 
-A_LINE = "FILE:LINE"  # stands for whatever is the name of a file and a line of it
+A_LINE = "FILE:LINE"  # in a list of values: the name of a file and a line of it
 PLAIN_VALUES = ("fp32", "eager", "framework")  # what every device can do
 RETURNED_BY_TRAINING = {
     "torch": ("a PyTorch model", "torch lanes, such as torch/cpu"),

@@ -87,7 +87,7 @@ WITHOUT = "without="
 AT_NO_LINE = "without=FILE:1"  # until a line is known
 OF_LINES = ("without a line", "without another line")  # experiments
 NO_LINE = Missing("no line that takes much of a step is known that can be left out")
-# What other causes judge, each with experiments of its own; and what takes no time by itself.
+# What other causes judge, each with experiments of its own; and what takes no time of its own.
 JUDGED_ELSEWHERE = frozenset(
     {"script waits for data", "script on one thread", "script has too many threads", "script small batches"}
     | {"script in float64", "script on processor", "script memory grows", "script straggler"}
