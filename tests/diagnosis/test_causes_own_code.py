@@ -1,106 +1,127 @@
-"""What a training's own code does: it computes in float64, reads values in each step, pauses, becomes slow."""
+"""Causes in a script's own lines: the rules of `laptime watch`, each with the experiment that takes its line out."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from cases import case_of, lane_of, signs_of, steps_windows, trial
+from cases import MACHINE, case_of, lane_of, signs_of, trial
 from measured import with_heat
+from watched_cases import TEN, watched
 
-from laptime.model.quantities import Missing
-from laptime.model.symptoms import DenormalCensus, Site
-from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import order_experiments, sum_up
-from laptime.questions.why.compute_causes import double_numbers
-from laptime.questions.why.nouns import Verdict
-from laptime.questions.why.step_causes import MANY_READS, host_waits, outside_step, too_little_work
+from laptime.model.record import Finding, PredictedGain
+from laptime.model.script import SeenLine
+from laptime.model.symptoms import TimedPlace
+from laptime.questions.why.answer import explain, remedies
+from laptime.questions.why.causes import judge_causes, order_experiments, predict
+from laptime.questions.why.facts import part_share
+from laptime.questions.why.nouns import WHAT_IT_DOES, Experiment
+from laptime.questions.why.own_code import AT_NO_LINE, NO_LINE, OF_LINES, find_watched, with_lines
 
-STAGES = {"loader": 1.0, "compute": 99.0}
-AT = (Site("train.py:12", ".item()", 40.0),)
-
-
-def wide(kind="float64"):
-    """Return a lane whose weights have this type."""
-    lane = lane_of(100.0)
-    census = DenormalCensus({"weights": 0.0}, (kind,))
-    return replace(lane, heats=tuple(with_heat(heat, census=census) for heat in lane.heats))
-
-
-@pytest.mark.parametrize(
-    ("kind", "ratio", "standing"),
-    [("float64", 2.0, "proven"), ("float64", None, "likely"), ("float32", None, "ruled out")],
+MS = 1_000_000
+SLEEPS = Finding("script line", "40 % of an iteration is waiting for what computes nothing (train.py:3).",
+                 {"share": 0.4}, "Leave it out, or do it in a thread.", "likely", where="train.py:3",
+                 gain=PredictedGain(1.6, 1.8))  # fmt: skip
+OPTIMIZER = Finding("script optimizer", "The optimizer takes 30 % of an iteration.", {"share": 0.3}, "fused=True",
+                    "likely", where="train.py:2", gain=PredictedGain(1.2, 1.4))  # fmt: skip
+SOURCE = b"for step in range(9):\n    opt.step()\n    time.sleep(1)\n"
+ROWS = tuple(
+    Experiment(name, "own code", "leave out the line that takes most", (AT_NO_LINE,), changes=WHAT_IT_DOES)
+    for name in OF_LINES
 )
-def test_float64_is_a_cause_with_an_experiment_of_its_own(kind, ratio, standing):
-    verdict = double_numbers(case_of(wide(kind), trial("single", ratio, reason="no room"), stages=STAGES))
-    assert (verdict.standing, verdict.evidence["types"]) == (standing, [kind])
 
 
-def test_float32_is_tried_first_where_weights_are_float64():
-    assert order_experiments(case_of(wide(), stages=STAGES))[0] == "single"
-    assert "single" not in order_experiments(case_of(wide("float32"), stages=STAGES))
+def script(*trials, found=(SLEEPS, OPTIMIZER), **told):
+    lane = lane_of(10.0, signs=signs_of(steps=100, places=(), wall_ns=1000 * MS, **told))
+    return case_of(lane, *trials, watched=tuple(found))
 
 
-def test_a_layout_of_images_is_not_tried_without_convolutions():
-    assert "layout" in order_experiments(case_of(lane_of(100.0), stages=STAGES))
-    assert "layout" not in order_experiments(case_of(lane_of(100.0), stages=STAGES, convolves=False))
+def left_out(ratio=None, **others):
+    experiment, _ = with_lines(ROWS, (SLEEPS,), {"train.py": SOURCE}.get)
+    words = {name: getattr(experiment, name) for name in ("cause", "says", "settings", "changes", "code", "did")}
+    return trial(OF_LINES[0], ratio, **words, **others)
 
 
-def test_values_read_in_each_step_are_named_in_place_of_too_little_work():
-    """A larger batch shares them, and proves nothing about the size of a step."""
-    lane = lane_of(100.0, signs=signs_of(reads=40.0, sites=AT))
-    case = case_of(lane, trial("batch 2x", 1.6), stages=STAGES)
-    reads, little = host_waits(case), too_little_work(case)
-    assert (reads.standing, little.standing) == ("likely", "likely")
-    assert reads.says.startswith("its own code reads 40 values in each step, at train.py:12 (.item())")
-    assert sum_up(case, (reads, little))[0].startswith(
-        "torch/cpu: its own code reads, prints or adds up values in every step (likely)"
+def own_code_of(case):
+    return next(each for each in judge_causes(case) if each.cause == "own code")
+
+
+def test_a_line_that_can_be_left_out_gets_an_experiment():
+    first, second = with_lines(ROWS, (OPTIMIZER, SLEEPS), {"train.py": SOURCE}.get)
+    assert (first.settings, first.says, first.absent) == (("without=train.py:3",), "leave out train.py:3", None)
+    assert first.code == SLEEPS.advice
+    assert second.absent == NO_LINE
+    twice = with_lines(ROWS, (SLEEPS, replace(SLEEPS, rule="script outside the step")), {"train.py": SOURCE}.get)
+    assert [each.absent for each in twice] == [None, NO_LINE]
+    assert all(each.absent == NO_LINE for each in with_lines(ROWS, (SLEEPS,), {}.get))
+    assert all(each.absent == NO_LINE for each in with_lines(ROWS, (replace(SLEEPS, where=None),), {}.get))
+
+
+def test_what_watch_finds_is_likely_and_what_the_experiment_moves_is_proven():
+    likely = own_code_of(script(left_out(reason="later")))
+    assert (likely.standing, likely.gain, likely.evidence["where"]) == ("likely", 1.6, ["train.py:3"])
+    proven = own_code_of(script(left_out(1.5)))
+    assert (proven.standing, proven.gain) == ("proven", 1.5)
+    assert "without train.py:3 it is 1.50x (1.47 to 1.53) as fast" in proven.says
+    assert own_code_of(script(left_out(1.0))).standing == "ruled out"
+    assert own_code_of(script(found=())).standing == "ruled out"
+    says = explain(script(left_out(1.5))).says
+    assert "40 % of an iteration is waiting for what computes nothing (train.py:3) (proven)." in says
+
+
+def test_what_an_experiment_proved_is_named_before_what_gains_more_by_its_times():
+    case = script(left_out(reason="later"), trial("fused", 1.3))
+    assert own_code_of(case).says.startswith("The optimizer takes 30 % of an iteration; ")
+    assert "the optimizer takes 30 % of an iteration (proven)" in explain(case).says
+
+
+def test_experiments_of_a_script_are_those_of_what_was_found():
+    """Without a finding, a fused optimizer and larger batches are a matter of `laptime tune`."""
+    names = order_experiments(script(left_out(reason="later"), trial("fused", reason="later")))
+    assert names.index(OF_LINES[0]) < names.index("fused")
+    plain = order_experiments(script(found=()))
+    assert not {*OF_LINES, "fused", "batch 2x", "batch 4x"} & set(plain)
+    small = replace(OPTIMIZER, rule="script small batches")
+    assert "batch 4x" in order_experiments(script(found=(small,)))
+    assert predict(script(left_out(reason="later")), left_out().experiment) == 1.6
+
+
+def test_a_line_to_leave_out_is_recommended_where_nothing_else_gains_more():
+    case = script(left_out(1.5))
+    assert [row.recommended for row in remedies(case, case.trials, ())] == [True]
+    better = script(left_out(1.5), trial("keep", 2.0, changes="nothing"))
+    assert {row.says: row.recommended for row in remedies(better, better.trials, ())} == {
+        "keep": True, "leave out train.py:3": False,
+    }  # fmt: skip
+
+
+def test_what_takes_time_at_a_line_is_said_once():
+    saves = replace(
+        SLEEPS, rule="script saves in its steps", says="Checkpoints take 30 % of an iteration (train.py:3)."
     )
+    case = script(left_out(1.5), found=(saves,))
+    told = signs_of(steps=100, wall_ns=1000 * MS, places=(TimedPlace("train.py:3", "checkpoints", 100, 300 * MS),))
+    assert explain(replace(case, lane=lane_of(10.0, signs=told))).says.count("train.py:3") == 1
 
 
-def test_a_few_values_read_on_a_processor_wait_for_nothing():
-    lane = lane_of(100.0, signs=signs_of(reads=MANY_READS - 1.0, sites=AT))
-    case = case_of(lane, trial("batch 2x", 1.6), stages=STAGES)
-    assert host_waits(case).standing == "not testable here"
-    assert too_little_work(case).standing == "proven"
+def test_the_heat_whose_steps_were_looked_at_is_judged_as_watch_does_and_gives_the_bar():
+    """Its bar had no part for what is outside of the step."""
+    answer = watched(0, TEN, data_wait_s=0.001, forward_backward_s=0.004, outside_s=0.005)
+    lines = (SeenLine("train.py:3", "outside", 0.9, calls=("time.sleep",)),)
+    process = replace(answer.processes[0], lines=lines)
+    told = signs_of(steps=100, places=(), wall_ns=1000 * MS, wait_ns=100 * MS, compute_ns=400 * MS)
+    lane = lane_of(10.0, signs=told)
+    lane = replace(lane, heats=tuple(with_heat(each, script=process) for each in lane.heats))
+    found = find_watched(lane, MACHINE)
+    assert [each.where for each in found][:1] == ["train.py:3"]
+    assert all(each.gain is not None for each in found)
+    case = case_of(lane, watched=found)
+    assert part_share(case, "outside") == pytest.approx(0.5)
+    assert part_share(case, "compute") == pytest.approx(0.4)
+    assert find_watched(lane_of(10.0), MACHINE) == ()
 
 
-def test_pauses_that_were_timed_come_before_a_smaller_proven_gain():
-    """Nothing takes them out, and nothing has to show what they cost."""
-    heat = [10.0] * 19 + [200.0]
-    lane = lane_of(20.0, windows=steps_windows(heat * 3, heat * 3))
-    pauses = outside_step(case_of(lane))
-    assert pauses.standing == "likely"
-    proven = Verdict("processor limited", "proven", "", gain=1.2)
-    assert sum_up(case_of(lane), (proven, pauses))[1] == ("outside the step", "processor limited")
-    few = replace(pauses, evidence={**pauses.evidence, "seen": 3})
-    assert sum_up(case_of(lane), (proven, few))[1] == ("processor limited", "outside the step")
-
-
-def slowing():
-    """Return a lane whose steps take five times as long from its 16th on, in each heat."""
-    heat = [10.0] * 10 + [50.0] * 20
-    windows = tuple(replace(each, first_step=6) for each in steps_windows(heat))
-    return lane_of(10.0, windows=windows)
-
-
-def test_steps_that_become_slow_are_said_before_any_cause():
-    says, first = sum_up(case_of(slowing()), (Verdict("poor kernels", "likely", ""),))
-    assert says.startswith("torch/cpu: from step 16 on a step takes 5 times as long in 3 of 3 heats")
-    assert first == ("poor kernels",)
-
-
-def test_denormal_numbers_are_judged_by_the_steps_where_they_are():
-    """What it gains in all follows from the share of these steps."""
-    lane = slowing()
-    census = DenormalCensus({"gradients of its weights": 0.1}, ("float32",), step=36)
-    lane = replace(lane, heats=tuple(with_heat(heat, census=census) for heat in lane.heats))
-    flushed = replace(trial("flush", 5.0), since=16)
-    answer = explain(case_of(lane, flushed, stages=STAGES))
-    assert answer.first[0] == "processor oddities"
-    oddity = next(each for each in answer.causes if each.cause == "processor oddities")
-    assert (oddity.standing, oddity.evidence["oddity"]) == ("proven", "denormal numbers")
-    assert "is 5.00x (4.90 to 5.10) as fast from step 16 on" in oddity.says
-    assert not isinstance(oddity.gain, Missing)
-    assert 1 < oddity.gain < 5
-    assert answer.remedies[0].says.endswith("(from step 16 on)")
+def test_a_lane_that_is_no_script_has_no_code_of_its_own():
+    case = case_of(lane_of(10.0, signs=signs_of(steps=100)))
+    assert "own code" not in {each.cause for each in judge_causes(case)}
+    assert case.watched is None

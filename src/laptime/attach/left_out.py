@@ -97,7 +97,7 @@ def _can_be_left_out(statement: Any, scope: Any) -> bool:
         return False
     own = {each for node in nodes if isinstance(node, COMPREHENSIONS) for each in _targets(node)}
     names = {each.id for each in stored if isinstance(each, ast.Name)} - own
-    return not _is_read(scope, names, statement)
+    return not any(_is_read(each, names, statement) for each in ast.iter_child_nodes(scope))
 
 
 def _is_read(node: Any, names: set, statement: Any) -> bool:

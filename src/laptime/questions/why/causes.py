@@ -553,7 +553,10 @@ def judge_causes(facts: WhyFacts) -> tuple[Verdict, ...]:
 def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str, ...]]:
     """Return the verdict in a sentence or two, and the causes that it names, in their order."""
     standing = sorted((verdict for verdict in verdicts if verdict.standing in {"proven", "likely"}), key=_weight)
-    named = standing[:NAMED_MOST]
+    named: list[Verdict] = []
+    for each in standing:
+        if len(named) < NAMED_MOST and not any(_places(each) & _places(other) for other in named):
+            named.append(each)
     state = find_lane_state(facts.lane)
     if state is not None and state.is_sure and not any(map(compute_causes.may_be_denormals, named)):
         says = f"{_subject(facts)}{describe_state(state)}, and its own code is why.{_pace(facts, None)}"
@@ -565,6 +568,12 @@ def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str
     says = f"{_subject(facts)}{_sentence(first)} ({first.standing}).{_pace(facts, first)}"
     says += "".join(f" Then: {_sentence(other)} ({other.standing}{_by(other)})." for other in others)
     return says, tuple(each.cause for each in named)
+
+
+def _places(verdict: Verdict) -> set[str]:
+    """Return the lines that a verdict names: what takes time at the same line is said once."""
+    where = verdict.evidence.get("where") or ()
+    return {where} if isinstance(where, str) else set(where)
 
 
 def _weight(verdict: Verdict) -> tuple[bool, bool, float]:

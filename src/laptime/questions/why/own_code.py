@@ -172,7 +172,12 @@ def own_code(facts: WhyFacts) -> Verdict:
     moved = [(each, name) for each, name in tried if facts.moved(name)]
     finding, name = max(moved, key=lambda pair: _ratio(facts, pair[1]), default=(found[0], None))
     name = name or next((each for of, each in tried if of is finding), None)
-    evidence = {"rule": finding.rule, "says": finding.says, "where": [finding.where] if finding.where else []}
+    evidence = {
+        TIMED_LINES: finding.evidence.get("share"),
+        "rule": finding.rule,
+        "says": finding.says,
+        "where": [finding.where] if finding.where else [],
+    }
     gain = Missing("not measured") if finding.gain is None else finding.gain.likely
     sign = Signature(is_there=True, says=finding.says.rstrip("."), evidence=evidence, gain=gain)
     return judge(facts, OWN_CODE, sign, [] if name is None else [name])

@@ -1,0 +1,85 @@
+"""A statement is left out only where all else goes on: it trains nothing, and nobody reads what it makes."""
+
+from __future__ import annotations
+
+import pytest
+
+from laptime.attach.left_out import compile_without, line_in, lines_left_out
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for step in range(9):\n    opt.step()\n    time.sleep(1)  # here",
+        "for step in range(9):\n    opt.step()\n    history = [value.tolist() for value in model.parameters()]  # here",
+        "for step in range(9):\n    opt.step()\n    total += loss.item()  # here\nprint(total)",
+        "def fit():\n    opt.step()\n    norm = value.norm()  # here\ndef other(norm):\n    print(norm)",
+        "for step in range(9):\n    opt.step()\n    best = deepcopy(model)  # here\nbest = [best for best in range(3)]",
+        "torch.autograd.set_detect_anomaly(True)  # here\nopt.step()",
+        "with open('log') as file:\n    json.dump([1], file)  # here",
+    ],
+)
+def test_a_statement_whose_result_nobody_reads_can_be_left_out(code):
+    line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
+    assert lines_left_out(code, line) == (line, line)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "loss.backward()  # here",
+        "opt.step()  # here",
+        "x = x / 255  # here\nmodel(x)",
+        "def norms():\n    found = [1]  # here\n    return found",
+        "def norms():\n    return [1]  # here",
+        "for value in data:\n    if value:\n        break  # here",
+        "import torch  # here",
+        "def keep():\n    global best\n    best = 1  # here",
+        "model.weight = 1  # here",
+        "kept['last'] = 1  # here",
+        "def work():\n    history = 1  # here\n    return lambda: history",
+        "for value in data:  # here\n    model(value)\nprint(value)",
+        "norms = [1]  # here\nfor value in range(3):\n    print([norms for value in data])",
+        "scaler.update()  # here",
+        "this is no Python  # here",
+        "x = '''\n# here\n'''\nprint(x)",
+    ],
+)
+def test_what_is_needed_stays(code):
+    line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
+    assert lines_left_out(code, line) is None
+
+
+def test_a_loop_that_does_nothing_else_is_left_out_whole():
+    """The training's own loop never is."""
+    inner = "for step in range(9):\n    opt.step()\n    for value in data:\n        total += value  # here"
+    assert lines_left_out(inner, 4) == (3, 4)
+    nested = (
+        "for step in data:\n    opt.step()\n    for row in data:\n        for value in row:\n            total += value"
+    )
+    assert lines_left_out(nested, 5) == (3, 5)
+    assert lines_left_out("for step in range(9):\n    opt.step()", 2) is None
+    assert lines_left_out("for step in range(9):\n    train(model)\n    print(step)", 3) == (3, 3)
+    whole = "for step in data:\n    opt.step()\n    rows = 0\n    for value in data:\n        rows += 1\n        norm = value"
+    assert lines_left_out(whole, 4) == (4, 6)
+    assert lines_left_out(whole, 6) == (6, 6)
+
+
+def test_a_statement_of_several_lines_is_left_out_with_all_of_them():
+    assert lines_left_out("opt.step()\nprint(\n    1,\n    2,\n)\n", 3) == (2, 5)
+
+
+def test_the_code_has_the_lines_that_it_had_and_lacks_the_statement():
+    source = "ran = []\nran.append(1)\nran.append(2)\nraise ValueError(3)\n"
+    names = {}
+    with pytest.raises(ValueError, match="3") as raised:
+        exec(compile_without(source, "train.py", 2), names)
+    assert names["ran"] == [2]
+    assert raised.traceback[-1].lineno + 1 == 4
+    assert compile_without(source, "train.py", 4) is None
+
+
+def test_a_word_names_a_line_of_its_file_alone():
+    assert line_in("/home/me/train.py", "train.py:45") == 45
+    assert [line_in(place, "train.py:45") for place in ("/home/me/retrain.py", "train", "")] == [0, 0, 0]
+    assert [line_in("train.py", word) for word in ("", "train.py")] == [0, 0]
