@@ -60,7 +60,7 @@ def test_a_loop_that_does_nothing_else_is_left_out_whole():
     assert lines_left_out(nested, 5) == (3, 5)
     assert lines_left_out("for step in range(9):\n    opt.step()", 2) is None
     assert lines_left_out("for step in range(9):\n    train(model)\n    print(step)", 3) == (3, 3)
-    whole = "for step in data:\n    opt.step()\n    rows = 0\n    for row in data:\n        rows += 1\n        norm = row"
+    whole = "for step in data:\n    opt.step()\n    rows = 0\n    for row in data:\n        rows += 1\n        n = row"
     assert lines_left_out(whole, 4) == (4, 6)
     assert lines_left_out(whole, 6) == (6, 6)
 

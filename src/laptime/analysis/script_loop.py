@@ -143,11 +143,12 @@ class PlacedTimes:
             self.ns[key] += each.end - each.begin
             self.times[key] += 1
 
-    def named(self, name: Callable[[int], str | None]) -> tuple[TimedPlace, ...]:
-        """Return each with its line, the longest first."""
+    def named(self, name: Callable[[int], str | None], besides: PlacedTimes | None = None) -> tuple[TimedPlace, ...]:
+        """Return each with its line, the longest first, without what others have of it."""
+        ns = self.ns if besides is None else self.ns - besides.ns
+        times = self.times if besides is None else self.times - besides.times
         found = [
-            TimedPlace(name(place), kinds.PLACED[kind], self.times[kind, place], ns)
-            for (kind, place), ns in self.ns.items()
+            TimedPlace(name(place), kinds.PLACED[kind], times[kind, place], each) for (kind, place), each in ns.items()
         ]
         return tuple(sorted(found, key=lambda each: -each.ns))
 
@@ -167,6 +168,7 @@ class LoopSummary:
         )  # that no iteration has followed yet
         self._validated: frozenset[int] = frozenset()  # the loaders of those that one has followed
         self.placed, self.between = PlacedTimes(), PlacedTimes()  # within iterations, and between them
+        self.placed_in_timed = PlacedTimes()  # within those whose lines were timed
         self.lines = LineTimes()
         self._timed: list[tuple[int, int]] = []  # iterations whose lines were timed, since the last that was not
         self._losses: list[tuple[int, float]] = []
@@ -186,6 +188,7 @@ class LoopSummary:
         self._steps += unit.steps
         self._skips += unit.skips
         self.placed.add(unit.placed)
+        self.placed_in_timed.add(unit.placed if unit.lines else ())
         self.between.add(unit.between)
         if unit.lines:
             self.lines.add(unit)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from laptime import wire
-from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello, real, text, whole, whole_or_none
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
@@ -31,37 +30,25 @@ from laptime.backends.base import UnseenWeights
 from laptime.errors import LaneError, TrainingError
 from laptime.heat import script_settings
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
+from laptime.heat.script_symptoms import NO_DATALOADER, is_replayable, read_symptoms, seen_of
 from laptime.heat.script_terminal import Terminal
 from laptime.heat.script_work import NOT_COUNTABLE, find_loading, read_work
 from laptime.model.hardware import StepWork
-from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
-from laptime.model.quantities import Missing, percent
+from laptime.model.quantities import Missing
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
-from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.symptoms import (
-    DATA_LINE,
-    LONGEST_LINES,
-    MADE_DOUBLE,
-    NO_INPUT,
-    NOT_LOOKED,
     DenormalCensus,
-    StepSymptoms,
 )
 
 WRONG_ARGUMENTS = 2  # the exit code of argparse, click and most others
-LEARNT = 3  # whole iterations that show what one consists of
-PROOF_STEPS = 10
+LEARNT, PROOF_STEPS = 3, 10  # whole iterations that show what one consists of; steps whose losses are compared
 LINES_ITERATIONS = 4  # in which the lines of a script are timed: from behind a step to behind the next but one
-LINE_MOST = 0.5  # of the wait for data: a line that takes less is not named
-LONGEST_NAMED, LONGEST_LEAST = 3, 0.3  # lines of an iteration, the first of which takes so much of it
 LATER_STEP, LATER_S = 32, 1.0  # whose loss is read as well, where the first steps took less than this time
 PROOF_S = 5.0  # slow steps: so long at most, once enough was learnt
 REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
-PREFETCHED = 2  # batches of each worker, where a loader does not say
-WHOLE_ENDS = 0.05  # how near to a whole number the ends per iteration have to be
+PREFETCHED, WHOLE_ENDS = 2, 0.05  # batches of a worker by default; how near to a whole number ends per iteration are
 NO_PARTS = Missing("a script is not taken apart: laptime watch shows the parts of its steps")
-NO_DATALOADER = "its batches come from no DataLoader of PyTorch, so they cannot be replayed or fetched alone"
 NO_COUNT = "no denormal numbers of it were counted: it was too short, or its weights are no float32 on a processor"
 ONE_EACH = "the size of its batches was not seen: each iteration counts as one item"
 
@@ -98,6 +85,12 @@ class ScriptRunner(UnseenWeights):
             in_steps_ns = round(in_steps_ns * steps / (held.taken - self._taken))
             self._taken = held.taken
         self.outside_ns += now_ns() - began_ns - in_steps_ns
+
+    def time_lines(self) -> None:
+        """Let the script take a few iterations whose lines are timed. They count in no window."""
+        self._script.go_on(max(1, round(LINES_ITERATIONS * self.ends)), kinds.TIME_LINES)
+        held = self.last = self._script.go_on(math.ceil(2 * self.ends))  # past the gap that these are
+        self._taken, self._gaps_s = max(held.taken, self._taken), self._script.leader.reader.progress.gaps_s
 
     def run_marked(self, steps: int) -> Sequence[object]:
         if self._left is not None:
@@ -144,16 +137,20 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     with RacedScript(order.subject.command, words, order.seen_within_s, own) as script:
         runner = _make_runner(script, order, line)
         line.say(wire.Phase("timing", now_ns()))
-        taken = _steps_taken(script.leader.reader)
-        facts = PartFacts(_steps_per_lap(script.leader), warm_up_s(lane.device), runner.device_memory_bytes, taken)
+        reader = script.leader.reader
         try:
+            is_own_loop = not isinstance(reader.places, Missing)
+            if order.breakdown and is_own_loop:
+                runner.time_lines()  # now: the script may end by itself in its windows
+            lap, taken = _steps_per_lap(script.leader), _steps_taken(reader)
+            facts = PartFacts(lap, warm_up_s(lane.device), runner.device_memory_bytes, taken)
             _switch_input(script, runner, lane)
             measure(now_ns, runner, order.pace, line, facts)
-            reader = script.leader.reader
-            if order.breakdown and (reader.trained_loader is not None or not isinstance(reader.places, Missing)):
-                runner.last = script.go_on(max(1, round(LINES_ITERATIONS * runner.ends)), kinds.TIME_LINES)
+            if order.breakdown and reader.trained_loader is not None:
+                if not is_own_loop:
+                    runner.time_lines()  # they count as all others do there
                 script.leader.is_counted = False  # what follows is no part of the script's iterations
-                if _is_replayable(reader):
+                if is_replayable(reader):
                     runner.last = script.go_on(1, kinds.FETCH_AGAIN)
             if order.counts_work:
                 script.leader.is_counted = False
@@ -164,12 +161,11 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             line.say(wire.Noted((f"the script ended {_code_words(ended)}, before it was stopped",)))
         except EnoughStepsError:
             pass
-        seen = script.leader.reader
-        if seen.census is not None or seen.types:
-            line.say(wire.Counted(replace(seen.census or DenormalCensus(unseen=NO_COUNT), types=seen.types)))
+        if reader.census is not None or reader.types:
+            line.say(wire.Counted(replace(reader.census or DenormalCensus(unseen=NO_COUNT), types=reader.types)))
         line.say(wire.Phase("end", now_ns()))
         if order.breakdown:
-            line.say(wire.Signed(_symptoms(script.leader, runner.last, lane.device), _seen(script.leader)))
+            line.say(wire.Signed(read_symptoms(script.leader, runner.last, lane.device), seen_of(script.leader)))
     peak_bytes = None if runner.last is None else runner.last.peak_bytes
     line.say(wire.Finished(_known(peak_bytes), runner.device_memory_bytes()))
 
@@ -218,8 +214,7 @@ def _learn(script: RacedScript, line: ParentLine) -> ProofRun:
             if enough and seen.progress.iterations >= LEARNT:
                 break
             holds.append(script.go_on(1))
-        held, later = holds[-1], []
-        is_fast = time.monotonic() - began_s < LATER_S
+        held, later, is_fast = holds[-1], [], time.monotonic() - began_s < LATER_S
         if held.taken and seen.at_once == 1 and not seen.losses and is_fast and held.taken < LATER_STEP:
             later = [script.go_on(LATER_STEP - held.taken)]
     except ScriptEnded as ended:
@@ -323,7 +318,7 @@ def _switch_input(script: RacedScript, runner: ScriptRunner, lane: PlannedLane) 
     wanted, visitor = lane.settings.input, script.leader
     if wanted not in {*REPLAYED, "only"}:
         return
-    if not _is_replayable(visitor.reader):
+    if not is_replayable(visitor.reader):
         raise LaneError(NO_DATALOADER)
     if wanted == "only":
         visitor.is_counted = False
@@ -332,65 +327,6 @@ def _switch_input(script: RacedScript, runner: ScriptRunner, lane: PlannedLane) 
     else:
         runner.ready_batches = REPLAYED[wanted]
         script.go_on(1, kinds.REPLAY, REPLAYED[wanted])
-
-
-def _symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> StepSymptoms:
-    """Return what the script's own steps show, without taking them apart.
-
-    On a card, the times of the processor are not those of the work, and a lane of batches that are ready has these.
-    """
-    reader, progress = visitor.reader, visitor.reader.progress
-    threads = NOT_LOOKED if held is None or held.threads is None else held.threads
-    shapes = held.shapes if held is not None and held.shapes else NOT_LOOKED
-    has_loader = reader.trained_loader is not None
-    notes = {} if _is_replayable(reader) else {NO_INPUT: NO_DATALOADER}
-    notes |= {MADE_DOUBLE: reader.double_at} if reader.double_at and "float64" in reader.types else {}
-    notes |= script_settings.list_impossible(visitor.set, visitor.not_set, reader.trained_loader)
-    line = _data_line(reader)
-    notes |= {DATA_LINE: line} if line is not None else {}
-    longest = _longest_lines(reader)
-    notes |= {LONGEST_LINES: longest} if longest else {}
-    return StepSymptoms(
-        progress.later,
-        wait_ns=progress.data_ns if has_loader and reader.sees_waits else NOT_LOOKED,
-        compute_ns=progress.computing_ns if device.kind == "cpu" else NOT_LOOKED,
-        shapes=shapes if has_loader else NOT_LOOKED,
-        threads=threads,
-        places=reader.places,
-        wall_ns=progress.wall_ns,
-        redrawn=NOT_LOOKED if held is None or held.redrawn is None else held.redrawn,
-        notes=notes,
-    )
-
-
-def _seen(visitor: Visitor) -> ScriptProcess:
-    """Return what was seen of the script: its iterations, without the times and losses of each of many windows."""
-    process = visitor.reader.process()
-    if not isinstance(process.loop, TrainingLoop):
-        return process
-    return replace(process, loop=replace(process.loop, windows=(), losses=(), typical=None))
-
-
-def _data_line(reader: ProcessReader) -> str | None:
-    """Return the line that takes most of the wait for data; None where worker processes load it, or none does."""
-    loader = reader.trained_loader
-    if loader is None or loader.workers:
-        return None
-    most = max((each for each in reader.timed_lines if each.part == "data"), key=lambda each: each.share, default=None)
-    return most.where if most is not None and most.share >= LINE_MOST else None
-
-
-def _longest_lines(reader: ProcessReader) -> str:
-    """Return the lines of the script that take most of an iteration; nothing where none takes much."""
-    seen = reader.process()
-    found = longest_lines(seen.lines, seen.loop.steady) if isinstance(seen.loop, TrainingLoop) else []
-    if not found or found[0][1] < LONGEST_LEAST:
-        return ""
-    return ", ".join(f"{where} ({percent(share)})" for where, share in found[:LONGEST_NAMED])
-
-
-def _is_replayable(reader: ProcessReader) -> bool:
-    return reader.trained_loader is not None and reader.trained_loader.kind == "DataLoader"
 
 
 def _known(figure: int | None) -> int | Missing:

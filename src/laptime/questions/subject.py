@@ -46,9 +46,12 @@ STAR_IMPORT = "*"  # what `from x import *` binds is known only when it runs
 HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
+LEAVES_OUT = "without="  # in a lane, behind which a line of a file stands
+
+
 def names_a_file(word: str) -> bool:
     """Whether a word names a training of the user's own, and neither a built-in one nor a lane."""
-    return ".py" in word
+    return ".py" in word.partition(LEAVES_OUT)[0]
 
 
 def find_subject(what: str) -> tuple[Subject, Workload | None]:

@@ -35,6 +35,7 @@ from laptime.questions.why.nouns import (
     LEARNING,
     NOT_PROMISING,
     ONLY_A_LANE,
+    WHAT_IT_DOES,
     CauseStanding,
     Ceiling,
     PartOf,
@@ -142,7 +143,8 @@ def was_tried(remedy: Remedy) -> bool:
 
 def _code_of(remedy: Remedy) -> list[str]:
     """Return the lines of a remedy's code, unbroken; that of a preset is one line a setting."""
-    return [f"  {clean(line)}" for line in remedy.code.split("; ")]
+    lines = [remedy.code] if remedy.changes == WHAT_IT_DOES else remedy.code.split("; ")  # one is a sentence, not code
+    return [f"  {clean(line)}" for line in lines]
 
 
 def _place_of(record: Record, why: Why, remedy: Remedy, width: int, *, is_tested: bool = True) -> list[str]:
