@@ -175,6 +175,7 @@ def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tm
          "model.compile(optimizer='sgd', steps_per_execution=8)\n"),
         ("use_multiprocessing", "import keras\nclass A(keras.utils.PyDataset):\n    pass\nA()\n", 6,
          "A(use_multiprocessing=True)\n"),
+        ("seldom=4", "for i in range(9):\n    print(i)\n", 4, "    if i % 100 == 0:\n        print(i)\n"),
         ("workers=2", "loader = DataLoader(ds)\n", 3, f"loader = DataLoader(ds, {WITH})\n"),
     ],
 )  # fmt: skip

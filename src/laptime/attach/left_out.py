@@ -13,7 +13,8 @@ TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process 
 if TYPE_CHECKING:
     from typing import Any
 
-TRAINING = {"backward", "step", "zero_grad", "update", "minimize", "train", "eval", "fit", "apply_gradients", "exit"}
+TRAINING = {"backward", "step", "zero_grad", "update", "minimize", "train", "eval", "fit", "apply_gradients", "exit",
+            "load_state_dict", "push", "put", "pop"}  # fmt: skip
 DEMANDED = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Import, ast.ImportFrom, ast.Global,
           ast.Nonlocal, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Assert)  # fmt: skip
 JUMPS = (ast.Break, ast.Continue)
@@ -26,7 +27,7 @@ DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
 def lines_left_out(source: Any, line: int) -> Any:
     """Return the first and the last line of the statement that is left out; None where none can be."""
     try:
-        found = _find(ast.parse(source), line)
+        found = find_needless(ast.parse(source), line)
     except (SyntaxError, ValueError):
         return None
     return None if found is None else (found[1].lineno, found[1].end_lineno)
@@ -35,7 +36,7 @@ def lines_left_out(source: Any, line: int) -> Any:
 def compile_without(source: Any, place: str, line: int) -> Any:
     """Return the code of a file without a statement; None where it cannot be left out."""
     tree = ast.parse(source, place)
-    found = _find(tree, line)
+    found = find_needless(tree, line)
     if found is None:
         return None
     body, statement = found
@@ -49,9 +50,9 @@ def line_in(place: str, word: str) -> int:
     return int(line) if name and name == os.path.basename(place) else 0
 
 
-def _find(tree: Any, line: int) -> Any:
+def find_needless(tree: Any, line: int) -> Any:
     """Return the statement at a line with the body that it is in: the whole loop where it is all that one does."""
-    ways = _ways_to(tree, line)
+    ways = ways_to(tree, line)
     if not ways or not _can_be_left_out(ways[-1][1], _scope(tree, ways)):
         return None
     found = ways[-1]
@@ -63,7 +64,7 @@ def _find(tree: Any, line: int) -> Any:
     return found
 
 
-def _ways_to(tree: Any, line: int) -> list:
+def ways_to(tree: Any, line: int) -> list:
     """Return the statements around a line from the outermost on, each with the body that it is in."""
     ways: list = []
     inside: Any = tree
@@ -88,7 +89,8 @@ def _can_be_left_out(statement: Any, scope: Any) -> bool:
     nodes = list(ast.walk(statement))
     calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
     jumps = () if isinstance(statement, LOOPS) else JUMPS
-    if calls & TRAINING or any(isinstance(each, (*DEMANDED, *jumps)) for each in nodes):
+    in_place = any(each.endswith("_") and not each.startswith("_") for each in calls)  # as PyTorch names it
+    if in_place or calls & TRAINING or any(isinstance(each, (*DEMANDED, *jumps)) for each in nodes):
         return False
     stored = [each for each in nodes if isinstance(getattr(each, "ctx", None), ast.Store)]
     if isinstance(statement, ast.AugAssign):

@@ -104,6 +104,9 @@ CHANGES = {
     WITH_MKLDNN: "mkldnn",
     NO_GRAPH: "no_second_graph",
 }
+# Findings about a line that may be done less often, where no other change is advised.
+MAY_BE_SELDOM = {"script line", "script outside the step", "script saves in its steps", "script waits for the disk"}
+MAY_BE_SELDOM |= {"script waits in a line", "script reads in each step"}
 OF_THREADS = {"script on one thread", "script has too many threads"}  # whose change is as many threads as cores
 LOADER_CALLS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 # Findings whose place no line shows that takes time: the calls of the user's code that set it.

@@ -16,12 +16,12 @@ import struct
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from laptime import wire
-from laptime.analysis.script_process import SOME_MOST, ProcessReader, read_hello, real, text, whole, whole_or_none
+from laptime.analysis.script_process import ProcessReader, read_hello
 from laptime.analysis.script_units import why_unseen
 from laptime.attach import kinds
 from laptime.attach.listener import ListeningSocket, Mailbox
@@ -32,8 +32,8 @@ from laptime.heat import script_settings
 from laptime.heat.loop import ParentLine, PartFacts, measure, warm_up_s
 from laptime.heat.script_symptoms import NO_DATALOADER, is_replayable, read_symptoms, seen_of
 from laptime.heat.script_terminal import Terminal
-from laptime.heat.script_work import NOT_COUNTABLE, find_loading, read_work
-from laptime.model.hardware import StepWork
+from laptime.heat.script_visitor import HeldScript, Visitor, now_ns
+from laptime.heat.script_work import NOT_COUNTABLE, find_loading
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.quantities import Missing
 from laptime.model.sample import AS_THE_SCRIPT, ProofRun
@@ -141,7 +141,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
         try:
             is_own_loop = not isinstance(reader.places, Missing)
             if order.breakdown and is_own_loop:
-                runner.time_lines()  # now: the script may end by itself in its windows
+                runner.time_lines()  # now: the script may end in its windows
             lap, taken = _steps_per_lap(script.leader), _steps_taken(reader)
             facts = PartFacts(lap, warm_up_s(lane.device), runner.device_memory_bytes, taken)
             _switch_input(script, runner, lane)
@@ -357,63 +357,6 @@ class NothingSeen(Exception):  # noqa: N818  it is not one of laptime's errors
     """The script runs, and no training of it began in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldScript:
-    """The script is held at the end of an iteration. `idle_ns` of the time since `since_ns` was no work of it."""
-
-    since_ns: int
-    at_ns: int
-    idle_ns: int
-    loss: float | None
-    device_bytes: int | None
-    peak_bytes: int | None
-    threads: int | None
-    shapes: int
-    redrawn: bool | None
-    taken: int = 0  # steps that Keras's `fit` took so far
-    lengths: tuple[float, ...] = ()  # of the weights' arrays, at the first holds
-    work: StepWork | None = None  # what was computed since the last hold, if that was counted
-
-
-class Visitor:
-    """What one process sent. Its events wait until it is held: reading them must not disturb its windows."""
-
-    def __init__(self, hello: Mapping[str, Any]) -> None:
-        self.reader = ProcessReader(hello)
-        self.set: set[str] = set()
-        self.not_set: dict[str, str] = {}  # settings that it cannot have: why not, in a word of the agent
-        self.held: HeldScript | None = None
-        self.is_counted = True  # whether its events are still iterations
-        self.has_left = False
-        self._events: list[bytes] = []
-
-    @property
-    def may_lead(self) -> bool:
-        """Whether this process may be the one that is held: the others of a training wait for it by themselves."""
-        return self.reader.hello.rank in {None, 0}
-
-    def take_facts(self, facts: dict[str, Any]) -> None:
-        if "held" in facts:
-            self._read_events()
-            self.held = _read_held(facts)
-        elif "has_set" in facts:
-            self.set.add(text(facts["has_set"]))
-        elif "not_set" in facts:
-            self.not_set[text(facts["not_set"])] = text(facts.get("why"))
-        else:
-            self.reader.take_facts(facts)
-            self.has_left = self.has_left or "is_leaving" in facts
-
-    def take_events(self, body: bytes) -> None:
-        if self.is_counted:
-            self._events.append(body)
-
-    def _read_events(self) -> None:
-        for body in self._events:
-            self.reader.take_events(body)
-        self._events = []
-
-
 class RacedScript:
     """One run of a script. One of its processes is held between windows: the first that trains, of rank 0."""
 
@@ -576,30 +519,6 @@ class RacedScript:
             raise ScriptEnded(code)
 
 
-def _read_held(facts: Mapping[str, Any]) -> HeldScript:
-    """Return a hold. Raise ValueError if it is none of an agent's."""
-    since_ns, at_ns, idle_ns = (whole(facts.get(name)) for name in ("since_ns", "at_ns", "idle_ns"))
-    if not since_ns + idle_ns <= at_ns <= now_ns():
-        raise ValueError("a hold at a time that cannot be")
-    loss, lengths = facts.get("loss"), facts.get("lengths") or []
-    if not isinstance(lengths, list) or len(lengths) > SOME_MOST:
-        raise ValueError("lengths that no agent sends")
-    return HeldScript(
-        since_ns,
-        at_ns,
-        idle_ns,
-        loss=None if loss is None else float(loss),  # one that is not finite comes as a text
-        device_bytes=whole_or_none(facts.get("device_bytes")),
-        peak_bytes=whole_or_none(facts.get("peak_bytes")),
-        threads=whole_or_none(facts.get("threads")),
-        shapes=whole(facts.get("shapes")),
-        redrawn=facts.get("redrawn") if isinstance(facts.get("redrawn"), bool) else None,
-        taken=whole_or_none(facts.get("taken")) or 0,
-        lengths=tuple(real(each) for each in lengths),
-        work=None if facts.get("work") is None else read_work(facts["work"]),
-    )
-
-
 def _environment(address: str, sets: Mapping[str, str], folder: str) -> dict[str, str]:
     paths = [str(AGENT_SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
     words = ",".join(f"{name}={value}" for name, value in sets.items())
@@ -627,8 +546,3 @@ def _start(command: Sequence[str], environment: dict[str, str], terminal: Termin
         raise LaneError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
     finally:
         os.close(terminal.theirs)
-
-
-def now_ns() -> int:
-    """Return the time on the clock of the agents."""
-    return time.monotonic_ns()

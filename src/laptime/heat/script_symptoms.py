@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_process import ProcessReader
 from laptime.heat import script_settings
+from laptime.heat.script_visitor import HeldScript, Visitor
 from laptime.model.machine import Device
 from laptime.model.quantities import percent
 from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.symptoms import DATA_LINE, LONGEST_LINES, MADE_DOUBLE, NO_INPUT, NOT_LOOKED, StepSymptoms
-
-if TYPE_CHECKING:
-    from laptime.heat.script import HeldScript, Visitor
 
 LINE_MOST = 0.5  # of the wait for data: a line that takes less is not named
 LONGEST_NAMED, LONGEST_LEAST = 3, 0.3  # lines of an iteration, the first of which takes so much of it

@@ -25,10 +25,12 @@ from laptime.questions.keras_rewrites import (
     keras_processes,
     keras_workers,
 )
+from laptime.questions.line_rewrites import EVERY, do_seldom
 from laptime.questions.text_edits import TextEdit, name_call, name_calls, said, set_keywords
 from laptime.questions.user_code import CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
 
 LARGEST_VALUE = 1024  # of workers or threads
+LARGEST_LINE = 9999
 CHANGE_WORD = re.compile(r"(?P<name>[a-z0-9_]+)(?:=(?P<value>0|[1-9][0-9]{0,3}))?", re.ASCII)
 CHANGES_MOST = 16  # changes in one
 LOADERS = {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
@@ -62,6 +64,7 @@ class RewriteRow:
     changes: str = ""
     takes_value: bool = False
     least: int = 1
+    most: int = LARGEST_VALUE
     arguments: Mapping[str, str] = field(default_factory=dict)
     keras: FindOrNone | None = None
 
@@ -113,8 +116,8 @@ def find_rewrite(word: str) -> tuple[RewriteRow, int]:
     if found is None or row is None or row.takes_value != (found["value"] is not None):
         raise NoPlaceError("this laptime knows no such change of code")
     value = int(found["value"] or 0)
-    if value > LARGEST_VALUE:
-        raise NoPlaceError(f"{value} is more than {LARGEST_VALUE}")
+    if value > row.most:
+        raise NoPlaceError(f"{value} is more than {row.most}")
     if row.takes_value and value < row.least:
         raise NoPlaceError(f"{value} is less than {row.least}")
     return row, value
@@ -587,6 +590,13 @@ REWRITES: dict[str, RewriteRow] = {
     ),
     "float32": RewriteRow(_single, "Train in float32, not in float64", OTHER_ARITHMETIC),
     "no_item": RewriteRow(_reads, "Add up the loss without reading it in each step"),
+    "seldom": RewriteRow(
+        do_seldom,
+        f"Do what line {{value}} does every {EVERY} steps only",
+        "what that line does",
+        takes_value=True,
+        most=LARGEST_LINE,
+    ),
     "jit_compile": RewriteRow(partial(keras_compile, keyword="jit_compile", text="True"), "Compile the model"),
     "steps_per_execution": RewriteRow(
         partial(keras_compile, keyword="steps_per_execution", text="{value}"),

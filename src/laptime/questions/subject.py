@@ -46,7 +46,7 @@ STAR_IMPORT = "*"  # what `from x import *` binds is known only when it runs
 HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
-LEAVES_OUT = "without="  # in a lane, behind which a line of a file stands
+LEAVES_OUT = "without="  # in a lane, and then the line of a file
 
 
 def names_a_file(word: str) -> bool:

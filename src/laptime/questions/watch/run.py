@@ -19,7 +19,7 @@ from laptime.analysis.script_process import ProcessReader, compare_ranks, read_h
 from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
 from laptime.diagnosis.findings import judge_run
-from laptime.diagnosis.script_findings import SET_BY, advised_change, script_findings
+from laptime.diagnosis.script_findings import script_findings
 from laptime.errors import UsageError
 from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
@@ -205,10 +205,7 @@ class Watch:
             denormal_times=time_denormals() if has_denormals else None,
         )
         machine = self._job.machine
-        found = tuple(
-            self._changes.add_to(self._changes.placed(each, SET_BY.get(each.rule, ())), advised_change(each, machine))
-            for each in found
-        )
+        found = tuple(self._changes.advise(each, machine) for each in found)
         return Outcome((), answer, (*unreliable, *found))
 
     def _tell_on(self, over: Event) -> None:

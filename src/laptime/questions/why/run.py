@@ -15,7 +15,6 @@ from laptime.analysis.heats import ALPHA
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.diagnosis.findings import denormals_of, find_findings
-from laptime.diagnosis.script_findings import SET_BY, advised_change
 from laptime.errors import UsageError
 from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
@@ -233,10 +232,8 @@ class WhySearch:
     def _heed(self, base: LaneResult) -> None:
         """Heed the first heat of a script: what experiments it cannot have, and which of its lines others leave out."""
         if (changes := self._inquiry.changes) is not None:
-            self._watched = tuple(
-                changes.add_to(changes.placed(each, SET_BY.get(each.rule, ())), advised_change(each, self._job.machine))
-                for each in find_watched(base, self._job.machine)
-            )
+            machine = self._job.machine
+            self._watched = tuple(changes.advise(each, machine) for each in find_watched(base, machine))
             named = with_lines(self._inquiry.experiments, self._watched, changes.source_of)
             self._inquiry = replace(self._inquiry, experiments=named)
         notes = next((each.heat.signs.notes for each in base.heats if each.heat.signs is not None), {})

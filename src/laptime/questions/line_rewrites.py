@@ -1,0 +1,89 @@
+"""A change of one line of a script's own: what it does in each step is done every hundred steps only.
+
+The line is refused unless all goes on without it (`attach/left_out`), and unless its loop counts its steps.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from laptime.attach.left_out import LOOPS, find_needless, ways_to
+from laptime.questions.text_edits import TextEdit
+from laptime.questions.user_code import NoPlaceError, SourceFile, UserCode
+
+EVERY = 100
+# What a statement of its own may call that is done less often. Of any other call it is not known whether it learns.
+SHOWS_OR_KEEPS = frozenset(
+    {"print", "write", "writelines", "writerow", "flush", "fsync", "dump", "save", "save_image", "savefig", "imsave"}
+    | {"imwrite", "to_csv", "savetxt", "plot", "log", "debug", "info", "warning", "set_description", "set_postfix"}
+    | {"add_scalar", "add_scalars", "add_image", "add_images", "add_histogram", "collect", "empty_cache", "sleep"}
+)
+COUNTING = ("enumerate", "range")
+
+
+def do_seldom(code: UserCode, line: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Put a statement behind `if step % 100 == 0`, by the name that its loop counts steps with."""
+    file = code.start
+    place, found = f"{file.path.name}:{line}", find_needless(file.tree, line)
+    if found is None:
+        raise NoPlaceError(f"{place} trains something, or other code reads what it makes")
+    if not _only_shows(found[1]):
+        raise NoPlaceError(f"{place} may do something that the training needs")
+    for _, statement in (found, ways_to(file.tree, line)[-1]):  # the whole loop that does nothing else, or its line
+        if (index := _index_of(file, statement)) is not None:
+            return file, statement.lineno, _indented(file, statement, f"if {index} % {EVERY} == 0:")
+    raise NoPlaceError(f"the loop around {place} does not count its steps")
+
+
+def _only_shows(statement: ast.stmt) -> bool:
+    """Whether a statement only makes what nobody reads, or shows or keeps it."""
+    if isinstance(statement, ast.For | ast.While):
+        return all(map(_only_shows, statement.body)) and not statement.orelse
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        return (called.attr if isinstance(called, ast.Attribute) else _called(statement.value)) in SHOWS_OR_KEEPS
+    return isinstance(statement, ast.Assign | ast.AnnAssign)
+
+
+def _index_of(file: SourceFile, statement: ast.stmt) -> str | None:
+    """Return the name with which the innermost loop around a statement counts; None where it has none."""
+    around = [each for _, each in ways_to(file.tree, statement.lineno) if each.lineno < statement.lineno]
+    inner = next((each for each in reversed(around) if isinstance(each, (*LOOPS, ast.FunctionDef))), None)
+    if not isinstance(inner, ast.For) or set(COUNTING) & file.bound:
+        return None
+    counts: ast.expr = inner.iter
+    while _called(counts) not in COUNTING and isinstance(counts, ast.Call) and counts.args:
+        counts = counts.args[0]  # such as tqdm(enumerate(loader))
+    target: ast.expr = inner.target
+    if _called(counts) == "enumerate" and isinstance(target, ast.Tuple) and target.elts:
+        target = target.elts[0]
+    elif _called(counts) != "range":
+        return None
+    stored = [each.id for each in ast.walk(inner) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    return target.id if isinstance(target, ast.Name) and stored.count(target.id) == 1 else None
+
+
+def _called(node: ast.expr) -> str:
+    """Return the name of what an expression calls; an empty string where it calls nothing that has a plain name."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+
+
+def _indented(file: SourceFile, statement: ast.stmt, head: str) -> list[TextEdit]:
+    """Put a head before a statement, and its lines one level deeper."""
+    begin, end = file.span(statement)
+    start, _ = file.line_span(statement.lineno)
+    last = statement.end_lineno or statement.lineno
+    _, line_end = file.line_span(last)
+    before, behind = file.text[start:begin], file.text[end:line_end].strip()
+    spans = [each for each in ast.walk(statement) if isinstance(each, ast.Constant | ast.JoinedStr)]
+    if (
+        before.strip()
+        or (behind and not behind.startswith("#"))
+        or any(each.lineno != each.end_lineno for each in spans)
+    ):
+        raise NoPlaceError(f"{file.path.name}:{statement.lineno} shares its line, or has a text of several lines")
+    deeper = "\t" if "\t" in before else "    "
+    starts = [file.line_span(line)[0] for line in range(statement.lineno + 1, last + 1)]
+    first = TextEdit(start, start, f"{before}{head}{file.newline}{deeper}")
+    return [first, *(TextEdit(each, each, deeper) for each in starts)]

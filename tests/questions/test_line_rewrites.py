@@ -1,0 +1,113 @@
+"""What a line of a loop does in each step is done every hundred steps only, where that is certain to be harmless."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from laptime.questions.rewrites import describe_rewrite, find_rewrite, rewrite
+from laptime.questions.user_code import NoPlaceError, read_code
+
+LOOP = """\
+import torch
+for epoch in range(9):
+    for i, (rows, labels) in enumerate(loader):
+        loss = model(rows)
+        opt.step()
+        HERE
+"""
+
+
+def changed(tmp_path, text, line=None):
+    """Return the lines that a change adds or removes."""
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    number = line or next(number for number, each in enumerate(text.splitlines(), 1) if "# here" in each)
+    edited = rewrite(read_code(script, None), f"seldom={number}")
+    return [each for each in edited.data.decode().splitlines() if each not in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "history = [value.tolist() for value in model.parameters()]",
+        "torch.save(model.state_dict(), 'last.pt')",
+        "writer.add_histogram('weights', model.weight)",
+        "best = copy.deepcopy(model.state_dict())",
+        "gc.collect()",
+        "os.fsync(log.fileno())",
+    ],
+)
+def test_what_nobody_reads_is_done_seldom(tmp_path, line):
+    assert changed(tmp_path, LOOP.replace("HERE", f"{line}  # here")) == [
+        "        if i % 100 == 0:",
+        f"            {line}  # here",
+    ]
+
+
+def test_statements_of_several_lines_and_loops_are_indented_whole(tmp_path):
+    text = LOOP.replace("HERE", "print(  # here\n            loss,\n        )")
+    lines = ["if i % 100 == 0:", "    print(  # here", "        loss,", "    )"]
+    assert changed(tmp_path, text) == [f"        {line}" for line in lines]
+    text = LOOP.replace("HERE", "for value in model.parameters():\n            total = value.norm()  # here")
+    assert changed(tmp_path, text)[0] == "        if i % 100 == 0:"
+    assert changed(tmp_path, text)[1] == "            for value in model.parameters():"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("loss.backward()", "trains something"),
+        ("torch.nn.utils.clip_grad_norm_(weights, 1.0)", "trains something"),
+        ("target.load_state_dict(model.state_dict())", "trains something"),
+        ("memory.push(rows)", "trains something"),
+        ("soft_update(target, model)", "may do something that the training needs"),
+        ("buffer.append(rows)", "may do something that the training needs"),
+        ("i = 3", "trains something, or other code reads"),
+        ("print(loss); loss.item()", "shares its line"),
+        ('print("""a\n  text""")', "shares its line, or has a text of several lines"),
+    ],
+)
+def test_what_may_be_needed_stays_as_it_is(tmp_path, line, why):
+    text = LOOP.replace("HERE", f"{line}  # here\n        print(i)")
+    number = next(number for number, each in enumerate(text.splitlines(), 1) if line.split("\n")[0] in each)
+    with pytest.raises(NoPlaceError, match=why):
+        changed(tmp_path, text, number)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for rows in loader:",
+        "while True:",
+        "for rows, i in zip(loader, range(9)):",
+        "for i, rows in loader.items():",
+        "for i in loader:",
+    ],
+)
+def test_a_loop_that_does_not_count_has_no_such_change(tmp_path, loop):
+    text = f"for epoch in range(9):\n    {loop}\n        opt.step()\n        print(model)  # here\n"
+    with pytest.raises(NoPlaceError, match="does not count its steps"):
+        changed(tmp_path, text)
+
+
+def test_loops_that_count_are_known_within_what_shows_progress(tmp_path):
+    text = textwrap.dedent("""\
+        for step, rows in tqdm(enumerate(loader), total=9):
+            opt.step()
+            print(model)  # here
+    """)
+    assert changed(tmp_path, text)[0] == "    if step % 100 == 0:"
+    assert changed(tmp_path, text.replace("step, rows in tqdm(enumerate(loader), total=9)", "step in range(9)"))[0] == (
+        "    if step % 100 == 0:"
+    )
+
+
+def test_it_says_what_it_changes():
+    assert describe_rewrite("seldom=73") == (
+        "Do what line 73 does every 100 steps only. This changes what that line does."
+    )
+    assert find_rewrite("seldom=1500")[1] == 1500
+    with pytest.raises(NoPlaceError, match="1500 is more than 1024"):
+        find_rewrite("workers=1500")
