@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 import tune_records
+from cases import MACHINE
 
+from laptime.diagnosis.script_findings import LOAD_IN_WORKERS, LOG_LESS
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding
@@ -365,3 +367,26 @@ def test_the_line_that_calls_a_function_is_found_by_its_whole_name(tmp_path, mon
     assert finder.place_of({"torch.autograd.set_detect_anomaly"}) == "settings.py:4"
     assert finder.place_of({"numpy.set_num_threads"}) is None
     assert ChangeFinder("mnist", None).place_of({"torch.set_num_threads"}) is None
+
+
+def test_a_line_is_done_seldom_where_nothing_else_is_advised(repository):
+    """The change that the advice names comes first; without a place for that, the line itself."""
+    loop = "for i, batch in enumerate(loader):\n    opt.step()\n    sum += loss.item()\n    print(model)\n"
+    file = commit(repository, f"{SCRIPT}sum = 0.0\n{loop}print(sum)\n")
+    finder = ChangeFinder("train.py", str(file))
+    line = Finding(
+        "script line", "It logs.", {}, "Log every few hundred iterations only.", "likely", where="train.py:9"
+    )
+    assert finder.advise(line, MACHINE).change.rewrite == "seldom=9"
+    assert "+    if i % 100 == 0:\n+        print(model)" in finder.advise(line, MACHINE).change.diff
+    assert finder.advise(replace(line, where="other.py:9"), MACHINE).change is None
+    assert finder.advise(replace(line, rule="script memory grows"), MACHINE).change is None
+    reads = replace(line, rule="script reads in each step", advice=LOG_LESS)
+    assert finder.add_to(reads, "no_item").change is None
+    assert finder.advise(reads, MACHINE).change.rewrite == "seldom=9"
+    step = finder.advise(replace(line, where="train.py:7"), MACHINE)
+    assert (step.change, step.unchanged) == (None, "train.py:7 trains something, or other code reads what it makes")
+    waits = replace(line, rule="script waits for data", advice=LOAD_IN_WORKERS, where=None)
+    assert finder.advise(waits, MACHINE).where is None
+    assert finder.source_of("train.py") == file.read_bytes()
+    assert finder.source_of("missing.py") is None
