@@ -177,7 +177,7 @@ def test_what_a_step_makes_grows_with_the_batch_and_shrinks_with_its_values():
 
 def as_script(record, loading, **changed):
     """Return a record as if its first lane were of a script whose steps of 400 ms waited so for their loader."""
-    work = StepWork(1.0, 1.0, "counted", (StepOperator("product", 2e11, 1e9),), loading=loading)
+    work = StepWork(1.0, 1.0, "counted", (StepOperator("product", 1e10, 1e8),), loading=loading)
     lane = record.lanes[0]
     heats = tuple(replace(result, heat=replace(result.heat, work=work)) for result in lane.heats)
     lanes = (replace(lane, heats=heats), *record.lanes[1:])

@@ -125,3 +125,13 @@ def test_a_lane_that_is_no_script_has_no_code_of_its_own():
     case = case_of(lane_of(10.0, signs=signs_of(steps=100)))
     assert "own code" not in {each.cause for each in judge_causes(case)}
     assert case.watched is None
+
+
+def test_what_no_experiment_takes_out_has_its_advice():
+    """A loss that is read in each step, and then printed, stays: the page says what to write in its place."""
+    reads = replace(SLEEPS, rule="script reads in each step", where="train.py:7", advice="Read it every few steps.")
+    why = explain(script(left_out(1.5), found=(SLEEPS, reads)))
+    row = next(each for each in why.remedies if each.says == "change train.py:7")
+    assert (row.predicted, row.measured, row.code) == (1.6, None, "Read it every few steps.")
+    assert "no experiment" in row.reason
+    assert not [each for each in why.remedies if each.says == "change train.py:3"]

@@ -12,6 +12,7 @@ from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
 from laptime.questions.why.experiments import PRESET
 from laptime.questions.why.facts import WhyFacts, ceilings, split
 from laptime.questions.why.nouns import LEARNING, NO_CHANGE, STEP_STAGES, WHAT_IT_DOES, Remedy, Trial, Verdict, Why
+from laptime.questions.why.own_code import untested_advice
 
 NEARLY_AS_GOOD = 0.9  # as good: a remedy that changes nothing is then preferred to one that takes memory
 MEMORY_WORDS = ("memory", "RAM")
@@ -37,7 +38,7 @@ def explain(facts: WhyFacts, missing: tuple[str, ...] = (), *, is_whole: bool = 
         parts=split(facts),
         ceilings=ceilings(facts),
         causes=verdicts,
-        remedies=remedies(facts, facts.trials, verdicts),
+        remedies=(*remedies(facts, facts.trials, verdicts), *untested_advice(facts)),
         missing=missing if is_whole else (),
         trusted=distrust is None,
         distrust=distrust,

@@ -20,7 +20,7 @@ from laptime.model.watched import WatchAnswer
 from laptime.questions.why import gains
 from laptime.questions.why.facts import Signature, WhyFacts, judge, places_of
 from laptime.questions.why.gains import Expect
-from laptime.questions.why.nouns import Experiment, Verdict
+from laptime.questions.why.nouns import WHAT_IT_DOES, Experiment, Remedy, Verdict
 from laptime.questions.why.step_causes import TIMED_LINES, WORTH_SHARE
 
 # Causes in the code of a script, next to its training: evaluation, checkpoints, waits for the disk; with their lines.
@@ -87,6 +87,7 @@ WITHOUT = "without="
 AT_NO_LINE = "without=FILE:1"  # until a line is known
 OF_LINES = ("without a line", "without another line")  # experiments
 NO_LINE = Missing("no line that takes much of a step is known that can be left out")
+NOT_LEFT_OUT = "the training needs what is there, so no experiment leaves it out"
 # What other causes judge, each with experiments of its own; and what takes no time of its own.
 JUDGED_ELSEWHERE = frozenset(
     {"script waits for data", "script on one thread", "script has too many threads", "script small batches"}
@@ -181,6 +182,26 @@ def own_code(facts: WhyFacts) -> Verdict:
     gain = Missing("not measured") if finding.gain is None else finding.gain.likely
     sign = Signature(is_there=True, says=finding.says.rstrip("."), evidence=evidence, gain=gain)
     return judge(facts, OWN_CODE, sign, [] if name is None else [name])
+
+
+def untested_advice(facts: WhyFacts) -> list[Remedy]:
+    """Return what the findings advise that no experiment takes out."""
+    found = [each for each in facts.watched or () if each.rule not in JUDGED_ELSEWHERE]
+    return [
+        Remedy(
+            cause=OWN_CODE,
+            says=f"change {each.where}" if each.where else "change its code",
+            predicted=NO_LINE if each.gain is None else each.gain.likely,
+            measured=None,
+            changes=WHAT_IT_DOES,
+            code=each.advice,
+            reason=NOT_LEFT_OUT,
+            change=each.change,
+            unchanged=each.unchanged,
+        )
+        for each in found
+        if _experiment_of(each, facts) is None
+    ]
 
 
 def _ratio(facts: WhyFacts, name: str | None) -> float:
