@@ -168,7 +168,7 @@ class LoopSummary:
         )  # that no iteration has followed yet
         self._validated: frozenset[int] = frozenset()  # the loaders of those that one has followed
         self.placed, self.between = PlacedTimes(), PlacedTimes()  # within iterations, and between them
-        self.placed_in_timed = PlacedTimes()  # within those whose lines were timed
+        self.placed_apart = PlacedTimes()  # within the first one, and those whose lines were timed
         self.lines = LineTimes()
         self._timed: list[tuple[int, int]] = []  # iterations whose lines were timed, since the last that was not
         self._losses: list[tuple[int, float]] = []
@@ -188,7 +188,7 @@ class LoopSummary:
         self._steps += unit.steps
         self._skips += unit.skips
         self.placed.add(unit.placed)
-        self.placed_in_timed.add(unit.placed if unit.lines else ())
+        self.placed_apart.add(unit.placed if unit.lines or self._first is None else ())
         self.between.add(unit.between)
         if unit.lines:
             self.lines.add(unit)

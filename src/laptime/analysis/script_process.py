@@ -130,11 +130,11 @@ class ProcessReader:
     def places(self) -> tuple[TimedPlace, ...] | Missing:
         """What took time within the iterations apart from the training, and where; the longest first.
 
-        Iterations whose lines were timed are left out, as they are of all other times.
+        The first iteration and those whose lines were timed are left out, as they are of all other times.
         """
         if self._keras.is_used or self._is_by_fetch:
             return SEEN_AS_ONE_CALL
-        return self._summary.placed.named(self._places.get, self._summary.placed_in_timed)
+        return self._summary.placed.named(self._places.get, self._summary.placed_apart)
 
     @property
     def types(self) -> tuple[str, ...]:

@@ -25,4 +25,5 @@ def _code_of_script() -> Any:
     return import_module("_laptime_attach.own_modules").FreshLoader("__main__", place).get_code("__main__")
 
 
-exec(_code_of_script(), globals())  # noqa: S102  it is the script
+if __name__ == "__main__":
+    exec(_code_of_script(), globals())  # noqa: S102  it is the script
