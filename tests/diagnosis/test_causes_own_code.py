@@ -135,3 +135,8 @@ def test_what_no_experiment_takes_out_has_its_advice():
     assert (row.predicted, row.measured, row.code) == (1.6, None, "Read it every few steps.")
     assert "no experiment" in row.reason
     assert not [each for each in why.remedies if each.says == "change train.py:3"]
+
+
+def test_a_name_keeps_its_capital_within_a_sentence():
+    anomalies = replace(SLEEPS, says="PyTorch looks for anomalies.", where="train.py:1")
+    assert "PyTorch looks for anomalies (likely)" in explain(script(found=(anomalies,))).says

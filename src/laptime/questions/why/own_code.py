@@ -215,7 +215,8 @@ def name_own_code(verdict: Verdict) -> str:
 
 
 def _lowered(says: str) -> str:
-    return says[:1].lower() + says[1:] if says[1:2].islower() or says[1:2] == " " else says
+    first = says.partition(" ")[0]
+    return says[:1].lower() + says[1:] if first[1:].islower() or len(first) == 1 else says  # and not PyTorch
 
 
 def _experiment_of(finding: Finding, facts: WhyFacts) -> str | None:
