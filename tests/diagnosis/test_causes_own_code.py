@@ -140,3 +140,10 @@ def test_what_no_experiment_takes_out_has_its_advice():
 def test_a_name_keeps_its_capital_within_a_sentence():
     anomalies = replace(SLEEPS, says="PyTorch looks for anomalies.", where="train.py:1")
     assert "PyTorch looks for anomalies (likely)" in explain(script(found=(anomalies,))).says
+
+
+def test_a_place_that_no_lane_can_name_has_no_experiment():
+    """A script says where its lines are: a lane of "my train.py:3" was refused in the middle of the question."""
+    for where in ("my train.py:3", "a+b.py:3", "train.py:x", "train.py:0", "train.py", ":3", ""):
+        found = with_lines(ROWS, (replace(SLEEPS, where=where),), lambda _file: SOURCE)
+        assert all(each.absent == NO_LINE for each in found), where

@@ -390,3 +390,5 @@ def test_a_line_is_done_seldom_where_nothing_else_is_advised(repository):
     assert finder.advise(waits, MACHINE).where is None
     assert finder.source_of("train.py") == file.read_bytes()
     assert finder.source_of("missing.py") is None
+    (repository.parent / "other.py").write_text("x = 1")
+    assert finder.source_of("../other.py") is finder.source_of(str(repository.parent / "other.py")) is None

@@ -28,7 +28,7 @@ def lines_left_out(source: Any, line: int) -> Any:
     """Return the first and the last line of the statement that is left out; None where none can be."""
     try:
         found = find_needless(ast.parse(source), line)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return None if found is None else (found[1].lineno, found[1].end_lineno)
 

@@ -109,12 +109,17 @@ class ChangeFinder:
         return replace(finding, where=where, says=f"{finding.says.rstrip('.')} ({where}).")
 
     def source_of(self, file: str) -> bytes | None:
-        """Return the source of a file that is named as lines are, from the folder that is here; None where none is."""
+        """Return the source of a file that is named as lines are, from the folder that is here; None where none is.
+
+        A script says the name, so nothing outside of the user's own folders is read.
+        """
         if self._code is None:
             return None
-        for path in (Path.cwd() / file, self._code.start.path.parent / file):
-            with contextlib.suppress(OSError):
-                return read_regular(path, LARGEST_BYTES)
+        for folder in (Path.cwd(), self._code.start.path.parent):
+            with contextlib.suppress(OSError, ValueError):  # such as a name with a zero in it
+                path = (folder / file).resolve()
+                if path.is_relative_to(folder.resolve()):
+                    return read_regular(path, LARGEST_BYTES)
         return None
 
     def find_all(self, words: Sequence[str]) -> tuple[tuple[CodeChange, ...], dict[str, str]]:

@@ -5,6 +5,7 @@ A line that can be left out has an experiment: the script without it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import fsum
@@ -84,10 +85,11 @@ def _line(place: TimedPlace, steps: int) -> str:
 
 OWN_CODE = "own code"
 WITHOUT = "without="
+LANE_PLACE = re.compile(r"[\w.-]+:[1-9][0-9]{0,5}")  # what a lane can name
 AT_NO_LINE = "without=FILE:1"  # until a line is known
 OF_LINES = ("without a line", "without another line")  # experiments
 NO_LINE = Missing("no line that takes much of a step is known that can be left out")
-NOT_LEFT_OUT = "the training needs what is there, so no experiment leaves it out"
+NOT_LEFT_OUT = "no experiment takes it out"
 # What other causes judge, each with experiments of its own; and what takes no time of its own.
 JUDGED_ELSEWHERE = frozenset(
     {"script waits for data", "script on one thread", "script has too many threads", "script small batches"}
@@ -111,9 +113,10 @@ def with_lines(
     rows = {each.name: each for each in experiments if each.name in OF_LINES}
     for finding in watched:
         file, _, line = (finding.where or "").rpartition(":")
-        source = source_of(file) if file else None
+        place = f"{file.rpartition('/')[2]}:{line}"
+        source = source_of(file) if LANE_PLACE.fullmatch(place) else None  # a script says where, and may say anything
         lines = None if source is None else lines_left_out(source, int(line))
-        word = f"{WITHOUT}{file.rpartition('/')[2]}:{line}"
+        word = f"{WITHOUT}{place}"
         name = next((name for name in rows if name not in named), None)
         if lines is not None and name is not None and all(each.settings != (word,) for each in named.values()):
             named[name] = _leaves_out(rows[name], finding, word, lines)
