@@ -35,7 +35,14 @@ def go_on(house, *words, code=0):
 
 
 def heats_of(record):
-    return [[result["heat"] for result in lane["heats"]] for lane in record["lanes"]]
+    """Return what each heat measured, without what further rounds may judge anew: which windows were disturbed."""
+    return [
+        [
+            result["heat"] | {"windows": [window | {"flag": None} for window in result["heat"]["windows"]]}
+            for result in lane["heats"]
+        ]
+        for lane in record["lanes"]
+    ]
 
 
 def steps_of(heats):
@@ -222,7 +229,7 @@ SLOW_START = 'fail = { how = "hang", phase = "build", seconds = 0.2 }\nspread'
 
 def begun_heats(before, after):
     """Return the heats of the lanes that a record had, without what was added to them."""
-    lanes = {lane["name"]: [result["heat"] for result in lane["heats"]] for lane in after["lanes"]}
+    lanes = dict(zip((lane["name"] for lane in after["lanes"]), heats_of(after), strict=True))
     return [lanes[lane["name"]][: len(lane["heats"])] for lane in before["lanes"]]
 
 
@@ -247,6 +254,18 @@ def test_why_goes_on_with_the_experiments_that_were_left(house):
     spent = sum(part["has_interval"] for part in second["parts"])
     assert {each["alpha"] for each in third["answer"]["comparisons"]} == {0.05 / 2**spent}
     assert "because they were seen before the search went on" in " ".join(house.done("show").out.split())
+
+
+@pytest.mark.parametrize(("question", "subject"), [("why", "cifar-cnn"), ("tune", "cifar-mlp")])
+def test_a_part_that_is_too_short_for_a_pair_runs_one(house, question, subject):
+    """As a part of a race does: what ran in no time would be for nothing."""
+    house.script(GAINS.replace("spread", SLOW_START.replace("0.2", "0.7")))
+    house.done(question, subject, "fake/cpu", "--budget", "1s", "-q")
+    first = heats_of(house.kept())
+    house.done(question, "--more", "1s", "-q")
+    second = heats_of(house.kept())
+    assert sum(map(len, second)) >= sum(map(len, first)) + 2
+    assert len(second[0]) > len(first[0])
 
 
 def test_a_tuning_goes_on_with_what_was_not_tried(house):
@@ -274,7 +293,7 @@ def test_a_tuning_goes_on_with_what_was_not_tried(house):
 def test_what_fresh_heats_confirmed_stays_until_longer_ones_do(house):
     """A further part that is too short for as long a race of the winner has no better answer."""
     house.script(GAINS)
-    house.done("tune", "cifar-mlp", "fake/cpu", "--budget", "2s", "-q")
+    house.done("tune", "cifar-mlp", "fake/cpu", "--budget", "4s", "-q")
     (before,) = house.kept()["answer"]["tuning"]["lanes"]
     assert before["standing"] == "confirmed"
     same = ("words", "winner", "standing", "gain", "pairs", "reason")

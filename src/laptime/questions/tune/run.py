@@ -322,18 +322,22 @@ class Tune:
         prestarter: Prestarter,
         beside: Sequence[SettingWords] = ((),),
     ) -> bool:
-        """Run a round with as many new sets of settings as fit into the time. Return whether any round ran."""
-        room_s = self._job.left_s - until_s
+        """Run a round with as many new sets of settings as fit into the time. Return whether any round ran.
+
+        A further part has time for two lanes, however short it is: else it would be for nothing.
+        """
+        room_s, rounds = self._job.left_s - until_s, self._rounds
+        least = 1 if self._job.begun is None or rounds.rounds > rounds.begun_rounds else OF_A_DUEL
 
         def fits(wanted: Sequence[SettingWords]) -> bool:
             planned = [lane for words in wanted if (lane := search.lane_of(words)) is not None]
             return self._cost_s(planned, search) + HEATS_VARY * prestarter.expect_imports_s(planned) <= room_s
 
         lanes = [words for words in beside if self._works(search.tried[words])]
-        while len(lanes) > 1 and not fits(lanes):
+        while len(lanes) > least and not fits(lanes):
             lanes.pop()
         for words in new:
-            if fits([*lanes, words]) and (words in search.tried or search.add(words)):
+            if (len(lanes) < least or fits([*lanes, words])) and (words in search.tried or search.add(words)):
                 lanes.append(words)
         if len(lanes) < 2:
             return False

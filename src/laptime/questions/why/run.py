@@ -266,6 +266,14 @@ class WhySearch:
         wanted = {self._base.name, *(self._lanes[name] for name in names if name in self._lanes)}
         return [lane for lane in self._job.plan.lanes if lane.name in wanted and self._finishes(lane)]
 
+    @property
+    def _left_s(self) -> float:
+        """The time left. A further part has time for a pair, however short it is: else it would be for nothing."""
+        rounds = self._rounds
+        if self._job.begun is None or rounds.rounds > rounds.begun_rounds:
+            return self._job.left_s
+        return max(self._job.left_s, *(self._cost_s([self._base, lane]) for lane in self._job.plan.lanes))
+
     def _cost_s(self, lanes: Sequence[PlannedLane]) -> float:
         """Return what a round of these lanes may take. An unmeasured lane counts like the lane under study."""
         usual = self._heat_s.get(self._base.name, 0.0)
@@ -277,7 +285,7 @@ class WhySearch:
         base, *others = self._lanes_of(names)
         if base != self._base:
             return []  # it has failed meanwhile, and there is nothing to pair with
-        return [base, *(other for other in others if self._cost_s([base, other]) <= self._job.left_s)]
+        return [base, *(other for other in others if self._cost_s([base, other]) <= self._left_s)]
 
     def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
@@ -300,7 +308,7 @@ class WhySearch:
 
     def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
-        rounds, left_s = self._rounds, self._job.left_s
+        rounds, left_s = self._rounds, self._left_s
         if rounds.pace.takes_turns:
             kept = [self._base]
             for lane in lanes[1:]:
@@ -310,7 +318,7 @@ class WhySearch:
         else:
 
             def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
-                return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._job.left_s
+                return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._left_s
 
             rounds.run_apart(lanes, prestarter, may_run=may_run)
             self._learn_costs(lanes)
@@ -344,7 +352,7 @@ class WhySearch:
         if open_ and self._run_rounds(open_, 1, prestarter):
             return True
         group = self._fitting(self._promising())
-        left_s = self._job.left_s
+        left_s = self._left_s
         rounds = (
             GROUP_HEATS_LEAST if self._cost_s(self._with(group)) * GROUP_HEATS_LEAST <= left_s else EXPERIMENT_ROUNDS
         )
@@ -403,7 +411,7 @@ class WhySearch:
             wants = ceilings and self._wants_ceilings(EXPERIMENT_ROUNDS if group else GROUP_HEATS_LEAST)
             wanted = STEP_STAGES if wants else ()
             lanes = self._affordable((*group, *wanted))
-            if self._cost_s(lanes) > self._job.left_s:
+            if self._cost_s(lanes) > self._left_s:
                 lanes = self._affordable(group)
             if len(lanes) < 2:
                 break
@@ -456,7 +464,7 @@ class WhySearch:
     def _fitting_with(self, rounds: int, names: Sequence[str]) -> list[str]:
         group: list[str] = []
         for name in names:
-            if rounds * self._cost_s(self._with([*group, name])) <= self._job.left_s:
+            if rounds * self._cost_s(self._with([*group, name])) <= self._left_s:
                 group.append(name)
         return group
 
