@@ -60,7 +60,7 @@ PLANT_ROWS = (
           (Edit("    transforms.RandomHorizontalFlip(),\n",
                 "    transforms.RandomHorizontalFlip(),\n"
                 "    transforms.Lambda(lambda image: image.resize((160, 160), 3).rotate(7, 3).resize((40, 40), 3)),\n"),),
-          (WAITS,), "    transforms.Lambda(", items=(300, 50)),
+          (WAITS,), "    transforms.Lambda(", items=(900, 50)),
     # What a step does besides
     Plant("weights as lists each step", "yunjey/feedforward",
           (after_step("history = [value.cpu().detach().numpy().tolist() for value in model.parameters()]"),),
@@ -167,6 +167,33 @@ PLANT_ROWS = (
           (LOOP,), "        out = torch.stack("),
     Plant("oneDNN switched off", "yunjey/resnet",
           (Edit(YUNJEY_TOP, f"torch.backends.mkldnn.set_flags(False)\n{YUNJEY_TOP}"),),
-          ("script without oneDNN",), "torch.backends.mkldnn", items=(300, 50)),
+          ("script without oneDNN",), "torch.backends.mkldnn", items=(900, 50)),
+    # What starts again, and what was left on
+    Plant("a loader that starts for each batch", "yunjey/feedforward",
+          (Edit("                                           batch_size=batch_size, \n                                           shuffle=True)",
+                "                                           batch_size=batch_size, \n                                           shuffle=True, num_workers=1)"),
+           Edit("    for i, (images, labels) in enumerate(train_loader):  \n",
+                "    for i in range(total_step):\n        images, labels = next(iter(train_loader))\n")),
+          ("script restarts its loader",), "        images, labels = next(iter(", items=(3000, 200), measure="whole_s"),
+    Plant("a loader that is made for each epoch", "beginner/network",
+          (Edit("    running_loss = 0.0\n    running_acc = 0.0\n    for i, data",
+                "    running_loss = 0.0\n    running_acc = 0.0\n"
+                "    train_loader = DataLoader(train_dataset, batch_size=batch_size, shuffle=True, num_workers=2)\n"
+                "    for i, data"),),
+          ("script restarts workers",), "    for i, data in enumerate(train_loader", lines=("    train_loader = DataLoader(",),
+          remedy=(Edit("shuffle=True)\ntest_loader", "shuffle=True, num_workers=2, persistent_workers=True)\ntest_loader"),),
+          items=(1280, 200), measure="whole_s"),
+    Plant("PyTorch's profiler left on", "yunjey/feedforward",
+          (Edit(YUNJEY_TOP, f"profiler = torch.profiler.profile()\nprofiler.start()\n{YUNJEY_TOP}"),),
+          ("script left on",), "profiler = torch.profiler.profile("),
+    Plant("deterministic algorithms left on", "yunjey/conv",
+          (Edit(YUNJEY_TOP, f"torch.use_deterministic_algorithms(True)\n{YUNJEY_TOP}"),),
+          ("script left on",), "torch.use_deterministic_algorithms("),
+    Plant("tracemalloc left on", "graykode/TextLSTM",
+          (Edit("import numpy as np\n", "import tracemalloc\nimport numpy as np\ntracemalloc.start(25)\n"),),
+          ("script left on",), "tracemalloc.start("),
+    Plant("the process kept on one core", "yunjey/conv",
+          (Edit(YUNJEY_TOP, "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n" + YUNJEY_TOP),),
+          ("script left on", "script has too many threads"), "os.sched_setaffinity("),
 )  # fmt: skip
 PLANTS = {plant.name: plant for plant in PLANT_ROWS}

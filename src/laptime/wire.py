@@ -38,7 +38,7 @@ from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Re
 from laptime.model.script import ScriptProcess
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 31
+WIRE_VERSION = 32
 NOT_TOLD = Missing("not told")
 
 

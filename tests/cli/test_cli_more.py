@@ -35,7 +35,7 @@ def go_on(house, *words, code=0):
 
 
 def heats_of(record):
-    """Return what each heat measured, without what further rounds may judge anew: which windows were disturbed."""
+    """Return what each heat measured, without what further rounds may judge otherwise: which windows were disturbed."""
     return [
         [
             result["heat"] | {"windows": [window | {"flag": None} for window in result["heat"]["windows"]]}

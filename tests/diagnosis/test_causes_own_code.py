@@ -13,7 +13,7 @@ from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import SeenLine
 from laptime.model.symptoms import TimedPlace
 from laptime.questions.why.answer import explain, remedies
-from laptime.questions.why.causes import judge_causes, order_experiments, predict
+from laptime.questions.why.causes import judge_causes, predict, rank_experiments
 from laptime.questions.why.facts import part_share
 from laptime.questions.why.nouns import WHAT_IT_DOES, Experiment
 from laptime.questions.why.own_code import AT_NO_LINE, NO_LINE, OF_LINES, find_watched, with_lines
@@ -77,12 +77,12 @@ def test_what_an_experiment_proved_is_named_before_what_gains_more_by_its_times(
 
 def test_experiments_of_a_script_are_those_of_what_was_found():
     """Without a finding, a fused optimizer and larger batches are a matter of `laptime tune`."""
-    names = order_experiments(script(left_out(reason="later"), trial("fused", reason="later")))
+    names = [*rank_experiments(script(left_out(reason="later"), trial("fused", reason="later")))]
     assert names.index(OF_LINES[0]) < names.index("fused")
-    plain = order_experiments(script(found=()))
+    plain = [*rank_experiments(script(found=()))]
     assert not {*OF_LINES, "fused", "batch 2x", "batch 4x"} & set(plain)
     small = replace(OPTIMIZER, rule="script small batches")
-    assert "batch 4x" in order_experiments(script(found=(small,)))
+    assert "batch 4x" in rank_experiments(script(found=(small,)))
     assert predict(script(left_out(reason="later")), left_out().experiment) == 1.6
 
 

@@ -15,7 +15,7 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import CAUSES, CauseRow, order_experiments
+from laptime.questions.why.causes import CAUSES, CauseRow, rank_experiments
 from laptime.questions.why.experiments import AskedTraining, ExperimentRow
 from laptime.questions.why.facts import Signature, judge
 from laptime.questions.why.page import render
@@ -71,8 +71,8 @@ def test_it_is_planned(experiment):
 
 def test_it_is_worth_a_lane_until_it_has_one(experiment):
     facts = case_of(lane_of(100.0), stages=STAGES)
-    assert order_experiments(facts)[0] == "three threads"
-    assert "three threads" not in order_experiments(case_of(lane_of(100.0), tried(experiment, 2.0), stages=STAGES))
+    assert next(iter(rank_experiments(facts))) == "three threads"
+    assert "three threads" not in rank_experiments(case_of(lane_of(100.0), tried(experiment, 2.0), stages=STAGES))
 
 
 @pytest.mark.parametrize(("ratio", "standing"), [(2.0, "proven"), (1.0, "ruled out"), (None, "not tested")])

@@ -23,7 +23,7 @@ from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import list_experiments, order_experiments
+from laptime.questions.why.causes import list_experiments, rank_experiments
 from laptime.questions.why.experiments import AskedTraining
 from planner_machines import CPU, machine_with
 
@@ -38,7 +38,7 @@ tried = trial("single", 2.0) if single is None else replace(trial("single", 2.0)
 answer = explain(case_of(lane, tried, stages=stages))
 print(json.dumps({
     "experiment": None if single is None else [single.cause, *single.settings, single.code],
-    "tried first": order_experiments(case_of(lane, stages=stages))[0],
+    "tried first": next(iter(rank_experiments(case_of(lane, stages=stages)))),
     "causes": [each.cause for each in answer.causes if each.cause == "float64"],
     "says": answer.says,
     "remedies": [each.code for each in answer.remedies if each.code],

@@ -161,6 +161,8 @@ def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tm
         ("threads=4", "torch.set_num_threads(1)\n", 3, "torch.set_num_threads(4)\n"),
         ("no_anomalies", "torch.autograd.set_detect_anomaly(True)\n", 3, "torch.autograd.set_detect_anomaly(False)\n"),
         ("mkldnn", "torch.backends.mkldnn.set_flags(False)\n", 3, "torch.backends.mkldnn.set_flags(True)\n"),
+        ("any_algorithms", "torch.use_deterministic_algorithms(True)\n", 3,
+         "torch.use_deterministic_algorithms(False)\n"),
         ("no_second_graph", "loss.backward(create_graph=True)\n", 3, "loss.backward(create_graph=False)\n"),
         ("matmul_high", "x = 1\n", 4, '\ntorch.set_float32_matmul_precision("high")\n'),
         ("matmul_medium", "torch.set_float32_matmul_precision('high')\n", 3,

@@ -212,10 +212,20 @@ class MemoryLooks:
             self._kept = self._kept[1::2]
             self._every *= 2
 
+    def _steady(self) -> list[MemoryLook]:
+        """Return the looks behind the warm-up."""
+        last = self._kept[-1].iterations if self._kept else 0
+        return [each for each in self._kept if each.iterations >= MEMORY_WARM_UP * last]
+
+    def per_iteration(self) -> float | None:
+        """Return by how much a total becomes more with each iteration behind the warm-up; None for few looks."""
+        kept = self._steady()
+        passed = kept[-1].iterations - kept[0].iterations if len(kept) >= LOOKS_LEAST else 0
+        return (kept[-1].bytes - kept[0].bytes) / passed if passed > 0 else None
+
     def trend(self) -> MemoryTrend | None:
         """Return by how much memory grows with each iteration behind the warm-up; None where there were few looks."""
-        last = self._kept[-1].iterations if self._kept else 0
-        kept = [each for each in self._kept if each.iterations >= MEMORY_WARM_UP * last]
+        kept = self._steady()
         if len(kept) < LOOKS_LEAST:
             return None
         edges = [number * len(kept) // TREND_BLOCKS for number in range(TREND_BLOCKS + 1)]

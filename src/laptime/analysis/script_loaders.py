@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from laptime.attach import kinds
 
@@ -10,47 +11,65 @@ LOADERS_MOST = 64  # a script may make a new one for each epoch
 
 
 @dataclass(slots=True)
-class _Starts:
-    """One loader: how often it began, and what it took from its second time on, in nanoseconds."""
+class _Begins:
+    """How often a loader began, and what it took to begin and to end, and until its first batches came."""
 
     times: int = 0
-    started_ns: int = 0  # to begin, and to end
+    started_ns: int = 0
     firsts: int = 0
-    first_ns: int = 0  # until its first batches came
+    first_ns: int = 0
+
+
+@dataclass(slots=True)
+class _Starts:
+    """One loader: its first time, later ones, and its other batches."""
+
+    first: _Begins = field(default_factory=_Begins)
+    later: _Begins = field(default_factory=_Begins)
     others: int = 0
     other_ns: int = 0
     waits_for_first: bool = False
 
 
 class LoaderStarts:
-    """Adds up what each loader takes to begin, to have its first batch, and to end."""
+    """Adds up what each loader takes to begin, to have its first batch, and to end.
+
+    Of very many loaders, all further ones count as the last of those that have a place.
+    """
 
     def __init__(self) -> None:
         self._found: dict[int, _Starts] = {}
+        self._last = 0
 
     def take(self, kind: int, begin: int, end: int, value: int) -> None:
         """Take a start of a loader, a batch of it, or its end."""
         loader = value >> kinds.ITEMS_SHIFT if kind == kinds.FETCH else value
         if loader not in self._found and len(self._found) >= LOADERS_MOST:
-            return
+            loader = self._last
         found = self._found.setdefault(loader, _Starts())
-        took = end - begin
+        self._last, took = loader, end - begin
         if kind == kinds.LOADER_OPEN:
-            found.times += 1
             found.waits_for_first = True
+            (found.later if found.first.times else found.first).times += 1
+        now = found.later if found.later.times else found.first
         if kind != kinds.FETCH:
-            found.started_ns += took if found.times > 1 else 0
+            now.started_ns += took
         elif not found.waits_for_first:
             found.others += 1
             found.other_ns += took
         else:
             found.waits_for_first = False
-            if found.times > 1:
-                found.firsts += 1
-                found.first_ns += took
+            now.firsts += 1
+            now.first_ns += took
 
-    def again_s(self, loader: int) -> float:
-        """Return what its later starts took: more than as many other batches were waited for."""
-        found = self._found.get(loader, _Starts())
-        usual = found.other_ns / found.others if found.others else 0.0
-        return (found.started_ns + max(0.0, found.first_ns - found.firsts * usual)) / 1e9
+    def again_s(self, loaders: Sequence[int]) -> float:
+        """Return what loaders that are alike took to begin, but for the first time of the first one.
+
+        That is more than as many other batches were waited for.
+        """
+        known = [self._found[each] for each in loaders if each in self._found]
+        again = [begins for at, each in enumerate(known) for begins in (each.later, *([each.first] if at else []))]
+        others = sum(each.others for each in known)
+        usual = sum(each.other_ns for each in known) / others if others else 0.0
+        waited = sum(each.first_ns for each in again) - usual * sum(each.firsts for each in again)
+        return (sum(each.started_ns for each in again) + max(0.0, waited)) / 1e9

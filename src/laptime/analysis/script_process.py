@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, takewhile
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -59,8 +59,11 @@ ONE_PART = {
 DESCRIBED_MOST = 64  # loaders, and optimizers; a script may make a new one for each step
 LATEST_NS = 1 << 62
 SLOW_LINES_MOST = 256  # lines of the script that take time
-OF_A_TIMING = {"reads", "runs", "tensors", "grows", "busy_thread", "nodes"}  # the facts of timed lines
+OF_A_TIMING = {"left_on", "reads", "runs", "tensors", "grows", "busy_thread", "nodes"}  # the facts of timed lines
+TOTALS = (kinds.MEMORY, kinds.CARD_MEMORY, kinds.PAGES, kinds.COLLECTED)
 COMPUTING_KINDS = {kinds.BACKWARD, kinds.STEP}
+STEADY_RISE, AS_LONG = 2.0, (0.6, 1.05)  # times: graphs of other lengths rise and fall
+GRAPHS_MOST = 64  # looks at them
 CUT_OFF = "the process ended without a word, or still runs; up to a quarter of a second of it was not seen"
 
 
@@ -84,9 +87,11 @@ class ProcessReader:
         self._calls: dict[int, tuple[str, ...]] = {}  # of these places
         self._busy: BusyThread | None = None
         self._graph: SeenGraph | None = None
+        self._left_on: frozenset[str] | None = None  # in all timings so far
+        self._graphs: list[tuple[int, int]] = []  # behind which step, of how many steps of computing
         self.double_at: str | None = None
         self._failed: dict[str, str] = {}
-        self._memory, self._card_memory = MemoryLooks(), MemoryLooks()
+        self._totals = {kind: MemoryLooks() for kind in TOTALS}
         self._lost = 0
         self._sees_copies = self._in_function = False
         self.census: DenormalCensus | None = None
@@ -183,7 +188,10 @@ class ProcessReader:
 
     def _take_timed(self, facts: Mapping[str, Any]) -> None:
         """Take what was seen while the lines of some iterations were timed."""
-        if "reads" in facts:
+        if "left_on" in facts:
+            told = frozenset(read_texts(facts["left_on"]))
+            self._left_on = told if self._left_on is None else self._left_on & told
+        elif "reads" in facts:
             self._summary.lines.read(*read_reads(facts))
         elif "runs" in facts:
             self._summary.lines.run_often(*read_runs(facts))
@@ -195,7 +203,9 @@ class ProcessReader:
             where = self._places.get(whole(facts["busy_thread"]))
             self._busy = BusyThread(where, real(facts.get("ran")), real(facts.get("idle")))
         elif "nodes" in facts:
-            self._graph = SeenGraph(whole(facts["nodes"]), facts.get("makes_graph") is True)
+            self._graphs = [*self._graphs[:GRAPHS_MOST], (whole(facts.get("at_step")), whole(facts["nodes"]))]
+            grows = nodes_per_step(self._graphs)
+            self._graph = SeenGraph(self._graphs[0][1], facts.get("makes_graph") is True, grows)
 
     def _take_described(self, facts: Mapping[str, Any]) -> None:
         """Take what the script trains with, and where."""
@@ -238,9 +248,8 @@ class ProcessReader:
             if plain == kinds.LOSS:
                 self._trained.loss(begin, struct.unpack("<d", struct.pack("<q", value))[0])
                 continue
-            if plain in {kinds.MEMORY, kinds.CARD_MEMORY}:
-                looks = self._memory if plain == kinds.MEMORY else self._card_memory
-                looks.add(self._summary.iterations, value)
+            if plain in self._totals:
+                self._totals[plain].add(self._summary.iterations, value)
                 continue
             if plain == kinds.LINE:
                 self._line_taker(value, begin, end)
@@ -308,10 +317,13 @@ class ProcessReader:
             between=self._summary.between.named(self._places.get),
             double_at=self.double_at,
             tensors_per_step=self._summary.lines.tensors_per_step,
-            memory=self._memory.trend(),
-            card_memory=self._card_memory.trend(),
+            memory=self._totals[kinds.MEMORY].trend(),
+            card_memory=self._totals[kinds.CARD_MEMORY].trend(),
+            faults=self._totals[kinds.PAGES].per_iteration(),
+            collected_ns=self._totals[kinds.COLLECTED].per_iteration(),
             busy_thread=self._busy,
             graph=self._graph,
+            left_on=tuple(sorted(self._left_on or ())),
         )
 
     @property
@@ -342,13 +354,23 @@ class ProcessReader:
             unseen |= {"optimizer_s": NO_OPTIMIZER, "outside_s": NO_OPTIMIZER}
             unseen |= {} if self._iterations.evaluates else {"no_grad_s": NO_OPTIMIZER}
         loop = self._summary.loop(counted, epochs or NO_LOADER_SEEN, unseen, self._unsure())
-        return None if loop is None else replace(loop, restarts_s=self._restarts_s())
+        if loop is None:
+            return None
+        loader = self.trained_loader
+        anew = self._units.epochs / loop.iterations if loader is not None and loader.batches != 1 else 0.0
+        return replace(loop, restarts_s=self._restarts_s(), started_anew=min(anew, 1.0))
 
     def _restarts_s(self) -> float:
-        """Return what loaders took to start worker processes again for later epochs."""
-        known = {number: loader for number, loader in self._loaders.items() if isinstance(number, int)}
-        again = [number for number, loader in known.items() if loader.workers and not loader.keeps_workers]
-        return sum(map(self._starts.again_s, again))
+        """Return what loaders took to start worker processes again for later epochs: also new ones that are alike."""
+        alike: defaultdict[SeenLoader, list[int]] = defaultdict(list)
+        for number, loader in self._loaders.items():
+            if isinstance(number, int) and loader.workers:
+                alike[loader].append(number)
+        return sum(
+            self._starts.again_s(numbers)
+            for loader, numbers in alike.items()
+            if len(numbers) > 1 or not loader.keeps_workers
+        )
 
     def _unsure(self) -> str | None:
         if self._lost:
@@ -407,13 +429,10 @@ def read_hello(facts: Mapping[str, Any]) -> Greeting:
 
 
 def read_optimizer(facts: Mapping[str, Any]) -> SeenOptimizer:
-    dtypes = facts.get("dtypes")
-    if not isinstance(dtypes, list) or len(dtypes) > SOME_MOST:
-        raise _unexpected(dtypes, "a list")
     return SeenOptimizer(
         text(facts.get("name")),
         _table(facts.get("parameters"), whole),
-        tuple(text(dtype) for dtype in dtypes),
+        read_texts(facts.get("dtypes")),
         tensors=count_or_none(facts.get("of_tensors")),
         is_fused=_flag(facts.get("fused")),
         threads=count_or_none(facts.get("threads")),
@@ -457,6 +476,20 @@ def read_runs(facts: Mapping[str, Any]) -> tuple[dict[int, int], int]:
     if not isinstance(rows, list) or len(rows) > SOME_MOST or not all(isinstance(row, list) for row in rows):
         raise _unexpected(rows, "a list of lists")
     return {whole(place): whole(times) for place, times in rows}, whole(facts.get("timed_steps"))
+
+
+def nodes_per_step(looks: Sequence[tuple[int, int]]) -> float:
+    """Return by how many steps of computing graphs become longer with each step; 0 where they do not do so steadily.
+
+    Two looks say so only where the graph is as long as the training. A graph is counted up to a limit.
+    """
+    rises = [(later - before) / (end - begin) for (begin, before), (end, later) in pairwise(looks) if end > begin]
+    known = [*takewhile(lambda rise: rise > 0, rises)]
+    if not known or min(rises) < 0 or max(known) > STEADY_RISE * min(known):
+        return 0.0
+    (begin, before), (end, later) = looks[:2]
+    is_whole = begin > 0 < before and AS_LONG[0] <= (later / before) / (end / begin) <= AS_LONG[1]
+    return min(known) if len(known) > 1 or is_whole else 0.0
 
 
 def read_growing(facts: Mapping[str, Any]) -> GrowingList:
@@ -506,6 +539,12 @@ def text(value: object) -> str:
     if not isinstance(value, str):
         raise _unexpected(value, "a text")
     return encodable(visible(value[:TEXT_MOST]))
+
+
+def read_texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > SOME_MOST:
+        raise _unexpected(value, "a list")
+    return tuple(map(text, value))
 
 
 def _table(value: object, read: Callable[[object], T]) -> dict[str, T]:

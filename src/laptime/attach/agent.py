@@ -49,6 +49,7 @@ class Agent:
         self.keras_steps = 0  # that Keras's `fit` took
         self.batches_from = 0  # the number of the last that Keras made of what batches come from
         self.trains_from = 0  # that of its training
+        self.fits_eagerly = False  # Keras's `fit` runs each operation on its own
         self.in_fit = False  # of Keras, which reports its batches itself
         self.tensorflow: Any = None  # what the hooks of TensorFlow know together
         self.before_flush: list = []  # what hooks add to the events just before these are sent

@@ -6,6 +6,7 @@ dispatch of the engines, and read the logs of each batch. The methods of the lis
 
 from __future__ import annotations
 
+import sys
 from functools import wraps
 from time import monotonic_ns as now_ns
 
@@ -73,7 +74,7 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
             try:
                 model = self.model
                 lines.count_by(kinds.KERAS_BATCH)
-                agent.in_fit, agent.trains_from = True, agent.batches_from
+                agent.in_fit, agent.trains_from, agent.fits_eagerly = True, agent.batches_from, runs_eagerly(model)
                 agent.tell(
                     keras_fit=agent.batches_from,
                     model=number_of(agent, model),
@@ -108,6 +109,12 @@ def hook_callbacks(agent: Agent, module: Any) -> None:
         first, last = "on_%s_begin" % method, "on_%s_end" % method
         setattr(listed, first, begin(name, getattr(listed, first)))
         setattr(listed, last, end(name, kind, getattr(listed, last)))
+
+
+def runs_eagerly(model: Any) -> bool:
+    """Whether a model runs each operation on its own: as PyTorch does anyway, where that is the engine."""
+    keras = sys.modules.get("keras")
+    return bool(getattr(model, "run_eagerly", False)) and keras is not None and keras.config.backend() != "torch"
 
 
 def steps_in(first: int, last: int, lap: Any) -> int:

@@ -28,8 +28,10 @@ MEMORY = 19  # bytes that the process has, in value
 CARD_MEMORY = 20  # bytes of tensors that PyTorch has on a card, in value
 KERAS_MADE = 21  # a thread of TensorFlow made a batch; value: the number of what it came from above, the pass below
 MADE_LINE = 22  # what a line of the script took in such a thread; value: as of LINE
+PAGES = 23  # pages of memory that the system has handed out to the process so far, in value
+COLLECTED = 24  # nanoseconds for which Python has looked for garbage so far, in value
 KERAS_KINDS = frozenset((KERAS_BATCH, KERAS_TEST, KERAS_EPOCH, KERAS_FETCH, KERAS_MADE))
-SOME = 24  # more than there are
+SOME = 25  # more than there are
 
 PLACED = {NO_GRAD: "evaluation", EVALUATED: "evaluation", SAVE: "checkpoints", SYNC: "waiting for the disk"}
 

@@ -20,6 +20,7 @@ from time import thread_time_ns as ran_ns
 from . import kinds
 from .memory import LivingTensors
 from .places import describe_code, describe_place, is_foreign, own_line, place_number
+from .slow_settings import find_slow_settings
 from .threads import OtherThreads
 
 try:
@@ -153,7 +154,8 @@ class LineTimer:
         self._has_graph = True
         first = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
         makes_graph = named.get("create_graph", given[2] if len(given) > 2 else False)
-        self._agent.tell(nodes=count_nodes(getattr(first, "grad_fn", None)), makes_graph=bool(makes_graph))
+        nodes = count_nodes(getattr(first, "grad_fn", None))
+        self._agent.tell(nodes=nodes, makes_graph=bool(makes_graph), at_step=self._steps)
 
     def describe(self) -> None:
         """Send where the lines are that were timed: of a thread, before what it noted is sent by another."""
@@ -229,6 +231,7 @@ class LineTimer:
 
     def _start(self, frame: Any) -> None:
         self.due = self.due * LINES_FACTOR or NEVER
+        self._agent.tell(left_on=find_slow_settings(self._agent))
         if sys.gettrace() is not None or self._agent.compiles:  # a compiler leaves out frames that are traced
             return
         self._began = self._steps

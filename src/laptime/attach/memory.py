@@ -1,4 +1,6 @@
-"""The memory of this process and of a card, each time that events are sent; and how many tensors are alive."""
+"""The memory of this process and of a card, each time that events are sent; how many tensors are alive; and what has
+memory handed out, and looked through, over and over.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 MEMORY_NS = 200_000_000  # at least, from one look to the next
-STATM_FILE = "/proc/self/statm"  # of Linux only
+STATM_FILE, STAT_FILE = "/proc/self/statm", "/proc/self/stat"  # of Linux only
+MINOR_FAULTS = 7  # in the latter, behind the name of the program
 STATM_UNIT_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 GROWN_BYTES = 4 << 20  # since the look before: else tensors are not counted, which takes some 0.1 s
 COUNTED_FROM = 200  # steps: before, memory is taken that is used again
@@ -27,11 +30,26 @@ def resident_bytes() -> int:
         return int(file.read().split()[1]) * STATM_UNIT_BYTES
 
 
+def minor_faults() -> int:
+    """Return how many pages this process was handed out. Raise OSError where the system does not say it."""
+    with open(STAT_FILE, "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[MINOR_FAULTS])
+
+
 class Memory:
-    """Notes how many bytes this process has, once it trains."""
+    """Notes how many bytes this process has, once it trains; what it was handed out, and for how long it looked."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent, self._due_ns = agent, 0
+        self._began_ns = self._collected_ns = 0
+        gc.callbacks.append(self._collected)
+
+    def _collected(self, phase: str, _found: dict) -> None:
+        """Add what a search for garbage takes. Python calls this at its begin and its end."""
+        if phase == "start":
+            self._began_ns = now_ns()
+        else:
+            self._collected_ns += now_ns() - self._began_ns
 
     def look(self) -> None:
         """Note it, unless it was noted just before."""
@@ -40,7 +58,9 @@ class Memory:
             return
         self._due_ns = now + MEMORY_NS
         try:
+            self._agent.keep((kinds.COLLECTED, now, now, self._collected_ns))
             self._agent.keep((kinds.MEMORY, now, now, resident_bytes()))
+            self._agent.keep((kinds.PAGES, now, now, minor_faults()))
             cuda = getattr(sys.modules["torch"], "cuda", None)
             if cuda is not None and cuda.is_initialized():
                 self._agent.keep((kinds.CARD_MEMORY, now, now, cuda.memory_allocated()))

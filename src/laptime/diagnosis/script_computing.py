@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from laptime.diagnosis.script_shares import longest_line, share_of, words_at
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, percent
@@ -18,6 +20,11 @@ WEIGHT_NS = 1.2  # for each of the weights, which each pass reads from memory
 THREAD_RAN, LOCK_IDLE = 0.3, 0.2  # of the time: what another thread computed, and the training did not
 IN_SINGLE = "Train in float32, unless it needs more digits: model.float(), and batches in float32."
 FUSE = "Let it take all of them in one call: {}(..., fused=True)."
+COMPUTED_BY = {  # instructions for numbers of 16 bits
+    "bfloat16": {"amx_bf16", "avx512_bf16", "bf16", "sve_bf16"},
+    "float16": {"amx_fp16", "avx512_fp16", "asimdhp"},
+}
+IN_FULL = "Train in float32 on this processor."
 NO_ANOMALIES = "Leave it out, once the error that it was to find is found."
 MORE_THREADS = "Leave out torch.set_num_threads(1) and OMP_NUM_THREADS=1, or give it {} threads."
 NO_OTHER_THREAD = "Let a process do what this thread does: multiprocessing.Process in place of threading.Thread."
@@ -26,6 +33,93 @@ LARGER_PARTS = "Take fewer and larger parts of each batch: {} items in place of 
 FEWER_THREADS = "Give it as many as there are cores: torch.set_num_threads({0}) or OMP_NUM_THREADS={0}."
 WITH_MKLDNN = "Leave out torch.backends.mkldnn.set_flags(False) and torch.backends.mkldnn.enabled = False."
 NO_GRAPH = "Leave out create_graph=True, unless gradients of gradients are needed."
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOn:
+    """Something that slows each step down while it is on, which is for a search or a proof, and not for a training.
+
+    It takes the part `saves` of an iteration, and at most `most`; `calls` switch it on.
+    """
+
+    says: str
+    advice: str
+    saves: float
+    most: float
+    calls: tuple[str, ...] = ()
+
+
+LEFT_ON = {  # by the words of the agent (attach/lines.py)
+    "profiler": LeftOn(
+        "PyTorch's profiler records each operation",
+        "Leave it out, or record a few steps only: profile(schedule=torch.profiler.schedule(...)).",
+        0.3,
+        0.9,
+        ("torch.profiler.profile", "torch.autograd.profiler.profile"),
+    ),
+    "tracing": LeftOn(
+        "A debugger, a coverage tool, or a profiler of Python follows each line",
+        "Run it without that.",
+        0.3,
+        0.95,
+        ("sys.settrace", "sys.setprofile"),
+    ),
+    "tracemalloc": LeftOn(
+        "tracemalloc keeps where each object was made",
+        "Leave out tracemalloc.start() and PYTHONTRACEMALLOC.",
+        0.2,
+        0.8,
+        ("tracemalloc.start",),
+    ),
+    "debug": LeftOn(
+        "Python checks itself: its development mode, or PYTHONMALLOC=debug, is on",
+        "Run it without -X dev, PYTHONDEVMODE and PYTHONMALLOC.",
+        0.2,
+        0.6,
+    ),
+    "deterministic": LeftOn(
+        "PyTorch computes with deterministic algorithms only, and fills all memory that it takes",
+        "Leave out torch.use_deterministic_algorithms(True), unless two runs have to be the same.",
+        0.1,
+        0.6,
+        ("torch.use_deterministic_algorithms",),
+    ),
+    "eager": LeftOn(
+        "TensorFlow or JAX runs each operation on its own: run_eagerly=True, or run_functions_eagerly(True), is on",
+        "Leave it out, once the error that it was to find is found.",
+        0.5,
+        0.95,
+        ("tensorflow.config.run_functions_eagerly",),
+    ),
+    "fewer cores": LeftOn(
+        "Something keeps this process on fewer cores than it began with",
+        "Leave out os.sched_setaffinity, or give the process all of its cores back.",
+        0.3,
+        0.9,
+        ("os.sched_setaffinity",),
+    ),
+    "one after another": LeftOn(
+        "Each operation of the card is waited for: CUDA_LAUNCH_BLOCKING=1 is set",
+        "Unset CUDA_LAUNCH_BLOCKING, once the error that it was to find is found.",
+        0.2,
+        0.9,
+    ),
+}
+
+
+def is_slowed_by_setting(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    known = [LEFT_ON[name] for name in process.left_on if name in LEFT_ON]
+    if not known:
+        return None
+    most = max(known, key=lambda each: each.saves)
+    return Finding(
+        "script left on",
+        f"{most.says}, in every iteration.",
+        {"share": most.saves, "settings": [*process.left_on]},
+        most.advice,
+        "likely",
+        gain=PredictedGain(1 / (1 - most.saves), 1 / (1 - most.most)),
+    )
 
 
 def computes_in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
@@ -62,6 +156,25 @@ def has_slow_optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Mac
         FUSE.format(slow.name),
         "likely",
         where=where,
+    )
+
+
+def computes_in_halves(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
+    """A processor without instructions for numbers of 16 bits computes them by converting each."""
+    types = {dtype for each in process.optimizers if each.parameters.keys() <= {"cpu"} for dtype in each.dtypes}
+    halves = sorted(types & COMPUTED_BY.keys())
+    can = {*machine.processor.features}
+    if not halves or all(COMPUTED_BY[each] & can for each in halves):
+        return None
+    parts = loop.steady
+    share = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
+    return Finding(
+        "script in halves",
+        f"It computes in {halves[0]}, in {percent(share)} of an iteration, and this processor has no instructions for "
+        "that.",
+        {"share": share, "types": halves},
+        IN_FULL,
+        "likely",
     )
 
 

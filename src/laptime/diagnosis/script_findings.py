@@ -14,15 +14,18 @@ from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, 
 from laptime.diagnosis.script_computing import (
     FUSE,
     IN_SINGLE,
+    LEFT_ON,
     NO_ANOMALIES,
     NO_GRAPH,
     WITH_MKLDNN,
     computes_in_double,
+    computes_in_halves,
     finds_anomalies,
     has_one_thread,
     has_slow_optimizer,
     has_too_many_threads,
     holds_the_lock,
+    is_slowed_by_setting,
     lacks_mkldnn,
     makes_graph,
     takes_small_batches,
@@ -38,9 +41,16 @@ from laptime.diagnosis.script_gains import (
     with_doubt,
 )
 from laptime.diagnosis.script_line_findings import does_what_costs, loops_in_python, recomputes
+from laptime.diagnosis.script_memory import (
+    KEEP_FREED,
+    collects_garbage,
+    gives_memory_back,
+    keeps_graphs,
+    memory_grows,
+)
 from laptime.diagnosis.script_shares import longest_line, share_of, words_at
 from laptime.model.machine import Machine
-from laptime.model.quantities import Missing, brief, count, percent, size, times
+from laptime.model.quantities import Missing, brief, count, percent, times
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import FUSIBLE, GapKind, RankSkew, ScriptProcess, SeenLine, SpanPart, TrainingLoop
 from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
@@ -51,11 +61,11 @@ WAITS_SOME, WAITS_MUCH = 0.05, 0.5
 MADE_MOSTLY = 0.7  # of an iteration: faster steps would soon wait
 OUTSIDE_MUCH = 0.2
 GAP_MUCH = 0.1
+ANEW_MUCH = 0.5  # of the batches are the first ones of a loader that was started for them
 WITHOUT_MUCH = 0.1
 SAVES_MUCH = 0.1
 BETWEEN_WORDS: dict[GapKind, str] = {"validation": "validation", "checkpoint": "writing checkpoints"}
 SKEWED = 1.2
-MORE_TENSORS = 0.5  # alive with each step: something keeps them
 KERAS_DATA = {  # what Keras makes of data that the script's own code fetches, and what to do with that code
     "PyDatasetAdapter": "give your PyDataset",
     "GeneratorDataAdapter": "make your generator a PyDataset with",
@@ -68,24 +78,15 @@ LOAD_FASTER = (
     "Worker processes would gain little here. Make this line faster, or compute once what it makes: "
     "laptime.cached(dataset) keeps items."
 )
+START_ONCE = (
+    "Start it once: batches = iter(loader) in front of the loop, next(batches) in it, and iter(loader) again where "
+    "that raises StopIteration."
+)
+MAKE_ONCE = "Make the loader once, in front of the loop over epochs: DataLoader(..., persistent_workers=True)."
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
 FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
 WAIT_ELSEWHERE = "Fetch data in worker processes, as a DataLoader does; log every few steps only, or in a thread."
 LOG_LESS = "Log every few steps only, and do not call .item() in each."
-GRAPH, SUM = "graph", "sum"
-KEPT_WORDS = {  # what the last item of a list is: how it is named, and what to do
-    GRAPH: (
-        "a tensor with its graph",
-        "Keep the number only: losses.append(loss.item()), or the tensor without its graph: loss.detach().",
-    ),
-    SUM: (
-        "a loss with its graph",
-        "Add the number only: total += loss.item(), or the tensor without its graph: total += loss.detach().",
-    ),
-    "tensor": ("a tensor", "Keep fewer of them, or write them to a file."),
-}
-OTHER_KEPT = ("an item", "Keep fewer of them, or write them to a file.")
-KEPT_SOMEWHERE = "Look for what is kept from step to step: lists, caches, hooks, figures."
 TAKE_ROWS_AT_ONCE = (
     "Its items are rows of tensors in memory, so take all rows of a batch at once: DataLoader(dataset, "
     "sampler=BatchSampler(RandomSampler(dataset), batch_size, False), batch_size=None)."
@@ -103,6 +104,8 @@ CHANGES = {
     NO_ANOMALIES: "no_anomalies",
     WITH_MKLDNN: "mkldnn",
     NO_GRAPH: "no_second_graph",
+    KEEP_FREED: "keep_memory",
+    LEFT_ON["deterministic"].advice: "any_algorithms",
 }
 # Findings about a line that may be done less often, where no other change is advised.
 MAY_BE_SELDOM = {"script line", "script outside the step", "script saves in its steps", "script waits for the disk"}
@@ -115,6 +118,7 @@ SET_BY: dict[str, tuple[str, ...]] = {
     "script has too many threads": ("torch.set_num_threads",),
     "script finds anomalies": ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"),
     "script without oneDNN": ("torch.backends.mkldnn.set_flags", "torch.backends.mkldnn.flags"),
+    "script left on": tuple(call for each in LEFT_ON.values() for call in each.calls),
     "script restarts workers": LOADER_CALLS,
     "script small batches": LOADER_CALLS,
 }
@@ -126,10 +130,14 @@ CROWDED_SAVES, CROWDED_SAVES_MOST = 0.3, 0.9  # of the computing, where threads 
 MKLDNN_SAVES, MKLDNN_SAVES_MOST = 0.5, 0.9  # of the passes
 SYNC_COSTS_MOST = 1.7  # times the wait itself: what follows finds its core asleep, and its data gone
 LOCK_COSTS_MOST = 10.0  # times what was idle: threads that wait for each other compute meanwhile, too
+FAULTS_SAVE, FAULTS_SAVE_MOST = 0.8, 2.0  # of what they take: how long the system takes for a page is not measured
+COLLECTED_SAVES_MOST = 1.3  # of the search itself: it leaves none of the training's data in the caches
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
+ANEW_SAVES = 0.7  # of the wait for batches: these have to be made as before
 ROWS_SAVE = 0.8  # of the wait
 LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
+HALVES_SAVE, HALVES_SAVE_MOST = 0.5, 0.95  # of the computing
 SINGLE_AT_MOST = 1.6  # times what half of the computing is: float32 may gain more than its bytes
 Rule = Callable[[ScriptProcess, TrainingLoop, Machine], Finding | None]
 
@@ -266,8 +274,11 @@ def _with_cost(denormal_times: float, finding: Finding) -> Finding | None:
 
 
 def _slows_down(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    """Its iterations become slow while it learns."""
-    return None if process.census is not None and process.census.costs else _describe_slow(process, loop)
+    """Its iterations become slow while it learns, and no other rule says why."""
+    keeps_graphs = process.graph is not None and process.graph.per_step > 0
+    return (
+        None if keeps_graphs or (process.census is not None and process.census.costs) else _describe_slow(process, loop)
+    )
 
 
 def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None:
@@ -299,7 +310,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     if loop.made_share >= MADE_MOSTLY and share < WAITS_MUCH:  # both want Python's lock, so that the step waits, too
         share = loop.made_share
         says = f"A thread makes batches for {percent(share)} of an iteration{_share_at(line)}: no step can be shorter."
-    if share < WAITS_SOME:
+    if share < WAITS_SOME or loop.started_anew >= ANEW_MUCH:
         return None
     workers = {loader.workers for loader in process.loaders if loader.workers is not None}
     cores = machine.processor.cores_usable
@@ -449,14 +460,38 @@ def _saves(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
 def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = min(loop.restarts_s / (_all_s(loop) or 1.0), 1.0)
     of_torch = [loader for loader in process.loaders if loader.kind not in KERAS_DATA]  # which alone may keep them
-    if share < GAP_MUCH or not any(loader.workers and not loader.keeps_workers for loader in of_torch):
+    is_made_anew = any(loader.workers and of_torch.count(loader) > 1 for loader in of_torch)
+    if (
+        share < GAP_MUCH
+        or loop.started_anew >= ANEW_MUCH
+        or not (is_made_anew or any(loader.workers and not loader.keeps_workers for loader in of_torch))
+    ):
         return None
     return Finding(
         "script restarts workers",
         f"{percent(share)} of the time, worker processes of the loader are started again for an epoch, and waited for.",
         {"share": share},
-        KEEP_WORKERS,
+        MAKE_ONCE if is_made_anew else KEEP_WORKERS,
         "likely",
+    )
+
+
+def _starts_anew(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """`next(iter(loader))` in each iteration: all is shuffled again, and workers begin afresh, for a single batch."""
+    if loop.started_anew < ANEW_MUCH:
+        return None
+    waits = share_of(loop.steady.data_wait_s, loop.steady) * (1 - _gaps_share(loop))
+    share = waits + _gaps_share(loop, "loader start", "between epochs")
+    line = longest_line(process, "data")
+    where = None if line is None else line.where
+    return Finding(
+        "script restarts its loader",
+        f"Each iteration starts the data loader again, for its first batch{words_at(where)}: "
+        f"{percent(share)} of the time.",
+        {"share": share},
+        START_ONCE,
+        "likely",
+        where=where,
     )
 
 
@@ -473,31 +508,6 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
         "Do it less often, or on a part of the data.",
         "likely",
         where=where,
-    )
-
-
-def _grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    """Memory becomes more with each iteration, or a list keeps tensors together with all that they were made of."""
-    on_card, here = process.card_memory, process.memory
-    trend = next((each for each in (on_card, here) if each is not None and each.grows), None)
-    longer = [each for each in process.lists if trend is not None or each.holds in {GRAPH, SUM}]
-    if trend is None and not longer:
-        return None
-    what = "The memory of the card" if trend is on_card and trend is not None else "Memory"
-    by = "" if trend is None else f" by {size(trend.bytes_each)} ({size(trend.low)} to {size(trend.high)})"
-    says, advice = f"{what} grows{by} an iteration" if by else f"{what} grows", KEPT_SOMEWHERE
-    if longer:
-        kept, advice = KEPT_WORDS.get(longer[0].holds, OTHER_KEPT)
-        says += f": in each step, {longer[0].where} adds {kept} to `{longer[0].name}`"
-    evidence: dict[str, object] = {"share": 0.0, "tensors_per_step": process.tensors_per_step}  # it costs no time yet
-    if not longer and process.tensors_per_step is not None and process.tensors_per_step >= MORE_TENSORS:
-        says += f": with each step, {count(process.tensors_per_step)} more tensors are alive"
-    if trend is not None:
-        evidence |= {"bytes_each": trend.bytes_each, "low": trend.low, "high": trend.high}
-    if longer:
-        evidence |= {"list": longer[0].name, "holds": longer[0].holds}
-    return Finding(
-        "script memory grows", f"{says}.", evidence, advice, "likely", where=longer[0].where if longer else None
     )
 
 
@@ -546,6 +556,7 @@ SCRIPT_RULES = (
     *RULES_OF_ANY,
     ScriptRule("waits for data", _waits, gain=by_workers, otherwise=_load_faster),
     ScriptRule("restarts workers", _restarts, of_all=True, gain=by_leaving_out),
+    ScriptRule("restarts its loader", _starts_anew, of_all=True, gain=by_part(ANEW_SAVES)),
     ScriptRule("outside the step", _outside, gain=by_leaving_out, part="outside"),
     ScriptRule("waits in a line", _waits_in_a_line, needs_quiet=True, gain=by_leaving_out, part="forward"),
     ScriptRule("without gradients", _evaluates, gain=by_leaving_out, part="no_grad"),
@@ -560,10 +571,15 @@ SCRIPT_RULES = (
     ScriptRule("makes a graph", makes_graph),
     ScriptRule("saves in its steps", _saves, gain=by_leaving_out),
     ScriptRule("in float64", computes_in_double, gain=by_part(1.0, SINGLE_AT_MOST)),
+    ScriptRule("in halves", computes_in_halves, gain=by_part(HALVES_SAVE, HALVES_SAVE_MOST)),
     ScriptRule("optimizer", has_slow_optimizer, gain=by_part(FUSED_SAVES)),
     ScriptRule("finds anomalies", finds_anomalies, gain=by_part(CHECKS_TAKE)),
+    ScriptRule("left on", is_slowed_by_setting),
     ScriptRule("on one thread", has_one_thread, needs_quiet=True, gain=by_part(THREADS_SAVE)),
     ScriptRule("between iterations", _validates, of_all=True, gain=by_leaving_out),
     ScriptRule("reads in each step", _reads, gain=by_leaving_out),
-    ScriptRule("memory grows", _grows),
+    ScriptRule("gives memory back", gives_memory_back, gain=by_part(FAULTS_SAVE, FAULTS_SAVE_MOST)),
+    ScriptRule("collects garbage", collects_garbage, gain=by_part(1.0, COLLECTED_SAVES_MOST)),
+    ScriptRule("keeps graphs", keeps_graphs),
+    ScriptRule("memory grows", memory_grows),
 )

@@ -186,7 +186,8 @@ class TrainingLoop:
     `unsure` says why the count may be wrong. Of several `trainings` of Keras, with other models or batches, it is the
     longest. `typical` is one of its iterations in time, where their events were kept. Loaders whose worker
     processes start again for each epoch took `restarts_s` for that, also those of a validation. A thread of Keras's
-    engine made batches for `made_share` of an iteration.
+    engine made batches for `made_share` of an iteration. For the share `started_anew` of its iterations, a loader of
+    several batches was started.
     """
 
     counted: CountedBy
@@ -211,6 +212,7 @@ class TrainingLoop:
     typical: TypicalIteration | None = None
     restarts_s: float = 0.0
     made_share: float = 0.0
+    started_anew: float = 0.0
     warm_iterations: int = 1
     warm_s: float = 0.0
     levels: LoopLevels | None = None
@@ -257,10 +259,14 @@ class BusyThread:
 
 @dataclass(frozen=True, slots=True)
 class SeenGraph:
-    """How many steps of computing are behind a loss. `is_made` says that its backward pass makes one of its own."""
+    """How many steps of computing are behind a loss. `is_made` says that its backward pass makes one of its own.
+
+    With each step of the training, there are `per_step` more where what came before is not let go.
+    """
 
     nodes: int
     is_made: bool
+    per_step: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +310,8 @@ class ScriptProcess:
     the one that made numbers float64. `tensors_per_step` is how many more are alive with each step;
     `memory` and `card_memory` say whether these grow;
     None where they were looked at too seldom. `busy_thread` and `graph` are of iterations whose lines were timed.
+    What was `left_on` slows each step down, such as a profiler.
+    In an iteration, the system hands out `faults` pages of memory, and Python looks for garbage for `collected_ns`.
     """
 
     pid: int
@@ -330,6 +338,9 @@ class ScriptProcess:
     card_memory: MemoryTrend | None = None
     busy_thread: BusyThread | None = None
     graph: SeenGraph | None = None
+    faults: float | None = None
+    collected_ns: float | None = None
+    left_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

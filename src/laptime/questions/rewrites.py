@@ -571,6 +571,11 @@ REWRITES: dict[str, RewriteRow] = {
     "no_anomalies": RewriteRow(
         partial(_switched, call="torch.autograd.set_detect_anomaly(False)"), "Look for no anomalies in each operation"
     ),
+    "any_algorithms": RewriteRow(
+        partial(_switched, call="torch.use_deterministic_algorithms(False)"),
+        "Compute with other than deterministic algorithms, too",
+        OTHER_ARITHMETIC,
+    ),
     "mkldnn": RewriteRow(
         partial(_switched, call="torch.backends.mkldnn.set_flags(True)"), "Compute with oneDNN", OTHER_ARITHMETIC
     ),

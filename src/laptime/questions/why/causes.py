@@ -515,8 +515,8 @@ def list_experiments(training: AskedTraining) -> tuple[Experiment, ...]:
     return tuple(each.make(cause, training) for each, cause in sorted(rows, key=lambda pair: pair[0].place))
 
 
-def order_experiments(facts: WhyFacts) -> tuple[str, ...]:
-    """Name the experiments that are worth a lane, the most promising first; none for a cause that a figure rules out.
+def rank_experiments(facts: WhyFacts) -> dict[str, float]:
+    """Return the promises of experiments that are worth a lane, the largest first; none that a figure rules out.
 
     A promise is the expected gain times its chance. A second experiment with the same aim counts a quarter of it, a
     third one a ninth: so each aim has its turn first.
@@ -524,12 +524,15 @@ def order_experiments(facts: WhyFacts) -> tuple[str, ...]:
     rows = sorted((row for row in all_experiments() if row.expects is not None), key=lambda row: row.turn)
     tries = Counter(row.aim or row.name for row in rows if facts.factor(row.name) is not None)
     expected = [(row, row.promise(facts)) for row in rows if facts.factor(row.name) is None]
-    promises: list[tuple[float, str]] = []
+    promises: list[tuple[str, float]] = []
     for row, promise in sorted(expected, key=lambda pair: -pair[1]):
         if promise > 0:
             tries[row.aim or row.name] += 1
-            promises.append((promise / tries[row.aim or row.name] ** 2, row.name))
-    return tuple(dict.fromkeys(name for _, name in sorted(promises, key=lambda pair: -pair[0])))
+            promises.append((row.name, promise / tries[row.aim or row.name] ** 2))
+    found: dict[str, float] = {}
+    for name, promise in sorted(promises, key=lambda pair: -pair[1]):
+        found.setdefault(name, promise)
+    return found
 
 
 def freezes(facts: WhyFacts, experiment: Experiment) -> bool:

@@ -93,7 +93,13 @@ NOT_LEFT_OUT = "no experiment takes it out"
 # What other causes judge, each with experiments of its own; and what takes no time of its own.
 JUDGED_ELSEWHERE = frozenset(
     {"script waits for data", "script on one thread", "script has too many threads", "script small batches"}
-    | {"script in float64", "script on processor", "script memory grows", "script straggler"}
+    | {
+        "script gives memory back",
+        "script in float64",
+        "script on processor",
+        "script memory grows",
+        "script straggler",
+    }
 )
 BY_SETTING = {"script optimizer": "fused"}  # experiments that are settings
 

@@ -7,7 +7,7 @@ its removal saved or cost, never by its signature.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -41,7 +41,7 @@ from laptime.questions.least_time import LeastTime
 from laptime.questions.noted_code import note_code_of
 from laptime.questions.subject import find_subject
 from laptime.questions.why.answer import explain
-from laptime.questions.why.causes import list_experiments, order_experiments
+from laptime.questions.why.causes import list_experiments, rank_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.nouns import NOT_PROMISING, ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
@@ -51,6 +51,7 @@ from laptime.run.turns import REACH_FACTOR, Prestarter
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
 WIDE = 3  # experiments of a script that take turns in one round
+NEAR_THE_FIRST = 0.4  # of what the first one promises
 # The phases in which heats of a script go on next to each other.
 SIDE_BY_SIDE = ("start", "import", "held", "build", "proof")
 REPEATED_MOST = 2  # experiments that are repeated at once
@@ -367,7 +368,7 @@ class WhySearch:
 
         What was begun gets another pair. Where nothing was, a single pair of the most promising says more than none.
         """
-        wanted = self._promising()
+        wanted = [*self._promising()]
         if not wanted:
             return False
         begun = [name for name in self._lanes if name not in STEP_STAGES]
@@ -435,26 +436,29 @@ class WhySearch:
         open_ = [name for name in seem if not facts.moved(name) and EXPERIMENT_ROUNDS <= heats[name] < HEATS_USUAL]
         return sorted(open_, key=lambda name: -seem[name])[:REPEATED_MOST]
 
-    def _promising(self) -> list[str]:
+    def _promising(self) -> dict[str, float]:
         """Return the experiments that are worth their time and have not begun, the most promising first."""
         facts = self._gather_facts(self._rounds.results())
         possible = {
             experiment.name for experiment in self._inquiry.experiments if experiment.absent is None
         } - self._lanes.keys()
-        return [name for name in order_experiments(facts) if name in possible]
+        return {name: promise for name, promise in rank_experiments(facts).items() if name in possible}
 
     def _unfinished(self, lanes: Sequence[LaneResult]) -> list[str]:
         """Return the experiments that have begun and of which no heat was finished when the time ran out."""
         empty = {lane.name for lane in lanes if lane.status == "ok" and lane.step_ms is None}
         return [name for name, lane in self._lanes.items() if name not in STEP_STAGES and lane in empty]
 
-    def _fitting(self, names: list[str]) -> list[str]:
+    def _fitting(self, promises: Mapping[str, float]) -> list[str]:
         """Return the experiments that fit into the time left, in order.
 
         If any fit with enough rounds to repeat what stays open, return only those; else those that fit with three, or
-        with two. A script takes seconds to start, so its most promising experiments are tried next to each other.
+        with two. A script takes seconds to start, so its most promising experiments are tried next to each other:
+        those that promise about as much as the first one, whose proof is not to wait for the others.
         """
-        if self._base.framework == SCRIPT and (wide := self._fitting_with(EXPERIMENT_ROUNDS, names[:WIDE])):
+        names = [*promises]
+        near = [name for name in names[:WIDE] if promises[name] >= NEAR_THE_FIRST * promises[names[0]]]
+        if self._base.framework == SCRIPT and (wide := self._fitting_with(EXPERIMENT_ROUNDS, near)):
             return wide
         for rounds in (HEATS_USUAL, GROUP_HEATS_LEAST, EXPERIMENT_ROUNDS):
             if group := self._fitting_with(rounds, names):
