@@ -16,7 +16,7 @@ from laptime.attach.left_out import compile_without, line_in, lines_left_out
         "def fit():\n    opt.step()\n    norm = value.norm()  # here\ndef other(norm):\n    print(norm)",
         "for step in range(9):\n    opt.step()\n    best = deepcopy(model)  # here\nbest = [best for best in range(3)]",
         "torch.autograd.set_detect_anomaly(True)  # here\nopt.step()",
-        "with open('log') as file:\n    json.dump([1], file)  # here",
+        "with open('log') as file:\n    json.dump([1], file)  # here\n    seen = 1",
     ],
 )
 def test_a_statement_whose_result_nobody_reads_can_be_left_out(code):
@@ -51,7 +51,11 @@ def test_what_is_needed_stays(code):
 
 
 def test_a_loop_that_does_nothing_else_is_left_out_whole():
-    """The training's own loop never is."""
+    """So is a `with`, whatever others bind the same name. The training's own loop never is."""
+    saves = "with open('log') as file:\n    json.dump([1], file)\n"
+    saves += "with open('in') as file:\n    data = file.read()\nfit(data)"
+    assert lines_left_out(saves, 2) == (1, 2)
+    assert lines_left_out(saves, 4) is None
     inner = "for step in range(9):\n    opt.step()\n    for value in data:\n        total += value  # here"
     assert lines_left_out(inner, 4) == (3, 4)
     nested = (

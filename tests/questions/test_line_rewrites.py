@@ -53,6 +53,38 @@ def test_statements_of_several_lines_and_loops_are_indented_whole(tmp_path):
     text = LOOP.replace("HERE", "for value in model.parameters():\n            total = value.norm()  # here")
     assert changed(tmp_path, text)[0] == "        if i % 100 == 0:"
     assert changed(tmp_path, text)[1] == "            for value in model.parameters():"
+    text = LOOP.replace("HERE", "total = 0\n        for value in numbers:\n            total += value  # here")
+    assert changed(tmp_path, text)[0] == "        if i % 100 == 0:"
+    text = LOOP.replace("HERE", "with open('w.json', 'w') as file:\n            json.dump(weights, file)  # here")
+    assert changed(tmp_path, text)[:2] == [
+        "        if i % 100 == 0:",
+        "            with open('w.json', 'w') as file:",
+    ]
+
+
+def test_a_loop_that_adds_one_to_a_name_counts_its_steps(tmp_path):
+    """In each turn, and nowhere else: `while True` as well as a loop over batches."""
+    text = textwrap.dedent("""\
+        step = 0
+        while True:
+            opt.step()
+            torch.save(model.state_dict(), "last.pt")  # here
+            step += 1
+    """)
+    assert changed(tmp_path, text)[0] == "    if step % 100 == 0:"
+    assert changed(tmp_path, text.replace("while True:", "for rows in loader:"))[0] == "    if step % 100 == 0:"
+    for other in ("step += 2", "step += 1; step -= 1", "if done: step += 1", "step = step + 1"):
+        with pytest.raises(NoPlaceError, match="does not count its steps"):
+            changed(tmp_path, text.replace("step += 1", other))
+
+
+def test_no_file_is_left_empty(tmp_path):
+    """Where it is opened each time, and written now and then. What changes gradients alone opens nothing."""
+    body = "with HEAD:\n            json.dump(weights, file)  # here\n            seen = 1\n        print(seen)"
+    with pytest.raises(NoPlaceError, match="open would still be opened each time"):
+        changed(tmp_path, LOOP.replace("HERE", body.replace("HEAD", "open('w.json', 'w') as file")))
+    edited = changed(tmp_path, LOOP.replace("HERE", body.replace("HEAD", "torch.no_grad()")))
+    assert edited[0] == "            if i % 100 == 0:"
 
 
 @pytest.mark.parametrize(
@@ -64,6 +96,7 @@ def test_statements_of_several_lines_and_loops_are_indented_whole(tmp_path):
         ("memory.push(rows)", "trains something"),
         ("soft_update(target, model)", "may do something that the training needs"),
         ("buffer.append(rows)", "may do something that the training needs"),
+        ("for value in rows:\n            total += value\n        print(total)", "trains something|needs"),
         ("i = 3", "trains something, or other code reads"),
         ("print(loss); loss.item()", "shares its line"),
         ('print("""a\n  text""")', "shares its line, or has a text of several lines"),

@@ -19,6 +19,7 @@ DEMANDED = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Impo
           ast.Nonlocal, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Assert)  # fmt: skip
 JUMPS = (ast.Break, ast.Continue)
 LOOPS = (ast.For, ast.While)
+AROUND = (*LOOPS, ast.With)
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -51,13 +52,13 @@ def line_in(place: str, word: str) -> int:
 
 
 def find_needless(tree: Any, line: int) -> Any:
-    """Return the statement at a line with the body that it is in: the whole loop where it is all that one does."""
+    """Return the statement at a line with the body that it is in: the whole loop, or `with`, that does nothing else."""
     ways = ways_to(tree, line)
     if not ways or not _can_be_left_out(ways[-1][1], _scope(tree, ways)):
         return None
     found = ways[-1]
     for body, outer in reversed(ways[:-1]):
-        is_all = isinstance(outer, LOOPS) and outer.body == [found[1]] and not outer.orelse
+        is_all = isinstance(outer, AROUND) and outer.body == [found[1]] and not getattr(outer, "orelse", None)
         if not is_all or not _can_be_left_out(outer, _scope(tree, ways)):
             break
         found = (body, outer)
@@ -84,7 +85,7 @@ def _scope(tree: Any, ways: list) -> Any:
 
 def _can_be_left_out(statement: Any, scope: Any) -> bool:
     """Whether all goes on without a statement: it trains nothing, and what it makes is read nowhere else."""
-    if not isinstance(statement, (*SIMPLE, *LOOPS)):
+    if not isinstance(statement, (*SIMPLE, *AROUND)):
         return False
     nodes = list(ast.walk(statement))
     calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
@@ -108,7 +109,9 @@ def _is_read(node: Any, names: set, statement: Any) -> bool:
         return False
     if isinstance(node, (*DEFINED, ast.Lambda)) and not _shares(node):
         names = names - _own_names(node)
-    elif isinstance(node, (ast.For, *COMPREHENSIONS)) and not any(each is statement for each in ast.walk(node)):
+    elif isinstance(node, (ast.For, ast.With, *COMPREHENSIONS)) and not any(
+        each is statement for each in ast.walk(node)
+    ):
         names = names - _targets(node)
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
         return True
@@ -118,8 +121,11 @@ def _is_read(node: Any, names: set, statement: Any) -> bool:
 
 
 def _targets(node: Any) -> set:
-    """Return the names that a loop or a comprehension sets for itself."""
-    targets = [node.target] if isinstance(node, ast.For) else [each.target for each in node.generators]
+    """Return the names that a loop, a `with`, or a comprehension sets for itself."""
+    if isinstance(node, ast.With):
+        targets = [each.optional_vars for each in node.items if each.optional_vars is not None]
+    else:
+        targets = [node.target] if isinstance(node, ast.For) else [each.target for each in node.generators]
     return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
 
 

@@ -105,7 +105,7 @@ CHANGES = {
     WITH_MKLDNN: "mkldnn",
     NO_GRAPH: "no_second_graph",
     KEEP_FREED: "keep_memory",
-    LEFT_ON["deterministic"].advice: "any_algorithms",
+    **{each.advice: "not_left_on" for each in LEFT_ON.values() if each.calls},
 }
 # Findings about a line that may be done less often, where no other change is advised.
 MAY_BE_SELDOM = {"script line", "script outside the step", "script saves in its steps", "script waits for the disk"}

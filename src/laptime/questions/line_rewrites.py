@@ -9,6 +9,7 @@ import ast
 from collections.abc import Sequence
 
 from laptime.attach.left_out import LOOPS, find_needless, ways_to
+from laptime.diagnosis.script_computing import LEFT_ON
 from laptime.questions.text_edits import TextEdit
 from laptime.questions.user_code import NoPlaceError, SourceFile, UserCode
 
@@ -20,6 +21,7 @@ SHOWS_OR_KEEPS = frozenset(
     | {"add_scalar", "add_scalars", "add_image", "add_images", "add_histogram", "collect", "empty_cache", "sleep"}
 )
 COUNTING = ("enumerate", "range")
+OPENS_NOTHING = {"no_grad", "inference_mode", "set_grad_enabled", "enable_grad", "autocast", "record_function"}
 
 
 def do_seldom(code: UserCode, line: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
@@ -31,25 +33,83 @@ def do_seldom(code: UserCode, line: int) -> tuple[SourceFile, int, Sequence[Text
     if not _only_shows(found[1]):
         raise NoPlaceError(f"{place} may do something that the training needs")
     for _, statement in (found, ways_to(file.tree, line)[-1]):  # the whole loop that does nothing else, or its line
+        if opened := _opened_around(file, statement):
+            raise NoPlaceError(f"{opened} would still be opened each time")
         if (index := _index_of(file, statement)) is not None:
             return file, statement.lineno, _indented(file, statement, f"if {index} % {EVERY} == 0:")
     raise NoPlaceError(f"the loop around {place} does not count its steps")
 
 
+def leave_out_switch(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Leave out the one statement that switches on what slows each step down."""
+    switches = {name for each in LEFT_ON.values() for name in each.calls}
+    found = [(unit.file, call) for unit, call, name in code.calls() if name in switches]
+    if len(found) != 1:
+        raise NoPlaceError(f"{len(found)} calls that are known to run leave something on")
+    ((file, call),) = found
+    body, statement = ways_to(file.tree, call.lineno)[-1]
+    if not isinstance(statement, ast.Expr) or statement.value is not call or len(body) == 1:
+        raise NoPlaceError(f"{file.path.name}:{call.lineno} is no statement of its own, or the only one of its block")
+    begin, _ = file.line_span(statement.lineno)
+    _, end = file.line_span(statement.end_lineno or statement.lineno)
+    if file.text[begin:end].strip() != ast.get_source_segment(file.text, statement):
+        raise NoPlaceError(f"{file.path.name}:{call.lineno} shares its line")
+    behind = len(file.newline) if file.text.startswith(file.newline, end) else 0
+    return file, statement.lineno, [TextEdit(begin, end + behind, "")]
+
+
 def _only_shows(statement: ast.stmt) -> bool:
-    """Whether a statement only makes what nobody reads, or shows or keeps it."""
+    """Whether a statement only makes what nobody reads, or shows or keeps it.
+
+    What a loop adds up is read by nobody either, where the whole loop can be left out.
+    """
     if isinstance(statement, ast.For | ast.While):
-        return all(map(_only_shows, statement.body)) and not statement.orelse
+        adds_or_shows = all(isinstance(each, ast.AugAssign) or _only_shows(each) for each in statement.body)
+        return adds_or_shows and not statement.orelse
+    if isinstance(statement, ast.With):
+        return all(map(_only_shows, statement.body))
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         called = statement.value.func
         return (called.attr if isinstance(called, ast.Attribute) else _called(statement.value)) in SHOWS_OR_KEEPS
     return isinstance(statement, ast.Assign | ast.AnnAssign)
 
 
+def _around(file: SourceFile, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements from the innermost loop or function around a statement on to it, without itself."""
+    around = [each for _, each in ways_to(file.tree, statement.lineno) if each.lineno < statement.lineno]
+    since = [at for at, each in enumerate(around) if isinstance(each, (*LOOPS, ast.FunctionDef))]
+    return around[since[-1] :] if since else []
+
+
+def _opened_around(file: SourceFile, statement: ast.stmt) -> str:
+    """Return what a `with` around a statement opens in the same loop, such as a file, which would then stay empty."""
+    opened = [each for outer in _around(file, statement) if isinstance(outer, ast.With) for each in outer.items]
+    calls = [each.context_expr.func for each in opened if isinstance(each.context_expr, ast.Call)]
+    names = [each.attr if isinstance(each, ast.Attribute) else ast.unparse(each) for each in calls]
+    return next((name for name in names if name not in OPENS_NOTHING), "")
+
+
 def _index_of(file: SourceFile, statement: ast.stmt) -> str | None:
     """Return the name with which the innermost loop around a statement counts; None where it has none."""
-    around = [each for _, each in ways_to(file.tree, statement.lineno) if each.lineno < statement.lineno]
-    inner = next((each for each in reversed(around) if isinstance(each, (*LOOPS, ast.FunctionDef))), None)
+    inner = next(iter(_around(file, statement)), None)
+    if not isinstance(inner, LOOPS):
+        return None
+    return _index_of_for(file, inner) or _count_of(inner)
+
+
+def _count_of(loop: ast.stmt) -> str | None:
+    """Return the name to which each turn of a loop adds 1, and that it changes nowhere else."""
+    stored = [each.id for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    added = [
+        each.target.id
+        for each in getattr(loop, "body", ())
+        if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) and isinstance(each.target, ast.Name)
+        if isinstance(each.value, ast.Constant) and each.value.value == 1
+    ]
+    return next((name for name in added if stored.count(name) == 1), None)
+
+
+def _index_of_for(file: SourceFile, inner: ast.stmt) -> str | None:
     if not isinstance(inner, ast.For) or set(COUNTING) & file.bound:
         return None
     counts: ast.expr = inner.iter

@@ -25,7 +25,7 @@ from laptime.questions.keras_rewrites import (
     keras_processes,
     keras_workers,
 )
-from laptime.questions.line_rewrites import EVERY, do_seldom
+from laptime.questions.line_rewrites import EVERY, do_seldom, leave_out_switch
 from laptime.questions.text_edits import TextEdit, name_call, name_calls, said, set_keywords
 from laptime.questions.user_code import CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
 
@@ -571,11 +571,7 @@ REWRITES: dict[str, RewriteRow] = {
     "no_anomalies": RewriteRow(
         partial(_switched, call="torch.autograd.set_detect_anomaly(False)"), "Look for no anomalies in each operation"
     ),
-    "any_algorithms": RewriteRow(
-        partial(_switched, call="torch.use_deterministic_algorithms(False)"),
-        "Compute with other than deterministic algorithms, too",
-        OTHER_ARITHMETIC,
-    ),
+    "not_left_on": RewriteRow(leave_out_switch, "Leave out what slows each step down while it is on"),
     "mkldnn": RewriteRow(
         partial(_switched, call="torch.backends.mkldnn.set_flags(True)"), "Compute with oneDNN", OTHER_ARITHMETIC
     ),
