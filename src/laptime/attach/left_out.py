@@ -19,7 +19,7 @@ DEMANDED = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Impo
           ast.Nonlocal, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Delete, ast.Assert)  # fmt: skip
 JUMPS = (ast.Break, ast.Continue)
 LOOPS = (ast.For, ast.While)
-AROUND = (*LOOPS, ast.With)
+ENCLOSING = (*LOOPS, ast.With)
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -58,7 +58,7 @@ def find_needless(tree: Any, line: int) -> Any:
         return None
     found = ways[-1]
     for body, outer in reversed(ways[:-1]):
-        is_all = isinstance(outer, AROUND) and outer.body == [found[1]] and not getattr(outer, "orelse", None)
+        is_all = isinstance(outer, ENCLOSING) and outer.body == [found[1]] and not getattr(outer, "orelse", None)
         if not is_all or not _can_be_left_out(outer, _scope(tree, ways)):
             break
         found = (body, outer)
@@ -85,7 +85,7 @@ def _scope(tree: Any, ways: list) -> Any:
 
 def _can_be_left_out(statement: Any, scope: Any) -> bool:
     """Whether all goes on without a statement: it trains nothing, and what it makes is read nowhere else."""
-    if not isinstance(statement, (*SIMPLE, *AROUND)):
+    if not isinstance(statement, (*SIMPLE, *ENCLOSING)):
         return False
     nodes = list(ast.walk(statement))
     calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}

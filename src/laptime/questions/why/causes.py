@@ -390,21 +390,36 @@ CAUSES: list[CauseRow] = [
         own_code.OWN_CODE,
         own_code.own_code,
         own_code.name_own_code,
-        experiments=tuple(
+        experiments=(
+            *(
+                ExperimentRow(
+                    name,
+                    own_code.AT_NO_LINE,
+                    "leave out the line that takes most",
+                    "without it",
+                    "",
+                    changes=WHAT_IT_DOES,
+                    expects=own_code.of_line(name),
+                    predicts=own_code.predict_line,
+                    when=lambda training: training.is_script,
+                    turn=turn,
+                    place=2,
+                )
+                for turn, name in enumerate(own_code.OF_LINES)
+            ),
             ExperimentRow(
-                name,
-                own_code.AT_NO_LINE,
-                "leave out the line that takes most",
-                "without it",
-                "",
-                changes=WHAT_IT_DOES,
-                expects=own_code.of_line(name),
+                "kept workers",
+                "persistent=on",
+                "keep the loader's worker processes from lap to lap",
+                "with worker processes that stay",
+                "DataLoader(..., persistent_workers=True)",
+                expects=own_code.of_line("kept workers"),
                 predicts=own_code.predict_line,
                 when=lambda training: training.is_script,
-                turn=turn,
+                turn=3,
                 place=2,
-            )
-            for turn, name in enumerate(own_code.OF_LINES)
+                rewrite="persistent_workers",
+            ),
         ),
         when=own_code.is_script,
     ),
@@ -493,6 +508,7 @@ CAUSES: list[CauseRow] = [
                 'torch.set_float32_matmul_precision("medium")',
                 ARITHMETIC,
                 gains.where_listed("matmul", gains.expect_kernels(1.5)),
+                gains.where_products_are_large,
                 aim="kernels",
                 turn=14,
                 when=lambda training: training.is_script and not training.on_card and training.multiplies_in_bf16,

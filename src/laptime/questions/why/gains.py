@@ -39,6 +39,7 @@ NO_GAIN = 0.0
 BOUND_LEAST = 1.05  # an experiment that could gain less at most is not made
 SHOWN_SHAPES = 10  # this many shapes in the steps that were looked at are no chance
 NEARLY_ALL = 0.99
+LARGE_WEIGHTS, SMALL_CHANCE = 5_000_000, 0.15  # in six scripts with fewer, products in bfloat16 took as long or longer
 
 
 def bound_of(facts: WhyFacts, of: tuple[PartOf, ...]) -> float:
@@ -72,6 +73,12 @@ def where_cores_are_idle(facts: WhyFacts) -> float:
     if wanted is None or wanted >= facts.cores:
         return 1.0
     return min(max((free_cores(facts) - wanted) / (facts.cores - wanted), 0.2), 1.0)
+
+
+def where_products_are_large(facts: WhyFacts) -> float:
+    """On a processor, numbers are converted for each product: small ones take longer so."""
+    weights = next((each.heat.process.parameters for each in facts.lane.heats if each.heat.process.parameters), None)
+    return 1.0 if weights is None or weights >= LARGE_WEIGHTS else SMALL_CHANCE
 
 
 def where_slow_with_denormals(facts: WhyFacts) -> float:

@@ -101,7 +101,7 @@ JUDGED_ELSEWHERE = frozenset(
         "script straggler",
     }
 )
-BY_SETTING = {"script optimizer": "fused"}  # experiments that are settings
+BY_SETTING = {"script optimizer": "fused", "script restarts workers": "kept workers"}  # experiments that are settings
 
 
 def find_watched(lane: LaneResult, machine: Machine) -> tuple[Finding, ...]:
