@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.attach.left_out import compile_without, line_in, lines_left_out
+from laptime.attach.left_out import compile_twice, compile_without, line_in, lines_left_out, lines_twice
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,39 @@ def test_a_word_names_a_line_of_its_file_alone():
     assert line_in("/home/me/train.py", "train.py:45") == 45
     assert [line_in(place, "train.py:45") for place in ("/home/me/retrain.py", "train", "")] == [0, 0, 0]
     assert [line_in("train.py", word) for word in ("", "train.py")] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("code", "can_be"),
+    [
+        ("rows = [embed(row) for row in data]  # here\nmodel(rows)", True),
+        ("x = x.to(device).clone()  # here\nmodel(x)", True),
+        ("total += loss.item()  # here", True),
+        ("def forward(x):\n    return layer(x)  # here", True),
+        ("x = y  # here", False),
+        ("batch = next(batches)  # here", False),
+        ("item = queue.get()  # here", False),
+        ("loss = step.backward()  # here", False),
+        ("x = torch.relu_(x)  # here", False),
+        ("x = x.add_(1)  # here", False),
+        ("log.write(text)  # here", False),
+        ("if model(x):  # here\n    y = 1", False),
+        ("async def fetch():\n    return await page()  # here", False),
+    ],
+)
+def test_what_a_statement_makes_is_made_twice_where_that_changes_nothing_else(code, can_be):
+    line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
+    assert lines_twice(code, line) == ((line, line) if can_be else None)
+
+
+def test_what_is_made_twice_is_called_twice_and_kept_once():
+    calls = []
+    source = b"def make():\n    return [each(1) for each in made]\nkept = make()\n"
+    for line, times in ((2, 2), (3, 2), (1, None)):
+        code = compile_twice(source, "train.py", line)
+        assert (code is None) == (times is None)
+        if code is not None:
+            names = {"made": [lambda value: calls.append(value) or value]}
+            calls.clear()
+            exec(code, names)
+            assert (names["kept"], len(calls)) == ([1], times)

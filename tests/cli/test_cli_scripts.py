@@ -157,6 +157,7 @@ def test_a_script_races_without_a_line_of_its_own_or_of_a_module(house):
     for name, text in (("train.py", LOGS), ("parts.py", PARTS)):
         (folder / name).write_text(text)
     lanes = [word for line in ("train.py:12", "parts.py:6", "train.py:10") for word in ("--set", f"without={line}")]
+    lanes += ["--set", "twice=parts.py:6"]
     answer = house.run("race", "train.py", "cpu", *lanes, "--heats", "1", "--budget", "6s", "--", "9999", cwd=folder)
     assert answer.code == 3, answer.err
     record = json.loads(house.run("show", "latest", "--json").out)
@@ -164,6 +165,7 @@ def test_a_script_races_without_a_line_of_its_own_or_of_a_module(house):
     factors = [each["ratio"] for each in record["answer"]["comparisons"]]
     assert factors[0] == pytest.approx(14 / 6, rel=0.3)
     assert factors[1] == pytest.approx(14 / 10, rel=0.3)
+    assert factors[-1] == pytest.approx(14 / 18, rel=0.2), "once more"
     assert others[2]["status"] == "dnf"  # a backward pass trains
     assert "has a statement there that can be left out" in others[2]["reason"]
     assert written["name"] == "cpu/as-written"
@@ -182,20 +184,26 @@ def test_what_cannot_be_left_out_is_refused_in_words(house, train):
 
 
 @pytest.mark.long
-def test_why_proves_what_a_line_costs(house):
-    """It is left out of the script, which is judged by the rules of watch."""
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("time.sleep(0.008)", "leave out train.py:11"), ("slept = [time.sleep(0.008)]", "do without train.py:11")],
+)
+def test_why_proves_what_a_line_costs(house, line, says):
+    """It is left out of the script, or makes twice what is read, and is judged by the rules of watch."""
     place = house.folder / "train.py"
-    place.write_text(LOGS.replace("from parts import works\n", "").replace("    works()\n", "    time.sleep(0.004)\n"))
+    text = LOGS.replace("from parts import works\n", "").replace("    works()\n", "    time.sleep(0.004)\n")
+    reads = "    assert slept\n" if line.startswith("slept") else ""
+    place.write_text(text.replace("time.sleep(0.008)\n", f"{line}\n{reads}"))
     answer = house.run("why", str(place), "cpu", "--budget", "20s", "--", "99999")
     assert answer.code == 0, answer.err
     why = json.loads(house.run("show", "latest", "--json").out)["answer"]["why"]
     assert why["first"][0] == "own code"
     cause = next(each for each in why["causes"] if each["cause"] == "own code")
     assert cause["standing"] == "proven"
-    remedy = next(each for each in why["remedies"] if each["says"].startswith("leave out train.py:11"))
+    remedy = next(each for each in why["remedies"] if each["says"].startswith(says))
     assert remedy["recommended"]
     assert remedy["measured"]["ratio"] == pytest.approx(3, rel=0.4)
-    assert "leave out train.py:11:" in answer.out
+    assert f"{says}:" in answer.out
 
 
 @pytest.mark.long

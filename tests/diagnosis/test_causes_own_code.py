@@ -9,6 +9,7 @@ from cases import MACHINE, case_of, lane_of, signs_of, trial
 from measured import with_heat
 from watched_cases import TEN, watched
 
+from laptime.model.quantities import Factor
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import SeenLine
 from laptime.model.symptoms import TimedPlace
@@ -16,7 +17,16 @@ from laptime.questions.why.answer import explain, remedies
 from laptime.questions.why.causes import judge_causes, predict, rank_experiments
 from laptime.questions.why.facts import part_share
 from laptime.questions.why.nouns import WHAT_IT_DOES, Experiment
-from laptime.questions.why.own_code import AT_NO_LINE, NO_LINE, OF_LINES, find_watched, with_lines
+from laptime.questions.why.own_code import (
+    A_LINE_TWICE,
+    AT_NO_LINE,
+    LINE_WORDS,
+    NO_LINE,
+    OF_LINES,
+    find_watched,
+    with_lines,
+    without_it,
+)
 
 MS = 1_000_000
 SLEEPS = Finding("script line", "40 % of an iteration is waiting for what computes nothing (train.py:3).",
@@ -26,8 +36,8 @@ OPTIMIZER = Finding("script optimizer", "The optimizer takes 30 % of an iteratio
                     "likely", where="train.py:2", gain=PredictedGain(1.2, 1.4))  # fmt: skip
 SOURCE = b"for step in range(9):\n    opt.step()\n    time.sleep(1)\n"
 ROWS = tuple(
-    Experiment(name, "own code", "leave out the line that takes most", (AT_NO_LINE,), changes=WHAT_IT_DOES)
-    for name in OF_LINES
+    Experiment(name, "own code", "leave out the line that takes most", (f"{word}{AT_NO_LINE}",), changes=WHAT_IT_DOES)
+    for name, word in LINE_WORDS.items()
 )
 
 
@@ -37,7 +47,7 @@ def script(*trials, found=(SLEEPS, OPTIMIZER), **told):
 
 
 def left_out(ratio=None, **others):
-    experiment, _ = with_lines(ROWS, (SLEEPS,), {"train.py": SOURCE}.get)
+    experiment, *_ = with_lines(ROWS, (SLEEPS,), {"train.py": SOURCE}.get)
     words = {name: getattr(experiment, name) for name in ("cause", "says", "settings", "changes", "code", "did")}
     return trial(OF_LINES[0], ratio, **words, **others)
 
@@ -47,14 +57,42 @@ def own_code_of(case):
 
 
 def test_a_line_that_can_be_left_out_gets_an_experiment():
-    first, second = with_lines(ROWS, (OPTIMIZER, SLEEPS), {"train.py": SOURCE}.get)
+    first, second, third = with_lines(ROWS, (OPTIMIZER, SLEEPS), {"train.py": SOURCE}.get)
     assert (first.settings, first.says, first.absent) == (("without=train.py:3",), "leave out train.py:3", None)
     assert first.code == SLEEPS.advice
-    assert second.absent == NO_LINE
+    assert second.absent == third.absent == NO_LINE
     twice = with_lines(ROWS, (SLEEPS, replace(SLEEPS, rule="script outside the step")), {"train.py": SOURCE}.get)
-    assert [each.absent for each in twice] == [None, NO_LINE]
+    assert [each.absent for each in twice] == [None, NO_LINE, NO_LINE]
     assert all(each.absent == NO_LINE for each in with_lines(ROWS, (SLEEPS,), {}.get))
     assert all(each.absent == NO_LINE for each in with_lines(ROWS, (replace(SLEEPS, where=None),), {}.get))
+
+
+READ = Finding("script loop", "60 % of an iteration is a loop in Python (train.py:2).", {"share": 0.6},
+               "Compute all at once.", "likely", where="train.py:2", gain=PredictedGain(2.0, 2.5))  # fmt: skip
+READS = b"for step in range(9):\n    rows = [embed(row) for row in data]\n    model(rows)\n"
+
+
+def test_a_line_whose_result_is_read_is_run_twice():
+    """What it takes a second time, it takes. What other causes judge needs no such proof."""
+    found = {each.name: each for each in with_lines(ROWS, (READ,), {"train.py": READS}.get)}
+    twice = found[A_LINE_TWICE]
+    assert (twice.settings, twice.says, twice.absent) == (("twice=train.py:2",), "do without train.py:2", None)
+    assert found[OF_LINES[0]].absent == NO_LINE
+    waits = replace(READ, rule="script waits for data")
+    assert all(each.absent == NO_LINE for each in with_lines(ROWS, (waits,), {"train.py": READS}.get))
+    words = {name: getattr(twice, name) for name in ("cause", "says", "settings", "changes", "code", "did")}
+    case = script(trial(A_LINE_TWICE, 2.1, **words), found=(READ,))
+    proven = own_code_of(case)
+    assert (proven.standing, proven.gain) == ("proven", 2.1)
+    assert "without train.py:2, by what a second time of it takes, it is 2.10x" in proven.says
+
+
+def test_the_factor_without_a_line_is_counted_from_that_with_it_twice():
+    """At 10 ms, a line of 6 takes 16 twice, and 4 remain. Its ends change places; what takes nothing gains nothing."""
+    found = without_it(Factor(10 / 16, 10 / 16.5, 10 / 15))
+    assert (found.ratio, found.low, found.high) == pytest.approx((2.5, 2.0, 10 / 3.5))
+    assert without_it(Factor(1.0, NO_LINE, NO_LINE)) == Factor(1.0, NO_LINE, NO_LINE)
+    assert without_it(Factor(0.4, 0.3, 0.5)).ratio == pytest.approx(50)
 
 
 def test_what_watch_finds_is_likely_and_what_the_experiment_moves_is_proven():

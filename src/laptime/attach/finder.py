@@ -136,6 +136,10 @@ def _hold(agent: Agent) -> None:
     if folder:
         from .own_modules import FreshLoader, compile_afresh
 
-        FreshLoader.without = wanted().get("without", "")
-        FreshLoader.was_left_out = staticmethod(lambda: agent.tell(has_set="without"))
+        told = wanted()
+        if "without" in told or "twice" in told:
+            from .left_out import LINE_CHANGES
+
+            FreshLoader.changes = [(name, told[name], make) for name, make in LINE_CHANGES.items() if name in told]
+            FreshLoader.was_changed = staticmethod(lambda name: agent.tell(has_set=name))
         compile_afresh(folder)

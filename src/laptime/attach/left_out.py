@@ -1,7 +1,8 @@
-"""One statement of a script is left out: what would its training take without it?
+"""One statement of a script is left out: what would its training take without it? Or what it makes is made twice.
 
 The parent asks which can be left out, and the agent compiles the script so. Whatever else reads of what the statement
-makes must not be there. What it does besides, such as writing a file, is left out, too.
+makes must not be there. What it does besides, such as writing a file, is left out, too. What something reads can be
+made once more in front of it, and thrown away: what that takes is what it takes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ JUMPS = (ast.Break, ast.Continue)
 LOOPS = (ast.For, ast.While)
 ENCLOSING = (*LOOPS, ast.With)
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
+MAKING = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
+# What may take something away, hand it on, or wait, if it is called once more.
+NOT_AGAIN = {"append", "appendleft", "extend", "insert", "add", "remove", "discard", "clear", "popleft", "popitem",
+             "get", "get_nowait", "send", "recv", "write", "writelines", "read", "readline", "readlines", "wait",
+             "join", "result", "acquire", "release", "shuffle", "seed", "manual_seed", "sort", "reverse",
+             "setdefault"}  # fmt: skip
+NAMES_NOT_AGAIN = {"next", "print", "input", "open", "exec", "eval", "setattr", "delattr"}
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -43,6 +51,45 @@ def compile_without(source: Any, place: str, line: int) -> Any:
     body, statement = found
     body[body.index(statement)] = ast.copy_location(ast.Pass(), statement)
     return compile(tree, place, "exec", dont_inherit=True)
+
+
+def lines_twice(source: Any, line: int) -> Any:
+    """Return the first and the last line of the statement that makes something once more; None where none can."""
+    try:
+        found = _find_repeatable(ast.parse(source), line)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return None if found is None else (found[1].lineno, found[1].end_lineno)
+
+
+def compile_twice(source: Any, place: str, line: int) -> Any:
+    """Return the code of a file that makes what a statement makes twice; None where that may change more."""
+    tree = ast.parse(source, place)
+    found = _find_repeatable(tree, line)
+    if found is None:
+        return None
+    body, statement = found
+    body.insert(body.index(statement), ast.copy_location(ast.Expr(statement.value), statement))
+    return compile(tree, place, "exec", dont_inherit=True)
+
+
+LINE_CHANGES = {"without": compile_without, "twice": compile_twice}  # by the name of the setting
+
+
+def _find_repeatable(tree: Any, line: int) -> Any:
+    """Return the statement at a line with the body that it is in, if what it makes can be made once more."""
+    ways = ways_to(tree, line)
+    if not ways or not isinstance(ways[-1][1], MAKING) or ways[-1][1].value is None:
+        return None
+    nodes = list(ast.walk(ways[-1][1].value))
+    called = [each.func for each in nodes if isinstance(each, ast.Call)]
+    attributes = {each.attr for each in called if isinstance(each, ast.Attribute)}
+    names = {each.id for each in called if isinstance(each, ast.Name)}
+    in_place = any(each.endswith("_") and not each.startswith("_") for each in attributes)
+    changes = in_place or attributes & (TRAINING | NOT_AGAIN) or names & NAMES_NOT_AGAIN
+    waits = any(isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)) for each in nodes)
+    works = any(isinstance(each, (ast.Call, ast.BinOp, *COMPREHENSIONS)) for each in nodes)
+    return ways[-1] if works and not changes and not waits else None
 
 
 def line_in(place: str, word: str) -> int:

@@ -28,21 +28,21 @@ INSTALLED_IN = ("site-packages", "dist-packages")
 
 
 class FreshLoader(SourceFileLoader):
-    """Compiles a source each time, without one of its statements where that is named (`left_out`)."""
+    """Compiles a source each time, with one of its statements changed where that is named (`left_out`)."""
 
-    without = ""
-    was_left_out: Any = staticmethod(lambda: None)  # is called then
+    changes: Any = ()  # for each: the name of a setting, where the statement is, and what compiles it so
+    was_changed: Any = staticmethod(lambda _name: None)  # is called then
 
     def get_code(self, fullname: str) -> CodeType:
         place = self.get_filename(fullname)
         data = self.get_data(place)
-        if self.without:
-            from .left_out import compile_without, line_in
+        for name, where, compiled in self.changes:
+            from .left_out import line_in
 
-            line = line_in(place, self.without)
-            code: Any = compile_without(data, place, line) if line else None
+            line = line_in(place, where)
+            code: Any = compiled(data, place, line) if line else None
             if code is not None:
-                self.was_left_out()
+                self.was_changed(name)
                 return code
         return self.source_to_code(data, place)
 

@@ -379,7 +379,7 @@ class RacedScript:
         self._peer: socket.socket | None = None  # of the leader
         self._hung_up_s = 0.0  # when the leader's connection ended
         try:
-            command = script_settings.leave_out(command, sets)
+            command = script_settings.change_a_line(command, sets)
             self._process = _start(command, _environment(self._server.address, sets, own), self._terminal)
         except LaneError:
             self._close()

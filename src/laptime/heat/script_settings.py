@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from laptime.attach import keras_hooks, keras_setting, setting
-from laptime.attach.left_out import line_in
+from laptime.attach.left_out import LINE_CHANGES, line_in
 from laptime.model.process import Settings
 from laptime.model.script import SeenLoader
 from laptime.model.symptoms import CANNOT_HAVE
@@ -19,7 +19,6 @@ NO_NUMBERS = "the data set is iterated, and each worker would give all of its it
 NO_WORKERS = "its DataLoader has no workers"
 NO_TORCH_MODEL = "no model of PyTorch was called to train"
 HAS_AS_MANY = "the script has as many already"
-LEFT_OUT = "without"  # the setting that leaves a statement out
 MADE_BY_KERAS = "Adapter"  # ends the names of what Keras makes of data
 
 # What the agent's words mean.
@@ -80,7 +79,8 @@ INSIDE = (
     InsideRow("persistent", NO_WORKERS),
     InsideRow("pinned", NO_LOADER),
     InsideRow("batch", "the script makes no DataLoader with a batch_size"),
-    InsideRow(LEFT_OUT, "nothing that the script runs has a statement there that can be left out"),
+    InsideRow("without", "nothing that the script runs has a statement there that can be left out"),
+    InsideRow("twice", "nothing that the script runs has a statement there that makes something once more"),
     InsideRow("steps_per_execution", "the script does not train by Keras's fit", is_looked_for=True),
 )
 THREADS_WORD = "threads"  # a variable, and for PyTorch the agent, where the script's own code sets them later
@@ -132,13 +132,14 @@ def find_unset(
     return None
 
 
-def leave_out(command: Sequence[str], sets: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command that compiles the script itself without a statement, if that is in its file.
+def change_a_line(command: Sequence[str], sets: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command that compiles the script itself with a statement changed, if that is in its file.
 
     Modules are compiled so when they are imported.
     """
-    word = sets.get(LEFT_OUT, "")
-    number = next((number for number, part in enumerate(command) if line_in(part, word)), None)
+    words = [sets[name] for name in LINE_CHANGES if name in sets]
+    changed = (number for number, part in enumerate(command) if any(line_in(part, word) for word in words))
+    number = next(changed, None)
     return tuple(command) if number is None else (*command[:number], str(RUNS_WITHOUT), *command[number:])
 
 

@@ -230,9 +230,12 @@ def refuse_pinned(settings: Settings, lane: LaneFacts) -> None:
         raise UsageError("pinned=on: pinned memory is for copies to a card", "leave it out")
 
 
-def refuse_without(settings: Settings, lane: LaneFacts) -> None:
-    if (where := settings.value_of("without")) is not None:
-        _refuse_elsewhere(f"without={where}", "laptime does not change your code", lane)
+def refuse_changed_line(name: str) -> Callable[[Settings, LaneFacts], None]:
+    def refuse(settings: Settings, lane: LaneFacts) -> None:
+        if (where := settings.value_of(name)) is not None:
+            _refuse_elsewhere(f"{name}={where}", "laptime does not change your code", lane)
+
+    return refuse
 
 
 def _refuse_elsewhere(word: str, why: str, lane: LaneFacts) -> None:

@@ -515,7 +515,17 @@ SETTING_ROWS = (
         takes="the name of a file and a line of it, such as train.py:45",
         changes="learning",
         accepts=lambda value: AT_LINE.fullmatch(value) is not None,
-        refuse=refusals.refuse_without,
+        refuse=refusals.refuse_changed_line("without"),
+        outside=(A_LINE,),
+    ),
+    Setting(
+        "twice",
+        (A_LINE,),
+        "an unmodified script that makes twice what the statement at a line makes: an experiment, what it costs",
+        takes="the name of a file and a line of it, such as train.py:45",
+        changes="learning",
+        accepts=lambda value: AT_LINE.fullmatch(value) is not None,
+        refuse=refusals.refuse_changed_line("twice"),
         outside=(A_LINE,),
     ),
     Setting(

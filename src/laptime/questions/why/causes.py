@@ -394,7 +394,7 @@ CAUSES: list[CauseRow] = [
             *(
                 ExperimentRow(
                     name,
-                    own_code.AT_NO_LINE,
+                    f"{own_code.LINE_WORDS[name]}{own_code.AT_NO_LINE}",
                     "leave out the line that takes most",
                     "without it",
                     "",

@@ -1,6 +1,6 @@
 """Causes in the code of a script: what it does next to its training, and what the rules of `laptime watch` find.
 
-A line that can be left out has an experiment: the script without it.
+A line that can be left out has an experiment: the script without it. What a line makes that is read is made twice.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import fsum
 
-from laptime.attach.left_out import lines_left_out
+from laptime.attach.left_out import lines_left_out, lines_twice
 from laptime.diagnosis.lane_readings import first_script
 from laptime.diagnosis.script_findings import script_findings
 from laptime.model.machine import Machine
-from laptime.model.quantities import Missing, count, percent
+from laptime.model.quantities import Factor, Missing, count, percent
 from laptime.model.record import Finding, LaneResult
 from laptime.model.symptoms import CHECKPOINTS, TimedPlace
 from laptime.model.watched import WatchAnswer
@@ -84,10 +84,12 @@ def _line(place: TimedPlace, steps: int) -> str:
 # What the rules of `laptime watch` find in the iterations of a heat whose lines were timed.
 
 OWN_CODE = "own code"
-WITHOUT = "without="
+WITHOUT, TWICE = "without=", "twice="
 LANE_PLACE = re.compile(r"[\w.-]+:[1-9][0-9]{0,5}")  # what a lane can name
-AT_NO_LINE = "without=FILE:1"  # until a line is known
-OF_LINES = ("without a line", "without another line")  # experiments
+AT_NO_LINE = "FILE:1"  # until a line is known
+A_LINE_TWICE = "a line twice"
+OF_LINES = ("without a line", "without another line", A_LINE_TWICE)  # experiments
+LINE_WORDS = {"without a line": WITHOUT, "without another line": WITHOUT, A_LINE_TWICE: TWICE}
 NO_LINE = Missing("no line that takes much of a step is known that can be left out")
 NOT_LEFT_OUT = "no experiment takes it out"
 # What other causes judge, each with experiments of its own; and what takes no time of its own.
@@ -114,36 +116,49 @@ def find_watched(lane: LaneResult, machine: Machine) -> tuple[Finding, ...]:
 def with_lines(
     experiments: Sequence[Experiment], watched: Sequence[Finding], source_of: Callable[[str], bytes | None]
 ) -> tuple[Experiment, ...]:
-    """Return the experiments with the lines that they leave out, as far as such are known."""
+    """Return the experiments with the lines that they leave out, or run twice, as far as such are known."""
     named: dict[str, Experiment] = {}
     rows = {each.name: each for each in experiments if each.name in OF_LINES}
     for finding in watched:
         file, _, line = (finding.where or "").rpartition(":")
         place = f"{file.rpartition('/')[2]}:{line}"
         source = source_of(file) if LANE_PLACE.fullmatch(place) else None  # a script says where, and may say anything
-        lines = None if source is None else lines_left_out(source, int(line))
-        word = f"{WITHOUT}{place}"
-        name = next((name for name in rows if name not in named), None)
-        if lines is not None and name is not None and all(each.settings != (word,) for each in named.values()):
-            named[name] = _leaves_out(rows[name], finding, word, lines)
+        if source is None or any({WITHOUT + place, TWICE + place} & {*each.settings} for each in named.values()):
+            continue
+        for word, find in ((WITHOUT, lines_left_out), (TWICE, lines_twice)):
+            lines = find(source, int(line))
+            name = next((name for name in rows if name not in named and LINE_WORDS[name] == word), None)
+            if lines is not None and (word == WITHOUT or finding.rule not in JUDGED_ELSEWHERE):
+                named |= {name: _of_lines(rows[name], finding, f"{word}{place}", lines)} if name is not None else {}
+                break
     return tuple(
         named.get(each.name, replace(each, absent=NO_LINE)) if each.name in rows else each for each in experiments
     )
 
 
-def _leaves_out(row: Experiment, finding: Finding, word: str, lines: tuple[int, int]) -> Experiment:
+def _of_lines(row: Experiment, finding: Finding, word: str, lines: tuple[int, int]) -> Experiment:
     file, first, last = (finding.where or "").rpartition(":")[0], *lines
     where = f"{file}:{first}" if first == last else f"{file}:{first}-{last}"
     return replace(
         row,
         settings=(word,),
-        says=f"leave out {where}",
-        did=f"without {where}",
+        says=f"leave out {where}" if word.startswith(WITHOUT) else f"do without {where}",
+        did=f"without {where}" if word.startswith(WITHOUT) else f"without {where}, by what a second time of it takes,",
         code=finding.advice,
         change=finding.change,
         unchanged=finding.unchanged,
         absent=None,
     )
+
+
+def without_it(twice: Factor) -> Factor:
+    """Return the factor without a line, by that of a script in which it makes all twice."""
+    low, high = (each if isinstance(each, Missing) else _once_less(each) for each in (twice.high, twice.low))
+    return Factor(_once_less(twice.ratio), low, high)
+
+
+def _once_less(ratio: float) -> float:
+    return 1 / max(2 - 1 / ratio, gains.LEAST_LEFT)
 
 
 def as_watched(rule: str, otherwise: Expect) -> Expect:
@@ -232,6 +247,10 @@ def _experiment_of(finding: Finding, facts: WhyFacts) -> str | None:
     """Return the name of the experiment that takes out what a finding is about."""
     if finding.rule in BY_SETTING:
         return BY_SETTING[finding.rule]
-    word = f"{WITHOUT}{(finding.where or '').rpartition('/')[2]}"
-    named = [name for name in OF_LINES if name in facts.trials and word in facts.trials[name].experiment.settings]
+    place = (finding.where or "").rpartition("/")[2]
+    named = [
+        name
+        for name, word in LINE_WORDS.items()
+        if name in facts.trials and f"{word}{place}" in facts.trials[name].experiment.settings
+    ]
     return named[0] if named else None

@@ -45,7 +45,7 @@ from laptime.questions.why.causes import list_experiments, rank_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.nouns import NOT_PROMISING, ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
-from laptime.questions.why.own_code import find_watched, with_lines
+from laptime.questions.why.own_code import A_LINE_TWICE, find_watched, with_lines, without_it
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
@@ -528,7 +528,8 @@ class WhySearch:
         ratios = ratios_within(state, base, lane) if state is not None else []
         if state is not None and len(ratios) >= EXPERIMENT_ROUNDS:
             return Trial(experiment, name, mean_factor(ratios, self._alpha), since=state.step)
-        return Trial(experiment, name, Factor(compared.ratio, compared.low, compared.high))
+        factor = Factor(compared.ratio, compared.low, compared.high)
+        return Trial(experiment, name, without_it(factor) if experiment.name == A_LINE_TWICE else factor)
 
     @property
     def _alpha(self) -> float:
