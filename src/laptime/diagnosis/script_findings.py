@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from laptime.analysis.script_lines import shares_of_lines
 from laptime.analysis.step_states import find_loop_state, loss_around
 from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
 from laptime.diagnosis.script_computing import (
@@ -133,7 +134,7 @@ LOCK_COSTS_MOST = 10.0  # times what was idle: threads that wait for each other 
 FAULTS_SAVE, FAULTS_SAVE_MOST = 0.8, 2.0  # of what they take: how long the system takes for a page is not measured
 COLLECTED_SAVES_MOST = 1.3  # of the search itself: it leaves none of the training's data in the caches
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
-ANEW_SAVES = 0.7  # of the wait for batches: these have to be made as before
+ANEW_SAVES = 0.85  # of the wait for batches: these have to be made as before
 ROWS_SAVE = 0.8  # of the wait
 LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
@@ -480,9 +481,11 @@ def _starts_anew(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) 
     """`next(iter(loader))` in each iteration: all is shuffled again, and workers begin afresh, for a single batch."""
     if loop.started_anew < ANEW_MUCH:
         return None
-    waits = share_of(loop.steady.data_wait_s, loop.steady) * (1 - _gaps_share(loop))
-    share = waits + _gaps_share(loop, "loader start", "between epochs")
-    line = longest_line(process, "data")
+    shares = shares_of_lines(process.lines, loop.steady)
+    starting = [(line, share) for line, share in shares if "iter" in line.calls and line.part != "data"]
+    waits = share_of(loop.steady.data_wait_s, loop.steady) + sum(share for _, share in starting)  # until workers end
+    share = min(waits, 1.0) * (1 - _gaps_share(loop)) + _gaps_share(loop, "loader start", "between epochs")
+    line = longest_line(process, "data") or max(starting, key=lambda pair: pair[1], default=(None, 0.0))[0]
     where = None if line is None else line.where
     return Finding(
         "script restarts its loader",
