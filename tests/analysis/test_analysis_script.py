@@ -308,30 +308,6 @@ def test_the_first_iteration_is_no_part_of_what_a_step_waits_and_computes() -> N
     assert progress.first_ns == 2010 * MS
 
 
-def test_what_starting_workers_again_takes_is_counted() -> None:
-    """In each of two later epochs 1 ms to begin, 11 instead of 3 for the first batch, and 1 to end.
-
-    The first epoch starts the workers anyway; a loader without any, or that keeps them, starts nothing.
-    """
-
-    def epoch(start: float, wait: float) -> list[Event]:
-        waited = fetch(start - wait, start + 3)
-        return [
-            (kinds.LOADER_OPEN, start - wait - 1, start - wait, 1),
-            waited,
-            *steps(5, start)[1:],
-            (kinds.LOADER_END, start + 50, start + 51, 1),
-        ]
-
-    events = [*epoch(0, 40), *epoch(100, 8), *epoch(200, 8)]
-    loader = {"loader": 1, "batch_size": 8, "batches": 5, "num_workers": 2, "persistent_workers": False}
-    loop = loop_of(events, facts=(loader,))
-    assert (loop.iterations, loop.epochs) == (15, 3)
-    assert loop.restarts_s == pytest.approx(0.020)
-    for other in ({**loader, "num_workers": 0}, {**loader, "persistent_workers": True}):
-        assert loop_of(events, facts=(other,)).restarts_s == 0
-
-
 def test_gaps_between_epochs_are_named() -> None:
     """Validation, another start of the loader, and the rest; together with the iterations they are all the time."""
     validation = [

@@ -156,6 +156,7 @@ class UnitBuilder:
         self._last_backward = 0  # its end
         self.epochs = 0  # how often a loader that was trained on was started
         self.fetched_elsewhere = False
+        self._fetched: dict[int, int] = {}  # batches of each loader, since it was started
         self._items: dict[int, int] = {}  # of each loader's batch that was looked at last
 
     @property
@@ -252,6 +253,7 @@ class UnitBuilder:
         if unit is None:
             unit = self._begin(begin)
             unit.follows_fetch = True
+        self._fetched[loader] = self._fetched.get(loader, 0) + 1
         items = self._items_now(loader, items)
         if not unit.loaders or loader in unit.loaders:
             unit.items += items
@@ -279,7 +281,16 @@ class UnitBuilder:
 
     def _start_loader(self, begin: int, end: int, loader: int) -> None:
         self._opened.add(loader)
-        unit = self._open
+        unit, fetched = self._open, self._fetched.get(loader, 0)
+        self._fetched[loader] = 0
+        if unit is not None and unit.worked and fetched == 1 and loader in unit.loaders:
+            # It starts again for each batch, as in next(iter(loader)): then that is a part of each iteration.
+            self._close(unit, begin)
+            unit = self._begin(begin)
+            unit.follows_fetch, unit.mark, unit.data = True, end, end - begin
+            unit.loaders[loader] = begin
+            self._note("data", begin, end)
+            return
         if unit is not None:
             if unit.worked:
                 self._close(unit, begin)

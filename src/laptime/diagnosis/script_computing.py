@@ -164,7 +164,7 @@ def computes_in_halves(process: ScriptProcess, loop: TrainingLoop, machine: Mach
     types = {dtype for each in process.optimizers if each.parameters.keys() <= {"cpu"} for dtype in each.dtypes}
     halves = sorted(types & COMPUTED_BY.keys())
     can = {*machine.processor.features}
-    if not halves or all(COMPUTED_BY[each] & can for each in halves):
+    if not halves or not can or all(COMPUTED_BY[each] & can for each in halves):  # of some processors, none is known
         return None
     parts = loop.steady
     share = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)

@@ -493,7 +493,7 @@ CAUSES: list[CauseRow] = [
                 "with products in TF32",
                 'torch.set_float32_matmul_precision("high")',
                 ARITHMETIC,
-                gains.where_listed("matmul", gains.expect_kernels(2.0)),
+                gains.on_card_only(gains.where_listed("matmul", gains.expect_kernels(2.0))),
                 aim="kernels",
                 turn=14,
                 when=lambda training: training.is_script and training.on_card,
