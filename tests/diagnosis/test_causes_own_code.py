@@ -12,7 +12,7 @@ from watched_cases import TEN, watched
 from laptime.model.quantities import Factor
 from laptime.model.record import Finding, PredictedGain
 from laptime.model.script import SeenLine
-from laptime.model.symptoms import TimedPlace
+from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.questions.why.answer import explain, remedies
 from laptime.questions.why.causes import judge_causes, predict, rank_experiments
 from laptime.questions.why.facts import part_share
@@ -111,6 +111,21 @@ def test_what_an_experiment_proved_is_named_before_what_gains_more_by_its_times(
     case = script(left_out(reason="later"), trial("fused", 1.3))
     assert own_code_of(case).says.startswith("The optimizer takes 30 % of an iteration; ")
     assert "the optimizer takes 30 % of an iteration (proven)" in explain(case).says
+
+
+def test_float64_gains_what_watch_says_of_it():
+    """So it is named before a loader of a few per cent."""
+    double = replace(OPTIMIZER, rule="script in float64", gain=PredictedGain(1.8, 2.0))
+    told = signs_of(steps=100, places=(), wall_ns=1000 * MS, wait_ns=60 * MS, compute_ns=900 * MS)
+    census = DenormalCensus(types=("float64",), unseen="no float32")
+    for found, first, gain in (((double,), "float64", 1.8), ((), "input pipeline", None)):
+        lane = lane_of(10.0, signs=told)
+        lane = replace(lane, heats=tuple(with_heat(heat, census=census) for heat in lane.heats))
+        case = case_of(lane, watched=found)
+        judged = next(each for each in judge_causes(case) if each.cause == "float64")
+        assert judged.standing == "likely"
+        assert judged.gain == gain or gain is None
+        assert explain(case).first[0] == first
 
 
 def test_experiments_of_a_script_are_those_of_what_was_found():

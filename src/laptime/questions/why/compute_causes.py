@@ -19,7 +19,7 @@ from laptime.model.quantities import Factor, Missing, count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
 from laptime.questions.why.facts import PART_NOT_KNOWN, Signature, WhyFacts, judge, more_threads, part_share
 from laptime.questions.why.nouns import CauseStanding, Verdict
-from laptime.questions.why.step_causes import explained_otherwise, too_little_work
+from laptime.questions.why.step_causes import TIMED_LINES, explained_otherwise, too_little_work
 
 # The words of these causes in records.
 PROCESSOR_LIMITED = "processor limited"
@@ -221,7 +221,12 @@ def double_numbers(facts: WhyFacts) -> Verdict:
     where = None if facts.symptoms is None else facts.symptoms.notes.get(MADE_DOUBLE)
     says += f", since {where}" if where else ""
     evidence = {"types": list(types), "where": where}
-    return judge(facts, FLOAT64, Signature(is_there=True, says=says, evidence=evidence), ["single"])
+    sign = Signature(is_there=True, says=says, evidence=evidence)
+    watched = next((each for each in facts.watched or () if each.rule == "script in float64"), None)
+    if watched is not None and watched.gain is not None:  # of a script, how long it computes was timed
+        timed = {**evidence, TIMED_LINES: watched.evidence["share"]}
+        sign = replace(sign, evidence=timed, gain=watched.gain.likely)
+    return judge(facts, FLOAT64, sign, ["single"])
 
 
 def name_double(verdict: Verdict) -> str:

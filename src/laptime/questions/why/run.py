@@ -27,7 +27,7 @@ from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Comparison, Finding, LaneResult, Record
 from laptime.model.sample import Reference
 from laptime.model.symptoms import CANNOT_HAVE, NO_INPUT
-from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, refuse_group_for, shortest_pace
+from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, OVERRUN, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import find_devices, plan_lane, plan_script, plan_script_lane
 from laptime.planner.settings import PRESETS
@@ -150,6 +150,7 @@ class WhySearch:
         self._rounds = HeatRounds(job, pace, examines=lambda lane: lane == self._base)
         self._lanes: dict[str, str] = {}  # by experiment, of those that were begun
         self._heat_s: dict[str, float] = {}
+        self._may_overrun = False  # the budget, for a second pair
         self._slow_with_denormals: bool | None = None
         self._watched: tuple[Finding, ...] | None = None  # of a script
         self._expect_imports_s: Callable[[Sequence[PlannedLane]], float] = lambda _lanes: 0.0
@@ -269,10 +270,13 @@ class WhySearch:
 
     @property
     def _left_s(self) -> float:
-        """The time left. A further part has time for a pair, however short it is: else it would be for nothing."""
+        """The time left. A further part has time for a pair, however short it is: else it would be for nothing.
+
+        The pair without which there is no interval may take a little more than the budget.
+        """
         rounds = self._rounds
         if self._job.begun is None or rounds.rounds > rounds.begun_rounds:
-            return self._job.left_s
+            return self._job.left_s + OVERRUN * self._job.plan.ask.budget_s * self._may_overrun
         return max(self._job.left_s, *(self._cost_s([self._base, lane]) for lane in self._job.plan.lanes))
 
     def _cost_s(self, lanes: Sequence[PlannedLane]) -> float:
@@ -349,6 +353,11 @@ class WhySearch:
             return False  # the lane itself did not finish
         if self._run_first_of_all(prestarter):
             return True
+        self._may_overrun = bool(single := self._single())
+        has_run = self._may_overrun and self._run_rounds(single, 1, prestarter, ceilings=False)
+        self._may_overrun = False
+        if has_run:
+            return True
         open_ = self._unproven()
         if open_ and self._run_rounds(open_, 1, prestarter):
             return True
@@ -419,6 +428,15 @@ class WhySearch:
             self._run_fitting(lanes, prestarter)
             done += 1
         return done > 0
+
+    def _single(self) -> list[str]:
+        """Return the experiment that seems to gain most, where each has a single pair: one shows no interval."""
+        begun = [name for name in self._lanes if name not in STEP_STAGES]
+        if any(len(self._rounds.heats[self._lanes[name]]) >= EXPERIMENT_ROUNDS for name in begun):
+            return []
+        facts = self._gather_facts(self._rounds.results())
+        seem = {name: factor.ratio for name in begun if (factor := facts.factor(name)) is not None}
+        return [name for name in seem if seem[name] == max(seem.values()) > 1 + facts.margin][:1]
 
     def _unproven(self) -> list[str]:
         """Return the experiments to repeat: those that seem to gain most, where no cause is proven yet.
