@@ -61,8 +61,8 @@ def test_this_processor_is_described():
     assert found.name
     assert 1 <= found.cores_usable <= found.cores_visible == os.cpu_count()
     assert set(found.features) <= {
-        *("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "amx_tile"),
-        *("asimd", "bf16", "fma", "sve", "sve_bf16"),
+        *("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_bf16", "amx_fp16", "amx_tile"),
+        *("asimd", "asimdhp", "bf16", "fma", "sve", "sve_bf16"),
     }
 
 
