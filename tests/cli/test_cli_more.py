@@ -240,7 +240,7 @@ def test_why_goes_on_with_the_experiments_that_were_left(house):
     first = house.kept()
     assert first["answer"]["why"]["missing"]
     assert f"Next: laptime why --more {first['id']}" in house.done("show").out
-    page = " ".join(house.done("why", "--more", "8s", "-q").out.split())
+    page = " ".join(house.done("why", "--more", "14s", "-q").out.split())
     second = house.kept()
     assert begun_heats(first, second) == heats_of(first)
     assert len(second["lanes"]) > len(first["lanes"])
