@@ -115,4 +115,5 @@ def test_a_graph_becomes_longer_only_where_all_looks_say_so() -> None:
     found: dict[str, Any] = {
         name: nodes_per_step([*zip(steps, nodes, strict=False)]) for name, (nodes, _) in looks.items()
     }
+    assert nodes_per_step([(5, 10), (0, 10), (10, 90)]) == 0, "no step comes before the first"
     assert found == {name: pytest.approx(per_step, rel=0.01) for name, (_, per_step) in looks.items()}

@@ -26,9 +26,7 @@ def of_loop(answer: WatchAnswer, **changes: object) -> WatchAnswer:
 def test_memory_that_is_handed_out_again_is_named_with_its_change() -> None:
     """5,000 pages of 4 KiB take some 3.5 of 10 ms, by one thread; several take some at the same time."""
     finding = found(HANDED_OUT)["script gives memory back"]
-    assert finding.says == (
-        "Each iteration, the system hands out 20.5 MB that were given back before: 35 % of its time."
-    )
+    assert finding.says == ("35 % of an iteration, the system hands out memory again that was given back (20.5 MB).")
     assert finding.gain is not None
     assert finding.gain.likely == pytest.approx(1 / (1 - 0.8 * 0.35), rel=0.01)
     assert advised_change(finding, MACHINE) == "keep_memory"

@@ -189,8 +189,8 @@ class ProcessReader:
     def _take_timed(self, facts: Mapping[str, Any]) -> None:
         """Take what was seen while the lines of some iterations were timed."""
         if "left_on" in facts:
-            told = frozenset(read_texts(facts["left_on"]))
-            self._left_on = told if self._left_on is None else self._left_on & told
+            names = frozenset(read_texts(facts["left_on"]))
+            self._left_on = names if self._left_on is None else self._left_on & names
         elif "reads" in facts:
             self._summary.lines.read(*read_reads(facts))
         elif "runs" in facts:
@@ -483,11 +483,12 @@ def nodes_per_step(looks: Sequence[tuple[int, int]]) -> float:
 
     Two looks say so only where the graph is as long as the training. A graph is counted up to a limit.
     """
-    rises = [(later - before) / (end - begin) for (begin, before), (end, later) in pairwise(looks) if end > begin]
+    pairs = [pair for pair in pairwise(looks) if pair[1][0] > pair[0][0]]  # a script may say anything
+    rises = [(later - before) / (end - begin) for (begin, before), (end, later) in pairs]
     known = [*takewhile(lambda rise: rise > 0, rises)]
     if not known or min(rises) < 0 or max(known) > STEADY_RISE * min(known):
         return 0.0
-    (begin, before), (end, later) = looks[:2]
+    (begin, before), (end, later) = pairs[0]
     is_whole = begin > 0 < before and AS_LONG[0] <= (later / before) / (end / begin) <= AS_LONG[1]
     return min(known) if len(known) > 1 or is_whole else 0.0
 

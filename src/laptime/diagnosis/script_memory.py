@@ -75,8 +75,8 @@ def gives_memory_back(process: ScriptProcess, loop: TrainingLoop, machine: Machi
         return None
     return Finding(
         "script gives memory back",
-        f"Each iteration, the system hands out {size(pages * machine.page_bytes)} that were given back before: "
-        f"{percent(min(share, 1.0))} of its time.",
+        f"{percent(min(share, 1.0))} of an iteration, the system hands out memory again that was given back "
+        f"({size(pages * machine.page_bytes)}).",
         {"share": min(share, 1.0), "pages": pages},
         KEEP_FREED,
         "likely",
