@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.attach.left_out import compile_twice, compile_without, line_in, lines_left_out, lines_twice
+from laptime.attach.left_out import compile_changed, line_in, lines_changed
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from laptime.attach.left_out import compile_twice, compile_without, line_in, lin
 )
 def test_a_statement_whose_result_nobody_reads_can_be_left_out(code):
     line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
-    assert lines_left_out(code, line) == (line, line)
+    assert lines_changed(code, line, "without") == (line, line)
 
 
 @pytest.mark.parametrize(
@@ -47,40 +47,40 @@ def test_a_statement_whose_result_nobody_reads_can_be_left_out(code):
 )
 def test_what_is_needed_stays(code):
     line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
-    assert lines_left_out(code, line) is None
+    assert lines_changed(code, line, "without") is None
 
 
 def test_a_loop_that_does_nothing_else_is_left_out_whole():
     """So is a `with`, whatever others bind the same name. The training's own loop never is."""
     saves = "with open('log') as file:\n    json.dump([1], file)\n"
     saves += "with open('in') as file:\n    data = file.read()\nfit(data)"
-    assert lines_left_out(saves, 2) == (1, 2)
-    assert lines_left_out(saves, 4) is None
+    assert lines_changed(saves, 2, "without") == (1, 2)
+    assert lines_changed(saves, 4, "without") is None
     inner = "for step in range(9):\n    opt.step()\n    for value in data:\n        total += value  # here"
-    assert lines_left_out(inner, 4) == (3, 4)
+    assert lines_changed(inner, 4, "without") == (3, 4)
     nested = (
         "for step in data:\n    opt.step()\n    for row in data:\n        for value in row:\n            total += value"
     )
-    assert lines_left_out(nested, 5) == (3, 5)
-    assert lines_left_out("for step in range(9):\n    opt.step()", 2) is None
-    assert lines_left_out("for step in range(9):\n    train(model)\n    print(step)", 3) == (3, 3)
+    assert lines_changed(nested, 5, "without") == (3, 5)
+    assert lines_changed("for step in range(9):\n    opt.step()", 2, "without") is None
+    assert lines_changed("for step in range(9):\n    train(model)\n    print(step)", 3, "without") == (3, 3)
     whole = "for step in data:\n    opt.step()\n    rows = 0\n    for row in data:\n        rows += 1\n        n = row"
-    assert lines_left_out(whole, 4) == (4, 6)
-    assert lines_left_out(whole, 6) == (6, 6)
+    assert lines_changed(whole, 4, "without") == (4, 6)
+    assert lines_changed(whole, 6, "without") == (6, 6)
 
 
 def test_a_statement_of_several_lines_is_left_out_with_all_of_them():
-    assert lines_left_out("opt.step()\nprint(\n    1,\n    2,\n)\n", 3) == (2, 5)
+    assert lines_changed("opt.step()\nprint(\n    1,\n    2,\n)\n", 3, "without") == (2, 5)
 
 
 def test_the_code_has_the_lines_that_it_had_and_lacks_the_statement():
     source = "ran = []\nran.append(1)\nran.append(2)\nraise ValueError(3)\n"
     names = {}
     with pytest.raises(ValueError, match="3") as raised:
-        exec(compile_without(source, "train.py", 2), names)
+        exec(compile_changed(source, "train.py", 2, "without"), names)
     assert names["ran"] == [2]
     assert raised.traceback[-1].lineno + 1 == 4
-    assert compile_without(source, "train.py", 4) is None
+    assert compile_changed(source, "train.py", 4, "without") is None
 
 
 def test_a_word_names_a_line_of_its_file_alone():
@@ -109,14 +109,14 @@ def test_a_word_names_a_line_of_its_file_alone():
 )
 def test_what_a_statement_makes_is_made_twice_where_that_changes_nothing_else(code, can_be):
     line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
-    assert lines_twice(code, line) == ((line, line) if can_be else None)
+    assert lines_changed(code, line, "twice") == ((line, line) if can_be else None)
 
 
 def test_what_is_made_twice_is_called_twice_and_kept_once():
     calls = []
     source = b"def make():\n    return [each(1) for each in made]\nkept = make()\n"
     for line, times in ((2, 2), (3, 2), (1, None)):
-        code = compile_twice(source, "train.py", line)
+        code = compile_changed(source, "train.py", line, "twice")
         assert (code is None) == (times is None)
         if code is not None:
             names = {"made": [lambda value: calls.append(value) or value]}

@@ -136,10 +136,6 @@ def _hold(agent: Agent) -> None:
     if folder:
         from .own_modules import FreshLoader, compile_afresh
 
-        told = wanted()
-        if "without" in told or "twice" in told:
-            from .left_out import LINE_CHANGES
-
-            FreshLoader.changes = [(name, told[name], make) for name, make in LINE_CHANGES.items() if name in told]
-            FreshLoader.was_changed = staticmethod(lambda name: agent.tell(has_set=name))
+        FreshLoader.changes = [(name, where) for name, where in wanted().items() if name in ("without", "twice")]
+        FreshLoader.was_changed = staticmethod(lambda name: agent.tell(has_set=name))
         compile_afresh(folder)

@@ -33,47 +33,32 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def lines_left_out(source: Any, line: int) -> Any:
-    """Return the first and the last line of the statement that is left out; None where none can be."""
+def lines_changed(source: Any, line: int, change: str) -> Any:
+    """Return the first and the last line of the statement that such a change is of; None where it cannot be made."""
     try:
-        found = find_needless(ast.parse(source), line)
+        found = LINE_CHANGES[change][0](ast.parse(source), line)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return None if found is None else (found[1].lineno, found[1].end_lineno)
 
 
-def compile_without(source: Any, place: str, line: int) -> Any:
-    """Return the code of a file without a statement; None where it cannot be left out."""
+def compile_changed(source: Any, place: str, line: int, change: str) -> Any:
+    """Return the code of a file with a statement changed so; None where that cannot be."""
+    find, edit = LINE_CHANGES[change]
     tree = ast.parse(source, place)
-    found = find_needless(tree, line)
+    found = find(tree, line)
     if found is None:
         return None
-    body, statement = found
+    edit(*found)
+    return compile(tree, place, "exec", dont_inherit=True)
+
+
+def _pass_over(body: Any, statement: Any) -> None:
     body[body.index(statement)] = ast.copy_location(ast.Pass(), statement)
-    return compile(tree, place, "exec", dont_inherit=True)
 
 
-def lines_twice(source: Any, line: int) -> Any:
-    """Return the first and the last line of the statement that makes something once more; None where none can."""
-    try:
-        found = _find_repeatable(ast.parse(source), line)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return None if found is None else (found[1].lineno, found[1].end_lineno)
-
-
-def compile_twice(source: Any, place: str, line: int) -> Any:
-    """Return the code of a file that makes what a statement makes twice; None where that may change more."""
-    tree = ast.parse(source, place)
-    found = _find_repeatable(tree, line)
-    if found is None:
-        return None
-    body, statement = found
+def _make_twice(body: Any, statement: Any) -> None:
     body.insert(body.index(statement), ast.copy_location(ast.Expr(statement.value), statement))
-    return compile(tree, place, "exec", dont_inherit=True)
-
-
-LINE_CHANGES = {"without": compile_without, "twice": compile_twice}  # by the name of the setting
 
 
 def _find_repeatable(tree: Any, line: int) -> Any:
@@ -183,3 +168,7 @@ def _own_names(function: Any) -> set:
 
 def _shares(function: Any) -> bool:
     return any(isinstance(each, (ast.Global, ast.Nonlocal)) for each in ast.walk(function))
+
+
+# By the name of the setting: what finds the statement with the body that it is in, and what changes it there.
+LINE_CHANGES = {"without": (find_needless, _pass_over), "twice": (_find_repeatable, _make_twice)}

@@ -30,17 +30,17 @@ INSTALLED_IN = ("site-packages", "dist-packages")
 class FreshLoader(SourceFileLoader):
     """Compiles a source each time, with one of its statements changed where that is named (`left_out`)."""
 
-    changes: Any = ()  # for each: the name of a setting, where the statement is, and what compiles it so
+    changes: Any = ()  # for each: the name of a setting, and where the statement is
     was_changed: Any = staticmethod(lambda _name: None)  # is called then
 
     def get_code(self, fullname: str) -> CodeType:
         place = self.get_filename(fullname)
         data = self.get_data(place)
-        for name, where, compiled in self.changes:
-            from .left_out import line_in
+        for name, where in self.changes:
+            from .left_out import compile_changed, line_in
 
             line = line_in(place, where)
-            code: Any = compiled(data, place, line) if line else None
+            code: Any = compile_changed(data, place, line, name) if line else None
             if code is not None:
                 self.was_changed(name)
                 return code

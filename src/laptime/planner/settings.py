@@ -508,25 +508,21 @@ SETTING_ROWS = (
         code="DataLoader(..., pin_memory=True)",
         rewrite="pinned",
     ),
-    Setting(
-        "without",
-        (A_LINE,),
-        "an unmodified script without the statement at a line, such as train.py:45: an experiment, what it costs",
-        takes="the name of a file and a line of it, such as train.py:45",
-        changes="learning",
-        accepts=lambda value: AT_LINE.fullmatch(value) is not None,
-        refuse=refusals.refuse_changed_line("without"),
-        outside=(A_LINE,),
-    ),
-    Setting(
-        "twice",
-        (A_LINE,),
-        "an unmodified script that makes twice what the statement at a line makes: an experiment, what it costs",
-        takes="the name of a file and a line of it, such as train.py:45",
-        changes="learning",
-        accepts=lambda value: AT_LINE.fullmatch(value) is not None,
-        refuse=refusals.refuse_changed_line("twice"),
-        outside=(A_LINE,),
+    *(
+        Setting(
+            name,
+            (A_LINE,),
+            f"an unmodified script {does}: an experiment, what it costs",
+            takes="the name of a file and a line of it, such as train.py:45",
+            changes="learning",
+            accepts=lambda value: AT_LINE.fullmatch(value) is not None,
+            refuse=refusals.refuse_changed_line(name),
+            outside=(A_LINE,),
+        )
+        for name, does in (
+            ("without", "without the statement at a line, such as train.py:45"),
+            ("twice", "that makes twice what the statement at a line makes"),
+        )
     ),
     Setting(
         "augment",

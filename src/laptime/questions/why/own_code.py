@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import fsum
 
-from laptime.attach.left_out import lines_left_out, lines_twice
+from laptime.attach.left_out import lines_changed
 from laptime.diagnosis.lane_readings import first_script
 from laptime.diagnosis.script_findings import script_findings
 from laptime.model.machine import Machine
@@ -125,8 +125,8 @@ def with_lines(
         source = source_of(file) if LANE_PLACE.fullmatch(place) else None  # a script says where, and may say anything
         if source is None or any({WITHOUT + place, TWICE + place} & {*each.settings} for each in named.values()):
             continue
-        for word, find in ((WITHOUT, lines_left_out), (TWICE, lines_twice)):
-            lines = find(source, int(line))
+        for word in (WITHOUT, TWICE):
+            lines = lines_changed(source, int(line), word.rstrip("="))
             name = next((name for name in rows if name not in named and LINE_WORDS[name] == word), None)
             if lines is not None and (word == WITHOUT or finding.rule not in JUDGED_ELSEWHERE):
                 named |= {name: _of_lines(rows[name], finding, f"{word}{place}", lines)} if name is not None else {}
