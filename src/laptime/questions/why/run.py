@@ -353,8 +353,10 @@ class WhySearch:
             return False  # the lane itself did not finish
         if self._run_first_of_all(prestarter):
             return True
-        self._may_overrun = bool(single := self._single())
-        has_run = self._may_overrun and self._run_rounds(single, 1, prestarter, ceilings=False)
+        # Not where a single pair takes most of the budget: the others would have no time.
+        single = self._single()
+        self._may_overrun = self._cost_s(self._lanes_of(single)) <= self._job.plan.ask.budget_s / 2
+        has_run = bool(single) and self._run_rounds(single, 1, prestarter, ceilings=False)
         self._may_overrun = False
         if has_run:
             return True
