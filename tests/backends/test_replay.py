@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted_orders import own_order
 
-from laptime.analysis.replays import NOT_AS_TOLD, NOT_JOINED, TAKEN_AGAIN, find_other_replay
+from laptime.analysis.replays import NOT_AS_TOLD, NOT_JOINED, TAKEN_AGAIN, find_gain_elsewhere, find_other_replay
 from laptime.backends.replay import StateNumbers
 from laptime.backends.torch.backend import TorchBackend
 from laptime.heat.kept_turn import read_turn
@@ -86,6 +86,19 @@ def judge(*replays: TurnTakenAgain) -> str | Missing | None:
     return find_other_replay(
         [Heat(process, order=0, round=number, replays=(each,)) for number, each in enumerate(replays)]
     )
+
+
+@pytest.mark.parametrize(
+    ("times", "gain", "is_elsewhere"),
+    [((1.02, 0.98), 1.6, True), ((1.28,), 1.6, True), ((1.32,), 1.6, False), ((2.0, 1.0), 1.6, False), ((), 1.6, False),
+     ((None,), 1.6, False)],
+)  # fmt: skip
+def test_a_gain_is_that_of_the_turns_that_were_taken_again(times, gain, is_elsewhere):
+    """Steps from the 60th on did less, the turns that were compared came before, and 1.605x was KEPT."""
+    process, same = ProcessRun(lane="torch/cpu", status="ok"), TurnTakenAgain(STEPS, None, True, True, ())
+    replays = tuple(replace(same, times=each) for each in times)
+    found = find_gain_elsewhere([Heat(process, order=0, round=0, replays=replays)], gain)
+    assert (found is not None) == is_elsewhere
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a loader's workers end when they may

@@ -359,7 +359,8 @@ def test_a_verdict_goes_on_at_an_error_of_its_own(tmp_path, torch_cache):
     first = house.run(*pair, "-q", "--json").json
     assert first["verdict"] == "UNDECIDED"
     again = house.run("verdict", "--more", "15s", "-q", "--json").json
-    assert (again["record"], again["confidence"]) == (first["record"], pytest.approx(0.97))
+    confidence = 0.98 if first["cause"] == "early" else 0.97  # next to other tests no interval may have been seen
+    assert (again["record"], again["confidence"]) == (first["record"], pytest.approx(confidence))
     assert again["rounds"] > first["rounds"]
     house.run(*pair, "--session", "loop", "-q")
     refused = house.done("verdict", "--more", code=2)

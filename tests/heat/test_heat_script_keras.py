@@ -164,7 +164,7 @@ def test_all_that_a_lane_names_is_set_on_each_engine(heat, engine):
     assert only(said, wire.Built).steps_per_lap == 40
     run = only(said, wire.Proved).run
     assert not at_once or run.after[:2] == (8, 16)
-    assert len(run.losses) >= 4
+    assert len(run.losses) >= 2  # as many as fit into a proof's time, next to other tests
 
 
 @pytest.mark.long

@@ -79,6 +79,18 @@ def test_the_turn_that_gained_most_is_drawn_most_often(tmp_path):
     assert {first for first, _ in drawn} >= {0, 3, 7, TURNS - 1}
 
 
+def test_where_most_turns_were_disturbed_they_have_to_do(tmp_path):
+    """Next to other work every window had its flag, the first turn was drawn, and what began later was KEPT."""
+    base, other = (Keeping(order_for(tmp_path), 1) for _ in range(2))
+    kept = KeptTurns([base, other])
+    for turn in range(TURNS):
+        base.runner.retime([*base.runner.windows, Window(0, 100, 5, flag="other processes computed")])
+        other.runner.retime([*other.runner.windows, Window(0, 50 if turn >= TURNS - 2 else 100, 5)])
+        kept.after(turn)
+    assert kept.gain == pytest.approx((TURNS + 2) / TURNS)
+    assert sum(kept.draw(other)[0] >= TURNS - 2 for _ in range(ROUNDS)) > 0.65 * ROUNDS
+
+
 @pytest.mark.parametrize(
     ("sent", "wanted", "is_laptimes"),
     [

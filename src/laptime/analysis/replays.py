@@ -9,6 +9,7 @@ other side of a rectifier: it takes a second one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp, log
 from statistics import fmean, stdev
 
 from laptime.model.quantities import Missing, number
@@ -16,6 +17,7 @@ from laptime.model.sample import Heat, ReplayChance, TurnTakenAgain
 
 REPEATS_WITHIN = 1e-3  # of its way: how far the base's own turn may come out from itself
 DIFFERING_LEAST = 2  # turns
+PART_OF_GAIN = 0.5  # of the gain is in the turns that were taken again
 # Of the other ends' distance from their middle. An honest dropout was within 3 %, a rate of 0.2 for 0.3 is 17 % nearer.
 FAR_APART, SPREADS = 0.12, 4.0
 
@@ -38,6 +40,18 @@ def find_other_replay(heats: Sequence[Heat]) -> str | Missing | None:
         return Missing(f"{found[0]}; one more turn would tell chance from other work")
     unfit = next((heat.unreplayed for heat in heats if heat.unreplayed), None)
     return None if unfit is None else Missing(f"no timed turn of it could be {TAKEN_AGAIN}: {unfit}")
+
+
+def find_gain_elsewhere(heats: Sequence[Heat], gain: float) -> str | None:
+    """Return why a gain is not that of the turns that were taken again: less than half of it is in these.
+
+    Most often those are taken that gained most. A candidate that did less in the others alone would show so.
+    """
+    times = [replay.times for heat in heats for replay in heat.replays if replay.times]
+    taken = exp(fmean(log(each) for each in times)) if times else gain
+    if taken >= 1 + (gain - 1) * PART_OF_GAIN:
+        return None
+    return f"the turns that were {TAKEN_AGAIN} gained {taken:.2f}x, and all of them {gain:.2f}x"
 
 
 def find_difference(replay: TurnTakenAgain) -> str | None:

@@ -193,7 +193,8 @@ class TurnTakenAgain:
     The turn was chosen after it was timed. `steps` is how many it has. `repeats` is how far the base's own turn comes
     out from itself, where a part is not the same at first sight. `is_shown` says that the state which the training
     showed is the one that it had reported a digest of, and `is_joined` that the turn began where the one before had
-    ended. `chance` is there where the base draws random numbers, and the training may have drawn others.
+    ended. `chance` is there where the base draws random numbers, and the training may have drawn others. `times` is how
+    many times as fast as the base the training was in it.
     """
 
     steps: int
@@ -202,6 +203,7 @@ class TurnTakenAgain:
     is_joined: bool
     parts: tuple[ReplayPart, ...]
     chance: tuple[ReplayChance, ...] = ()
+    times: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -57,7 +58,7 @@ class KeptTurns:
     @property
     def gain(self) -> float:
         """How many times as fast as the base another was in the turns that are kept: the one that gained most."""
-        whole = [[self._times(player, turn) for turn in self._turns] for player in self._others]
+        whole = [self._times_by_place(player) for player in self._others]
         return max((fmean(each) for each in whole if each), default=1.0)
 
     def replay(self, differs: Callable[[TurnTakenAgain], bool]) -> None:
@@ -74,6 +75,9 @@ class KeptTurns:
                 if found.of_its_own:
                     self._base.runner.noted += (f"no turn could be taken again: {found.reason}",)
                     return
+                if found.replay is not None:
+                    times = self._times(player, self._turns[place])
+                    found = wire.TurnReplayed(replace(found.replay, times=times))
                 player.runner.replays.append(found)
                 if found.replay is None or not differs(found.replay):
                     break
@@ -84,17 +88,30 @@ class KeptTurns:
         A heat that did less in a few turns would gain by these alone. Where it knew this rule for certain, it could be
         honest in the fastest one.
         """
-        by_gain = sorted(range(len(self._turns)), key=lambda place: -self._times(player, self._turns[place]))
+        gains = self._times_by_place(player)
+        by_gain = sorted(range(len(self._turns)), key=lambda place: -gains[place])
         if DRAW.random() > FASTEST_FIRST:
             DRAW.shuffle(by_gain)
         return by_gain[:TURNS_TAKEN_AGAIN]
 
+    def _times_by_place(self, player: Player[HeatRunner]) -> list[float]:
+        """Return how many times as fast as the base a heat was in each turn that is kept.
+
+        A turn in which one of them was disturbed gained nothing. On a busy machine most are, and the others have to do.
+        """
+        runners = (player.runner, self._base.runner)
+        quiet = [
+            not any(turn < len(each.windows) and each.windows[turn].flag for each in runners) for turn in self._turns
+        ]
+        is_busy = 2 * sum(quiet) < len(quiet)
+        counts = [is_busy or each for each in quiet]
+        return [self._times(player, turn) if each else 1.0 for turn, each in zip(self._turns, counts, strict=True)]
+
     def _times(self, player: Player[HeatRunner], turn: int) -> float:
-        """Return how many times as fast as the base a heat was in a turn; 1 where one of them was disturbed in it."""
+        """Return how many times as fast as the base a heat was in a turn; 1 where one of them did not time it."""
         if any(len(each.runner.windows) <= turn for each in (player, self._base)):
             return 1.0
-        its, mine = (each.runner.windows[turn] for each in (player, self._base))
-        return 1.0 if its.flag or mine.flag else step_ns(mine) / step_ns(its)
+        return step_ns(self._base.runner.windows[turn]) / step_ns(player.runner.windows[turn])
 
     def _is_shared(self, runner: HeatRunner, turn: int) -> bool:
         """Whether both took the same steps in this turn."""

@@ -173,6 +173,11 @@ def judge_left(left: Sequence[str]) -> Decision:
     return Decision("UNDECIDED", "sandbox", says, "a training that removes its shared memory, and no others meanwhile")
 
 
+def judge_elsewhere(says: str, kept: Decision) -> Decision:
+    """Return the verdict where the turns that were compared do not have the gain for which a change was kept."""
+    return replace(kept, word="UNDECIDED", cause="unproven", says=f"{says}.", needs="more time, for turns that have it")
+
+
 def refuse_change(
     lanes: Sequence[tuple[str, str | None]], same_work: SameWork, trick: str | None = None
 ) -> Decision | None:

@@ -16,7 +16,7 @@ from laptime.analysis.parity import (
     find_other_progress,
     find_other_rates,
 )
-from laptime.analysis.replays import find_other_replay
+from laptime.analysis.replays import find_gain_elsewhere, find_other_replay
 from laptime.analysis.script_pair import compare_scripts
 from laptime.diagnosis.findings import find_unreliable
 from laptime.errors import ExitCode, TrainingError, UsageError
@@ -26,7 +26,7 @@ from laptime.model.plan import Pace, Subject
 from laptime.model.process import IN_SHARED_MEMORY, ProcessRun
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison, LaneResult, OtherTraining
-from laptime.model.sample import Reference
+from laptime.model.sample import Heat, Reference
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
 from laptime.questions.copies import copies_in_use
@@ -46,6 +46,7 @@ from laptime.questions.verdict.reduce import (
     alpha_at,
     is_refusal,
     judge_change,
+    judge_elsewhere,
     judge_left,
     looks,
     refuse_change,
@@ -245,7 +246,11 @@ class VerdictRace(Race):
         asked = _asked(self._job.plan.ask)
         busy = next((finding.says for finding in find_unreliable(lanes)), None)
         found, twin = self._split(compared)
-        return judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
+        decided = judge_change(found, twin, asked.gain, gate=asked.gate, busy=busy)
+        if decided.cause != "faster" or found is None:
+            return decided
+        elsewhere = find_gain_elsewhere(self._candidate_heats, found.ratio)
+        return decided if elsewhere is None else judge_elsewhere(elsewhere, decided)
 
     def _find_difference(self) -> SameWork:
         """Return how the candidate's work differs from the base's, as far as it is known after each round."""
@@ -269,9 +274,13 @@ class VerdictRace(Race):
 
     def _find_replayed(self) -> SameWork:
         """Return how timed turns of the candidate came out elsewhere, where the base took them again."""
+        return find_other_replay(self._candidate_heats)
+
+    @property
+    def _candidate_heats(self) -> list[Heat]:
         plan = self._job.plan
         lane = next(lane for lane in plan.lanes if plan.subject_of(lane) == plan.others[0])
-        return find_other_replay(self._rounds.heats[lane.name])
+        return self._rounds.heats[lane.name]
 
     @staticmethod
     def _lane_of(lanes: tuple[LaneResult, ...], subject: Subject) -> LaneResult:
