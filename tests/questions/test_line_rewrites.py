@@ -19,12 +19,12 @@ for epoch in range(9):
 """
 
 
-def changed(tmp_path, text, line=None):
+def changed(tmp_path, text, line=None, word="seldom"):
     """Return the lines that a change adds or removes."""
     script = tmp_path / "train.py"
     script.write_text(text)
     number = line or next(number for number, each in enumerate(text.splitlines(), 1) if "# here" in each)
-    edited = rewrite(read_code(script, None), f"seldom={number}")
+    edited = rewrite(read_code(script, None), f"{word}={number}")
     return [each for each in edited.data.decode().splitlines() if each not in text.splitlines()]
 
 
@@ -144,3 +144,110 @@ def test_it_says_what_it_changes():
     assert find_rewrite("seldom=1500")[1] == 1500
     with pytest.raises(NoPlaceError, match="1500 is more than 1024"):
         find_rewrite("workers=1500")
+
+
+EPOCHS = """\
+import torch
+
+
+def train(loader):
+    for rows in loader:
+        model(rows).backward()
+        opt.step()
+
+
+def test(loader):
+    model.eval()
+    with torch.no_grad():  # here
+        for rows in loader:
+            total = model(rows)
+    print(total)
+
+
+def main(args):
+    for epoch in RANGE:
+        train(loader)
+        TEST
+        scheduler.step()
+
+
+if __name__ == "__main__":
+    main(read())
+"""
+
+
+@pytest.mark.parametrize(
+    ("counted", "last"),
+    [
+        ("range(9)", " or epoch == 8"),
+        ("range(1, args.epochs + 1)", " or epoch == args.epochs"),
+        ("tqdm(range(args.epochs))", " or epoch == args.epochs - 1"),
+        ("range(args.epochs * 2)", " or epoch == (args.epochs * 2) - 1"),
+        ("range(0, 90, 3)", ""),
+    ],
+)
+def test_an_evaluation_is_made_in_every_tenth_turn_and_in_the_last(tmp_path, counted, last):
+    text = EPOCHS.replace("RANGE", counted).replace("TEST", "test(others)")
+    head = f"        if epoch % 10 == 0{last}:"
+    assert changed(tmp_path, text, word="some_turns") == [head, "            test(others)"]
+
+
+def test_a_checkpoint_between_epochs_is_one_too(tmp_path):
+    text = EPOCHS.replace("# here", "").replace("RANGE", "range(9)")
+    text = text.replace("TEST", "torch.save(model.state_dict(), 'last.pt')  # here")
+    assert changed(tmp_path, text, word="some_turns")[0] == "        if epoch % 10 == 0 or epoch == 8:"
+    lines = "with open('last.pt', 'wb') as file:", "torch.save(model.state_dict(), file)  # here", "file.flush()"
+    opened = "\n            ".join(lines)
+    text = text.replace("torch.save(model.state_dict(), 'last.pt')  # here", opened)
+    assert changed(tmp_path, text, word="some_turns")[1] == "            with open('last.pt', 'wb') as file:"
+
+
+COUNTED = """\
+import torch
+
+
+@torch.inference_mode()
+def evaluate(model, rows):
+    return model(rows).mean()  # here
+
+
+step, best = 0, None
+while True:
+    model(batch).backward()
+    opt.step()
+    if step > 0 and step % 500 == 0:
+        train_loss = evaluate(model, rows)
+        test_loss = evaluate(model, others)
+        if best is None or test_loss < best:
+            torch.save(model.state_dict(), "best.pt")
+            best = test_loss
+    step += 1
+"""
+
+
+def test_where_a_condition_counts_steps_its_number_grows(tmp_path):
+    expected = ["    if step > 0 and step % 5000 == 0:"]
+    assert changed(tmp_path, COUNTED, word="some_turns") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "test(others); test(others)"), "shares its line"),
+        (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "best = test(others); print(best)"), "other code"),
+        (EPOCHS.replace("RANGE", "names").replace("TEST", "test(others)"), "does not count its turns"),
+        (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "pass"), "0 loops that train lead to train.py:12"),
+        (
+            EPOCHS.replace("RANGE", "range(9)")
+            .replace("TEST", "test(others)")
+            .replace("    model.eval()", "    global best\n    best = 1")
+            .replace("        scheduler.step()", "        scheduler.step(best)"),
+            "other code reads",
+        ),
+        (COUNTED.replace("    step += 1", "    step += best is None"), "other code reads"),
+        (COUNTED.replace("            best = test_loss", "            scheduler.step()"), "other code reads"),
+    ],
+)
+def test_what_the_training_needs_stays_in_each_turn(tmp_path, text, why):
+    with pytest.raises(NoPlaceError, match=why):
+        changed(tmp_path, text, word="some_turns")

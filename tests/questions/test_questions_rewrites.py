@@ -62,6 +62,55 @@ def test_a_call_gets_its_arguments_and_keeps_its_form(tmp_path, before, after):
     assert added.encode("latin-1").decode() == after
 
 
+OF_OPTIONS = "loader = DataLoader(ds, **options)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "word", "after"),
+    [
+        ("options = {'batch_size': 8}", "workers=2",
+         "options = {'batch_size': 8, 'num_workers': 2, 'persistent_workers': True}"),
+        ("options = {}", "workers=2", "options = {'num_workers': 2, 'persistent_workers': True}"),
+        ("options = {'num_workers': 0} if cuda else {}", "workers=2",
+         ("options = {'num_workers': 2, 'persistent_workers': True}"
+         " if cuda else {'num_workers': 2, 'persistent_workers': True}")),
+        ("options = {'num_workers': 2} if cuda else {}", "persistent_workers",
+         "options = {'num_workers': 2, 'persistent_workers': True} if cuda else {}"),
+        ("options = {'pin_memory': False}", "pinned", "options = {'pin_memory': True}"),
+        ("options = {'shuffle': True}\nif cuda:\n    options.update(more)", "workers=2",
+         "options = {'shuffle': True, 'num_workers': 2, 'persistent_workers': True}"),
+        ("options = {'shuffle': True}\ntests = DataLoader(others, **options)", "pinned",
+         "options = {'shuffle': True, 'pin_memory': True}"),
+    ],
+)  # fmt: skip
+def test_a_dict_that_is_given_by_two_stars_gets_what_its_loader_needs(tmp_path, options, word, after):
+    loop = "for x in loader:\n    model(x).backward()\n"
+    edited, _, added = changed(tmp_path, f"{HEAD}{options}\n{OF_OPTIONS}{loop}", word)
+    assert added == f"{after}\n"
+    compile(edited.data, "train.py", "exec")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "options = {'num_workers': 2}\noptions = {}",
+        "options = dict(num_workers=2)",
+        "options = {**others}",
+        "options = {'a': 1}\nmodel = Model(**options)",
+        "options = {'a': 1}\nprint(options)",
+        "options = {'a': 1} if cuda else others",
+        "options = {key: 1}",
+    ],
+)
+def test_a_dict_that_serves_others_too_is_left_alone(tmp_path, options):
+    assert "takes arguments by * or **" in refused(tmp_path, f"{HEAD}{options}\n{OF_OPTIONS}", "workers=2")
+
+
+def test_workers_that_no_dict_has_cannot_stay(tmp_path):
+    why = refused(tmp_path, f"{HEAD}options = {{'batch_size': 8}}\n{OF_OPTIONS}", "persistent_workers")
+    assert why == "train.py:4 has no num_workers"
+
+
 @pytest.mark.parametrize(
     ("imported", "called"),
     [
@@ -177,6 +226,8 @@ def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tm
         ("use_multiprocessing", "import keras\nclass A(keras.utils.PyDataset):\n    pass\nA()\n", 6,
          "A(use_multiprocessing=True)\n"),
         ("seldom=4", "for i in range(9):\n    print(i)\n", 4, "    if i % 100 == 0:\n        print(i)\n"),
+        ("some_turns=5", "for i in range(9):\n    loss.backward()\n    torch.save(net, 'net.pt')\n", 5,
+         "    if i % 10 == 0 or i == 8:\n        torch.save(net, 'net.pt')\n"),
         ("workers=2", "loader = DataLoader(ds)\n", 3, f"loader = DataLoader(ds, {WITH})\n"),
     ],
 )  # fmt: skip

@@ -108,9 +108,12 @@ CHANGES = {
     KEEP_FREED: "keep_memory",
     **{each.advice: "not_left_on" for each in LEFT_ON.values() if each.calls},
 }
-# Findings about a line that may be done less often, where no other change is advised.
-MAY_BE_SELDOM = {"script line", "script outside the step", "script saves in its steps", "script waits for the disk"}
-MAY_BE_SELDOM |= {"script waits in a line", "script reads in each step"}
+# The change that does less often what a line does, of findings that name one and advise no other change.
+DONE_LESS = dict.fromkeys(
+    ("script line", "script outside the step", "script saves in its steps", "script waits for the disk",
+     "script waits in a line", "script reads in each step"),
+    "seldom",
+) | {"script between iterations": "some_turns"}  # fmt: skip
 OF_THREADS = {"script on one thread", "script has too many threads"}  # whose change is as many threads as cores
 LOADER_CALLS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 # Findings whose place no line shows that takes time: the calls of the user's code that set it.
@@ -136,6 +139,7 @@ COLLECTED_SAVES_MOST = 1.3  # of the search itself: it leaves none of the traini
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ANEW_SAVES = 0.85  # of the wait for batches: these have to be made as before
 ROWS_SAVE = 0.8  # of the wait
+TURNS_SAVE = 0.9  # of what is done in every tenth turn
 LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
 HALVES_SAVE, HALVES_SAVE_MOST = 0.5, 0.95  # of the computing
@@ -579,7 +583,7 @@ SCRIPT_RULES = (
     ScriptRule("finds anomalies", finds_anomalies, gain=by_part(CHECKS_TAKE)),
     ScriptRule("left on", is_slowed_by_setting),
     ScriptRule("on one thread", has_one_thread, needs_quiet=True, gain=by_part(THREADS_SAVE)),
-    ScriptRule("between iterations", _validates, of_all=True, gain=by_leaving_out),
+    ScriptRule("between iterations", _validates, of_all=True, gain=by_part(TURNS_SAVE)),
     ScriptRule("reads in each step", _reads, gain=by_leaving_out),
     ScriptRule("gives memory back", gives_memory_back, gain=by_part(FAULTS_SAVE, FAULTS_SAVE_MOST)),
     ScriptRule("collects garbage", collects_garbage, gain=by_part(1.0, COLLECTED_SAVES_MOST)),

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from laptime.diagnosis.script_findings import MAY_BE_SELDOM, SET_BY, advised_change
+from laptime.diagnosis.script_findings import DONE_LESS, SET_BY, advised_change
 from laptime.disk import open_atomically, read_regular
 from laptime.errors import StoreError, UsageError
 from laptime.model.machine import Machine
@@ -96,9 +96,9 @@ class ChangeFinder:
         advised = self.add_to(placed, word := advised_change(finding, machine))
         file, _, line = (finding.where or "").rpartition(":")
         is_here = self._code is not None and file and Path(file).name == self._code.start.path.name
-        if advised.change is not None or finding.rule not in MAY_BE_SELDOM or not is_here:
+        if advised.change is not None or finding.rule not in DONE_LESS or not is_here:
             return advised
-        seldom = self.add_to(placed, f"seldom={line}")
+        seldom = self.add_to(placed, f"{DONE_LESS[finding.rule]}={line}")
         return advised if word and seldom.change is None else seldom
 
     def placed(self, finding: Finding, set_by: Collection[str]) -> Finding:

@@ -1,19 +1,22 @@
-"""A change of one line of a script's own: what it does in each step is done every hundred steps only.
+"""A change of one line of a script's own: what it does in each step is done every hundred steps only, and what it does
+between them in every tenth turn.
 
-The line is refused unless all goes on without it (`attach/left_out`), and unless its loop counts its steps.
+The line is refused unless all goes on without it (`attach/left_out`), and unless its loop counts its turns.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from laptime.attach.left_out import LOOPS, find_needless, ways_to
 from laptime.diagnosis.script_computing import LEFT_ON
-from laptime.questions.text_edits import TextEdit
+from laptime.questions.text_edits import TextEdit, said
 from laptime.questions.user_code import NoPlaceError, SourceFile, UserCode
 
 EVERY = 100
+TURNS = 10
+TRAINS = {"backward", "step"}
 # What a statement of its own may call that is done less often. Of any other call it is not known whether it learns.
 SHOWS_OR_KEEPS = frozenset(
     {"print", "write", "writelines", "writerow", "flush", "fsync", "dump", "save", "save_image", "savefig", "imsave"}
@@ -38,6 +41,109 @@ def do_seldom(code: UserCode, line: int) -> tuple[SourceFile, int, Sequence[Text
         if (index := _index_of(file, statement)) is not None:
             return file, statement.lineno, _indented(file, statement, f"if {index} % {EVERY} == 0:")
     raise NoPlaceError(f"the loop around {place} does not count its steps")
+
+
+def do_in_some_turns(code: UserCode, line: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Evaluate or save in every tenth turn of the loop that trains, and in the last one.
+
+    Where a condition such as `step % 500 == 0` says when, its number becomes ten times as large.
+    """
+    file = code.start
+    place, found = f"{file.path.name}:{line}", {id(turn[0]): turn for turn in _turns_with(file, line)}
+    if len(found) != 1:
+        raise NoPlaceError(f"{len(found)} loops that train lead to {place}")
+    loop, *inside = next(iter(found.values()))
+    at = inside[-1].lineno
+    for guard in reversed(inside):
+        number = _counted_by(guard, at)
+        if number is not None and _is_by_itself(file, guard):
+            return file, number.lineno, [TextEdit(*file.span(number), str(int(str(number.value)) * TURNS))]
+    needless = [each[1] for outer in inside if (each := find_needless(file.tree, outer.lineno)) is not None]
+    statement = next((each for each in needless if _is_by_itself(file, each)), None)
+    if statement is None:
+        raise NoPlaceError(f"{file.path.name}:{at} trains something, or other code reads what it makes")
+    if opened := _opened_around(file, statement):
+        raise NoPlaceError(f"{opened} would still be opened each time")
+    index = _index_of(file, statement)
+    if index is None or loop is not _around(file, statement)[0]:
+        raise NoPlaceError(f"the loop around {file.path.name}:{at} does not count its turns")
+    last = _last_of(file, loop)
+    or_last = "" if last is None else f" or {index} == {last}"
+    return file, statement.lineno, _indented(file, statement, f"if {index} % {TURNS} == 0{or_last}:")
+
+
+def _turns_with(file: SourceFile, line: int, seen: frozenset[int] = frozenset()) -> Iterator[list[ast.stmt]]:
+    """Yield the innermost loop that trains around a line, with the statements within it around that line.
+
+    Where it is in a function that does not train, the lines that call this are looked at.
+    """
+    around = [each for _, each in ways_to(file.tree, line)]
+    begin = max((at + 1 for at, each in enumerate(around) if isinstance(each, ast.FunctionDef)), default=0)
+    loops = [at for at in range(begin, len(around)) if isinstance(around[at], LOOPS) and _trains(file, around[at])]
+    if loops:
+        yield around[loops[-1] :]
+    elif begin:
+        function = around[begin - 1]
+        for call in ast.walk(file.tree):
+            is_of_it = isinstance(call, ast.Call) and _name_of(call) == getattr(function, "name", "")
+            if is_of_it and call.lineno not in seen:
+                yield from _turns_with(file, call.lineno, seen | {call.lineno})
+
+
+def _trains(file: SourceFile, node: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a step of a training is in a node, or in functions of the file that it calls."""
+    names = {_name_of(each) for each in ast.walk(node) if isinstance(each, ast.Call)} - seen
+    called = [each for each in ast.walk(file.tree) if isinstance(each, ast.FunctionDef) and each.name in names]
+    return bool(names & TRAINS) or any(_trains(file, each, seen | names) for each in called)
+
+
+def _name_of(call: ast.Call) -> str:
+    """Return the last part of the name of what is called: `evaluate` also of `self.evaluate()`."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else _called(call)
+
+
+def _counted_by(guard: ast.stmt, line: int) -> ast.Constant | None:
+    """Return the number of a condition such as `step % 500 == 0` that a line is under; None where it is another."""
+    if not isinstance(guard, ast.If) or not guard.body[0].lineno <= line <= (guard.body[-1].end_lineno or line):
+        return None
+    tests = guard.test.values if isinstance(guard.test, ast.BoolOp) and isinstance(guard.test.op, ast.And) else []
+    for test in tests or [guard.test]:
+        match test:
+            case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int()) as number), ops=[ast.Eq()]):
+                return number
+    return None
+
+
+def _is_by_itself(file: SourceFile, statement: ast.stmt) -> bool:
+    """Whether a statement trains nothing, and nothing else reads what it, or a function that it calls, sets."""
+    calls = {_name_of(each) for each in ast.walk(statement) if isinstance(each, ast.Call)}
+    own = [each for each in ast.walk(file.tree) if isinstance(each, ast.FunctionDef) and each.name in calls]
+    if _trains(file, statement) or not (own or calls & SHOWS_OR_KEEPS):
+        return False
+    shared = {name for each in own for inner in ast.walk(each) if isinstance(inner, ast.Global) for name in inner.names}
+    stored = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    inner = {id(each) for part in (statement, *own) for each in ast.walk(part)}
+    return not any(
+        isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id in shared | stored
+        for each in ast.walk(file.tree)
+        if id(each) not in inner
+    )
+
+
+def _last_of(file: SourceFile, loop: ast.stmt) -> str | None:
+    """Return the text of the last number of a loop over a range; None of any other loop."""
+    counts = _counting(loop.iter) if isinstance(loop, ast.For) else None
+    if not isinstance(counts, ast.Call) or _called(counts) != "range" or len(counts.args) not in {1, 2}:
+        return None
+    match counts.args[-1]:
+        case ast.Constant(value=int(number)):
+            return str(number - 1)
+        case ast.BinOp(left=last, op=ast.Add(), right=ast.Constant(value=1)):
+            return said(file, last)
+        case ast.Name() | ast.Attribute() | ast.Call() as end:
+            return f"{said(file, end)} - 1"
+        case end:
+            return f"({said(file, end)}) - 1"
 
 
 def leave_out_switch(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
@@ -112,9 +218,7 @@ def _count_of(loop: ast.stmt) -> str | None:
 def _index_of_for(file: SourceFile, inner: ast.stmt) -> str | None:
     if not isinstance(inner, ast.For) or set(COUNTING) & file.bound:
         return None
-    counts: ast.expr = inner.iter
-    while _called(counts) not in COUNTING and isinstance(counts, ast.Call) and counts.args:
-        counts = counts.args[0]  # such as tqdm(enumerate(loader))
+    counts = _counting(inner.iter)
     target: ast.expr = inner.target
     if _called(counts) == "enumerate" and isinstance(target, ast.Tuple) and target.elts:
         target = target.elts[0]
@@ -122,6 +226,13 @@ def _index_of_for(file: SourceFile, inner: ast.stmt) -> str | None:
         return None
     stored = [each.id for each in ast.walk(inner) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
     return target.id if isinstance(target, ast.Name) and stored.count(target.id) == 1 else None
+
+
+def _counting(counts: ast.expr) -> ast.expr:
+    """Return the call that counts in what a loop goes over, such as tqdm(enumerate(loader))."""
+    while _called(counts) not in COUNTING and isinstance(counts, ast.Call) and counts.args:
+        counts = counts.args[0]
+    return counts
 
 
 def _called(node: ast.expr) -> str:

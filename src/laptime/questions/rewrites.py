@@ -25,8 +25,16 @@ from laptime.questions.keras_rewrites import (
     keras_processes,
     keras_workers,
 )
-from laptime.questions.line_rewrites import EVERY, do_seldom, leave_out_switch
-from laptime.questions.text_edits import TextEdit, name_call, name_calls, said, set_keywords
+from laptime.questions.line_rewrites import EVERY, TURNS, do_in_some_turns, do_seldom, leave_out_switch
+from laptime.questions.text_edits import (
+    TextEdit,
+    dicts_given,
+    given_for,
+    name_call,
+    name_calls,
+    said,
+    set_keywords,
+)
 from laptime.questions.user_code import CodePart, NoPlaceError, SourceFile, UserCode, is_main_guard, parse
 
 LARGEST_VALUE = 1024  # of workers or threads
@@ -190,10 +198,11 @@ def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
 
 def _of_workers(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
-    workers = next((each.value for each in call.keywords if each.arg == "num_workers"), None)
-    if workers is None or (isinstance(workers, ast.Constant) and not workers.value):
+    workers = given_for(call, dicts_given(unit.file, call), "num_workers")
+    if all(isinstance(each, ast.Constant) and not each.value for each in workers):
         raise NoPlaceError(f"{name_call(unit.file, call)} has no num_workers")
-    return unit.file, call.lineno, set_keywords(unit.file, call, {keyword: text.format(value=value)}, LOADER_PLACES)
+    wanted = {keyword: text.format(value=value)}
+    return unit.file, call.lineno, set_keywords(unit.file, call, wanted, LOADER_PLACES, having="num_workers")
 
 
 def _pinned(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
@@ -591,6 +600,13 @@ REWRITES: dict[str, RewriteRow] = {
     ),
     "float32": RewriteRow(_single, "Train in float32, not in float64", OTHER_ARITHMETIC),
     "no_item": RewriteRow(_reads, "Add up the loss without reading it in each step"),
+    "some_turns": RewriteRow(
+        do_in_some_turns,
+        f"Do what line {{value}} does in every {TURNS}th turn only",
+        "how often it is evaluated or saved",
+        takes_value=True,
+        most=LARGEST_LINE,
+    ),
     "seldom": RewriteRow(
         do_seldom,
         f"Do what line {{value}} does every {EVERY} steps only",

@@ -20,24 +20,86 @@ class TextEdit:
     text: str
 
 
-def set_keywords(file: SourceFile, call: ast.Call, wanted: dict[str, str], positional: Sequence[str]) -> list[TextEdit]:
-    """Set keywords of a call: in place of constants that it has, or behind its last argument."""
-    if any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args):
-        raise NoPlaceError(f"{name_call(file, call)} takes arguments by * or **")
-    edits, added = [], []
+def set_keywords(
+    file: SourceFile, call: ast.Call, wanted: dict[str, str], positional: Sequence[str], *, having: str = ""
+) -> list[TextEdit]:
+    """Set keywords of a call: in place of constants that it has, in a dict that it takes by **, or behind its last one.
+
+    Of the dicts, only those that are `having` a key get others.
+    """
+    edits: list[TextEdit] = []
+    added: list[str] = []
+    dicts = dicts_given(file, call)
+    missing: list[list[str]] = [[] for _ in dicts]
     for name, text in wanted.items():
-        given = next((each.value for each in call.keywords if each.arg == name), None)
-        if given is None and name in positional and positional.index(name) < len(call.args):
-            given = call.args[positional.index(name)]
-        if given is None:
+        given = given_for(call, dicts, name)
+        if name in positional and positional.index(name) < len(call.args):
+            given = [call.args[positional.index(name)]]
+        if not given and not dicts:
             added.append(f"{name}={text}")
-        elif not isinstance(given, ast.Constant):
-            raise NoPlaceError(f"{name_call(file, call)} has {name}={said(file, given)}")
-        elif said(file, given) != text:
-            edits.append(TextEdit(*file.span(given), text))
+        if all(each.arg != name for each in call.keywords):
+            for each, keys in zip(dicts, missing, strict=True):
+                if name not in _items(each) and (not having or having in _items(each)):
+                    keys.append(f"'{name}': {text}")
+        for value in given:
+            if not isinstance(value, ast.Constant):
+                raise NoPlaceError(f"{name_call(file, call)} has {name}={said(file, value)}")
+            if said(file, value) != text:
+                edits.append(TextEdit(*file.span(value), text))
+    edits += [_added_to(file, each, keys) for each, keys in zip(dicts, missing, strict=True) if keys]
     if not edits and not added:
         raise NoPlaceError(f"{name_call(file, call)} has it already")
     return [*edits, *_append(file, call, added)]
+
+
+def given_for(call: ast.Call, dicts: Sequence[ast.Dict], name: str) -> list[ast.expr]:
+    """Return what a call is given for a keyword: by its name, or in each dict that it may take by **."""
+    named = [each.value for each in call.keywords if each.arg == name]
+    return named or [_items(each)[name] for each in dicts if name in _items(each)]
+
+
+def dicts_given(file: SourceFile, call: ast.Call) -> list[ast.Dict]:
+    """Return the dicts of which a call takes one by **: they are written in one place, and serve such calls alone."""
+    taken = [each.value for each in call.keywords if each.arg is None]
+    if not taken and not any(isinstance(each, ast.Starred) for each in call.args):
+        return []
+    refused = NoPlaceError(f"{name_call(file, call)} takes arguments by * or **")
+    if len(taken) != 1 or not isinstance(taken[0], ast.Name):
+        raise refused
+    name, nodes = taken[0].id, list(ast.walk(file.tree))
+    made = [each.value for each in nodes if isinstance(each, ast.Assign) and _names_only(each.targets, name)]
+    alike = [each for each in nodes if isinstance(each, ast.Call) and ast.dump(each.func) == ast.dump(call.func)]
+    uses = sum(item.arg is None and _names_only([item.value], name) for each in alike for item in each.keywords)
+    # Such as options.update(...) where there is a card: what it sets later wins.
+    uses += sum(
+        isinstance(each, ast.Attribute) and each.attr == "update" and _names_only([each.value], name) for each in nodes
+    )
+    dicts = _branches(made[0]) if len(made) == 1 else []
+    if not dicts or sum(_names_only([each], name) for each in nodes) != uses + 1:
+        raise refused
+    return dicts
+
+
+def _names_only(nodes: Sequence[ast.AST], name: str) -> bool:
+    return len(nodes) == 1 and isinstance(nodes[0], ast.Name) and nodes[0].id == name
+
+
+def _branches(value: ast.expr) -> list[ast.Dict]:
+    """Return a dict that is written out, or both of `a if test else b`; none where a key is not a plain word."""
+    parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+    dicts = [each for each in parts if isinstance(each, ast.Dict) and len(_items(each)) == len(each.keys)]
+    return dicts if len(dicts) == len(parts) else []
+
+
+def _items(given: ast.Dict) -> dict[str, ast.expr]:
+    pairs = zip(given.keys, given.values, strict=True)
+    return {key.value: value for key, value in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+
+
+def _added_to(file: SourceFile, given: ast.Dict, items: Sequence[str]) -> TextEdit:
+    """Add items behind the last one of a dict."""
+    end = _end_of(file, given.values[-1]) if given.values else file.span(given)[1] - 1
+    return TextEdit(end, end, (", " if given.values else "") + ", ".join(items))
 
 
 def _append(file: SourceFile, call: ast.Call, added: Sequence[str]) -> list[TextEdit]:
