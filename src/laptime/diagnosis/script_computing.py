@@ -39,7 +39,8 @@ NO_GRAPH = "Leave out create_graph=True, unless gradients of gradients are neede
 class LeftOn:
     """Something that slows each step down while it is on, which is for a search or a proof, and not for a training.
 
-    It takes the part `saves` of an iteration, and at most `most`; `calls` switch it on.
+    It takes the part `saves` of an iteration, and at most `most`; `calls` switch it on. Where it `records` what is
+    done, it takes more of what does many small things: the parts of an iteration are others without it.
     """
 
     says: str
@@ -47,6 +48,7 @@ class LeftOn:
     saves: float
     most: float
     calls: tuple[str, ...] = ()
+    records: bool = False
 
 
 LEFT_ON = {  # by the words of the agent (attach/lines.py)
@@ -56,6 +58,7 @@ LEFT_ON = {  # by the words of the agent (attach/lines.py)
         0.3,
         0.9,
         ("torch.profiler.profile", "torch.autograd.profiler.profile"),
+        records=True,
     ),
     "tracing": LeftOn(
         "A debugger, a coverage tool, or a profiler of Python follows each line",
@@ -63,6 +66,7 @@ LEFT_ON = {  # by the words of the agent (attach/lines.py)
         0.3,
         0.95,
         ("sys.settrace", "sys.setprofile"),
+        records=True,
     ),
     "tracemalloc": LeftOn(
         "tracemalloc keeps where each object was made",
@@ -70,6 +74,7 @@ LEFT_ON = {  # by the words of the agent (attach/lines.py)
         0.2,
         0.8,
         ("tracemalloc.start",),
+        records=True,
     ),
     "debug": LeftOn(
         "Python checks itself: its development mode, or PYTHONMALLOC=debug, is on",
@@ -115,7 +120,11 @@ def is_slowed_by_setting(process: ScriptProcess, _loop: TrainingLoop, _machine: 
     return Finding(
         "script left on",
         f"{most.says}, in every iteration.",
-        {"share": most.saves, "settings": [*process.left_on]},
+        {
+            "share": most.saves,
+            "settings": [*process.left_on],
+            "of_all_that_is_seen": any(each.records for each in known),
+        },
         most.advice,
         "likely",
         gain=PredictedGain(1 / (1 - most.saves), 1 / (1 - most.most)),

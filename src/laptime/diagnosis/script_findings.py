@@ -16,7 +16,6 @@ from laptime.diagnosis.script_computing import (
     FUSE,
     IN_SINGLE,
     LEFT_ON,
-    NO_ANOMALIES,
     NO_GRAPH,
     WITH_MKLDNN,
     computes_in_double,
@@ -102,11 +101,15 @@ CHANGES = {
     LOG_LESS: "no_item",
     IN_SINGLE: "float32",
     **{FUSE.format(name): "fused" for name in FUSIBLE},
-    NO_ANOMALIES: "no_anomalies",
     WITH_MKLDNN: "mkldnn",
     NO_GRAPH: "no_second_graph",
     KEEP_FREED: "keep_memory",
-    **{each.advice: "not_left_on" for each in LEFT_ON.values() if each.calls},
+}
+# Where any advice of a rule is the same change.
+CHANGES_OF_RULE = {
+    "script finds anomalies": "no_anomalies",
+    "script left on": "not_left_on",
+    "script recomputes": "no_checkpoint",
 }
 # The change that does less often what a line does, of findings that name one and advise no other change.
 DONE_LESS = dict.fromkeys(
@@ -229,7 +232,9 @@ def _ranked(
             most = max(alone.most, at_most.get(way.rule, 1.0))
             gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, most)))
             if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
-                found.append((1 - 1 / gain.likely, replace(way, gain=with_doubt(gain))))
+                # What slows all that was seen is first: without it, the shares of the others are other ones.
+                is_first = way.evidence.get("of_all_that_is_seen", False)
+                found.append((1 - 1 / gain.likely + is_first, replace(way, gain=with_doubt(gain))))
                 break
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
@@ -265,7 +270,7 @@ def advised_change(finding: Finding, machine: Machine) -> str:
     """Return the word of the change of code that a finding advises; an empty one where there is none."""
     if finding.rule in OF_THREADS:
         return f"threads={machine.processor.cores_usable}"
-    return CHANGES.get(finding.advice, "")
+    return CHANGES_OF_RULE.get(finding.rule) or CHANGES.get(finding.advice, "")
 
 
 def _with_cost(denormal_times: float, finding: Finding) -> Finding | None:

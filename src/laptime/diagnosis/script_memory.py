@@ -28,7 +28,7 @@ KEPT_WORDS = {  # what the last item of a list is: how it is named, and what to 
 OTHER_KEPT = ("an item", "Keep fewer of them, or write them to a file.")
 KEPT_SOMEWHERE = "Look for what is kept from step to step: lists, caches, hooks, figures."
 COLLECTED_MUCH = 0.05  # of an iteration
-COLLECTS_ITSELF = frozenset({"gc.collect"})  # what a line calls of which another rule says more
+COLLECTS_ITSELF = "collect"  # what a line calls of which another rule says more
 LONGEST_GAIN = 50.0  # times: an iteration that grows without end may become as slow as one waits for
 KEEP_FREED = (
     "Keep freed memory in the process: laptime.keep_memory() at its top, or start it with "
@@ -88,7 +88,9 @@ def collects_garbage(process: ScriptProcess, loop: TrainingLoop, _machine: Machi
     if process.collected_ns is None or loop.step_ms is None:
         return None
     share = process.collected_ns / 1e6 / loop.step_ms.median
-    if share < COLLECTED_MUCH or any(COLLECTS_ITSELF & {*line.calls} for line in process.lines):
+    if share < COLLECTED_MUCH or any(
+        call.rpartition(".")[2] == COLLECTS_ITSELF for line in process.lines for call in line.calls
+    ):
         return None
     return Finding(
         "script collects garbage",

@@ -418,6 +418,28 @@ def _without_second_graph(code: UserCode, _value: int) -> tuple[SourceFile, int,
     return unit.file, call.lineno, set_keywords(unit.file, call, {"create_graph": "False"}, ())
 
 
+OF_CHECKPOINT = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
+
+
+def _kept_passes(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
+    """Call what a checkpoint calls, so that its results are kept for the backward pass."""
+    found = [(unit, call) for unit, call, name in code.calls() if name == "torch.utils.checkpoint.checkpoint"]
+    if len(found) != 1 or not found[0][1].args or isinstance(found[0][1].args[0], ast.Starred):
+        raise NoPlaceError(
+            f"{len(found)} calls of torch.utils.checkpoint may be meant: {name_calls(found)}".rstrip(": ")
+        )
+    ((unit, call),) = found
+    function, *others = call.args
+    named = [each for each in call.keywords if each.arg not in OF_CHECKPOINT]
+    given = [said(unit.file, each) for each in others]
+    given += [f"{each.arg}={said(unit.file, each.value)}" for each in named if each.arg]
+    given += [f"**{said(unit.file, each.value)}" for each in named if each.arg is None]
+    text = f"{said(unit.file, function)}({', '.join(given)})"
+    if not isinstance(function, ast.Name | ast.Attribute | ast.Subscript):
+        raise NoPlaceError(f"{name_call(unit.file, call)} checkpoints {said(unit.file, function)}")
+    return unit.file, call.lineno, [TextEdit(*unit.file.span(call), text)]
+
+
 def _last_import(file: SourceFile) -> ast.stmt:
     """Return the last of the imports at the top of a file."""
     last: ast.stmt | None = None
@@ -583,6 +605,12 @@ REWRITES: dict[str, RewriteRow] = {
     "not_left_on": RewriteRow(leave_out_switch, "Leave out what slows each step down while it is on"),
     "mkldnn": RewriteRow(
         partial(_switched, call="torch.backends.mkldnn.set_flags(True)"), "Compute with oneDNN", OTHER_ARITHMETIC
+    ),
+    "no_checkpoint": RewriteRow(
+        _kept_passes,
+        "Keep what the forward pass computes, in place of computing it again",
+        MORE_MEMORY,
+        arguments={"gradient_checkpointing": "False"},
     ),
     "no_second_graph": RewriteRow(_without_second_graph, "Make no graph of the backward pass"),
     "matmul_high": RewriteRow(
