@@ -253,6 +253,19 @@ def test_where_no_core_is_free_the_line_that_loads_is_to_be_faster() -> None:
     assert "worker" in found(changed(used(answer, 50.0)))["script waits for data"].advice.split(":")[0]
 
 
+def test_workers_next_to_a_thread_on_each_core_gain_little() -> None:
+    """1.41 was said where two workers gained nothing: each of the threads that compute waits for the slowest."""
+    here = replace(MACHINE, processor=replace(MACHINE.processor, cores_usable=2))
+    lines = (SeenLine("data.py:8", "data", 0.9),)
+    waits = changed(used(watched(0, TEN, data_wait_s=0.0058), 71.0), optimizers=(replace(ADAM, is_fused=True),))
+    (judged,) = script_findings(waits, here, is_quiet=True)
+    assert "worker processes" in judged.advice
+    assert judged.gain.likely == pytest.approx(1 + 0.2 * (1 / 0.74 - 1))
+    (judged,) = script_findings(changed(waits, lines=lines), here, is_quiet=True)
+    assert judged.advice.startswith("Worker processes would gain little here. Make this line faster")
+    assert judged.gain.likely == pytest.approx(1 / (1 - 0.7 * 0.9 * 0.58))
+
+
 def test_a_gain_is_one_of_the_whole_training() -> None:
     """Half of an iteration that waits is a quarter of a training that validates for as long as it trains."""
     (process,) = watched(0, TEN, outside_s=0.005).processes

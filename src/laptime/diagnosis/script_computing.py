@@ -85,7 +85,7 @@ LEFT_ON = {  # by the words of the agent (attach/lines.py)
     "deterministic": LeftOn(
         "PyTorch computes with deterministic algorithms only, and fills all memory that it takes",
         "Leave out torch.use_deterministic_algorithms(True), unless two runs have to be the same.",
-        0.1,
+        0.05,
         0.6,
         ("torch.use_deterministic_algorithms",),
     ),

@@ -157,7 +157,7 @@ class ScriptRule:
     What `needs_quiet` other processes can bring about as well: it is not judged where they took the processor. `gain`
     is what its advice gains of this share; without it, the finding is no matter of a part of the time, or says itself.
     A general rule, which says in which `part` the time is, gives way to one that says what it is spent on. Where its
-    advice gains too little here, `otherwise` is what the same finding advises.
+    advice gains less here than `otherwise`, this is what the same finding advises.
     """
 
     name: str
@@ -215,27 +215,30 @@ def _ranked(
     # Lines are timed in a few iterations only: all of the part in which they are may be theirs.
     at_most = {other.rule: by_leaving_out(finding.evidence["share"], ANY_ROOM).most for finding, other in said_more}
     found: list[tuple[float, Finding]] = []
+    threads = max((each.threads or 0 for each in process.optimizers if each.parameters.keys() <= {"cpu"}), default=0)
+    step, is_crowded = loop.step_ms, threads >= machine.processor.cores_usable
+    room = None if step is None else Room(step.median, busy, is_crowded)
     for rule, finding in judged:
         if finding in general:
             continue
         share = finding.evidence.get("share")
         has_gain = rule.gain is not None or finding.gain is not None
-        if not has_gain or share is None or loop.step_ms is None:
+        if not has_gain or share is None or room is None:
             # What is no matter of time is first, and what takes a time that is not known comes behind known ones.
             found.append(((not has_gain) * 1.0 if share is None else share * within, finding))
             continue
-        room = Room(loop.step_ms.median, busy)
-        ways = [finding, *filter(None, [rule.otherwise and rule.otherwise(finding)])]
-        for way in ways:
+        ways: list[tuple[PredictedGain, Finding]] = []
+        for way in filter(None, [finding, rule.otherwise and rule.otherwise(finding)]):
             alone = way.gain if rule.gain is None or way.gain is not None else rule.gain(way.evidence["share"], room)
             assert alone is not None
             most = max(alone.most, at_most.get(way.rule, 1.0))
             gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, most)))
-            if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
-                # What slows all that was seen is first: without it, the shares of the others are other ones.
-                is_first = way.evidence.get("of_all_that_is_seen", False)
-                found.append((1 - 1 / gain.likely + is_first, replace(way, gain=with_doubt(gain))))
-                break
+            ways.append((gain, way))
+        gain, way = max(ways, key=lambda pair: pair[0].likely)
+        if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
+            # What slows all that was seen is first: without it, the shares of the others are other ones.
+            is_first = way.evidence.get("of_all_that_is_seen", False)
+            found.append((1 - 1 / gain.likely + is_first, replace(way, gain=with_doubt(gain))))
     return [finding for _, finding in sorted(found, key=lambda pair: -pair[0])]
 
 

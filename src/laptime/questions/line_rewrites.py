@@ -83,10 +83,9 @@ def _turns_with(file: SourceFile, line: int, seen: frozenset[int] = frozenset())
     if loops:
         yield around[loops[-1] :]
     elif begin:
-        function = around[begin - 1]
+        name = getattr(around[begin - 1], "name", "")
         for call in ast.walk(file.tree):
-            is_of_it = isinstance(call, ast.Call) and _name_of(call) == getattr(function, "name", "")
-            if is_of_it and call.lineno not in seen:
+            if isinstance(call, ast.Call) and _name_of(call) == name and call.lineno not in seen:
                 yield from _turns_with(file, call.lineno, seen | {call.lineno})
 
 
