@@ -233,8 +233,9 @@ def test_where_a_condition_counts_steps_its_number_grows(tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "test(others); test(others)"), "shares its line"),
+        (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "test(others); print()"), "shares its line"),
         (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "best = test(others); print(best)"), "other code"),
+        (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "test(others)\n        test(more)"), "2 lines of a loop"),
         (EPOCHS.replace("RANGE", "names").replace("TEST", "test(others)"), "does not count its turns"),
         (EPOCHS.replace("RANGE", "range(9)").replace("TEST", "pass"), "0 loops that train lead to train.py:12"),
         (

@@ -49,15 +49,18 @@ def do_in_some_turns(code: UserCode, line: int) -> tuple[SourceFile, int, Sequen
     Where a condition such as `step % 500 == 0` says when, its number becomes ten times as large.
     """
     file = code.start
-    place, found = f"{file.path.name}:{line}", {id(turn[0]): turn for turn in _turns_with(file, line)}
-    if len(found) != 1:
-        raise NoPlaceError(f"{len(found)} loops that train lead to {place}")
-    loop, *inside = next(iter(found.values()))
+    turns = list(_turns_with(file, line))
+    loops = {id(turn[0]) for turn in turns}
+    if len(loops) != 1:
+        raise NoPlaceError(f"{len(loops)} loops that train lead to {file.path.name}:{line}")
+    loop, *inside = turns[0]
     at = inside[-1].lineno
     for guard in reversed(inside):
         number = _counted_by(guard, at)
-        if number is not None and _is_by_itself(file, guard):
+        if number is not None and all(guard in turn for turn in turns) and _is_by_itself(file, guard):
             return file, number.lineno, [TextEdit(*file.span(number), str(int(str(number.value)) * TURNS))]
+    if len(turns) > 1:
+        raise NoPlaceError(f"{len(turns)} lines of a loop lead to {file.path.name}:{line}")
     needless = [each[1] for outer in inside if (each := find_needless(file.tree, outer.lineno)) is not None]
     statement = next((each for each in needless if _is_by_itself(file, each)), None)
     if statement is None:
