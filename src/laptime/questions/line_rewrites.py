@@ -59,12 +59,12 @@ def do_in_some_turns(code: UserCode, line: int) -> tuple[SourceFile, int, Sequen
         number = _counted_by(guard, at)
         if number is not None and all(guard in turn for turn in turns) and _is_by_itself(file, guard):
             return file, number.lineno, [TextEdit(*file.span(number), str(int(str(number.value)) * TURNS))]
-    if len(turns) > 1:
-        raise NoPlaceError(f"{len(turns)} lines of a loop lead to {file.path.name}:{line}")
     needless = [each[1] for outer in inside if (each := find_needless(file.tree, outer.lineno)) is not None]
     statement = next((each for each in needless if _is_by_itself(file, each)), None)
     if statement is None:
         raise NoPlaceError(f"{file.path.name}:{at} trains something, or other code reads what it makes")
+    if len(turns) > 1:
+        raise NoPlaceError(f"{len(turns)} lines of a loop lead to {file.path.name}:{line}")
     if opened := _opened_around(file, statement):
         raise NoPlaceError(f"{opened} would still be opened each time")
     index = _index_of(file, statement)
