@@ -245,8 +245,8 @@ def test_where_a_condition_counts_steps_its_number_grows(tmp_path):
             .replace("        scheduler.step()", "        scheduler.step(best)"),
             "other code reads",
         ),
-        (COUNTED.replace("    step += 1", "    step += best is None"), "other code reads"),
-        (COUNTED.replace("            best = test_loss", "            scheduler.step()"), "other code reads"),
+        (COUNTED.replace("    step += 1", "    step += best is None"), "2 lines of a loop"),
+        (COUNTED.replace("            best = test_loss", "            scheduler.step()"), "2 lines of a loop"),
     ],
 )
 def test_what_the_training_needs_stays_in_each_turn(tmp_path, text, why):
