@@ -12,8 +12,8 @@ SAVES_MORE, SHARE_UNSURE = 1.1, 0.02  # of an iteration: what is left out no lon
 LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
 
-# Of what cores that are busy leave: threads that compute together wait for the one whose core a worker has.
-CROWDED_GAINS = 0.2
+# Of the computing: so much longer it takes, as its threads wait for the one whose core a worker has. Measured on two.
+CROWDED_TAKES = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,9 @@ by_leaving_out = by_part(1.0)  # what takes so much takes no more than that
 def by_workers(share: float, room: Room) -> PredictedGain:
     """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
     left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
-    likely = 1 / max(left, LESS_LEFT)
     if room.is_crowded and room.busy > 1 - share:
-        likely = 1 + CROWDED_GAINS * (likely - 1)
-    return PredictedGain(likely, by_leaving_out(share, room).most)
+        left += CROWDED_TAKES * (1 - share)
+    return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
 
 
 def with_doubt(gain: PredictedGain) -> PredictedGain:
