@@ -130,6 +130,10 @@ def test_a_thread_that_keeps_python_busy_is_named_where_the_training_waits():
     (judged,) = found(answer).values()
     assert (judged.rule, judged.where) == ("script lock held", "spin.py:4")
     assert judged.says == "70 % of an iteration, the training waits while another thread keeps Python busy (spin.py:4)."
+    waits = changed(watched(0, TEN, data_wait_s=0.006), busy_thread=BusyThread("spin.py:4", 0.9, 0.8))
+    assert next(iter(found(waits))) == "script lock held", "a loader in the same process waits for the thread, too"
+    waits = changed(watched(2, TEN, data_wait_s=0.006), busy_thread=BusyThread("spin.py:4", 0.9, 0.8))
+    assert next(iter(found(waits))) == "script waits for data"
     for thread in (BusyThread("spin.py:4", 0.1, 0.7), BusyThread("spin.py:4", 0.9, 0.1)):
         assert "script lock held" not in found(changed(answer, busy_thread=thread))
 

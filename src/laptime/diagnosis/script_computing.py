@@ -221,7 +221,10 @@ def has_one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine)
 def holds_the_lock(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Another thread computes in Python, and the training waits until that one gives the interpreter up."""
     busy = process.busy_thread
-    share = 0.0 if busy is None else min(busy.idle, 1.0) - share_of(loop.steady.data_wait_s, loop.steady)
+    # A loader without workers computes in the training's own thread: where it waits, it waits for Python, too.
+    loads_itself = process.loaders and all(loader.workers == 0 for loader in process.loaders) and not loop.made_share
+    waits = 0.0 if loads_itself else share_of(loop.steady.data_wait_s, loop.steady)
+    share = 0.0 if busy is None else min(busy.idle, 1.0) - waits
     if busy is None or busy.ran < THREAD_RAN or share < LOCK_IDLE:
         return None
     return Finding(
