@@ -225,7 +225,12 @@ def used(answer: WatchAnswer, percent: float) -> WatchAnswer:
 
 @pytest.mark.parametrize(
     ("waits", "busy", "likely", "most"),
-    [(0.5, 50.0, 1.887, 1 / 0.43), (0.5, 75.0, 1.282, 1 / 0.43), (0.5, 97.0, None, None), (0.12, 50.0, None, None)],
+    [
+        (0.5, 50.0, 1.887, 1 / 0.43),
+        (0.5, 75.0, 1.282, 1 / 0.43),
+        (0.5, 97.0, 1.176, 1 / 0.43),
+        (0.12, 50.0, None, None),
+    ],
     ids=["cores are free", "few are free", "none is free", "it waits little"],
 )
 def test_workers_gain_the_wait_as_far_as_there_are_cores_for_them(waits, busy, likely, most) -> None:
@@ -249,7 +254,10 @@ def test_where_no_core_is_free_the_line_that_loads_is_to_be_faster() -> None:
     likely, most = 1 / (1 - 0.7 * 0.8 * 0.6), 1 / (1 - 1.1 * 0.6 - 0.02)
     assert (judged.gain.likely, judged.gain.most) == (pytest.approx(likely), pytest.approx(most))
     of_library = (replace(lines[0], calls=("for", "enumerate")),)
-    assert found(changed(answer, lines=of_library)) == {}, "the loop over a loader loads nothing itself"
+    (kept,) = found(changed(answer, lines=of_library)).values()
+    assert "laptime.cached(dataset) keeps its items" in kept.advice, "the loop over a loader loads nothing itself"
+    streams = tuple(replace(each, is_iterable=True) for each in answer.processes[0].loaders)
+    assert found(changed(answer, lines=of_library, loaders=streams)) == {}, "and a stream has no items to keep"
     assert "worker" in found(changed(used(answer, 50.0)))["script waits for data"].advice.split(":")[0]
 
 
@@ -258,7 +266,9 @@ def test_workers_next_to_a_thread_on_each_core_gain_little() -> None:
     here = replace(MACHINE, processor=replace(MACHINE.processor, cores_usable=2))
     lines = (SeenLine("data.py:8", "data", 0.9),)
     waits = changed(used(watched(0, TEN, data_wait_s=0.0058), 71.0), optimizers=(replace(ADAM, is_fused=True),))
-    assert script_findings(waits, here, is_quiet=True) == ()
+    (judged,) = script_findings(waits, here, is_quiet=True)
+    assert "laptime.cached(dataset)" in judged.advice
+    assert judged.gain.likely == pytest.approx(1 / (1 - 0.3 * 0.58))
     mostly = changed(used(watched(0, TEN, data_wait_s=0.009), 56.0), optimizers=waits.processes[0].optimizers)
     (judged,) = script_findings(mostly, here, is_quiet=True)
     assert "worker processes" in judged.advice

@@ -78,6 +78,10 @@ LOAD_FASTER = (
     "Worker processes would gain little here. Make this line faster, or compute once what it makes: "
     "laptime.cached(dataset) keeps items."
 )
+KEEP_ITEMS = (
+    "Worker processes would gain little here. Compute once what the data set makes: laptime.cached(dataset) keeps its "
+    "items, where they are the same each time."
+)
 START_ONCE = (
     "Start it once: batches = iter(loader) in front of the loop, next(batches) in it, and iter(loader) again where "
     "that raises StopIteration."
@@ -142,6 +146,7 @@ COLLECTED_SAVES_MOST = 1.3  # of the search itself: it leaves none of the traini
 COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass copies, too
 ANEW_SAVES = 0.85  # of the wait for batches: these have to be made as before
 ROWS_SAVE = 0.8  # of the wait
+KEPT_SAVES = 0.3  # of the wait: it is not known whether items are the same each time
 TURNS_SAVE = 0.9  # of what is done in every tenth turn
 LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
@@ -348,6 +353,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
             "workers": sorted(workers),
             **_evidence_of(line),
             "of_loop": bool(line and "for" in line.calls),
+            "has_numbers": workers == {0} and not any(loader.is_iterable for loader in process.loaders),
         },
         advice,
         "likely",
@@ -358,9 +364,11 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
 
 def _load_faster(finding: Finding) -> Finding | None:
     """Advise on the line that takes the wait, where workers gain too little. The loop over a loader can do nothing."""
+    share = finding.evidence["share"]
     if finding.where is None or finding.evidence["of_loop"]:
-        return None
-    share, of_part = finding.evidence["share"], finding.evidence["of_part"]
+        keeps = replace(finding, advice=KEEP_ITEMS, gain=by_part(KEPT_SAVES, 1.0)(share, ANY_ROOM))
+        return keeps if finding.evidence["has_numbers"] and finding.gain is None else None
+    of_part = finding.evidence["of_part"]
     return replace(finding, advice=LOAD_FASTER, gain=by_part(LINE_SAVES * of_part, 1.0)(share, ANY_ROOM))
 
 
