@@ -174,6 +174,25 @@ class FirstRound(WhySearch):
         self._heat_s.update({lane.name: 100.0 for lane in lanes})
 
 
+def test_a_lane_that_failed_has_nothing_to_pair_with(inquire):
+    """A script that ended after too few steps, next to its only experiment, ended `why` with a traceback."""
+
+    class Lonely(FirstRound):
+        def run(self):
+            super().run()
+            self.affordable = self._affordable(())
+
+        def _learn_costs(self, lanes):
+            self._heat_s[self._base.name] = 1.0
+
+    fails = SLOW_LOADER + 'fail = { how = "raise", phase = "build", heat = 0 }\n'
+    inquiry, services = inquire(machine(frameworks=(FAKE,)), fails, budget_s=12.5)
+    job = Job("why", inquiry, services)
+    search = Lonely(job, inquiry)
+    job.answer(search)
+    assert search.affordable == []
+
+
 @pytest.mark.parametrize(("reach", "further"), [(0, 0), (10, 0), (1_000_000, 3)])
 def test_heats_that_go_on_to_a_late_step_are_known_to_take_longer(inquire, monkeypatch, reach, further):
     """The first round stops long before that step, so its heats do not show what the next ones take."""

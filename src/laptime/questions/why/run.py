@@ -287,10 +287,10 @@ class WhySearch:
 
     def _affordable(self, names: Sequence[str]) -> list[PlannedLane]:
         """Return the lane itself, and those of the experiments' lanes that, paired with it, fit into the time left."""
-        base, *others = self._lanes_of(names)
-        if base != self._base:
+        base, others = self._base, self._lanes_of(names)
+        if base not in others:
             return []  # it has failed meanwhile, and there is nothing to pair with
-        return [base, *(other for other in others if self._cost_s([base, other]) <= self._left_s)]
+        return [base, *(other for other in others[1:] if self._cost_s([base, other]) <= self._left_s)]
 
     def _run_first(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run the first heat of the lane and its ceilings, however long they take: without them there is no answer."""
