@@ -269,6 +269,8 @@ def test_workers_next_to_a_thread_on_each_core_gain_little() -> None:
     (judged,) = script_findings(waits, here, is_quiet=True)
     assert "laptime.cached(dataset)" in judged.advice
     assert judged.gain.likely == pytest.approx(1 / (1 - 0.3 * 0.58))
+    (judged,) = script_findings(replace(waits, usage=used(waits, 45.0).usage), here, is_quiet=True)
+    assert "worker processes" in judged.advice, "a loader that waits for a disk leaves the core to the training"
     mostly = changed(used(watched(0, TEN, data_wait_s=0.009), 56.0), optimizers=waits.processes[0].optimizers)
     (judged,) = script_findings(mostly, here, is_quiet=True)
     assert "worker processes" in judged.advice

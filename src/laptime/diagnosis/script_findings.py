@@ -147,6 +147,7 @@ COPIES_COST_MOST = 2.0  # times what the forward pass shows: the backward pass c
 ANEW_SAVES = 0.85  # of the wait for batches: these have to be made as before
 ROWS_SAVE = 0.8  # of the wait
 KEPT_SAVES = 0.3  # of the wait: it is not known whether items are the same each time
+SAVES_CLEARLY_MORE = 1.5  # times the time: another advice takes the place of a rule's own
 TURNS_SAVE = 0.9  # of what is done in every tenth turn
 LINE_SAVES = 0.7  # of a line's time, where it is written for speed
 SAME_TIME = 0.5  # of the share of a general finding: what says more of it takes its place
@@ -162,7 +163,7 @@ class ScriptRule:
     What `needs_quiet` other processes can bring about as well: it is not judged where they took the processor. `gain`
     is what its advice gains of this share; without it, the finding is no matter of a part of the time, or says itself.
     A general rule, which says in which `part` the time is, gives way to one that says what it is spent on. Where its
-    advice gains less here than `otherwise`, this is what the same finding advises.
+    advice gains clearly less here than `otherwise`, this is what the same finding advises.
     """
 
     name: str
@@ -221,8 +222,8 @@ def _ranked(
     at_most = {other.rule: by_leaving_out(finding.evidence["share"], ANY_ROOM).most for finding, other in said_more}
     found: list[tuple[float, Finding]] = []
     threads = max((each.threads or 0 for each in process.optimizers if each.parameters.keys() <= {"cpu"}), default=0)
-    step, is_crowded = loop.step_ms, threads >= machine.processor.cores_usable
-    room = None if step is None else Room(step.median, busy, is_crowded)
+    step, cores = loop.step_ms, machine.processor.cores_usable
+    room = None if step is None else Room(step.median, busy, cores if threads >= cores else 0)
     for rule, finding in judged:
         if finding in general:
             continue
@@ -239,7 +240,10 @@ def _ranked(
             most = max(alone.most, at_most.get(way.rule, 1.0))
             gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, most)))
             ways.append((gain, way))
-        gain, way = max(ways, key=lambda pair: pair[0].likely)
+        (gain, way), *others = ways
+        for other in others:
+            if 1 - 1 / other[0].likely > SAVES_CLEARLY_MORE * (1 - 1 / gain.likely):
+                gain, way = other
         if gain.likely >= GAIN_LEAST and gain.most >= GAIN_MOST_LEAST:
             # What slows all that was seen is first: without it, the shares of the others are other ones.
             is_first = way.evidence.get("of_all_that_is_seen", False)

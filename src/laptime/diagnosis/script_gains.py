@@ -14,18 +14,19 @@ LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
 # Of the computing: so much longer it takes, as its threads wait for the one whose core a worker has. Measured on two.
 CROWDED_TAKES = 0.7
+LOADS_AT_LEAST = 0.5  # of a core, while the training waits: what takes less waits itself, such as for a disk
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """What a remedy meets: an iteration's time, and how much of all cores was busy, where that is known.
 
-    It `is_crowded` where each core has a thread that computes.
+    There are so many `crowded_cores` where each has a thread that computes.
     """
 
     step_ms: float
     busy: float
-    is_crowded: bool = False
+    crowded_cores: int = 0
 
 
 GainOfShare = Callable[[float, Room], PredictedGain]
@@ -47,7 +48,8 @@ by_leaving_out = by_part(1.0)  # what takes so much takes no more than that
 def by_workers(share: float, room: Room) -> PredictedGain:
     """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
     left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
-    if room.is_crowded and room.busy > 1 - share:
+    cores = room.crowded_cores
+    if cores and room.busy > 1 - share + LOADS_AT_LEAST * share / cores:
         left += CROWDED_TAKES * (1 - share)
     return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
 
