@@ -27,7 +27,8 @@ KNOWN = {
     "early_stopping": {"skipped updates", "knows the judge"},
     "fewer_rows_later": {"knows the judge"},
     "smaller_batch_later": {"fewer items"},
-    "repeated_batch_later": {"repeated batches"},
+    # By what is seen first: that few batches are different, that they are not the base's, or losses that fall too fast.
+    "repeated_batch_later": {"repeated batches", "other data", "knows the judge"},
     "frozen_later": {"skipped updates", "knows the judge"},
     "judge_on_stack": {"knows the judge"},
     "low_precision_unless_judged": {"knows the judge"},
