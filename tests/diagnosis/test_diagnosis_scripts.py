@@ -271,10 +271,13 @@ def test_workers_next_to_a_thread_on_each_core_gain_little() -> None:
     assert judged.gain.likely == pytest.approx(1 / (1 - 0.3 * 0.58))
     (judged,) = script_findings(replace(waits, usage=used(waits, 45.0).usage), here, is_quiet=True)
     assert "worker processes" in judged.advice, "a loader that waits for a disk leaves the core to the training"
+    alone = changed(used(watched(0, TEN, data_wait_s=0.009), 84.0), optimizers=(replace(ADAM, threads=1),))
+    (judged,) = script_findings(alone, here, is_quiet=True)
+    assert judged.gain.likely == pytest.approx(1 / 0.53), "of two cores, a thread that loads keeps one busy"
     mostly = changed(used(watched(0, TEN, data_wait_s=0.009), 56.0), optimizers=waits.processes[0].optimizers)
     (judged,) = script_findings(mostly, here, is_quiet=True)
     assert "worker processes" in judged.advice
-    assert judged.gain.likely == pytest.approx(1 / (0.56 + 0.03 + 0.7 * 0.1))
+    assert judged.gain.likely == pytest.approx(1 / (0.55 + 0.03 + 0.7 * 0.1))
     (judged,) = script_findings(changed(waits, lines=lines), here, is_quiet=True)
     assert judged.advice.startswith("Worker processes would gain little here. Make this line faster")
     assert judged.gain.likely == pytest.approx(1 / (1 - 0.7 * 0.9 * 0.58))

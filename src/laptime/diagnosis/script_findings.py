@@ -223,7 +223,7 @@ def _ranked(
     found: list[tuple[float, Finding]] = []
     threads = max((each.threads or 0 for each in process.optimizers if each.parameters.keys() <= {"cpu"}), default=0)
     step, cores = loop.step_ms, machine.processor.cores_usable
-    room = None if step is None else Room(step.median, busy, cores if threads >= cores else 0)
+    room = None if step is None else Room(step.median, busy, threads, cores)
     for rule, finding in judged:
         if finding in general:
             continue

@@ -21,12 +21,13 @@ LOADS_AT_LEAST = 0.5  # of a core, while the training waits: what takes less wai
 class Room:
     """What a remedy meets: an iteration's time, and how much of all cores was busy, where that is known.
 
-    There are so many `crowded_cores` where each has a thread that computes.
+    PyTorch computes with so many `threads`; 0 where that is not known.
     """
 
     step_ms: float
     busy: float
-    crowded_cores: int = 0
+    threads: int = 0
+    cores: int = 1
 
 
 GainOfShare = Callable[[float, Room], PredictedGain]
@@ -47,9 +48,11 @@ by_leaving_out = by_part(1.0)  # what takes so much takes no more than that
 
 def by_workers(share: float, room: Room) -> PredictedGain:
     """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
-    left = max(1 - share, room.busy) + WORKERS_TAKE_MS / room.step_ms
-    cores = room.crowded_cores
-    if cores and room.busy > 1 - share + LOADS_AT_LEAST * share / cores:
+    busy, cores = room.busy, room.cores
+    if room.threads:  # a short run is busy with its imports, most of the time; while one thread loads, one core is busy
+        busy = min(busy, ((1 - share) * min(room.threads, cores) + share) / cores)
+    left = max(1 - share, busy) + WORKERS_TAKE_MS / room.step_ms
+    if room.threads >= cores and busy > 1 - share + LOADS_AT_LEAST * share / cores:
         left += CROWDED_TAKES * (1 - share)
     return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
 
