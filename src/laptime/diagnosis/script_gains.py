@@ -21,7 +21,7 @@ LOADS_AT_LEAST = 0.5  # of a core, while the training waits: what takes less wai
 class Room:
     """What a remedy meets: an iteration's time, and how much of all cores was busy, where that is known.
 
-    PyTorch computes with so many `threads`; 0 where that is not known.
+    PyTorch computes with N `threads`; 0 where that is not known.
     """
 
     step_ms: float
