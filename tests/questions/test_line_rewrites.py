@@ -245,6 +245,10 @@ def test_where_a_condition_counts_steps_its_number_grows(tmp_path):
             .replace("        scheduler.step()", "        scheduler.step(best)"),
             "other code reads",
         ),
+        *(
+            (COUNTED.replace("            best = test_loss", f"            {line}"), "2 lines of a loop")
+            for line in ("break", "target.load_state_dict(model.state_dict())", "group['lr'] *= 0.5", "self.best = 1")
+        ),
         (COUNTED.replace("    step += 1", "    step += best is None"), "2 lines of a loop"),
         (COUNTED.replace("            best = test_loss", "            scheduler.step()"), "2 lines of a loop"),
     ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from laptime.attach.left_out import LOOPS, find_needless, ways_to
+from laptime.attach.left_out import LOOPS, TRAINING, find_needless, ways_to
 from laptime.diagnosis.script_computing import LEFT_ON
 from laptime.questions.text_edits import TextEdit, said
 from laptime.questions.user_code import NoPlaceError, SourceFile, UserCode
@@ -17,6 +17,7 @@ from laptime.questions.user_code import NoPlaceError, SourceFile, UserCode
 EVERY = 100
 TURNS = 10
 TRAINS = {"backward", "step"}
+IN_EACH_TURN = TRAINING - {"train", "eval"}  # the mode of a model goes with its evaluation
 # What a statement of its own may call that is done less often. Of any other call it is not known whether it learns.
 SHOWS_OR_KEEPS = frozenset(
     {"print", "write", "writelines", "writerow", "flush", "fsync", "dump", "save", "save_image", "savefig", "imsave"}
@@ -120,7 +121,12 @@ def _is_by_itself(file: SourceFile, statement: ast.stmt) -> bool:
     """Whether a statement trains nothing, and nothing else reads what it, or a function that it calls, sets."""
     calls = {_name_of(each) for each in ast.walk(statement) if isinstance(each, ast.Call)}
     own = [each for each in ast.walk(file.tree) if isinstance(each, ast.FunctionDef) and each.name in calls]
-    if _trains(file, statement) or not (own or calls & SHOWS_OR_KEEPS):
+    changes = calls & IN_EACH_TURN or any(
+        isinstance(each, ast.Break | ast.Continue | ast.Return | ast.Raise)
+        or (isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store))
+        for each in ast.walk(statement)
+    )
+    if changes or _trains(file, statement) or not (own or calls & SHOWS_OR_KEEPS):
         return False
     shared = {name for each in own for inner in ast.walk(each) if isinstance(inner, ast.Global) for name in inner.names}
     stored = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
