@@ -12,7 +12,7 @@ are made, and so is torchvision; `edits` of a script say what else was changed. 
 watch   a copy runs bare, watched, and bare again. A counter of our own counts in all three
 gain    the copy with its cause and the copy without take turns, bare (planted rows)
 why     `laptime why` asks, within its default budget (planted rows)
-apply   `laptime apply` makes the change that the first finding has, and both take turns, bare (planted rows)
+apply   `laptime apply` makes the change that the first finding has, and both take turns, bare
 
 A part that is done is kept in WORK/rows, and not done again (`--again` does it); what `laptime watch` recorded is in
 WORK/records.
@@ -70,7 +70,7 @@ def part_why(checkouts: Checkouts, task: Task, given: argparse.Namespace) -> Row
 
 
 def part_apply(checkouts: Checkouts, task: Task, given: argparse.Namespace) -> Row | None:
-    return task.plant and apply_change(checkouts, task.script, task.plant, given.rounds)
+    return apply_change(checkouts, task.script, task.plant, given.rounds)
 
 
 Part = Callable[[Checkouts, Task, argparse.Namespace], Row | None]
@@ -202,8 +202,10 @@ def figures_of(rows: list[Row]) -> list[Figure]:
     if whys:
         figures.append(share("plants: why proves a gain", sum(map(is_proven, whys)), len(whys), 24 / 30))
     applied = [row for row in rows if row.get("apply")]
-    if applied:
-        figures.append(share("plants: a diff gains what it said", sum(map(is_gained, applied)), len(applied), 24 / 30))
+    changed = [row for row in applied if not row["planted"] and row["apply"].get("gain") and is_promising(row)]
+    for kind, of in (("plants", [row for row in applied if row["planted"]]), ("controls with a change", changed)):
+        if of:
+            figures.append(share(f"{kind}: a diff gains what it said", sum(map(is_gained, of)), len(of), 24 / 30))
     return figures
 
 
@@ -244,6 +246,11 @@ def is_proven(row: Row) -> bool:
     """Whether an experiment measured a gain that is one."""
     factors = [each["measured"] for each in row["why"].get("remedies", ()) if each.get("measured")]
     return any(isinstance(each.get("low"), float) and each["low"] > 1 for each in factors)
+
+
+def is_promising(row: Row) -> bool:
+    """Whether the first finding would likely gain what is worth a change."""
+    return ((row["apply"].get("first") or {}).get("gain") or {}).get("likely", 0) >= WORTH
 
 
 def is_gained(row: Row) -> bool:

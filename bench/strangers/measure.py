@@ -35,8 +35,8 @@ class Copy:
         return [sys.executable, self.script.file, *self.arguments]
 
 
-def copy_script(checkouts: Checkouts, script: Script) -> Copy:
-    folder = checkouts.copy(script, script.name, ())
+def copy_script(checkouts: Checkouts, script: Script, side: str = "") -> Copy:
+    folder = checkouts.copy(script, script.name + side, ())
     return Copy(script, folder, script.arguments, environment_of(checkouts, script, folder, script.items))
 
 
@@ -208,10 +208,12 @@ def ask_why(copy: Copy, budget: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def apply_change(checkouts: Checkouts, script: Script, plant: Plant, rounds: int) -> dict[str, Any]:
-    """Watch a planted copy, let `laptime apply` change it, and run it in turns with one that was not changed."""
-    cause = copy_side(checkouts, script, plant, "cause")
-    changed = copy_side(checkouts, script, plant, "applied")
+def apply_change(checkouts: Checkouts, script: Script, plant: Plant | None, rounds: int) -> dict[str, Any]:
+    """Watch a copy, planted or not, let `laptime apply` change it, and run it in turns with an unchanged one."""
+    if plant is None:
+        cause, changed = (copy_script(checkouts, script, side) for side in ("", " applied"))
+    else:
+        cause, changed = (copy_side(checkouts, script, plant, side) for side in ("cause", "applied"))
     changed.folder.joinpath(".gitignore").write_text("*.json\n", encoding="utf-8")
     record = changed.folder / "record.json"
     ended = [
@@ -230,4 +232,4 @@ def apply_change(checkouts: Checkouts, script: Script, plant: Plant, rounds: int
     row = {"exit_code": applied.returncode, "said": (applied.stdout + applied.stderr)[-TAIL:], "first": first}
     if applied.returncode:
         return row
-    return row | gain_of(in_turns({"cause": cause, "applied": changed}, rounds), plant.measure)
+    return row | gain_of(in_turns({"cause": cause, "applied": changed}, rounds), plant.measure if plant else "mean_ms")

@@ -136,6 +136,14 @@ class WireError(LaptimeError):
     """A message between parent and child could not be read, or is of another version."""
 
 
+class NodeGoneError(WireError):
+    """The node of a cluster on which a heat ran is gone, or the connection to it."""
+
+
+class RankGoneError(LaneError):
+    """The process of another rank is gone, and no more is known here."""
+
+
 class SensorError(LaptimeError):
     """A requested instrument is not there, or was lost while it was read."""
 

@@ -262,6 +262,7 @@ class BatchDone(msgspec.Struct, frozen=True, tag=True):
 
     batch: int
     reason: str | None
+    is_tried: bool = True
 
 
 class Profiled(msgspec.Struct, frozen=True, tag=True):

@@ -9,7 +9,7 @@ from cases import MACHINE
 from watched_cases import TEN, changed, found, watched
 
 from laptime.diagnosis.script_computing import LEFT_ON
-from laptime.diagnosis.script_findings import advised_change, script_findings
+from laptime.diagnosis.script_findings import script_findings
 from laptime.model.record import Finding
 from laptime.model.script import Gap, MemoryTrend, SeenGraph, SeenLine, SeenOptimizer
 from laptime.model.watched import WatchAnswer
@@ -29,7 +29,7 @@ def test_memory_that_is_handed_out_again_is_named_with_its_change() -> None:
     assert finding.says == ("35 % of an iteration, the system hands out memory again that was given back (20.5 MB).")
     assert finding.gain is not None
     assert finding.gain.likely == pytest.approx(1 / (1 - 0.8 * 0.35), rel=0.01)
-    assert advised_change(finding, MACHINE) == "keep_memory"
+    assert finding.rewrite == "keep_memory"
     two = changed(HANDED_OUT, optimizers=(replace(ON_PROCESSOR, threads=2),))
     assert found(two)["script gives memory back"].evidence["share"] == pytest.approx(0.35 / 2**0.5, rel=0.01)
 
@@ -84,7 +84,7 @@ def test_what_was_left_on_is_named(name: str) -> None:
     finding: Finding = found(changed(COMPUTES, left_on=(name,)))["script left on"]
     assert finding.says == f"{LEFT_ON[name].says}, in every iteration."
     assert finding.advice == LEFT_ON[name].advice
-    assert advised_change(finding, MACHINE) == "not_left_on"
+    assert finding.rewrite == "not_left_on"
     assert "script left on" not in found(COMPUTES)
 
 

@@ -8,7 +8,7 @@ import pytest
 from cases import MACHINE
 from watched_cases import TEN, UNSEEN, changed, found, watched
 
-from laptime.diagnosis.script_findings import advised_change, script_findings
+from laptime.diagnosis.script_findings import script_findings
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.sample import Energy, Usage
 from laptime.model.script import (
@@ -346,7 +346,7 @@ def test_settings_that_were_left_on_are_named() -> None:
     assert one.says.startswith(f"PyTorch computes on one of {MACHINE.processor.cores_usable} cores")
     (checks,) = found(changed(answer, optimizers=(replace(ADAM, finds_anomalies=True),))).values()
     assert checks.rule == "script finds anomalies"
-    assert advised_change(checks, MACHINE) == "no_anomalies"
+    assert checks.rewrite == "no_anomalies"
     short = changed(
         watched(0, Estimate(2.0, 1.9, 2.1), forward_backward_s=0.009), optimizers=(replace(ADAM, threads=1),)
     )

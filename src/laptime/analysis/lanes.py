@@ -24,7 +24,7 @@ from laptime.analysis.heats import (
     step_ratio,
     took_turns,
 )
-from laptime.analysis.parity import AND_OF_THE_PROOF, is_same_work, judge_parity, tell_chance
+from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.analysis.script_losses import judge_losses
 from laptime.analysis.usage import summarise_usage
 from laptime.model import quantities
@@ -221,8 +221,8 @@ def _with_later_batches(parity: Parity, heats: Sequence[HeatResult], items: int 
     for census in (result.heat.census for result in heats if result.heat.census is not None):
         ends_lap = steps is not None and census.step % max(1, round(steps)) == 0
         if parity.status == "same" and items and census.items not in {None, items} and not ends_lap:
-            says = f"the batch of step {census.step:,} has {census.items:,} items, {AND_OF_THE_PROOF} {items:,}"
-            return replace(parity, status="unproven", reason=says)
+            says = f"the batch of step {census.step:,} has {census.items:,} items, and those of the proof {items:,}"
+            return replace(parity, status="unproven", reason=says, kind="fewer items")
     return parity
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
+from laptime.model.other_work import OtherWork
 from laptime.model.process import NO_TRAINING, Settings
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Parity
@@ -29,8 +30,6 @@ ARRAY_TOLERANCE = 0.5
 SHRINK_FLOOR = 1e-9
 # Two roundings: of 1 - rate x decay, and of a weight multiplied by it. The same in all weights, so no averaging out.
 WIDE_ROUNDING = 2.0**-23
-LOSS_DIFFERS = "its loss differs"
-AND_OF_THE_PROOF = "and those of the proof"  # so ends a lane's reason that a batch after the proof has other items
 STILL_LEAST = 1e-3  # of the largest movement: an array that moves by less is not called still
 
 
@@ -89,7 +88,7 @@ def is_same_work(lane: Parity, reference: Parity) -> bool | Missing:
     return Missing("; ".join(reasons))
 
 
-def compare_references(mine: Reference, theirs: Reference) -> str | Missing | None:
+def compare_references(mine: Reference, theirs: Reference) -> OtherWork | Missing | None:
     """Return how two trainings differ, as far as float32 could tell them apart; None if they do the same work."""
     problem = mine.problem or theirs.problem
     if problem:
@@ -98,30 +97,26 @@ def compare_references(mine: Reference, theirs: Reference) -> str | Missing | No
     if not (mine.exact.scales and theirs.exact.scales):
         # An optimizer that takes a closure has no single steps. Timed turns that are taken again show its rate, too.
         exact, theirs = _without_single_steps(exact), replace(theirs, exact=_without_single_steps(theirs.exact))
-    says = _find_difference(exact, theirs)
+    found = _find_difference(exact, theirs)
+    if found is None:
+        return find_other_rates(mine, theirs)
     ours, others = mine.exact.batches, theirs.exact.batches
-    if (
-        says is not None
-        and says.startswith(LOSS_DIFFERS)
-        and ours is not None
-        and others is not None
-        and ours != others
-    ):
-        return f"its batches are other ones: {says}"
-    return says or find_other_rates(mine, theirs)
+    if found.kind == "other computation" and ours is not None and others is not None and ours != others:
+        return OtherWork("other data", f"its batches are other ones: {found.says}")
+    return found
 
 
 def _without_single_steps(run: ProofRun) -> ProofRun:
     return replace(run, single=None, decay=None, scales=())
 
 
-def find_other_rates(mine: Reference, theirs: Reference) -> str | Missing | None:
+def find_other_rates(mine: Reference, theirs: Reference) -> OtherWork | Missing | None:
     """Return how the rates of two networks' modules differ. One that only one of them has may be written otherwise."""
     ours, others = dict(mine.rates), dict(theirs.rates)
     for name, rate in ours.items():
         other = others.get(name)
         if other is not None and other != rate:
-            return f"their {name} is {rate:g} and {other:g}"
+            return OtherWork("other network", f"their {name} is {rate:g} and {other:g}")
     alone = next((name for name, _ in (*mine.rates, *theirs.rates) if (name in ours) != (name in others)), None)
     return None if alone is None else Missing(f"only one of them has a module with a {alone}")
 
@@ -167,9 +162,9 @@ def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) 
     moved = max(move_distance(run, reference, "fp32") for run in exact)
     strays = max((loss_distance(run, reference.exact) for run in coarse), default=None)
     precision = coarse[0].precision if coarse else None
-    reason = next(filter(None, (_why_different(run, reference) for run in [*exact, *coarse])), None)
+    found = next(filter(None, (_why_different(run, reference) for run in [*exact, *coarse])), None)
     return Parity(
-        status="differs" if reason else "same",
+        status="differs" if found else "same",
         steps=len(reference.exact.losses),
         worst=worst,
         tolerance=loss_tolerance(reference, "fp32", last=True),
@@ -177,41 +172,44 @@ def _judge(exact: list[ProofRun], coarse: list[ProofRun], reference: Reference) 
         strays=strays,
         strays_tolerance=loss_tolerance(reference, precision, last=True) if precision else None,
         strays_precision=precision,
-        reason=reason,
+        reason=found.says if found else None,
+        kind=found.kind if found else None,
     )
 
 
-def _why_different(run: ProofRun, reference: Reference) -> str | None:
+def _why_different(run: ProofRun, reference: Reference) -> OtherWork | None:
     """Return the first difference between a run and the reference, with the known reason for it, or None."""
-    reason = _find_difference(run, reference)
+    found = _find_difference(run, reference)
     known = run.own_way or reference.exact.own_way if run.own_way != reference.exact.own_way else None
-    return f"{reason}; {known}" if reason and known else reason
+    return replace(found, says=f"{found.says}; {known}") if found and known else found
 
 
-def _find_difference(run: ProofRun, reference: Reference) -> str | None:
+def _find_difference(run: ProofRun, reference: Reference) -> OtherWork | None:
     exact = reference.exact
     if len(run.losses) != len(exact.losses):
-        return f"{len(run.losses)} steps were taken, the reference took {len(exact.losses)}"
+        return OtherWork("other work", f"{len(run.losses)} steps were taken, the reference took {len(exact.losses)}")
     if len(run.moves) != len(exact.moves):
-        return f"it has {len(run.moves)} arrays of weights, the reference {len(exact.moves)}"
+        says = f"it has {len(run.moves)} arrays of weights, the reference {len(exact.moves)}"
+        return OtherWork("other network", says)
     if not relative(run.start, exact.start) <= START_TOLERANCE:
-        return "it did not start from the same weights"
+        return OtherWork("other weights", "it did not start from the same weights")
     if run.scales != exact.scales:
-        return "its optimizer's epsilon is another"
+        return OtherWork("other update", "its optimizer's epsilon is another")
     # In float32 an array may stay where it is that moves by less than its rounding; then its twin does, too.
     least = STILL_LEAST * max(exact.moves, default=0.0)
     trios = zip(run.moves, exact.moves, reference.twin.moves, strict=True)
     still = sum(move == 0 < twin and wanted > least for move, wanted, twin in trios)
     if still:
-        return f"{still} of its {len(run.moves)} arrays of weights do not move"
+        return OtherWork("frozen weights", f"{still} of its {len(run.moves)} arrays of weights do not move")
     for step, (loss, wanted) in enumerate(zip(run.losses, exact.losses, strict=True)):
         distance = relative(loss, wanted)
         allowed = loss_tolerance(reference, run.precision, last=step > 0)
         if not distance <= allowed:
-            return f"{LOSS_DIFFERS} by {distance:.0e} at step {step + 1} in {run.precision} ({allowed:.0e} allowed)"
+            says = f"its loss differs by {distance:.0e} at step {step + 1} in {run.precision} ({allowed:.0e} allowed)"
+            return OtherWork("other computation", says)
     for what, moved in _move_distances(run, reference, run.precision).items():
         if not moved <= 1:
-            return f"{what} in {run.precision}: {moved:.2g} times what is allowed"
+            return OtherWork("other update", f"{what} in {run.precision}: {moved:.2g} times what is allowed")
     return None
 
 
@@ -363,25 +361,23 @@ StepRange = tuple[int, int, int]
 """The first step of a window, how many it has, and the seed of its round: with another seed, a step is another one."""
 
 
-def find_other_timed(one: LaneResult, other: LaneResult) -> Missing | None:
+def find_other_timed(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return how two trainings' work differs outside of the proof; None if nothing was seen."""
-    batches = find_other_batches(one, other)
-    found = find_other_progress(one, other) or batches
-    return Missing(found) if isinstance(found, str) else found
+    return find_other_progress(one, other) or find_other_sizes(one, other) or find_other_data(one, other)
 
 
-def find_other_progress(one: LaneResult, other: LaneResult) -> Missing | None:
+def find_other_progress(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return how two trainings differ in their laps, in what their timed steps change, or in their losses."""
     return find_other_laps(one, other) or find_other_steps(one, other) or find_other_losses(one, other)
 
 
-def find_other_laps(one: LaneResult, other: LaneResult) -> Missing | None:
+def find_other_laps(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return that a lap of two trainings holds other numbers of items: one may see a part of the data alone."""
     mine, theirs = _items_a_lap(one), _items_a_lap(other)
     if mine is None or theirs is None or abs(mine - theirs) <= LAPS_ALIKE * max(mine, theirs):
         return None
     name, its = _names_of((one, other))
-    return Missing(f"a lap of {name} has {mine:,.0f} items, and of {its} {theirs:,.0f}")
+    return OtherWork("fewer items", f"a lap of {name} has {mine:,.0f} items, and of {its} {theirs:,.0f}")
 
 
 def _items_a_lap(lane: LaneResult) -> float | None:
@@ -390,45 +386,49 @@ def _items_a_lap(lane: LaneResult) -> float | None:
     return lane.lap_s.median / lane.step_ms.median * 1e3 * lane.items_per_step
 
 
-def find_other_steps(one: LaneResult, other: LaneResult) -> Missing | None:
+def find_other_steps(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return how two lanes' timed steps differ in what they do; None if nothing was seen."""
     lanes = (one, other)
     mine, theirs = (_windows_of(lane) for lane in lanes)
     both = sorted(mine.keys() & theirs.keys())
     for steps in both:
-        says = _compare_windows(lanes, (mine[steps], theirs[steps]))
-        if says is not None:
-            return Missing(says)
-    says = _compare_batches(lanes, [(mine[steps].seen, theirs[steps].seen) for steps in both])
-    if says is not None:
-        return Missing(says)
-    return _compare_late(lanes, [_late_of(lane) for lane in lanes])
+        found = _compare_windows(lanes, (mine[steps], theirs[steps]))
+        if found is not None:
+            return found
+    batches = _compare_batches(lanes, [(mine[steps].seen, theirs[steps].seen) for steps in both])
+    return batches or _compare_late(lanes, [_late_of(lane) for lane in lanes])
 
 
-def find_other_batches(one: LaneResult, other: LaneResult) -> str | Missing | None:
-    """Return that two trainings took other batches at the same timed steps, where both are fed alike.
+def find_other_sizes(one: LaneResult, other: LaneResult) -> OtherWork | None:
+    """Return that two trainings that are fed alike took batches of other numbers of numbers at the same timed steps."""
+    name, its = _names_of((one, other))
+    for ours, others in _seen_by_both(one, other):
+        if ours.numbers is not None and others.numbers is not None and ours.numbers != others.numbers:
+            sizes = f"{name} trained on batches of {ours.numbers:,} numbers, and {its} of {others.numbers:,}"
+            return OtherWork("fewer items", f"while it was timed, {sizes}")
+    return None
 
-    Batches of other numbers of numbers are other work. Others of the same size may come from data that draw in the
-    process of a step, which draws otherwise: that alone is no proof.
+
+def find_other_data(one: LaneResult, other: LaneResult) -> OtherWork | None:
+    """Return that two trainings that are fed alike took other batches at the same timed steps.
+
+    Alone it proves nothing: data may draw at random in the process of a step, which draws otherwise.
     """
-    if one.settings != other.settings:
-        return None
-    mine, theirs = _windows_of(one), _windows_of(other)
-    both = [(mine[steps].seen, theirs[steps].seen) for steps in sorted(mine.keys() & theirs.keys())]
-    seen = [(ours, its) for ours, its in both if ours is not None and its is not None]
-    name, other_name = _names_of((one, other))
-    for ours, its in seen:
-        if ours.numbers is not None and its.numbers is not None and ours.numbers != its.numbers:
-            return (
-                f"while it was timed, {name} trained on batches of {ours.numbers:,} numbers, and {other_name} of "
-                f"{its.numbers:,}"
-            )
+    seen = _seen_by_both(one, other)
     others = sum(ours.digest != its.digest for ours, its in seen)
     if others < BATCHES_OTHER:
         return None
-    return Missing(
-        f"its batches are other ones: at {others:,} of {len(seen):,} timed steps, than {other_name} has there"
-    )
+    where = f"at {others:,} of {len(seen):,} timed steps, than {_names_of((one, other))[1]} has there"
+    return OtherWork("other data", f"its batches are other ones: {where}")
+
+
+def _seen_by_both(one: LaneResult, other: LaneResult) -> list[tuple[SeenBatch, SeenBatch]]:
+    """Return the batches of the steps that both lanes timed; none where their settings feed them otherwise."""
+    if one.settings != other.settings:
+        return []
+    mine, theirs = _windows_of(one), _windows_of(other)
+    both = [(mine[steps].seen, theirs[steps].seen) for steps in sorted(mine.keys() & theirs.keys())]
+    return [(ours, its) for ours, its in both if ours is not None and its is not None]
 
 
 def _windows_of(lane: LaneResult) -> dict[StepRange, Window]:
@@ -441,7 +441,7 @@ def _windows_of(lane: LaneResult) -> dict[StepRange, Window]:
     }
 
 
-def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> str | None:
+def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> OtherWork | None:
     """Return how the weights were changed otherwise in these steps, or at another rate."""
     one, other = _names_of(lanes)
     window = windows[0]
@@ -449,36 +449,35 @@ def _compare_windows(lanes: Sequence[LaneResult], windows: Sequence[Window]) -> 
     span = f"step {first:,}" if window.steps == 1 else f"steps {first:,} to {first + window.steps - 1:,}"
     mine, theirs = (each.updates for each in windows)
     if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
-        return (
-            f"in {span}, {one} changed its weights {mine:.3g} times as often as in its first step, and {other} "
-            f"{theirs:.3g} times"
-        )
+        often = f"{one} changed its weights {mine:.3g} times as often as in its first step"
+        return OtherWork("skipped updates", f"in {span}, {often}, and {other} {theirs:.3g} times")
     mine, theirs = (each.rate for each in windows)
     if mine is not None and theirs is not None and relative(mine, theirs) > COUNT_TOLERANCE:
-        return f"in {span}, the rate of {one} is {mine:.3g} times its first one, and that of {other} {theirs:.3g} times"
+        rates = f"the rate of {one} is {mine:.3g} times its first one, and that of {other} {theirs:.3g} times"
+        return OtherWork("other rate", f"in {span}, {rates}")
     return None
 
 
 def _compare_batches(
     lanes: Sequence[LaneResult], seen: Sequence[tuple[SeenBatch | None, SeenBatch | None]]
-) -> str | None:
+) -> OtherWork | None:
     """Return that one of them trains on fewer items a step, or again and again on the same ones."""
     known = [(mine, theirs) for mine, theirs in seen if mine is not None and theirs is not None]
     one, other = _names_of(lanes)
     usual = [lane.items_per_step for lane in lanes]
     for mine, theirs in known:
         if all(usual) and mine.items * (usual[1] or 0) != theirs.items * (usual[0] or 0):
-            return (
-                f"while it was timed, {one} trained on batches of {mine.items:,} items, and {other} of {theirs.items:,}"
-            )
+            sizes = f"{one} trained on batches of {mine.items:,} items, and {other} of {theirs.items:,}"
+            return OtherWork("fewer items", f"while it was timed, {sizes}")
     ours, others = ({each.digest for each in found} for found in zip(*known, strict=True)) if known else (set(), set())
     fewer, more = sorted((len(ours), len(others)))
     if more < BATCHES_SEEN or more < BATCHES_APART * fewer:
         return None
-    return f"of {len(known)} batches of timed steps, {one} had {len(ours)} different ones, and {other} {len(others)}"
+    says = f"of {len(known)} batches of timed steps, {one} had {len(ours)} different ones, and {other} {len(others)}"
+    return OtherWork("repeated batches", says)
 
 
-def find_other_losses(one: LaneResult, other: LaneResult) -> Missing | None:
+def find_other_losses(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return that the losses of the timed steps are others, at the same steps of two trainings."""
     mine, theirs = _losses_of(one), _losses_of(other)
     both = sorted(mine.keys() & theirs.keys())
@@ -493,13 +492,14 @@ def find_other_losses(one: LaneResult, other: LaneResult) -> Missing | None:
         return None
     name, its = _names_of((one, other))
     means = [sum(losses[each] for each in both) / len(both) for losses in (mine, theirs)]
-    return Missing(
+    return OtherWork(
+        "knows the judge",
         f"at {len(both)} timed steps up to step {max(map(_end_of, both)):,}, the losses of {name} are "
-        f"{means[0]:.4g} in the mean, and those of {its} {means[1]:.4g}"
+        f"{means[0]:.4g} in the mean, and those of {its} {means[1]:.4g}",
     )
 
 
-def find_other_beginning(one: LaneResult, other: LaneResult) -> Missing | None:
+def find_other_beginning(one: LaneResult, other: LaneResult) -> OtherWork | None:
     """Return that the first losses of the training that is timed are others, or those of its first windows.
 
     Only for trainings that draw nothing at random which their proof leaves out, such as dropout: theirs may differ.
@@ -519,7 +519,8 @@ def find_other_beginning(one: LaneResult, other: LaneResult) -> Missing | None:
     found += [(_end_of(each), mine[each], theirs[each], NEAR_LOSS[precision]) for each in near]
     for step, my_loss, its_loss, allowed in found:
         if relative(my_loss, its_loss) > allowed:
-            return Missing(f"at its step {step}, {name} has a loss of {my_loss:.6g}, and {its} of {its_loss:.6g}")
+            says = f"at its step {step}, {name} has a loss of {my_loss:.6g}, and {its} of {its_loss:.6g}"
+            return OtherWork("knows the judge", says)
     return None
 
 
@@ -538,18 +539,20 @@ def _losses_of(lane: LaneResult) -> dict[StepRange, float]:
     }
 
 
-def _compare_late(lanes: Sequence[LaneResult], late: Sequence[LateStep | None]) -> Missing | None:
+def _compare_late(lanes: Sequence[LaneResult], late: Sequence[LateStep | None]) -> OtherWork | None:
     """Return how the trainings differ that were timed, each put back to its start."""
     one, other = late
     if one is None or other is None or one.precision != other.precision or len(one.moves) != len(other.moves):
         return None
     name, its = _names_of(lanes)
-    said = "put back to their start after they were timed"
+    when = "put back to their start after they were timed"
     if relative(one.loss, other.loss) > LATE_LOSS[one.precision]:
-        return Missing(f"{said}, {name} has a loss of {one.loss:.6g}, and {its} of {other.loss:.6g}")
+        says = f"{when}, {name} has a loss of {one.loss:.6g}, and {its} of {other.loss:.6g}"
+        return OtherWork("knows the judge", says)
     mine, theirs = (hypot(*each.moves) for each in late if each is not None)
     if relative(mine, theirs) > LATE_MOVE[one.precision]:
-        return Missing(f"{said}, a step moves the weights of {name} by {mine:.3g}, and of {its} by {theirs:.3g}")
+        says = f"{when}, a step moves the weights of {name} by {mine:.3g}, and of {its} by {theirs:.3g}"
+        return OtherWork("knows the judge", says)
     return None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from math import exp, log
 from statistics import fmean, stdev
 
+from laptime.model.other_work import OtherWork
 from laptime.model.quantities import Missing, number
 from laptime.model.sample import Heat, ReplayChance, TurnTakenAgain
 
@@ -22,22 +23,24 @@ PART_OF_GAIN = 0.5  # of the gain is in the turns that were taken again
 FAR_APART, SPREADS = 0.12, 4.0
 
 TAKEN_AGAIN = "taken again by the base's own code"
-NOT_AS_TOLD = "the state that it showed of a timed turn is not the one that it had told a digest of"
-NOT_JOINED = "its state changed between two of its turns"
+NOT_AS_TOLD = OtherWork(
+    "knows the judge", "the state that it showed of a timed turn is not the one that it had told a digest of"
+)
+NOT_JOINED = OtherWork("knows the judge", "its state changed between two of its turns")
 
 
-def find_other_replay(heats: Sequence[Heat]) -> str | Missing | None:
+def find_other_replay(heats: Sequence[Heat]) -> OtherWork | Missing | None:
     """Return how a turn of a training differs from the base's code; Missing where that is not known for certain."""
-    found: list[str] = []
+    found: list[OtherWork] = []
     for replay in (replay for heat in heats for replay in heat.replays):
         if not replay.is_shown:
             return NOT_AS_TOLD
-        if (says := find_difference(replay)) is not None:
-            found.append(says)
+        if (difference := find_difference(replay)) is not None:
+            found.append(difference)
     if len(found) >= DIFFERING_LEAST:
         return found[-1]
     if found:
-        return Missing(f"{found[0]}; one more turn would tell chance from other work")
+        return Missing(f"{found[0].says}; one more turn would tell chance from other work")
     unfit = next((heat.unreplayed for heat in heats if heat.unreplayed), None)
     return None if unfit is None else Missing(f"no timed turn of it could be {TAKEN_AGAIN}: {unfit}")
 
@@ -54,8 +57,8 @@ def find_gain_elsewhere(heats: Sequence[Heat], gain: float) -> str | None:
     return f"the turns that were {TAKEN_AGAIN} gained {taken:.2f}x, and all of them {gain:.2f}x"
 
 
-def find_difference(replay: TurnTakenAgain) -> str | None:
-    """Return how a turn came out elsewhere, in a sentence. Where the base does not repeat its own, nothing is known."""
+def find_difference(replay: TurnTakenAgain) -> OtherWork | None:
+    """Return how a turn came out elsewhere. Where the base does not repeat its own, nothing is known."""
     if not replay.is_joined:
         return NOT_JOINED
     if (replay.repeats or 0.0) > REPEATS_WITHIN:
@@ -67,8 +70,10 @@ def find_difference(replay: TurnTakenAgain) -> str | None:
             continue
         steps = f"{replay.steps:,} timed steps, {TAKEN_AGAIN}, lead elsewhere"
         if chance is not None:
-            return f"{steps}, with any random draws: its {part.of} end {number(_nearness(chance))} times as far apart"
-        return f"{steps}: its {part.of} are {number(part.apart)} of the way off ({number(part.allowed)} allowed)"
+            says = f"{steps}, with any random draws: its {part.of} end {number(_nearness(chance))} times as far apart"
+            return OtherWork("other random draws", says)
+        says = f"{steps}: its {part.of} are {number(part.apart)} of the way off ({number(part.allowed)} allowed)"
+        return OtherWork("knows the judge", says)
     return None
 
 

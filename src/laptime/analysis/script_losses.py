@@ -45,7 +45,7 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
         return Parity("unproven", steps, worst, allowed, reason=f"{says}, as where a batch has other items")
     draws = _who_draws(lane, reference)
     if draws is None and allowed == TIME_TOLERANCE:
-        return Parity("differs", steps, worst, allowed, reason=says)
+        return Parity("differs", steps, worst, allowed, reason=says, kind="other computation")
     return Parity("unproven", steps, worst, allowed, reason=f"{says}{draws or ', and it computes with fewer digits'}")
 
 

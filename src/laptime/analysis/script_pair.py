@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import hypot
 
 from laptime.analysis.parity import find_other_laps, relative
+from laptime.model.other_work import OtherWork
 from laptime.model.quantities import Missing, brief, percent
 from laptime.model.record import LaneResult
 from laptime.model.sample import ProofRun
@@ -23,26 +24,27 @@ SEEN_IN_BOTH = 0.5  # of its timed losses, at least: of steps whose losses in th
 SMALL_LOSS = 0.1  # of a script's first loss: a loss below this share is compared with it
 
 
-def compare_scripts(candidate: LaneResult, base: LaneResult) -> str | Missing | None:
+def compare_scripts(candidate: LaneResult, base: LaneResult) -> OtherWork | Missing | None:
     """Return how the work of two scripts differs, or why that is not known; None if they do the same work."""
     counted = _find_other_counts(candidate, base) or find_other_laps(candidate, base)
     if counted is not None:
-        return counted.missing
+        return counted
     for lane in (base, candidate):
         if lane.parity.status == "differs":
-            return lane.parity.reason or "its first losses differ"
+            return OtherWork(lane.parity.kind or "other work", lane.parity.reason or "its first losses differ")
         if lane.parity.status == "unproven":
             return Missing(lane.parity.reason or "no losses were compared")
     return _find_other_moves(candidate, base) or _find_other_losses(candidate, base)
 
 
-def _find_other_counts(candidate: LaneResult, base: LaneResult) -> Missing | None:
+def _find_other_counts(candidate: LaneResult, base: LaneResult) -> OtherWork | None:
     weights, others = (_weights(lane) for lane in (candidate, base))
     if weights is not None and others is not None and weights != others:
-        return Missing(f"it trains {weights:,} weights, and the base {others:,}")
+        return OtherWork("other network", f"it trains {weights:,} weights, and the base {others:,}")
     items, others = candidate.items_per_step, base.items_per_step
     if items != others:
-        return Missing(f"its step has {items or 0:,} items, and that of the base {others or 0:,}")
+        says = f"its step has {items or 0:,} items, and that of the base {others or 0:,}"
+        return OtherWork("other batch size", says)
     return None
 
 
@@ -51,22 +53,26 @@ def _weights(lane: LaneResult) -> int | None:
     return next((each.heat.process.parameters for each in lane.heats if each.heat.process.parameters), None)
 
 
-def _find_other_moves(candidate: LaneResult, base: LaneResult) -> str | Missing | None:
+def _find_other_moves(candidate: LaneResult, base: LaneResult) -> OtherWork | Missing | None:
     mine, theirs = (_proof_of(lane) for lane in (candidate, base))
     if mine is None or theirs is None or not (mine.moves and theirs.moves) or len(mine.losses) != len(theirs.losses):
         return Missing("how its first steps change its weights was not seen")
     if len(mine.moves) != len(theirs.moves):
-        return f"it trains {len(mine.moves)} arrays of weights, and the base {len(theirs.moves)}"
+        says = f"it trains {len(mine.moves)} arrays of weights, and the base {len(theirs.moves)}"
+        return OtherWork("other network", says)
     all_moved = hypot(*theirs.moves)
     apart = [abs(one - other) for one, other in zip(mine.moves, theirs.moves, strict=True)]
     steps = len(theirs.losses)
     if hypot(*apart) > MOVED * all_moved:
-        return f"its first {steps} steps change its weights otherwise, by {percent(hypot(*apart) / (all_moved or 1.0))}"
+        by = percent(hypot(*apart) / (all_moved or 1.0))
+        return OtherWork("other update", f"its first {steps} steps change its weights otherwise, by {by}")
     stopped = any(
         each > ARRAY_MOVED * (abs(moved) + HARDLY_MOVED * all_moved)
         for each, moved in zip(apart, theirs.moves, strict=True)
     )
-    return f"its first {steps} steps change one of its arrays of weights otherwise" if stopped else None
+    if not stopped:
+        return None
+    return OtherWork("frozen weights", f"its first {steps} steps change one of its arrays of weights otherwise")
 
 
 def _proof_of(lane: LaneResult) -> ProofRun | None:

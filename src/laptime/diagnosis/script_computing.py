@@ -127,6 +127,7 @@ def is_slowed_by_setting(process: ScriptProcess, _loop: TrainingLoop, _machine: 
         },
         most.advice,
         "likely",
+        rewrite="not_left_on",
         gain=PredictedGain(1 / (1 - most.saves), 1 / (1 - most.most)),
     )
 
@@ -145,6 +146,7 @@ def computes_in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Mac
         {"share": OF_DOUBLE * computing, "types": types},
         IN_SINGLE,
         "likely",
+        rewrite="float32",
         where=process.double_at,
     )
 
@@ -164,6 +166,7 @@ def has_slow_optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Mac
         {"share": share, "tensors": slow.tensors},
         FUSE.format(slow.name),
         "likely",
+        rewrite="fused",
         where=where,
     )
 
@@ -197,6 +200,7 @@ def finds_anomalies(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
         {"share": share},
         NO_ANOMALIES,
         "likely",
+        rewrite="no_anomalies",
     )
 
 
@@ -215,6 +219,7 @@ def has_one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine)
         {"share": computing * (1 - 1 / cores)},
         MORE_THREADS.format(cores),
         "likely",
+        rewrite=f"threads={cores}",
     )
 
 
@@ -281,6 +286,7 @@ def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Ma
         {"share": computing},
         FEWER_THREADS.format(cores),
         "likely",
+        rewrite=f"threads={cores}",
     )
 
 
@@ -294,6 +300,7 @@ def lacks_mkldnn(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) 
         {"share": share},
         WITH_MKLDNN,
         "likely",
+        rewrite="mkldnn",
     )
 
 
@@ -308,5 +315,6 @@ def makes_graph(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) 
         {"share": 0.0},  # it costs memory: of a small network no time (1.17 was said where 0.97 came out)
         NO_GRAPH,
         "likely",
+        rewrite="no_second_graph",
         where=where,
     )

@@ -13,11 +13,7 @@ from laptime.analysis.script_lines import shares_of_lines
 from laptime.analysis.step_states import find_loop_state, loss_around
 from laptime.diagnosis.findings import DENORMALS, FLUSH_LINE, LOOK, SLOWS_DOWN, describe_state, figures_of
 from laptime.diagnosis.script_computing import (
-    FUSE,
-    IN_SINGLE,
     LEFT_ON,
-    NO_GRAPH,
-    WITH_MKLDNN,
     computes_in_double,
     computes_in_halves,
     finds_anomalies,
@@ -42,7 +38,6 @@ from laptime.diagnosis.script_gains import (
 )
 from laptime.diagnosis.script_line_findings import does_what_costs, loops_in_python, recomputes
 from laptime.diagnosis.script_memory import (
-    KEEP_FREED,
     collects_garbage,
     gives_memory_back,
     keeps_graphs,
@@ -52,7 +47,7 @@ from laptime.diagnosis.script_shares import longest_line, share_of, words_at
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, brief, count, percent, times
 from laptime.model.record import Finding, PredictedGain
-from laptime.model.script import FUSIBLE, GapKind, RankSkew, ScriptProcess, SeenLine, SpanPart, TrainingLoop
+from laptime.model.script import GapKind, RankSkew, ScriptProcess, SeenLine, SpanPart, TrainingLoop
 from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
 from laptime.model.watched import WatchAnswer
 
@@ -88,8 +83,9 @@ START_ONCE = (
 )
 MAKE_ONCE = "Make the loader once, in front of the loop over epochs: DataLoader(..., persistent_workers=True)."
 KEEP_WORKERS = "Keep them: DataLoader(..., persistent_workers=True)."
-FLUSH = f"{FLUSH_LINE} makes the processor take them as 0."
+FLUSH, FLUSHES = f"{FLUSH_LINE} makes the processor take them as 0.", "flush_denormal"
 WAIT_ELSEWHERE = "Fetch data in worker processes, as a DataLoader does; log every few steps only, or in a thread."
+NO_ITEM = "no_item"
 LOG_LESS = "Log every few steps only, and do not call .item() in each."
 TAKE_ROWS_AT_ONCE = (
     "Its items are rows of tensors in memory, so take all rows of a batch at once: DataLoader(dataset, "
@@ -97,31 +93,12 @@ TAKE_ROWS_AT_ONCE = (
 )
 AHEAD_IN_TENSORFLOW = "Decode ahead: dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)."
 SYNC_LESS = "Leave out os.fsync, or call it once an epoch: the system writes on its own."
-# The advice that is a change of one place in the code: the word of that change (questions/rewrites.py).
-CHANGES = {
-    LOAD_IN_WORKERS: "workers=2",
-    KEEP_WORKERS: "persistent_workers",
-    FLUSH: "flush_denormal",
-    LOG_LESS: "no_item",
-    IN_SINGLE: "float32",
-    **{FUSE.format(name): "fused" for name in FUSIBLE},
-    WITH_MKLDNN: "mkldnn",
-    NO_GRAPH: "no_second_graph",
-    KEEP_FREED: "keep_memory",
-}
-# Where any advice of a rule is the same change.
-CHANGES_OF_RULE = {
-    "script finds anomalies": "no_anomalies",
-    "script left on": "not_left_on",
-    "script recomputes": "no_checkpoint",
-}
 # The change that does less often what a line does, of findings that name one and advise no other change.
 DONE_LESS = dict.fromkeys(
     ("script line", "script outside the step", "script saves in its steps", "script waits for the disk",
      "script waits in a line", "script reads in each step"),
     "seldom",
 ) | {"script between iterations": "some_turns"}  # fmt: skip
-OF_THREADS = {"script on one thread", "script has too many threads"}  # whose change is as many threads as cores
 LOADER_CALLS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 # Findings whose place no line shows that takes time: the calls of the user's code that set it.
 SET_BY: dict[str, tuple[str, ...]] = {
@@ -278,16 +255,9 @@ def _has_denormals(process: ScriptProcess, loop: TrainingLoop, _machine: Machine
     return _describe_slow(process, loop) if process.census is not None and process.census.costs else None
 
 
-def advised_change(finding: Finding, machine: Machine) -> str:
-    """Return the word of the change of code that a finding advises; an empty one where there is none."""
-    if finding.rule in OF_THREADS:
-        return f"threads={machine.processor.cores_usable}"
-    return CHANGES_OF_RULE.get(finding.rule) or CHANGES.get(finding.advice, "")
-
-
 def _with_cost(denormal_times: float, finding: Finding) -> Finding | None:
     """Add what denormal numbers cost on this processor; None where they cost next to nothing."""
-    if "of" not in finding.evidence or finding.advice != FLUSH:
+    if "of" not in finding.evidence or finding.rewrite != FLUSHES:
         return finding
     if denormal_times < GAIN_MOST_LEAST:
         return None
@@ -321,8 +291,14 @@ def _describe_slow(process: ScriptProcess, loop: TrainingLoop) -> Finding | None
             says += f"{': ' if says else ''}{percent(share)} of the {kind} are denormal numbers"
         else:
             says += "; denormal numbers are not the reason" + (": they count as 0" if census.flushed else "")
-    advice = FLUSH if costs else LOOK
-    return Finding(SLOWS_DOWN if state else DENORMALS, f"{says[:1].upper()}{says[1:]}.", evidence, advice, "likely")
+    return Finding(
+        SLOWS_DOWN if state else DENORMALS,
+        f"{says[:1].upper()}{says[1:]}.",
+        evidence,
+        FLUSH if costs else LOOK,
+        "likely",
+        rewrite=FLUSHES if costs else "",
+    )
 
 
 def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
@@ -336,7 +312,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
         return None
     workers = {loader.workers for loader in process.loaders if loader.workers is not None}
     cores = machine.processor.cores_usable
-    advice, gain = "Try more workers, faster decoding, or data that were decoded before.", None
+    advice, rewrite, gain = "Try more workers, faster decoding, or data that were decoded before.", "", None
     keras = next((KERAS_DATA[loader.kind] for loader in process.loaders if loader.kind in KERAS_DATA), None)
     if keras is not None:  # Keras's own loader of it has no workers
         advice = f"Fetch ahead: {keras} workers=2, use_multiprocessing=True."
@@ -345,7 +321,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
     elif workers == {0} and all(loader.is_in_memory for loader in process.loaders if loader.workers is not None):
         advice, gain = TAKE_ROWS_AT_ONCE, by_part(ROWS_SAVE)(share, ANY_ROOM)
     elif workers == {0}:
-        advice = LOAD_IN_WORKERS
+        advice, rewrite = LOAD_IN_WORKERS, "workers=2"
     elif workers and max(workers) >= cores:
         use = f"{max(workers)} workers and the training share {cores} core{'s' * (cores != 1)}"
         advice = f"{use}: more of them gain nothing. Decode faster, or keep data that were decoded before."
@@ -362,6 +338,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
         advice,
         "likely",
         where=None if line is None else line.where,
+        rewrite=rewrite,
         gain=gain,
     )
 
@@ -370,10 +347,11 @@ def _load_faster(finding: Finding) -> Finding | None:
     """Advise on the line that takes the wait, where workers gain too little. The loop over a loader can do nothing."""
     share = finding.evidence["share"]
     if finding.where is None or finding.evidence["of_loop"]:
-        keeps = replace(finding, advice=KEEP_ITEMS, gain=by_part(KEPT_SAVES, 1.0)(share, ANY_ROOM))
+        keeps = replace(finding, advice=KEEP_ITEMS, rewrite="", gain=by_part(KEPT_SAVES, 1.0)(share, ANY_ROOM))
         return keeps if finding.evidence["has_numbers"] and finding.gain is None else None
     of_part = finding.evidence["of_part"]
-    return replace(finding, advice=LOAD_FASTER, gain=by_part(LINE_SAVES * of_part, 1.0)(share, ANY_ROOM))
+    gain = by_part(LINE_SAVES * of_part, 1.0)(share, ANY_ROOM)
+    return replace(finding, advice=LOAD_FASTER, rewrite="", gain=gain)
 
 
 def _share_at(line: SeenLine | None) -> str:
@@ -396,17 +374,18 @@ def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> F
     line = longest_line(process, "outside")
     where = None if line is None else line.where
     reads = sum(each.per_step for each in process.reads if each.where == where)
-    what, advice = "logging, metrics, or reading the loss", LOG_LESS
+    what, advice, rewrite = "logging, metrics, or reading the loss", LOG_LESS, NO_ITEM
     if reads:
         what = f"it reads {count(reads)} values of tensors"
     elif line is not None and line.waited >= WAITS_MUCH:
-        what, advice = "it waits, and nothing is computed", WAIT_ELSEWHERE
+        what, advice, rewrite = "it waits, and nothing is computed", WAIT_ELSEWHERE, ""
     return Finding(
         "script outside the step",
         f"{percent(share)} of an iteration is outside of the step{_share_at(line)}: {what}.",
         {"share": share, **_evidence_of(line), **({"reads": reads} if reads else {})},
         advice,
         "likely",
+        rewrite=rewrite,
         where=where,
     )
 
@@ -425,6 +404,7 @@ def _reads(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Fin
         {"share": share, "reads": most.per_step},
         LOG_LESS,
         "likely",
+        rewrite=NO_ITEM,
         where=most.where,
     )
 
@@ -463,6 +443,7 @@ def _evaluates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
         {"share": share},
         LOG_LESS if reads else "Do it less often, or on a part of the data.",
         "likely",
+        rewrite=NO_ITEM if reads else "",
         where=where,
     )
 
@@ -498,6 +479,7 @@ def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
         {"share": share},
         MAKE_ONCE if is_made_anew else KEEP_WORKERS,
         "likely",
+        rewrite="" if is_made_anew else "persistent_workers",
     )
 
 

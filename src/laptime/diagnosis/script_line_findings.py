@@ -167,6 +167,7 @@ def recomputes(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> 
         {"share": share, "part": "backward"},
         "Leave out torch.utils.checkpoint as long as memory has room.",
         "likely",
+        rewrite="no_checkpoint",
         where=where,
     )
 

@@ -80,6 +80,7 @@ def gives_memory_back(process: ScriptProcess, loop: TrainingLoop, machine: Machi
         {"share": min(share, 1.0), "pages": pages},
         KEEP_FREED,
         "likely",
+        rewrite="keep_memory",
     )
 
 

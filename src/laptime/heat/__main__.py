@@ -81,9 +81,9 @@ class Lifeline:
         finally:
             os._exit(code)
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, error: LaneError) -> None:
         """Report a failure, and end this process, whatever it is doing."""
-        self.say(wire.Failed(self.phase, reason, "error", peak_memory_bytes()))
+        self.say(wire.Failed(self.phase, error.says, type(error).__name__, peak_memory_bytes()))
         _end_group()
 
     def _listen(self, read_fd: int) -> None:

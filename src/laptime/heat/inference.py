@@ -112,9 +112,10 @@ class TimedAnswers:
     def measure(self, batch: int) -> None:
         """Run the windows of one batch size. Running out of memory is a result, and the next size is tried."""
         self.line.say(wire.Phase(f"batch {batch}", self.clock()))
-        reason = self._why_not(batch) or self._try_windows(batch)
+        left_out = self._why_not(batch)
+        reason = left_out or self._try_windows(batch)
         self.predictor.let_go()
-        self.line.say(wire.BatchDone(batch, reason))
+        self.line.say(wire.BatchDone(batch, reason, is_tried=left_out is None))
 
     def _why_not(self, batch: int) -> str | None:
         """Return why a size is left out because its calls would take too long; the smallest size is always measured."""

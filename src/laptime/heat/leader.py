@@ -110,9 +110,9 @@ class Leader:
         except Exception as error:
             deadline = time.monotonic() + RANK_BLAME_S
             while time.monotonic() < deadline:
-                failed = next((follower for follower in self._followers if follower.failure is not None), None)
+                failed = next(filter(None, (follower.failure for follower in self._followers)), None)
                 if failed is not None:
-                    raise LaneError(f"rank {failed.number}: {failed.failure}") from error
+                    raise failed from error
                 time.sleep(0.01)
             raise
 
@@ -136,11 +136,11 @@ class Leader:
                     came[number] = to.link_to_node(connection)
         return [came[number] for number in sorted(came)]
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, error: LaneError) -> None:
         time.sleep(
             2 * RANK_BLAME_S
         )  # by then this process has ended, unless it waits for the other one within an exchange
-        self._line.give_up(reason)
+        self._line.give_up(error)
 
 
 class RankedRunner(UnseenWeights):

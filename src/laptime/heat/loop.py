@@ -53,7 +53,7 @@ class RankedLine(ParentLine, Protocol):
     def live_as_copy(self, work: Callable[[], None]) -> None:
         """In a copy of this process: close the connection, do the work, and end."""
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, error: LaneError) -> None:
         """Report a failure and end this process, whatever it is doing."""
 
 

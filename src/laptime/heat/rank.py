@@ -24,7 +24,7 @@ import msgspec
 from laptime import wire
 from laptime.authentication import BACKLOG, LOOPBACK, LineSocket, SignedLines, connect_to
 from laptime.backends.base import Backend, ExchangeProfiler, Exercise, Runner, SharedTraining
-from laptime.errors import LaneError, WireError
+from laptime.errors import LaneError, RankGoneError, WireError
 from laptime.heat.loop import RankedLine, run_down, time_steps
 from laptime.heat.work import Clock, peak_memory_bytes
 from laptime.model.plan import NODE_ADDRESS, RANKS_SECRET, HeatOrder, PlannedLane, RankPlace
@@ -419,10 +419,10 @@ ECHOES = 5
 class Follower:
     """Another rank. A thread reads what it says, so that its failure is heard at once."""
 
-    def __init__(self, number: int, pid: int | None, link: Link, fail: Callable[[str], None]) -> None:
+    def __init__(self, number: int, pid: int | None, link: Link, fail: Callable[[LaneError], None]) -> None:
         self.number, self._pid, self._link, self._fail = number, pid, link, fail
         self._answers: queue.SimpleQueue[FromRank | None] = queue.SimpleQueue()
-        self.failure: str | None = None
+        self.failure: LaneError | None = None
         self._gone = threading.Event()
         threading.Thread(target=self._listen, daemon=True, name=f"rank {number}").start()
 
@@ -431,13 +431,13 @@ class Follower:
             self._link.say(message)
         except OSError as error:
             self._gone.wait(REASON_S)
-            raise LaneError(f"rank {self.number}: {self.failure or RANK_IS_GONE}") from error
+            raise self.failure or self._lost() from error
 
     def answer(self) -> Any:
         """Wait for the next answer."""
         answer = self._answers.get()
         if answer is None:
-            raise LaneError(f"rank {self.number}: {self.failure or RANK_IS_GONE}")
+            raise self.failure or self._lost()
         return answer
 
     def round_trip_ns(self) -> int:
@@ -454,25 +454,28 @@ class Follower:
         try:
             while (heard := self._link.hear_answer()) is not None and not isinstance(heard, RankFailed):
                 self._answers.put(heard)
-            self.failure = heard.reason if isinstance(heard, RankFailed) else _how_ended(self._pid)
+            says = heard.reason if isinstance(heard, RankFailed) else self._how_ended()
         except WireError as error:
-            self.failure = error.says
+            says = error.says
+        self.failure = self._lost() if says is None else LaneError(f"rank {self.number}: {says}")
         self._gone.set()
         self._answers.put(None)
-        self._fail(f"rank {self.number}: {self.failure}")
+        self._fail(self.failure)
 
+    def _lost(self) -> RankGoneError:
+        return RankGoneError(f"rank {self.number}: {RANK_IS_GONE}")
 
-def _how_ended(pid: int | None) -> str:
-    """Return how the process of a rank ended that said nothing. That of one on another node is not known here."""
-    if pid is None:
-        return RANK_IS_GONE
-    try:
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return RANK_IS_GONE
-    if code >= 0:
-        return f"its process ended on its own, with exit code {code}"
-    return f"its process was ended by {signal.Signals(-code).name}"
+    def _how_ended(self) -> str | None:
+        """Return how the process of a rank ended that said nothing; None where that is not known here."""
+        if self._pid is None:
+            return None
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        except ChildProcessError:
+            return None
+        if code >= 0:
+            return f"its process ended on its own, with exit code {code}"
+        return f"its process was ended by {signal.Signals(-code).name}"
 
 
 # Steps of one rank that wait for the other ranks before each step, off the clock.

@@ -10,7 +10,6 @@ from laptime.attach import keras_hooks, keras_setting, setting
 from laptime.attach.left_out import LINE_CHANGES, line_in
 from laptime.model.process import Settings
 from laptime.model.script import SeenLoader
-from laptime.model.symptoms import CANNOT_HAVE
 
 RUNS_WITHOUT = Path(setting.__file__).parent / "run_without.py"
 AS_THE_SCRIPT_HAS_IT = (None, "keep", "off")
@@ -156,7 +155,7 @@ def list_impossible(has: Iterable[str], has_not: Mapping[str, str], loader: Seen
         found |= _of_dataset(loader, has_not)
     elif loader is None or not loader.kind.endswith(MADE_BY_KERAS):
         found |= dict.fromkeys(setting.OF_LOADERS, NO_LOADER)
-    return {f"{CANNOT_HAVE}{name}": why for name, why in found.items()}
+    return found
 
 
 def _of_data_loader(loader: SeenLoader) -> dict[str, str]:

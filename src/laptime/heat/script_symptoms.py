@@ -29,7 +29,6 @@ def read_symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> 
     has_loader = reader.trained_loader is not None
     notes = {} if is_replayable(reader) else {NO_INPUT: NO_DATALOADER}
     notes |= {MADE_DOUBLE: reader.double_at} if reader.double_at and "float64" in reader.types else {}
-    notes |= script_settings.list_impossible(visitor.set, visitor.not_set, reader.trained_loader)
     line = _data_line(reader)
     notes |= {DATA_LINE: line} if line is not None else {}
     longest = _longest_lines(reader)
@@ -44,6 +43,7 @@ def read_symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> 
         wall_ns=progress.wall_ns,
         redrawn=NOT_LOOKED if held is None or held.redrawn is None else held.redrawn,
         notes=notes,
+        impossible=script_settings.list_impossible(visitor.set, visitor.not_set, reader.trained_loader),
     )
 
 

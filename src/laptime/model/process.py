@@ -21,7 +21,11 @@ NODE_IS_GONE = "its node is gone"
 
 @dataclass(frozen=True, slots=True)
 class Dnf:
-    """Why and where a process did not finish; it is a result like any other."""
+    """Why and where a process did not finish; it is a result like any other.
+
+    `kind` is the class of the error, as far as it is one of laptime's, "memory" where the system refused some, or
+    "node" where that of a cluster is gone.
+    """
 
     phase: str
     reason: str
@@ -29,10 +33,11 @@ class Dnf:
     exit_code: int | None = None
     peak_memory_bytes: int | Missing = field(default_factory=lambda: Missing("the process was gone"))
     stderr_tail: str = ""
+    kind: str = ""
 
     @property
     def lost_its_node(self) -> bool:
-        return self.reason.startswith(NODE_IS_GONE)
+        return self.kind == "node"
 
 
 # Variables that glibc's malloc reads as a process starts. A process sets them later by these numbers of <malloc.h>.

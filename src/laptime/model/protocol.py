@@ -279,6 +279,7 @@ class BatchRun:
     batch: int
     windows: tuple[Window, ...] = ()
     reason: str | None = None
+    is_tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.hardware import PredictedCards, Roofline
 from laptime.model.machine import Device, Machine
+from laptime.model.other_work import WorkKind
 from laptime.model.plan import Subject
 from laptime.model.process import Settings
 from laptime.model.protocol import AnswerReference, FullRun, InferHeat, InferPace, LapFactor, Protocol
@@ -33,7 +34,8 @@ class Parity:
     `worst` is the largest relative distance of a step's loss from the reference. `moved` is the distance of the
     weights' movement, in units of what is allowed (up to 1 passes). `strays` is how far the lane's own reduced
     precision moved its loss, where it has one. `chance` says where a first proof differed, if a second proof from
-    another seed did not confirm it; the figures are then those of the second.
+    another seed did not confirm it; the figures are then those of the second. `kind` is what differs, for programs,
+    where `reason` says that something does.
     """
 
     status: Literal["same", "differs", "unproven"]
@@ -46,6 +48,7 @@ class Parity:
     strays_precision: str | None = None
     reason: str | None = None
     chance: str | None = None
+    kind: WorkKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,7 @@ class BatchResult:
     batch: int
     items_per_s: Estimate | None
     reason: str | None = None
+    is_tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +258,11 @@ class PredictedGain:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is conspicuous, and what to do. `change` is the advice as a change of code; `unchanged` says why none is.
+    """What is conspicuous, and what to do.
 
-    `where` is the line of the user's own code that brings it about, as file:line, where that is known. `gain` is what
-    the advice would gain, where that is a matter of time.
+    `rewrite` is the word of the change of code that is the advice (`questions/rewrites.py`), `change` that change, and
+    `unchanged` says why there is none. `where` is the line of the user's own code that brings it about, as file:line,
+    where that is known. `gain` is what the advice would gain, where that is a matter of time.
     """
 
     rule: str
@@ -269,6 +274,7 @@ class Finding:
     unchanged: str | None = None
     where: str | None = None
     gain: PredictedGain | None = None
+    rewrite: str = ""
 
 
 @dataclass(frozen=True, slots=True)

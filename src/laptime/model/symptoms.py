@@ -19,7 +19,6 @@ EVALUATION, CHECKPOINTS, DISK = "evaluation", "checkpoints", "waiting for the di
 DATA_LINE = "line of the data"  # the note that says which line of a script takes most of the wait for its data
 LONGEST_LINES = "longest lines"  # the note that says which lines of a script take most of an iteration
 MADE_DOUBLE = "float64"  # the note that says which line of a script made its weights float64
-CANNOT_HAVE = "cannot have "  # begins the notes that say which settings a script cannot have, and why
 
 WEIGHTS, GRADIENTS, SUMS = "weights", "gradients of its weights", "sums of its optimizer"
 STATISTICS, OUTPUTS, FLOW = "running statistics", "outputs of its layers", "gradients between its layers"
@@ -83,8 +82,9 @@ class StepSymptoms:
     of batch these steps had, `compiles` how often a framework compiled during them. `denormals` is the share of
     denormal numbers among weights, gradients, the optimizer's sums, running statistics or the outputs of layers,
     whichever is largest; `notes` says which. `fault_ns` is the time of one page fault in this process, `threads` how
-    many threads the framework computes with. `places` are those of a script whose steps took `wall_ns`. `redrawn` says
-    whether an item of the user's data set differs when it is fetched again.
+    many threads the framework computes with. `impossible` says which settings, or words of a lane, a script cannot
+    have, and why. `places` are those of a script whose steps took `wall_ns`. `redrawn` says whether an item of the
+    user's data set differs when it is fetched again.
     """
 
     steps: int
@@ -101,6 +101,7 @@ class StepSymptoms:
     fault_ns: float | Missing = NOT_LOOKED
     threads: int | Missing = NOT_LOOKED
     notes: dict[str, str] = field(default_factory=dict)
+    impossible: dict[str, str] = field(default_factory=dict)
     places: tuple[TimedPlace, ...] | Missing = NOT_LOOKED
     wall_ns: int | Missing = NOT_LOOKED
     redrawn: bool | Missing = NOT_LOOKED

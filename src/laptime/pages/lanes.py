@@ -45,7 +45,6 @@ from laptime.questions.tune.options import LanePrices
 from laptime.visible import cells_wide
 
 PARITY_STATUSES = ("same", "differs", "unproven")
-IN_ALL = " in all"
 VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
 
 
@@ -110,6 +109,20 @@ def proof_lines(record: Record, width: int) -> list[str]:
 
 def proof_sentence(record: Record) -> str:
     """Return whether the lanes that finished did the same work, in one sentence."""
+    clauses = "; ".join(_proof_clauses(record))
+    if not clauses:
+        return ""
+    if not record.others:
+        return f"Same work: {clauses}."
+    return f"Each training as on its own: {clauses}. {trainings_compared(record)}"
+
+
+def proof_at_a_glance(record: Record) -> str:
+    """Return the same under a title that says "Same work"."""
+    return proof_sentence(record).rstrip(".") if record.others else "; ".join(_proof_clauses(record))
+
+
+def _proof_clauses(record: Record) -> list[str]:
     done = [lane for lane in record.lanes if not failure_words(lane) and lane.step_ms is not None]
     by_status = {status: [each for each in done if each.parity.status == status] for status in PARITY_STATUSES}
     proven = by_status["same"]
@@ -125,9 +138,7 @@ def proof_sentence(record: Record) -> str:
         if lane.parity.strays is not None:
             how_far = f"{lane.parity.strays_precision or 'its precision'} strays {tiny(lane.parity.strays)}"
             said.append(f"{how_far} on {short_name(lane.name)}")
-    if not said:
-        return ""
-    if not record.others:
+    if said and not record.others:
         names = {lane.name for lane in proven}
         doubts = [
             comparison.same_work
@@ -135,8 +146,7 @@ def proof_sentence(record: Record) -> str:
             if {comparison.lane, comparison.reference} <= names
         ]
         said += dict.fromkeys(f"not proven in all: {doubt.missing}" for doubt in doubts if isinstance(doubt, Missing))
-        return f"Same work: {'; '.join(said)}."
-    return f"Each training as on its own: {'; '.join(said)}. {trainings_compared(record)}"
+    return said
 
 
 def _how_proven(proven: list[LaneResult]) -> str:
@@ -157,11 +167,12 @@ def _named(lanes: list[LaneResult]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """One published result as it is shown. `lap_s` is for sorting only."""
+    """One published result as it is shown: of a lap, or of the whole training. `lap_s` is for sorting only."""
 
     kind: str
     lap_s: float
     words: str
+    is_lap: bool = True
 
 
 def published_line(record: Record, width: int) -> str:
@@ -182,7 +193,8 @@ def _quoted(result: PublishedResult, laps: int | None) -> Quoted | None:
         lap_s = sorted(result.lap_s)[len(result.lap_s) // 2]
         return Quoted(result.kind, lap_s, f"{device} {published_lap(lap_s)}")
     if result.total_s is not None:
-        return Quoted(result.kind, result.total_s / (laps or 1), f"{device} {duration(result.total_s)}{IN_ALL}")
+        whole = f"{device} {duration(result.total_s)} in all"
+        return Quoted(result.kind, result.total_s / (laps or 1), whole, is_lap=False)
     return None
 
 
@@ -195,7 +207,7 @@ def _slowest_spare(quotes: list[Quoted]) -> Quoted | None:
 def _published_words(quotes: list[Quoted]) -> str:
     if not quotes:
         return ""
-    are_laps = not any(quote.words.endswith(IN_ALL) for quote in quotes)
+    are_laps = all(quote.is_lap for quote in quotes)
     return f"Published{', a lap' * are_laps}: {SEPARATOR.join(quote.words for quote in quotes)}"
 
 

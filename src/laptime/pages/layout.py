@@ -22,11 +22,12 @@ UNIT_GAP = re.compile(r"(?<=\d) (?=(?:%|ms|µs|s|min|h|bytes|[kMGT]B)(?![A-Za-z]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell. If it `spans`, it covers all remaining columns."""
+    """A table cell. If it `spans`, it covers all remaining columns. `brief` says it where a bar stands beside it."""
 
     text: str
     style: Style = ""
     spans: bool = False
+    brief: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import Estimate, Missing, number, size, step
 from laptime.model.record import Comparison, LaneResult, Parity, Record
 from laptime.model.rows import parts_of
-from laptime.pages.layout import Cell, clean
+from laptime.pages.layout import Cell, Style, clean
 
 TRADE_WORDS = re.compile(r"\((R|TM)\)|®|™|\b\d+-Core\b|\bProcessor\b|\bCPU\b|@ [\d.]+ ?GHz")
 NOT_SAME = "not the same work"
@@ -171,15 +171,22 @@ def ratio_cell(
         return Cell(f"{factor(ratio)}x ({no_interval})")
     if verdict == "not distinguishable":
         return Cell(f"{verdict} ({factor(low)}-{factor(high)})")
-    size, *ends = above_one(ratio, low, high)
-    least, most = (factor(end, size) for end in ends if not isinstance(end, Missing))
-    return Cell(f"{faster_or_slower(ratio)} ({least}-{most})", "good" if ratio > 1 else "bad")
+    size, *between = above_one(ratio, low, high)
+    least, most = (factor(end, size) for end in between if not isinstance(end, Missing))
+    ends = f"({least}-{most})"
+    style: Style = "good" if ratio > 1 else "bad"
+    return Cell(f"{faster_or_slower(ratio)} {ends}", style, brief=f"{times_as_fast(ratio)} {ends}")
 
 
 def faster_or_slower(ratio: float) -> str:
     if factor(ratio) == "1.00":
         return "as fast, 1.00x"
     return f"{factor(ratio)}x faster" if ratio >= 1 else f"{factor(over(1, ratio))}x slower"
+
+
+def times_as_fast(ratio: float) -> str:
+    """Return the same where "faster" goes without saying."""
+    return f"{factor(ratio)}x" if ratio >= 1 and factor(ratio) != "1.00" else faster_or_slower(ratio)
 
 
 def _proof(parity: Parity, by: str) -> str:

@@ -45,7 +45,7 @@ from laptime.planner.lanes import (
     parse_lane,
     spread_lanes,
 )
-from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_lane_for, refuse_training
+from laptime.planner.refusals import LaneFacts, SubjectFacts, refuse_framework, refuse_training, why_not_for
 from laptime.planner.settings import FAST_BF16, SETTINGS
 
 LONGEST_LABEL = 100
@@ -368,11 +368,25 @@ def check_question(plan: Plan, command: str) -> None:
     """Refuse lanes that `laptime train` or `laptime infer` cannot run."""
     for lane in plan.lanes:
         refuse_group_for(command, lane)
-        refuse_lane_for(command, lane, plan.subject)
-        for row in SETTINGS.values():
-            if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings()):
-                says, hint = row.refused_for[command]
-                raise UsageError(f"laptime {command}: {lane.name} {says}", hint)
+    refused = find_refused(plan, command)
+    if refused is not None:
+        raise UsageError(f"laptime {command}: {refused[0]}", refused[1])
+
+
+def find_refused(plan: Plan, command: str) -> tuple[str, str] | None:
+    """Return why a lane on one device is nothing for `laptime train` or `laptime infer`, and a hint."""
+    for lane in plan.lanes:
+        refused = why_not_for(command, lane, plan.subject) or next(
+            (
+                row.refused_for[command]
+                for row in SETTINGS.values()
+                if command in row.refused_for and row.values_of(lane.settings) != row.values_of(Settings())
+            ),
+            None,
+        )
+        if refused is not None:
+            return f"{lane.name} {refused[0]}", refused[1]
+    return None
 
 
 # Lanes of a script that nobody changes: what it sees of the devices, and what can be set from outside of it.

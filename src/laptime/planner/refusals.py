@@ -341,28 +341,23 @@ def refuse_reads(settings: Settings, lane: LaneFacts) -> None:
         )
 
 
-def refuse_lane_for(command: str, lane: PlannedLane, subject: Subject) -> None:
-    """Refuse train and infer for lanes that run single steps only, and for lanes that train nothing."""
-    row, name, kind = lane.row, lane.name, lane.settings.input
+def why_not_for(command: str, lane: PlannedLane, subject: Subject) -> tuple[str, str] | None:
+    """Return why `train` or `infer` cannot run a lane, and a hint: it runs single steps only, or trains nothing."""
+    row, kind = lane.row, lane.settings.input
     takes_step, is_own = row.takes_steps_only or subject.gives_step, subject.file is not None
     if takes_step and command == "train":
-        raise UsageError(
-            f"laptime train: {name} is of a step function, which is timed, and not trained whole, in this version",
-            "laptime race takes it",
-        )
+        says = "is of a step function, which is timed, and not trained whole, in this version"
+        return says, "laptime race takes it"
     if takes_step:
-        raise UsageError(
-            f"laptime infer: {name} takes steps of your own, and a step gives no answers", "leave its lanes out"
-        )
+        return "takes steps of your own, and a step gives no answers", "leave its lanes out"
     if command == "infer" and is_own and row.family == "keras":
-        raise UsageError(
-            f"laptime infer: {name} cannot be asked; of trainings of your own only torch lanes answer so far",
-            "leave the Keras lanes out",
-        )
+        says = "cannot be asked; of trainings of your own only torch lanes answer so far"
+        return says, "leave the Keras lanes out"
     if kind in NO_TRAINING:
         does = "loads" if kind == "only" else "copies"
         says = f"trains nothing, it only {does}" if command == "train" else f"only {does}, and answers nothing"
-        raise UsageError(f"laptime {command}: {name} {says}", f"leave input={kind} out")
+        return says, f"leave input={kind} out"
+    return None
 
 
 # What is known of one setting of a lane: how it is written, read, listed, chosen and refused.

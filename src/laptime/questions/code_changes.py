@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from laptime.diagnosis.script_findings import DONE_LESS, SET_BY, advised_change
+from laptime.diagnosis.script_findings import DONE_LESS, SET_BY
 from laptime.disk import open_atomically, read_regular
 from laptime.errors import StoreError, UsageError
-from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, times
 from laptime.model.record import NOT_RELIABLE, CodeChange, Finding, Record
 from laptime.model.secrets import looks_secret
@@ -90,16 +89,16 @@ class ChangeFinder:
         shown = path.relative_to(here) if path.is_relative_to(here) else Path(path.name)
         return f"{shown.as_posix()}:{line}"
 
-    def advise(self, finding: Finding, machine: Machine) -> Finding:
+    def advise(self, finding: Finding) -> Finding:
         """Return a finding with its place and the change that it advises, or with the reason for none."""
         placed = self.placed(finding, SET_BY.get(finding.rule, ()))
-        advised = self.add_to(placed, word := advised_change(finding, machine))
+        advised = self.add_to(placed, finding.rewrite)
         file, _, line = (finding.where or "").rpartition(":")
         is_here = self._code is not None and file and Path(file).name == self._code.start.path.name
         if advised.change is not None or finding.rule not in DONE_LESS or not is_here:
             return advised
         seldom = self.add_to(placed, f"{DONE_LESS[finding.rule]}={line}")
-        return advised if word and seldom.change is None else seldom
+        return advised if finding.rewrite and seldom.change is None else seldom
 
     def placed(self, finding: Finding, set_by: Collection[str]) -> Finding:
         """Return a finding with the line that sets what it is about, where that is known."""

@@ -15,6 +15,7 @@ from laptime.analysis.parity import compare_references, judge_parity, may_be_cha
 from laptime.machine.look import available_memory_bytes
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
+from laptime.model.other_work import OtherWork
 from laptime.model.plan import HeatOrder, Pace, Plan, PlannedLane, Subject
 from laptime.model.process import NO_TRAINING, ProcessRun, Settings
 from laptime.model.quantities import Missing
@@ -91,7 +92,7 @@ class Proof:
         parts = {each.shares if self._is_cut(plan, each) else 1 for each in (one, other)}
         return None if len(parts) == 1 else Missing("batch norm sees each device's part of a batch alone")
 
-    def find_difference(self, one: Subject, other: Subject) -> str | Missing | None:
+    def find_difference(self, one: Subject, other: Subject) -> OtherWork | Missing | None:
         """Return how the references of two trainings differ; None if they did the same work.
 
         Scripts have none: the losses of their lanes are compared.

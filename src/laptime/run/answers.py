@@ -96,9 +96,9 @@ class InferenceRunner(ProcessRunner):
                 self._first_call = message
             case wire.Calls(ns=ns):
                 self._calls_ns += ns
-            case wire.BatchDone(batch=batch, reason=reason):
+            case wire.BatchDone(batch=batch, reason=reason, is_tried=is_tried):
                 windows = judge_windows(self._windows, shares_our_clock=self.shares_our_clock)
-                self._batches.append(BatchRun(batch, windows, reason))
+                self._batches.append(BatchRun(batch, windows, reason, is_tried))
                 self._windows = []
             case _:
                 pass
@@ -158,12 +158,13 @@ class InferenceRunner(ProcessRunner):
         sizes = self.order.pace.batches
         if killed == min(sizes):
             return batches, dnf
-        after = tuple(BatchRun(batch, (), f"not tried after batch {killed}") for batch in sizes if batch > killed)
+        says = f"not tried after batch {killed}"
+        after = tuple(BatchRun(batch, (), says, is_tried=False) for batch in sizes if batch > killed)
         return (*batches, BatchRun(killed, (), dnf.reason), *after), None
 
 
 def _is_memory(dnf: Dnf) -> bool:
-    return dnf.signal == "SIGKILL" or (dnf.signal is not None and dnf.reason.startswith("out of memory"))
+    return dnf.signal is not None and dnf.kind == "memory"
 
 
 # Run one whole training in one child, and note each lap as it ends. There is a FullRun whatever happens.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from laptime import wire
+from laptime.errors import WireError
 from laptime.model.plan import HeatOrder
 from laptime.model.process import Dnf
 from laptime.model.protocol import LearningOrder
@@ -52,7 +53,9 @@ class JudgeRunner(ProcessRunner):
 
     def why_over(self) -> str:
         """Return why it answers no more."""
-        return self.failed.reason if self.failed is not None else self._broken or "the process that judges it ended"
+        if self.failed is not None:
+            return self.failed.reason
+        return "the process that judges it ended" if self._broken is None else str(self._broken)
 
     def note(self, message: wire.FromChild) -> None:
         super().note(message)
@@ -122,7 +125,7 @@ class LearningRunner(ProcessRunner):
         steps, train_s = self.points[-1][:2] if self.points else (0, 0.0)
         self._leg_s = max(self._leg_s, message.ns / 1e9)
         if weighed is None:
-            self.give_up(f"its loss could not be judged: {self._loss_judge.why_over()}")
+            self.give_up(WireError(f"its loss could not be judged: {self._loss_judge.why_over()}"))
             return
         self.misfit = weighed.misfit
         self.points.append((steps + message.steps, train_s + message.ns / 1e9, weighed.loss, flag, seen_s))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from laptime import wire
-from laptime.errors import LaneError, WireError
+from laptime.errors import LaneError, NodeGoneError, RankGoneError, WireError
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
 from laptime.model.plan import HeatOrder, Place, PlannedLane, RankPlace, largest_of, place_of
@@ -96,7 +96,7 @@ class Waiting:
                 arrived = self._awaited.arrivals.get(timeout=min(max(left_s, 0.001), AGENT_LOOK_S))
             except queue.Empty:
                 if problem is not None:
-                    raise WireError(problem) from None
+                    raise (NodeGoneError if problem == NODE_IS_GONE else WireError)(problem) from None
                 if left_s <= 0:
                     wanted = f"no place with {self._request.place.words} was free on {self._request.word}"
                     raise WireError(f"{wanted} within {brief(self._request.patience_s or timeout_s)} s") from None
@@ -251,7 +251,7 @@ class RemoteChild:
         try:
             return self._link.hear(timeout_s)
         except EOFError:
-            raise WireError(f"{NODE_IS_GONE}: the connection to {self.node} ended") from None
+            raise NodeGoneError(f"{NODE_IS_GONE}: the connection to {self.node} ended") from None
 
     def _send(self, message: ToNode) -> None:
         """Send to the agent. If it is gone, the next message that is waited for does not come."""
@@ -337,7 +337,7 @@ class SpreadChild(RemoteChild):
             if isinstance(message, wire.RanksMeet):
                 self._send_others(message.place)
                 continue
-            if isinstance(message, wire.Failed) and message.reason.endswith(RANK_IS_GONE):
+            if isinstance(message, wire.Failed) and message.kind == RankGoneError.__name__:
                 known = self._why_lost() or message
                 return wire.Failed(message.phase, known.reason, known.kind, message.peak_memory_bytes, known.source)
             return message

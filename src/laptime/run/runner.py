@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from laptime import wire
-from laptime.errors import WireError
+from laptime.errors import NodeGoneError, WireError
 from laptime.model.hardware import StepWork
 from laptime.model.plan import HeatOrder
 from laptime.model.process import PROCESS_NOT_FINISHED, Dnf, ProcessRun, ProcessStatus, Timeline
@@ -43,7 +43,7 @@ class Started:
 
     child: AnyChild
     heard: tuple[wire.FromChild, ...] = ()
-    broken: str | None = None
+    broken: WireError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ProcessRunner:
         self.printed = ""  # the end of what the child printed, once it has ended
         self.secrets: tuple[str, ...] = ()  # of the command that it runs, which may print them
         self._child: AnyChild | None = None
-        self._broken: str | None = None
+        self._broken: WireError | None = None
         self._is_gone = False
         self._is_ended = False
 
@@ -173,12 +173,12 @@ class ProcessRunner:
                 if until is not None and isinstance(message, until):
                     break
         except Silence:
-            self._broken = f"no message for {brief(self.wait_s())} s; stopped"
+            self._broken = WireError(f"no message for {brief(self.wait_s())} s; stopped")
         except WireError as error:
-            self._broken = str(error)
+            self._broken = error
         return heard
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, why: WireError) -> None:
         """Hear no more of the child."""
         self._broken = why
 
@@ -254,15 +254,20 @@ class ProcessRunner:
         """Mark the readings if they cannot be compared: a child with its own clock reports times outside the run."""
         return timeline if self.shares_our_clock else replace(timeline, clock=OWN_CLOCK)
 
-    def _judge(self, ended: Ended, broken: str | None) -> Dnf | None:
+    def _judge(self, ended: Ended, broken: WireError | None) -> Dnf | None:
         if self.failed is not None:
             told = self.failed
-            return Dnf(told.phase, told.reason, None, ended.exit_code, told.peak_memory_bytes, ended.stderr_tail)
+            peak, tail = told.peak_memory_bytes, ended.stderr_tail
+            return Dnf(told.phase, told.reason, None, ended.exit_code, peak, tail, told.kind)
         if broken is None and self.finished is not None:
             return None
-        reason = broken or _why_gone(ended)
-        sent = None if broken else ended.signal
-        return Dnf(self.phase, reason, sent, ended.exit_code, ended.peak_memory_bytes, ended.stderr_tail)
+        if broken is not None:
+            sent, reason = None, str(broken)
+            kind = "node" if isinstance(broken, NodeGoneError) else type(broken).__name__
+        else:
+            sent = ended.signal
+            reason, kind = _why_gone(ended)
+        return Dnf(self.phase, reason, sent, ended.exit_code, ended.peak_memory_bytes, ended.stderr_tail, kind)
 
 
 class WindowWatch:
@@ -305,19 +310,17 @@ def judge_windows(windows: list[Window], *, shares_our_clock: bool) -> tuple[Win
     return flag_halts(windows) if shares_our_clock else tuple(windows)
 
 
-def _why_gone(ended: Ended) -> str:
-    """Return why a process ended that sent no reason itself.
+def _why_gone(ended: Ended) -> tuple[str, str]:
+    """Return why a process ended that sent no reason itself, and of what kind that is.
 
     TensorFlow's convolutions on a processor print that memory was refused, go on without it, and end in a SIGSEGV.
     """
     refusal = find_refusal(ended.stderr_tail) if ended.signal in CRASHES else ""
     if refusal:
-        return f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less"
+        return f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less", "memory"
     if ended.signal == "SIGKILL":
-        return "killed by SIGKILL: most often the system ran out of memory"
-    if ended.signal:
-        return f"ended by {ended.signal}"
-    return "the process ended on its own"
+        return "killed by SIGKILL: most often the system ran out of memory", "memory"
+    return (f"ended by {ended.signal}" if ended.signal else "the process ended on its own"), ""
 
 
 # Run one heat of a race in one child. Read the machine's noise after each window; return a Heat whatever happens.
@@ -414,7 +417,7 @@ class HeatRunner(ProcessRunner):
 
     def _breach(self, says: str) -> None:
         self.breached = ANSWERED_FOR
-        self.give_up(says)
+        self.give_up(WireError(says))
 
     def answer(self, child: AnyChild, message: wire.FromChild) -> None:
         match message:

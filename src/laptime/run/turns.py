@@ -155,7 +155,7 @@ class Player(Generic[R_co]):
         try:
             request()
         except WireError as error:
-            self.runner.give_up(str(error))
+            self.runner.give_up(error)
             return False
         return True
 
@@ -598,7 +598,7 @@ class Prestarter:
                 if isinstance(message, wire.Warmed | wire.Failed):
                     break
         except Silence:
-            return Started(child, tuple(heard), f"no message for {brief(self._patience_s)} s; stopped")
+            return Started(child, tuple(heard), WireError(f"no message for {brief(self._patience_s)} s; stopped"))
         except WireError as error:
-            return Started(child, tuple(heard), str(error))
+            return Started(child, tuple(heard), error)
         return Started(child, tuple(heard))

@@ -15,7 +15,7 @@ from laptime.store.index import home_folder, records_folder
 from laptime.store.schema import decode, decode_as_found, encode
 
 HINT_OTHER = (
-    "`laptime show ID` shows the one here. Remove it (`laptime remove ID`), or import into another LAPTIME_HOME."
+    "`laptime show {0}` shows the one here. Remove it (`laptime remove {0}`), or import into another LAPTIME_HOME."
 )
 HINT_RUNNING = "Wait for its end. If its process is gone, save it there again: `laptime show ID --json > FILE`."
 NEW: Final = "imported"
@@ -97,7 +97,7 @@ def _plan(paths: Sequence[Path]) -> list[tuple[Imported, bytes]]:
         known = contents.get(record.id) or _content_here(record.id)
         if known is not None and known[0] != content:
             says = f"{path} has the id {record.id}, which {known[1]} has with other content; nothing was imported"
-            raise RecordError(says, HINT_OTHER.replace("ID", record.id))
+            raise RecordError(says, HINT_OTHER.format(record.id))
         contents[record.id] = known or (content, path)
         planned.append((Imported(record.id, str(path), NEW if known is None else KNOWN_ALREADY), _digest(data)))
     return planned

@@ -14,6 +14,7 @@ from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import compare_references, is_same_work
 from laptime.errors import UsageError
 from laptime.model.machine import Machine
+from laptime.model.other_work import words_of_work
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
 from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, Record, TrainingAnswer
@@ -399,7 +400,7 @@ def find_other_work(before: Record, after: Record) -> str | Missing | None:
         return f"its answers differ by {apart:.0e}" if apart > answer_tolerance(other, "fp32") else None
     if before.reference is None or after.reference is None:
         return Missing("a reference is missing")
-    return compare_references(after.reference, before.reference)
+    return words_of_work(compare_references(after.reference, before.reference))
 
 
 def _of_versions(before: Record, after: Record, pairs: Sequence[LanePair]) -> Iterator[Difference]:

@@ -250,8 +250,15 @@ def _whose(card: Card, machine: Machine) -> str:
         return f"{UNUSED}: {card.reason}"
     if not card.computes:
         return DRAWS
+    return UNUSED if _is_unused(card, machine) else "used by its instances"
+
+
+def _is_unused(card: Card, machine: Machine) -> bool:
+    """Whether no framework uses a card, or one of the instances into which it is cut."""
+    if users_of(card, machine):
+        return False
     parts = [each for each in machine.cards if each.parent is not None and each.parent == card.uuid]
-    return "used by its instances" if any(users_of(part, machine) for part in parts) else UNUSED
+    return card.reason is not None or not any(users_of(part, machine) for part in parts)
 
 
 def _no_cards(machine: Machine) -> list[Fact]:
@@ -367,7 +374,7 @@ def _answer(machine: Machine) -> str:
                 users.setdefault(name, []).append(framework.name)
     found = [f"{name} ({', '.join(names)})" for name, names in sorted(users.items(), key=lambda pair: pair[0] == "cpu")]
     said = [f"You can train on {joined(found)}." if found else "No framework here can train."]
-    idle = sum(card.computes and _whose(card, machine).startswith(UNUSED) for card in machine.cards)
+    idle = sum(card.computes and _is_unused(card, machine) for card in machine.cards)
     if idle:
         said.append(f"{idle} card{'s are' if idle > 1 else ' is'} not used: laptime devices --check.")
     elif not machine.cards and users.keys() <= {"cpu"}:

@@ -89,7 +89,7 @@ def glance_of(record: Record) -> Glance | None:
     if rates:
         best, batch = max(rates)
         facts.append(GlanceFact(f"{number(best)} {record.workload.items}/s", f"{short_name(lane.lane)}, batch {batch}"))
-    facts.append(GlanceFact("Same answers", _answers_sentence(record).removeprefix("Same answers: ").rstrip(".")))
+    facts.append(GlanceFact("Same answers", _answers_clauses(record)))
     fair = [each for each in inference_of(record).factors if each.batch is None and each.same_work is not False]
     fastest = max(fair, key=lambda each: each.ratio, default=None)
     if fastest is not None and fastest.ratio > 0:
@@ -177,6 +177,11 @@ def _notes(record: Record) -> list[str]:
 
 def _answers_sentence(record: Record) -> str:
     """Return whether all lanes answer as the reference does, in one sentence."""
+    clauses = _answers_clauses(record)
+    return f"Same answers: {clauses}." if clauses else ""
+
+
+def _answers_clauses(record: Record) -> str:
     told = [lane for lane in record.lanes if lane.step_ms is not None or lane.parity.status == "differs"]
     said = []
     for status, words in (("differs", "NOT by"), ("unproven", "not proven for")):
@@ -184,7 +189,7 @@ def _answers_sentence(record: Record) -> str:
         said += [f"{words} {joined(names)}"] if names else []
     same = [short_name(lane.name) for lane in told if lane.parity.status == "same"]
     who = "" if len(same) == len(told) else f" for {joined(same)}"
-    return f"Same answers: {'; '.join([*([f'proven against float64{who}'] if same else []), *said])}." if told else ""
+    return "; ".join([*([f"proven against float64{who}"] if same else []), *said])
 
 
 def _details(record: Record, view: View) -> list[list[str]]:
@@ -243,7 +248,7 @@ def _rate(lane: InferLane, size: int) -> Cell:
         return Cell("-")
     if found.items_per_s is not None:
         return Cell(number(found.items_per_s.median))
-    return Cell("left out" if (found.reason or "").startswith(("left out", "not tried")) else "DNF", "bad")
+    return Cell("DNF" if found.is_tried else "left out", "bad")
 
 
 def _waits(record: Record, width: int, *, color: bool) -> list[str]:

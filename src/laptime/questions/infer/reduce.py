@@ -196,8 +196,11 @@ def _percentile_ms(heat: InferHeat, share: float) -> float | None:
 
 
 def _batch_result(batch: int, heats: Sequence[InferHeat]) -> BatchResult:
-    reason = next((run.reason for heat in heats for run in heat.batches if run.batch == batch and run.reason), None)
-    return BatchResult(batch, rate(_estimate(heats, lambda heat: _item_ms(heat, batch)), 1), reason)
+    failed = next((run for heat in heats for run in heat.batches if run.batch == batch and run.reason), None)
+    items_per_s = rate(_estimate(heats, lambda heat: _item_ms(heat, batch)), 1)
+    if failed is None:
+        return BatchResult(batch, items_per_s)
+    return BatchResult(batch, items_per_s, failed.reason, failed.is_tried)
 
 
 def _wait(heats: Sequence[InferHeat]) -> Wait | None:

@@ -34,6 +34,7 @@ from laptime.pages.lanes import (
     money_words,
     most_telling,
     names_of_trainings,
+    proof_at_a_glance,
     proof_sentence,
     published_line,
     row_name,
@@ -275,7 +276,7 @@ def _bars(record: Record, view: View) -> list[str]:
         figures = (
             Cell(step_ + " a step" * (is_first and bool(step_))),
             Cell(lap_ + " a lap" * (is_first and bool(lap_))),
-            Cell("") if against.text == "-" else replace(against, text=against.text.replace("x faster", "x")),
+            Cell("") if against.text == "-" else replace(against, text=against.brief or against.text),
         )
         length = None if rate is None else over(1, rate.median)
         told = (f"{step_} a step" if step_ else "", f"{lap_} a lap" if lap_ else "", figures[-1].text)
@@ -450,9 +451,9 @@ def _facts_at_a_glance(record: Record, told: Comparison | None) -> Iterator[Glan
         title = ", not ".join(duration(each.whole_s.median) for each in wholes)
         yield GlanceFact(title, f"{wholes[0].laps:,} lap{'s' * (wholes[0].laps != 1)}, from the steady step")
     if told is not None:
-        why = told.same_work.missing if isinstance(told.same_work, Missing) else proof_sentence(record).rstrip(".")
+        why = told.same_work.missing if isinstance(told.same_work, Missing) else proof_at_a_glance(record)
         title = "Same work" if told.same_work is True else "Work not proven"
-        yield GlanceFact(title, why.removeprefix("Same work: "))
+        yield GlanceFact(title, why)
     turns = [
         window
         for lane in record.lanes

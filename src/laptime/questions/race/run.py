@@ -15,6 +15,7 @@ from laptime.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
+from laptime.model.other_work import OtherWork, words_of_work
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.quantities import Missing, percent
 from laptime.model.record import ERROR_RATE, Comparison, LaneResult, OtherTraining, Progress, RaceAnswer
@@ -131,15 +132,17 @@ class Race:
             [ran[lane.name] for lane in plan.lanes if plan.subject_of(lane) == subject and lane.name in ran]
             for subject in (plan.subject, *plan.others)
         ]
+        first = by_training[0][0] if by_training[0] else None
         timed = [
-            next(filter(None, (find_other_timed(lane, by_training[0][0]) for lane in its)), None)
-            if by_training[0]
-            else None
+            None if first is None else next(filter(None, (find_other_timed(lane, first) for lane in its)), None)
             for its in by_training[1:]
         ]
         return tuple(
             OtherTraining(
-                what, other, proof.kept_reference(other), proof.find_difference(other, plan.subject) or other_work
+                what,
+                other,
+                proof.kept_reference(other),
+                words_of_work(proof.find_difference(other, plan.subject) or _not_proven(other_work)),
             )
             for what, other, other_work in zip(plan.ask.others, plan.others, timed, strict=True)
         )
@@ -291,17 +294,16 @@ class Race:
         plan = self._job.plan
         mine, theirs = plan.subject_of(lane), plan.subject_of(reference)
         if mine == theirs:
-            cut = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes) or _replayed(lanes[0])
-            return found if cut is None else replace(found, same_work=cut)
-        differs = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes) or _replayed(lanes[0])
-        same = True if differs is None else Missing(differs) if isinstance(differs, str) else differs
-        return replace(found, same_work=same)
+            known = self._rounds.proof.find_cut(plan, lane, reference) or find_other_steps(*lanes)
+        else:
+            known = self._rounds.proof.find_difference(mine, theirs) or find_other_timed(*lanes)
+        differs = known or find_other_replay([result.heat for result in lanes[0].heats if result.heat.replays])
+        return replace(found, same_work=_not_proven(differs) or True)
 
 
-def _replayed(lane: LaneResult) -> Missing | None:
-    """Return how timed turns of a lane came out elsewhere, where those of the first lane's code were taken again."""
-    found = find_other_replay([result.heat for result in lane.heats if result.heat.replays])
-    return Missing(found) if isinstance(found, str) else found
+def _not_proven(found: OtherWork | Missing | None) -> Missing | None:
+    """Return why two lanes did not do the same work, as far as is known."""
+    return Missing(found.says) if isinstance(found, OtherWork) else found
 
 
 # The same lanes on each type of nodes of a cluster (`--each`): a plan for each type, joined into one race.

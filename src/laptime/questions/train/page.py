@@ -13,7 +13,15 @@ from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Mo
 from laptime.model.quantities import Missing, step
 from laptime.model.record import LaneResult, Progress, Record, TrainingAnswer, training_of
 from laptime.pages import footnotes
-from laptime.pages.lanes import money_words, proof_lines, proof_sentence, published_line, spoken_name, usage_lines
+from laptime.pages.lanes import (
+    money_words,
+    proof_at_a_glance,
+    proof_lines,
+    proof_sentence,
+    published_line,
+    spoken_name,
+    usage_lines,
+)
 from laptime.pages.layout import Cell, Column, flow, lay_out_table, painted, wrap, wrap_all
 from laptime.pages.page import (
     NARROWEST,
@@ -42,6 +50,7 @@ from laptime.pages.words import (
     place_words,
     ratio_cell,
     short_name,
+    times_as_fast,
     training_lap,
 )
 
@@ -99,7 +108,7 @@ def glance_of(record: Record) -> Glance | None:
         accuracy = final_score_words(lane, record, "accuracy")
         learned = "" if accuracy == "-" else f", accuracy {accuracy}"
         facts.append(GlanceFact(short_name(lane.name), f"{total(lane, record).text}{learned}"))
-    facts.append(GlanceFact("Same work", proof_sentence(record).removeprefix("Same work: ").rstrip(".")))
+    facts.append(GlanceFact("Same work", proof_at_a_glance(record)))
     fair = [(each, each.later_laps) for each in full.factors if each.same_work is not False]
     known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
     said = _answer(record)
@@ -129,7 +138,7 @@ def _bars(record: Record, view: View) -> list[str]:
         accuracy = final_score_words(lane, record, "accuracy") if ends_with(record) else "-"
         figures = (
             Cell(f"{later_lap_words(lane, record)} a lap" if later else ""),
-            Cell("") if against.text in {"1", "-"} else replace(against, text=against.text.replace("x faster", "x")),
+            Cell("") if against.text in {"1", "-"} else replace(against, text=against.brief or against.text),
             replace(whole, text=f"{whole.text} in all" if whole.text and not whole.style else whole.text),
             Cell("" if accuracy == "-" else f"{ends_with(record)} accuracy {accuracy}"),
         )
@@ -285,7 +294,7 @@ def against_first_lane(lane: LaneResult, record: Record) -> Cell:
     if isinstance(ratio, Missing):
         return Cell("-")
     if isinstance(low, Missing) or isinstance(high, Missing):
-        return Cell(faster_or_slower(ratio))
+        return Cell(faster_or_slower(ratio), brief=times_as_fast(ratio))
     return ratio_cell(ratio, low, high, "not distinguishable" if low <= 1 <= high else "faster")
 
 

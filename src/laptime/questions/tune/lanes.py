@@ -12,7 +12,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Lane
 from laptime.model.quantities import Missing
-from laptime.model.symptoms import CANNOT_HAVE, StepSymptoms
+from laptime.model.symptoms import StepSymptoms
 from laptime.model.workload import Adam, Sgd, Workload
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane
@@ -208,7 +208,7 @@ def guess_first(
 
 def read_look(signs: StepSymptoms) -> ScriptLook:
     """Return what the first heat of a script showed."""
-    notes = {key.removeprefix(CANNOT_HAVE): why for key, why in signs.notes.items() if key.startswith(CANNOT_HAVE)}
+    notes = dict(signs.impossible)
     if not isinstance(signs.threads, Missing):
         notes[f"threads={signs.threads}"] = AS_MANY
     if isinstance(signs.wall_ns, Missing) or not signs.wall_ns:

@@ -33,9 +33,9 @@ from laptime.planner.groups import (
 )
 from laptime.planner.lanes import able_frameworks, parse_lane
 from laptime.planner.plan import (
-    check_question,
     check_ranges,
     find_devices,
+    find_refused,
     pace_of,
     plan_lane,
     plan_script,
@@ -451,17 +451,15 @@ class Tune:
 
 # Whole laps at the end of a tuning: what the lane as asked and its winner learn, each from the same seed.
 
-TRAIN_PREFIX = "laptime train: "
 NOT_BEGUN = Missing("it was not begun")
 NO_LENGTH = Missing("how many steps make a lap is not known: its data have no length, and it has no steps_per_lap")
 
 
 def check_lanes(laps: int, plan: Plan) -> None:
     """Refuse lanes that cannot be trained whole."""
-    try:
-        check_question(plan, "train")
-    except UsageError as error:
-        raise UsageError(f"--laps {laps}: {error.says.removeprefix(TRAIN_PREFIX)}", "leave --laps out") from None
+    refused = find_refused(plan, "train")
+    if refused is not None:
+        raise UsageError(f"--laps {laps}: {refused[0]}", "leave --laps out")
 
 
 class TunedLaps:

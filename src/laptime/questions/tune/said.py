@@ -39,7 +39,6 @@ from laptime.questions.tune.options import Aim
 from laptime.questions.tune.search import Gain, Objective, Rating, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
-from laptime.questions.why.nouns import ONLY_A_LANE
 from laptime.stats import t_quantile
 from laptime.visible import as_command
 
@@ -236,11 +235,13 @@ def _code_by_word(job: Job, search: Search, words: Sequence[str]) -> dict[str, s
     workload = None if subject.command else find_subject(job.plan.ask.what)[1]
     training = AskedTraining(search.tunable.base, job.machine, workload, _family(subject))
     known = {
-        experiment.settings[0]: experiment.code for experiment in list_experiments(training) if experiment.settings
+        experiment.settings[0]: experiment.code
+        for experiment in list_experiments(training)
+        if experiment.settings and experiment.is_code
     }
     fits = bool(subject.command) and subject.written_for == "keras"
     found = {word: (fits and _code_in_keras(word)) or known.get(word) or _code_of_word(word) for word in words}
-    return {word: line for word, line in found.items() if line and not line.startswith(ONLY_A_LANE)}
+    return {word: line for word, line in found.items() if line}
 
 
 def _family(subject: Subject) -> str:

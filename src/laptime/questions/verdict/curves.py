@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import log
 
+from laptime.model.other_work import OtherWork
 from laptime.model.quantities import Factor, number, percent
-from laptime.questions.verdict.cheats import HIDDEN_LEAST_S, HIDDEN_PART, name_cheat
+from laptime.questions.verdict.cheats import HIDDEN_LEAST_S, HIDDEN_PART, find_replaced
 from laptime.questions.verdict.nouns import (
     Decision,
     Learning,
@@ -23,7 +24,7 @@ from laptime.questions.verdict.nouns import (
     Word,
     mean_over_seeds,
 )
-from laptime.questions.verdict.reduce import MORE_AT_LEAST, NEARER, judge_failure
+from laptime.questions.verdict.reduce import MORE_AT_LEAST, NEARER, judge_failure, judge_trick
 from laptime.stats import log_mean_interval, mean_interval, median
 
 AROUND = (0.92, 0.96, 1.0)  # of a time: where the loss then is read off
@@ -196,20 +197,17 @@ def _refuse_runs(learning: Learning) -> Decision | None:
         if run.process.dnf is not None:
             says = f"{who} did not finish, from seed {run.seed}: {run.process.dnf.reason}"
             return judge_failure(says, is_base=is_base)
-        if run.changed and not is_base:
-            return _trick(f"it replaced {' and '.join(run.changed[:3])}, by which it is judged")
+        replaced = None if is_base else find_replaced([run.changed])
+        if replaced is not None:
+            return judge_trick(replaced)
         if is_lost(run):
             says = f"{who} does not learn: its loss is not finite, from seed {run.seed}."
             return Decision(word, "learns worse", says, "a base that learns" if is_base else "")
     hidden = _find_hidden_time(learning)
-    return _refuse_one_seed(learning) if hidden is None else _trick(hidden)
+    return _refuse_one_seed(learning) if hidden is None else judge_trick(hidden)
 
 
-def _trick(says: str) -> Decision:
-    return Decision("DISCARD", "cheat", f"{says}.", cheat=name_cheat(says))
-
-
-def _find_hidden_time(learning: Learning) -> str | None:
+def _find_hidden_time(learning: Learning) -> OtherWork | None:
     """Return that legs of the candidate took longer than it reported, next to those of the base.
 
     Both write weights of the same size after a leg, so what a leg takes beyond its steps is alike.
@@ -225,9 +223,10 @@ def _find_hidden_time(learning: Learning) -> str | None:
     beyond_s = median([seen_s - told_s for seen_s, told_s in candidate])
     if beyond_s - usual_s <= max(HIDDEN_PART * told_s, HIDDEN_LEAST_S, usual_s):
         return None
-    return (
+    return OtherWork(
+        "hidden time",
         f"by laptime's own clock its legs took {number(1e3 * (told_s + beyond_s))} ms, of which it reported "
-        f"{number(1e3 * told_s)} ms; those of the base took {number(1e3 * usual_s)} ms more than it reported"
+        f"{number(1e3 * told_s)} ms; those of the base took {number(1e3 * usual_s)} ms more than it reported",
     )
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, exp, inf, log
 
+from laptime.model.other_work import OtherWork
 from laptime.model.quantities import Factor, Missing, percent
 from laptime.model.record import Comparison
-from laptime.questions.verdict.cheats import name_cheat
 from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, SessionPart, Word
 from laptime.stats import FIRST_LOOK
 
@@ -24,8 +24,8 @@ LOOK_SHARE = 0.02  # of the errors, for each look before the last: the rest is t
 LOOKS_APART = 1.4  # times the rounds of a look, until the next one
 MORE_AT_LEAST = 1.5  # times the budget: less is not worth another command
 FRESH_NEEDS = "more time: half of the budget is for the rounds that confirm it"
-SameWork = Missing | str | None
-"""Nothing where two trainings do the same work, a sentence where they do not, or why that is not known."""
+SameWork = OtherWork | Missing | None
+"""Nothing where two trainings do the same work, how it differs where they do not, or why that is not known."""
 
 
 def looks(planned: int) -> tuple[int, ...]:
@@ -167,6 +167,11 @@ def judge_failure(says: str, *, is_base: bool) -> Decision:
     return Decision("UNDECIDED" if is_base else "DISCARD", "failed", says, "a base that trains" if is_base else "")
 
 
+def judge_trick(trick: OtherWork) -> Decision:
+    """Return the verdict on a candidate that changed what it is judged by."""
+    return Decision("DISCARD", "cheat", f"{trick.says}.", cheat=trick.kind)
+
+
 def judge_left(left: Sequence[str]) -> Decision:
     """Return the verdict where processes left something behind, which a later one could have read."""
     says = f"after a round, {left[0]} was left behind, where the next one could read it."
@@ -179,7 +184,7 @@ def judge_elsewhere(says: str, kept: Decision) -> Decision:
 
 
 def refuse_change(
-    lanes: Sequence[tuple[str, str | None]], same_work: SameWork, trick: str | None = None
+    lanes: Sequence[tuple[str, str | None]], same_work: SameWork, trick: OtherWork | None = None
 ) -> Decision | None:
     """Return the verdict that needs no factor: a lane that failed, a trick, other work, or work that is not proven.
 
@@ -189,11 +194,11 @@ def refuse_change(
     if base_failed is not None:
         return judge_failure(f"the base {base} did not finish: {base_failed}", is_base=True)
     if trick is not None:
-        return Decision("DISCARD", "cheat", f"{trick}.", cheat=name_cheat(trick))
+        return judge_trick(trick)
     if failed is not None:
         return judge_failure(f"{candidate} did not finish: {failed}", is_base=False)
-    if isinstance(same_work, str):
-        return Decision("DISCARD", "other work", f"it does other work: {same_work}.", cheat=name_cheat(same_work))
+    if isinstance(same_work, OtherWork):
+        return Decision("DISCARD", "other work", f"it does other work: {same_work.says}.", cheat=same_work.kind)
     if isinstance(same_work, Missing):
         says = f"equal work is not proven: {same_work.missing}."
         return Decision("UNDECIDED", "unproven", says, "a training whose work can be proven (docs/proof.md)")

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from laptime.analysis.parity import (
-    AND_OF_THE_PROOF,
-    find_other_batches,
     find_other_beginning,
+    find_other_data,
     find_other_progress,
     find_other_rates,
+    find_other_sizes,
 )
 from laptime.analysis.replays import find_gain_elsewhere, find_other_replay
 from laptime.analysis.script_pair import compare_scripts
@@ -22,6 +22,7 @@ from laptime.diagnosis.findings import find_unreliable
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
+from laptime.model.other_work import OtherWork, words_of_work
 from laptime.model.plan import Pace, Subject
 from laptime.model.process import IN_SHARED_MEMORY, ProcessRun
 from laptime.model.quantities import Missing
@@ -36,7 +37,7 @@ from laptime.questions.noted_code import FileChange
 from laptime.questions.race.run import Race
 from laptime.questions.sources import GIT, PATCH, split_revision
 from laptime.questions.subject import find_subjects
-from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced, name_cheat
+from laptime.questions.verdict.cheats import find_hidden_time, find_late_gain, find_replaced
 from laptime.questions.verdict.folder import find_training_of
 from laptime.questions.verdict.nouns import ERRORS, EXIT_OF, Decision, VerdictAnswer, Word
 from laptime.questions.verdict.options import VerdictAsk
@@ -48,6 +49,7 @@ from laptime.questions.verdict.reduce import (
     judge_change,
     judge_elsewhere,
     judge_left,
+    judge_trick,
     looks,
     refuse_change,
 )
@@ -169,7 +171,7 @@ def judge_changes(of_base: FileChange | None, of_candidate: FileChange | None) -
     """Return the verdict where code changed meanwhile: what ran is not known, and the base may be slower now."""
     if of_base is not None and of_base.is_another:
         says = f"the files of the base changed while it was judged: {of_base.place.name} {of_base.how}"
-        return Decision("DISCARD", "cheat", f"{says}.", cheat=name_cheat(says))
+        return judge_trick(OtherWork("changed base", says))
     for side, change in (("base", of_base), ("candidate", of_candidate)):
         if change is not None:
             says = f"a file of the {side} was touched while it was judged: {change.place.name} {change.how}."
@@ -204,7 +206,7 @@ class VerdictRace(Race):
         """Return the race's outcome, with the verdict that its rounds allow."""
         raced = super().reduce(status)
         answer = raced.answer
-        verdict = self._judge(raced.lanes, answer.comparisons, raced) if status != "running" else None
+        verdict = self._judge(raced.lanes, answer.comparisons) if status != "running" else None
         return replace(raced, answer=VerdictAnswer(verdict, answer.comparisons, answer.alone))
 
     def _describe_others(self, lanes: tuple[LaneResult, ...]) -> tuple[OtherTraining, ...]:
@@ -214,7 +216,8 @@ class VerdictRace(Race):
             return others
         base = self._lane_of(lanes, plan.subject)
         return tuple(
-            replace(other, differs=compare_scripts(self._lane_of(lanes, other.subject), base)) for other in others
+            replace(other, differs=words_of_work(compare_scripts(self._lane_of(lanes, other.subject), base)))
+            for other in others
         )
 
     def _end_round(self, round_s: float, prestarter: Prestarter) -> None:
@@ -231,7 +234,7 @@ class VerdictRace(Race):
     def _is_settled(self) -> bool:
         """Whether the rounds so far decide, at the part of the errors that this look spends."""
         replayed = self._find_replayed()
-        if self._job.code_changes or any(isinstance(each, str) for each in (self._find_difference(), replayed)):
+        if self._job.code_changes or any(isinstance(each, OtherWork) for each in (self._find_difference(), replayed)):
             return True  # and no round changes that
         if isinstance(replayed, Missing):
             return False  # one more replay may tell
@@ -290,13 +293,13 @@ class VerdictRace(Race):
         done, planned = self._stage
         return alpha_at(max(done, 1), planned, final=final, errors=ERRORS * self._job.error_share)
 
-    def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
+    def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...]) -> Decision:
         plan = self._job.plan
         base, candidate = (self._lane_of(lanes, subject) for subject in (plan.subject, plan.others[0]))
-        work = self._find_other_work(base, candidate, raced)
+        work = self._find_other_work(base, candidate)
         # A script's turns hold what is no iteration, such as its validations: they are no time that it hides.
         is_script = bool(plan.subject.command)
-        trick = None if is_script else find_replaced(candidate)
+        trick = None if is_script else find_replaced(result.heat.changed for result in candidate.heats)
         failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
         if trick is None and not is_script and not any(why for _, why in failed):
             trick = find_hidden_time(candidate, base)
@@ -309,37 +312,42 @@ class VerdictRace(Race):
             decided = judge_left(self._left)
         return judge_code(self._job) or refuse_change(failed, work, trick) or decided
 
-    def _find_other_work(self, base: LaneResult, candidate: LaneResult, raced: Outcome) -> SameWork:
+    def _find_other_work(self, base: LaneResult, candidate: LaneResult) -> SameWork:
         """Return how the candidate's work differs: in the references, in the proofs, or in the timed steps."""
         if self._job.plan.subject.command:
             return compare_scripts(candidate, base)
-        other, replayed = raced.others[0].differs if raced.others else None, self._find_replayed()
+        # What the trainings are, before anything was timed
+        other, replayed = self._find_difference(), self._find_replayed()
         if replayed is None and self._differs_in_rates_alone(other, candidate):
             other = None
         items, base_items = candidate.items_per_step, base.items_per_step
         if items is not None and base_items is not None and items != base_items:
-            return f"its batches have {items:,} items, and those of the base {base_items:,}"
-        if isinstance(other, str):
+            says = f"its batches have {items:,} items, and those of the base {base_items:,}"
+            return OtherWork("other batch size", says)
+        if isinstance(other, OtherWork):
             return other
         if base.parity.status == "differs":
             return Missing(f"the base differs from the float64 reference of its own training: {base.parity.reason}")
         if candidate.parity.status == "differs":
-            return f"it differs from the float64 reference of its own training: {candidate.parity.reason}"
-        batches = find_other_batches(candidate, base)
-        if isinstance(batches, str):
-            return batches
-        timed = find_other_progress(candidate, base)
+            says = f"it differs from the float64 reference of its own training: {candidate.parity.reason}"
+            begins = candidate.parity.kind in {"other weights", "frozen weights"}
+            return OtherWork(candidate.parity.kind if begins and candidate.parity.kind else "other precision", says)
+        # What the timed steps did
+        timed = find_other_sizes(candidate, base) or find_other_progress(candidate, base)
         if timed is None and isinstance(reference := self._rounds.proof.references.get(base.training or ""), Reference):
             timed = None if reference.rates else find_other_beginning(candidate, base)
         if timed is not None:
-            return timed.missing
-        if base.parity.status == "same" and AND_OF_THE_PROOF in (candidate.parity.reason or ""):
-            return str(candidate.parity.reason)  # batches that vary would vary in the base, too
-        if isinstance(replayed, str):
-            return replayed if batches is None else batches.missing
+            return timed
+        if base.parity.status == "same" and candidate.parity.kind == "fewer items":
+            return OtherWork("fewer items", str(candidate.parity.reason))  # batches that vary would vary in the base
+        # What alone proves nothing
+        data = find_other_data(candidate, base)
+        if isinstance(replayed, OtherWork):
+            return data or replayed
         unproven = [each.parity for each in (base, candidate) if each.parity.status != "same"]
         reasons = dict.fromkeys(each.reason or "no proof was taken" for each in unproven)
-        return other or (Missing("; ".join(reasons)) if reasons else replayed or batches)
+        not_known = Missing("; ".join(reasons)) if reasons else replayed
+        return other or (Missing(data.says) if data else not_known)
 
     def _differs_in_rates_alone(self, other: SameWork, candidate: LaneResult) -> bool:
         """Whether only one side has a module that drops, and a turn of it that was taken again shows that both do."""

@@ -167,8 +167,8 @@ class SessionRace(VerdictRace):
             return lane
         return replace(lane, heats=tuple(each for each in lane.heats if each.heat.round >= first))
 
-    def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...], raced: Outcome) -> Decision:
-        return confirm_change(super()._judge(lanes, compared, raced), self._part)
+    def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...]) -> Decision:
+        return confirm_change(super()._judge(lanes, compared), self._part)
 
     def _describe(self) -> Progress:
         said = super()._describe()

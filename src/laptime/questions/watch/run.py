@@ -204,8 +204,7 @@ class Watch:
             is_quiet=not unreliable,
             denormal_times=time_denormals() if has_denormals else None,
         )
-        machine = self._job.machine
-        found = tuple(self._changes.advise(each, machine) for each in found)
+        found = tuple(map(self._changes.advise, found))
         return Outcome((), answer, (*unreliable, *found))
 
     def _tell_on(self, over: Event) -> None:

@@ -116,6 +116,7 @@ def _row(facts: WhyFacts, trial: Trial) -> Remedy:
         measured=trial.factor,
         changes=tried.changes,
         code=tried.code,
+        is_code=tried.is_code,
         lane=trial.lane,
         reason=None if trial.factor is not None else reason,
         change=tried.change,

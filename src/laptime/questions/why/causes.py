@@ -156,7 +156,6 @@ CAUSES: list[CauseRow] = [
                 {
                     "torch": "batches = [(x.to(device), y.to(device)) for x, y in loader]",
                     "jax": "batches = jax.device_put(list(data))",
-                    "": "laptime race ... {setting}",
                 },
                 TAKES_MEMORY,
                 predicts=gains.predict_resident,
@@ -465,7 +464,6 @@ CAUSES: list[CauseRow] = [
                 {
                     "torch": "torch.autocast(device_type, dtype=torch.bfloat16)",
                     "keras": 'keras.config.set_dtype_policy("mixed_bfloat16")',
-                    "": "laptime race ... {setting}",
                 },
                 ARITHMETIC,
                 gains.on_card_only(gains.expect_kernels(1.8)),

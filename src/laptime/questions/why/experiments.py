@@ -22,6 +22,7 @@ BATCH_EXPERIMENTS = (
     ("4x", 4, "a batch of 4 times the items", "batch_size=4 * ..."),
     ("half", 0.5, "half the batch", "half of batch_size"),
 )
+A_LANE = "laptime race ... {setting}"  # stands for the code of a remedy that has none
 PRESET = "best"  # the experiment with all that is known to help
 ARITHMETIC, TAKES_MEMORY = "the arithmetic", "memory"
 
@@ -102,21 +103,21 @@ class ExperimentRow:
     """One experiment. Its texts may name `AskedTraining.words` in braces.
 
     `setting` is a word of a lane, or several joined by "+"; `says` names the remedy and `did` completes "... it is 3.7x
-    as fast". `code` does the same in the user's own training; with one text per family, "" is for all other families.
-    `expects` is the gain by which the next experiment is chosen (without it, an experiment always runs), `chance` how
-    likely the signs make it, and `of` the parts of a step that it can shorten: their shares bound what it gains at
-    most. `predicts` is the gain shown with its remedy. Experiments with the same `aim` try the same thing. Of two with
-    the same promise, the lower `turn` is first; `place` is the order of remedies without a figure. `when` says for
-    which trainings the row exists, `not_built_in` why a built-in workload cannot run it. One that `keeps_items` freezes
-    what a data set draws at random for each item. `rewrite` is the word of a change of code (`questions/rewrites.py`)
-    that is the remedy, where one is; a single text is for PyTorch.
+    as fast". `code` does the same in the user's own training; with one text per family, "" is for all other families,
+    and without one there is only a lane to race. `expects` is the gain by which the next experiment is chosen (without
+    it, an experiment always runs), `chance` how likely the signs make it, and `of` the parts of a step that it can
+    shorten: their shares bound what it gains at most. `predicts` is the gain shown with its remedy. Experiments with
+    the same `aim` try the same thing. Of two with the same promise, the lower `turn` is first; `place` is the order of
+    remedies without a figure. `when` says for which trainings the row exists, `not_built_in` why a built-in workload
+    cannot run it. One that `keeps_items` freezes what a data set draws at random for each item. `rewrite` is the word
+    of a change of code (`questions/rewrites.py`) that is the remedy, where one is; a single text is for PyTorch.
     """
 
     name: str
     setting: str
     says: str
     did: str
-    code: str | Mapping[str, str] = "laptime race ... {setting}"
+    code: str | Mapping[str, str] = ""
     changes: str = NO_CHANGE
     expects: Expect | None = None
     chance: Chance = surely
@@ -143,12 +144,13 @@ class ExperimentRow:
         words["setting"] = setting = self.setting.format(**words)
         by_family = {"": self.code} if isinstance(self.code, str) else self.code
         code = by_family.get(training.family, by_family.get("", ""))
+        is_code = code != ""
         rewrites = {"torch": self.rewrite} if isinstance(self.rewrite, str) else self.rewrite
         settings = tuple(setting.split("+"))
-        texts = (self.says.format(**words), settings, self.changes.format(**words), code.format(**words))
+        texts = (self.says.format(**words), settings, self.changes.format(**words), (code or A_LANE).format(**words))
         refused = self.not_built_in if training.workload is not None else ""
         absent = Missing(refused) if refused else None
         rewrite = rewrites.get(training.family, "").format(**words)
         return Experiment(
-            self.name, cause, *texts, is_remedy=self.is_remedy, absent=absent, did=self.did, rewrite=rewrite
+            self.name, cause, *texts, is_code, self.is_remedy, absent=absent, did=self.did, rewrite=rewrite
         )

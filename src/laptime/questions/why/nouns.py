@@ -16,7 +16,6 @@ STEP_STAGES: tuple[Stage, ...] = get_args(Stage)
 PartOf = Literal["loader", "copy", "compute", "host", "outside", "unattributed"]
 NO_CHANGE = "nothing"
 WHAT_IT_DOES = "what it does"  # changes a remedy that leaves a line out
-ONLY_A_LANE = "laptime race"  # how the code of a remedy begins that is only a lane to race
 NOT_PROMISING = "nothing pointed to it"  # why an experiment was not tried
 INPUT = "input pipeline"  # the cause that the page names in its notes
 
@@ -27,8 +26,9 @@ class Experiment:
 
     `settings` are words of a lane ("input=resident"). An experiment that is a remedy says what it `changes` ("nothing",
     "the learning", "the arithmetic", "memory") and the `code`, a line or a flag of this framework, that does the same
-    in the user's own training. `did` completes "... it is 3.7x as fast". `absent` says why it cannot run. `rewrite` is
-    the word of the change of code that is the remedy, `change` that change, and `unchanged` why there is none.
+    in the user's own training; where there is none, it `is_code` no more, but a lane to race. `did` completes "... it
+    is 3.7x as fast". `absent` says why it cannot run. `rewrite` is the word of the change of code that is the remedy,
+    `change` that change, and `unchanged` why there is none.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Experiment:
     settings: tuple[str, ...]
     changes: str = NO_CHANGE
     code: str = ""
+    is_code: bool = True
     is_remedy: bool = True
     absent: Missing | None = None
     did: str = ""
@@ -99,7 +100,8 @@ class Ceiling(IntervalFigure):
 class Remedy:
     """What the user may change: the predicted gain as a factor, and the measured one or the `reason` for none.
 
-    `change` is the remedy as a change of the user's own code, and `unchanged` says why there is none.
+    `change` is the remedy as a change of the user's own code, and `unchanged` says why there is none. What `is_code` is
+    for the user's own training; else `code` is a lane to race.
     """
 
     cause: str
@@ -113,6 +115,7 @@ class Remedy:
     recommended: bool = False
     change: CodeChange | None = None
     unchanged: str | None = None
+    is_code: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import floor, isfinite
@@ -34,7 +33,6 @@ from laptime.questions.why.nouns import (
     INPUT,
     LEARNING,
     NOT_PROMISING,
-    ONLY_A_LANE,
     WHAT_IT_DOES,
     CauseStanding,
     Ceiling,
@@ -65,7 +63,6 @@ REDRAWN = (
     "decoded, and draw around it: docs/remedies.md."
 )
 NOT_PREDICTED = "not predicted: "
-OF_OLD_RECORDS = re.compile(r"^not \w+: ")  # their reasons begin so
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -101,7 +98,7 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
     if not shown:
         return [*lines, *_untested(record, why, view.width)]
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
-    coded = next((each for each in shown if each.code and not each.code.startswith(ONLY_A_LANE)), None)
+    coded = next((each for each in shown if each.code and each.is_code), None)
     code = (
         []
         if coded is None
@@ -121,7 +118,7 @@ def _untested(record: Record, why: Why, width: int) -> list[str]:
     The first is one whose place in the user's code is known.
     """
     named = [each for each in why.remedies if each.cause in why.first[:1] and each.measured is None and each.code]
-    named = [each for each in named if not each.code.startswith(ONLY_A_LANE) and each.reason != NOT_PROMISING]
+    named = [each for each in named if each.is_code and each.reason != NOT_PROMISING]
     remedy = min(named, key=lambda each: each.change is None, default=None)
     if remedy is None:
         return []
@@ -401,7 +398,7 @@ def _grouped(remedies: Sequence[Remedy], reason: Callable[[Remedy], str], head: 
 
 def _why_not_predicted(remedy: Remedy) -> str:
     told = remedy.predicted
-    return OF_OLD_RECORDS.sub("", told.missing) if isinstance(told, Missing) else ""
+    return told.missing if isinstance(told, Missing) else ""
 
 
 # The figures of why: the parts of a step, the three ceilings, what each experiment gained, and all causes.

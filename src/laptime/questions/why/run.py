@@ -26,7 +26,7 @@ from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Comparison, Finding, LaneResult, Record
 from laptime.model.sample import Reference
-from laptime.model.symptoms import CANNOT_HAVE, NO_INPUT
+from laptime.model.symptoms import NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, OVERRUN, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import find_devices, plan_lane, plan_script, plan_script_lane
@@ -44,7 +44,7 @@ from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import list_experiments, rank_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
-from laptime.questions.why.nouns import NOT_PROMISING, ONLY_A_LANE, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
+from laptime.questions.why.nouns import NOT_PROMISING, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.questions.why.own_code import A_LINE_TWICE, find_watched, with_lines, without_it
 from laptime.run.turns import REACH_FACTOR, Prestarter
 
@@ -234,19 +234,19 @@ class WhySearch:
     def _heed(self, base: LaneResult) -> None:
         """Heed the first heat of a script: what experiments it cannot have, and which of its lines others leave out."""
         if (changes := self._inquiry.changes) is not None:
-            machine = self._job.machine
-            self._watched = tuple(changes.advise(each, machine) for each in find_watched(base, machine))
+            self._watched = tuple(map(changes.advise, find_watched(base, self._job.machine)))
             named = with_lines(self._inquiry.experiments, self._watched, changes.source_of)
             self._inquiry = replace(self._inquiry, experiments=named)
-        notes = next((each.heat.signs.notes for each in base.heats if each.heat.signs is not None), {})
-        if NO_INPUT not in notes:
+        signs = next((each.heat.signs for each in base.heats if each.heat.signs is not None), None)
+        if signs is None or NO_INPUT not in signs.notes:
             return
+        no_input, impossible = signs.notes[NO_INPUT], signs.impossible
 
         def why_not(experiment: Experiment) -> str | None:
             if experiment.settings[0].startswith(OF_INPUT):
-                return notes[NO_INPUT]
+                return no_input
             words = [word for each in experiment.settings for word in (each, each.partition("=")[0])]
-            return next((notes[CANNOT_HAVE + word] for word in words if CANNOT_HAVE + word in notes), None)
+            return next((impossible[word] for word in words if word in impossible), None)
 
         left = [
             each if each.absent or (why := why_not(each)) is None else replace(each, absent=Missing(why))
@@ -629,8 +629,10 @@ def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tu
     possible = [each for each in checked if each.absent is None]
     changes = {each.settings: _changed(asked, plan_experiment(asked, each)) for each in possible}
     return tuple(
-        replace(each, code=_code_of(changes[each.settings], possible, changes) or each.code)
-        if each in possible and each.settings[0] in PRESETS
+        replace(each, code=code, is_code=True)
+        if each in possible
+        and each.settings[0] in PRESETS
+        and (code := _code_of(changes[each.settings], possible, changes))
         else each
         for each in checked
     )
@@ -651,9 +653,11 @@ def _code_of(
     parts = (
         experiment.code
         for experiment in experiments
-        if experiment.settings[0] not in PRESETS and set() < changes[experiment.settings] <= wanted
+        if experiment.is_code
+        and experiment.settings[0] not in PRESETS
+        and set() < changes[experiment.settings] <= wanted
     )
-    return "; ".join(dict.fromkeys(part for part in parts if part and not part.startswith(ONLY_A_LANE)))
+    return "; ".join(dict.fromkeys(filter(None, parts)))
 
 
 def _checked(asked: AskedLane, experiment: Experiment) -> Experiment:
