@@ -10,6 +10,7 @@ from measured import heat_of, plan_of, planned, proof, reference
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.analysis.parity import compare_references, find_other_laps, judge_parity, may_be_chance, tell_chance
+from laptime.model.other_work import OtherWork
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 from laptime.model.sample import Appeal, Movement
@@ -238,7 +239,11 @@ def test_a_heat_that_came_not_so_far_leaves_it_open():
     ("mine", "theirs", "expected"),
     [
         ({"dropout rate 1": 0.3}, {"dropout rate 1": 0.3}, None),
-        ({"dropout rate 1": 0.3}, {"dropout rate 1": 0.5}, "their dropout rate 1 is 0.3 and 0.5"),
+        (
+            {"dropout rate 1": 0.3},
+            {"dropout rate 1": 0.5},
+            OtherWork("other network", "their dropout rate 1 is 0.3 and 0.5"),
+        ),
         (
             {"dropout rate 1": 0.3},
             {},
@@ -259,6 +264,7 @@ def test_a_batch_that_becomes_smaller_after_the_proof_is_not_proven(items, step,
     found = summarise_lane(plan_of(lane), lane, (summarise_heat(heat_of(10.0, census=census)),), reference()).parity
     assert found.status == status
     if status == "unproven":
+        assert found.kind == "fewer items"
         assert found.reason == "the batch of step 40 has 25 items, and those of the proof 100"
 
 
@@ -271,4 +277,6 @@ def test_laps_of_other_numbers_of_items_are_another_training():
     )
     assert find_other_laps(whole, whole) is None
     name = lane.name
-    assert find_other_laps(whole, half) == Missing(f"a lap of {name} has 50,000 items, and of {name} 25,000")
+    assert find_other_laps(whole, half) == OtherWork(
+        "fewer items", f"a lap of {name} has 50,000 items, and of {name} 25,000"
+    )

@@ -10,6 +10,7 @@ from measured import STEPS, heat_of, plan_of, planned, proof, windows_of
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.analysis.script_pair import compare_scripts
+from laptime.model.other_work import OtherWork
 from laptime.model.quantities import Missing
 from laptime.model.sample import FirstLosses
 
@@ -45,23 +46,28 @@ def test_rounding_is_no_other_work(other):
 
 
 @pytest.mark.parametrize(
-    ("other", "says"),
+    ("other", "kind", "says"),
     [
-        ({"losses": (2.3, 2.1, 2.0)}, "its losses differ from those of cpu/as-written by up to 4.76 %"),
-        ({"weights": 900}, "it trains 900 weights, and the base 1,000"),
-        ({"items": 50}, "its step has 50 items, and that of the base 100"),
-        ({"moves": (0.4, -0.2, 0.1)}, "its first 3 steps change its weights otherwise, by 20 %"),
-        ({"moves": (0.5, -0.25)}, "it trains 2 arrays of weights, and the base 3"),
+        (
+            {"losses": (2.3, 2.1, 2.0)},
+            "other computation",
+            "its losses differ from those of cpu/as-written by up to 4.76 %",
+        ),
+        ({"weights": 900}, "other network", "it trains 900 weights, and the base 1,000"),
+        ({"items": 50}, "other batch size", "its step has 50 items, and that of the base 100"),
+        ({"moves": (0.4, -0.2, 0.1)}, "other update", "its first 3 steps change its weights otherwise, by 20 %"),
+        ({"moves": (0.5, -0.25)}, "other network", "it trains 2 arrays of weights, and the base 3"),
     ],
 )
-def test_what_differs_at_once_is_other_work(other, says):
-    assert compare_scripts(script(**other), BASE) == says
+def test_what_differs_at_once_is_other_work_of_a_kind(other, kind, says):
+    assert compare_scripts(script(**other), BASE) == OtherWork(kind, says)
 
 
 def test_an_array_that_is_not_trained_is_other_work_though_the_others_move_as_far():
     small = script(moves=(0.5, -0.25, 0.02))
     frozen = script(moves=(0.5, -0.25, 0.0))
-    assert compare_scripts(frozen, small) == "its first 3 steps change one of its arrays of weights otherwise"
+    says = "its first 3 steps change one of its arrays of weights otherwise"
+    assert compare_scripts(frozen, small) == OtherWork("frozen weights", says)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from measured import STEPS, heat_of, plan_of, planned, reference, windows_of
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
 from laptime.analysis.parity import find_other_beginning, find_other_losses, find_other_steps
-from laptime.model.quantities import Missing
+from laptime.model.other_work import OtherWork
 from laptime.model.sample import LateStep, SeenBatch
 
 PLAIN = LateStep("fp32", 2.3, (0.3, 0.4))
@@ -65,28 +65,32 @@ def test_windows_of_other_steps_are_not_compared():
 
 
 @pytest.mark.parametrize(
-    ("other", "says"),
+    ("other", "kind", "says"),
     [
         (
             {"updates": (1.0, 0.9, 0.8)},
+            "skipped updates",
             SAYS_UPDATES,
         ),
         (
             {"rates": (1.0, 1.0, 0.1)},
+            "other rate",
             f"in steps 25 to 34, the rate of {NAMES[0]} is 1 times its first one, and that of {NAMES[1]} 0.1 times",
         ),
         (
             {"late": LateStep("fp32", 2.31, (0.3, 0.4))},
+            "knows the judge",
             f"put back to their start after they were timed, {NAMES[0]} has a loss of 2.3, and {NAMES[1]} of 2.31",
         ),
         (
             {"late": LateStep("fp32", 2.3, (0.3, 0.0))},
+            "knows the judge",
             SAYS_MOVED,
         ),
     ],
 )
-def test_what_differs_is_said_with_both_figures(other, says):
-    assert find_other_steps(HONEST, lane_of(NAMES[1], **other)) == Missing(says)
+def test_what_differs_is_said_with_both_figures(other, kind, says):
+    assert find_other_steps(HONEST, lane_of(NAMES[1], **other)) == OtherWork(kind, says)
 
 
 # What is seen of the timed steps themselves: the batch of a window's last step, and its loss.
@@ -139,11 +143,12 @@ def test_a_loss_of_almost_nothing_is_not_compared_with_another():
 def test_batches_that_are_smaller_or_repeated_while_the_clock_runs_are_seen():
     usual = HONEST.items_per_step
     fewer = lane_seen(NAMES[1], items=[None] * 3 + [usual // 4] * 5)
-    assert find_other_steps(SEEN, fewer) == Missing(
-        f"while it was timed, {NAMES[0]} trained on batches of {usual:,} items, and {NAMES[1]} of {usual // 4:,}"
+    assert find_other_steps(SEEN, fewer) == OtherWork(
+        "fewer items",
+        f"while it was timed, {NAMES[0]} trained on batches of {usual:,} items, and {NAMES[1]} of {usual // 4:,}",
     )
-    assert find_other_steps(SEEN, lane_seen(NAMES[1], digests="abbbbbbb")) == Missing(
-        f"of 8 batches of timed steps, {NAMES[0]} had 8 different ones, and {NAMES[1]} 2"
+    assert find_other_steps(SEEN, lane_seen(NAMES[1], digests="abbbbbbb")) == OtherWork(
+        "repeated batches", f"of 8 batches of timed steps, {NAMES[0]} had 8 different ones, and {NAMES[1]} 2"
     )
     joined = lane_seen(NAMES[1], items=[2 * usual] * LONG)
     assert find_other_steps(SEEN, replace(joined, items_per_step=2 * usual)) is None
@@ -151,8 +156,10 @@ def test_batches_that_are_smaller_or_repeated_while_the_clock_runs_are_seen():
 
 def test_losses_that_fall_otherwise_at_the_same_steps_are_seen():
     faster = lane_seen(NAMES[1], losses=tuple(loss * 0.9 for loss in FALLING))
-    assert find_other_losses(SEEN, faster) == Missing(
-        f"at 8 timed steps up to step 84, the losses of {NAMES[0]} are 2.125 in the mean, and those of {NAMES[1]} 1.912"
+    assert find_other_losses(SEEN, faster) == OtherWork(
+        "knows the judge",
+        f"at 8 timed steps up to step 84, the losses of {NAMES[0]} are 2.125 in the mean, "
+        f"and those of {NAMES[1]} 1.912",
     )
 
 
@@ -161,11 +168,11 @@ def test_a_training_that_is_another_where_it_is_timed_shows_it_at_its_first_step
     assert find_other_beginning(SEEN, lane_seen(NAMES[1])) is None
     early = lane_seen(NAMES[1], losses=(2.3, 2.26, *FALLING[2:]))
     says = f"at its step 24, {NAMES[0]} has a loss of 2.25, and {NAMES[1]} of 2.26"
-    assert find_other_beginning(SEEN, early) == Missing(says)
+    assert find_other_beginning(SEEN, early) == OtherWork("knows the judge", says)
     assert find_other_beginning(SEEN, lane_seen(NAMES[1], losses=(*FALLING[:-1], 1.0))) is None
     first = [replace(heat.heats[0].heat, first_losses=(loss, 2.2)) for heat, loss in ((SEEN, 2.3), (SEEN, 2.301))]
     lanes = [replace(SEEN, heats=(replace(SEEN.heats[0], heat=each),)) for each in first]
-    assert find_other_beginning(*lanes) == Missing(
-        f"at its step 1, {NAMES[0]} has a loss of 2.3, and {NAMES[0]} of 2.301"
+    assert find_other_beginning(*lanes) == OtherWork(
+        "knows the judge", f"at its step 1, {NAMES[0]} has a loss of 2.3, and {NAMES[0]} of 2.301"
     )
     assert find_other_beginning(lanes[0], lanes[0]) is None

@@ -115,7 +115,8 @@ def test_a_turn_that_does_other_work_comes_out_elsewhere(base, name):
     found = replay(base, name)
     assert isinstance(found, TurnTakenAgain), found
     assert isinstance(judge(found), Missing)  # one may be chance
-    assert TAKEN_AGAIN in judge(found, found), found
+    assert judge(found, found).kind == "knows the judge", found
+    assert TAKEN_AGAIN in judge(found, found).says
 
 
 def test_weights_that_were_not_told_of_before_are_not_believed():

@@ -31,10 +31,14 @@ def figure(median: float, half: float = 0.02) -> Estimate:
     return Estimate(median, median * (1 - half), median * (1 + half))
 
 
-def answers(name: str, call_ms: float, *rates: float | None, reason: str | None = None, **changes: object) -> InferLane:
+TAKES_LONG = "left out: a call would take about 15 s"
+
+
+def answers(name: str, call_ms: float, *rates: float | None, reason: str | None = None, is_tried: bool = True,
+            **changes: object) -> InferLane:  # fmt: skip
     """Return a lane's answers; a rate that is None has the reason."""
     batches = tuple(
-        BatchResult(size, None if rate is None else figure(rate), reason if rate is None else None)
+        BatchResult(size, figure(rate)) if rate is not None else BatchResult(size, None, reason, is_tried)
         for size, rate in zip((1, 8, 64, 256), rates, strict=True)
     )
     heats = tuple(
@@ -92,7 +96,7 @@ def broken() -> Record:
         gone.name, None, None, None, None, 0, None, (), {}, (InferHeat(ProcessRun(gone.name, "dnf", dnf=killed), 2, 0),)
     )
     lanes = (
-        answers(FIRST.name, 86.2, 11.6, 15.9, 17.2, None, reason="left out: a call would take about 15 s"),
+        answers(FIRST.name, 86.2, 11.6, 15.9, 17.2, None, reason=TAKES_LONG, is_tried=False),
         answers(
             BEST.name, 45.4, 21.9, 24.2, None, 40.0,
             reason="out of memory: CUDA out of memory. Tried to allocate 64 GiB", steady={"flat": 1, "warm-up": 2},

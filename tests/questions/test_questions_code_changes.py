@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import pytest
 import tune_records
-from cases import MACHINE
 
-from laptime.diagnosis.script_findings import LOAD_IN_WORKERS, LOG_LESS
 from laptime.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding
@@ -377,17 +375,17 @@ def test_a_line_is_done_seldom_where_nothing_else_is_advised(repository):
     line = Finding(
         "script line", "It logs.", {}, "Log every few hundred iterations only.", "likely", where="train.py:9"
     )
-    assert finder.advise(line, MACHINE).change.rewrite == "seldom=9"
-    assert "+    if i % 100 == 0:\n+        print(model)" in finder.advise(line, MACHINE).change.diff
-    assert finder.advise(replace(line, where="other.py:9"), MACHINE).change is None
-    assert finder.advise(replace(line, rule="script memory grows"), MACHINE).change is None
-    reads = replace(line, rule="script reads in each step", advice=LOG_LESS)
+    assert finder.advise(line).change.rewrite == "seldom=9"
+    assert "+    if i % 100 == 0:\n+        print(model)" in finder.advise(line).change.diff
+    assert finder.advise(replace(line, where="other.py:9")).change is None
+    assert finder.advise(replace(line, rule="script memory grows")).change is None
+    reads = replace(line, rule="script reads in each step", rewrite="no_item")
     assert finder.add_to(reads, "no_item").change is None
-    assert finder.advise(reads, MACHINE).change.rewrite == "seldom=9"
-    step = finder.advise(replace(line, where="train.py:7"), MACHINE)
+    assert finder.advise(reads).change.rewrite == "seldom=9"
+    step = finder.advise(replace(line, where="train.py:7"))
     assert (step.change, step.unchanged) == (None, "train.py:7 trains something, or other code reads what it makes")
-    waits = replace(line, rule="script waits for data", advice=LOAD_IN_WORKERS, where=None)
-    assert finder.advise(waits, MACHINE).where is None
+    waits = replace(line, rule="script waits for data", rewrite="workers=2", where=None)
+    assert finder.advise(waits).where is None
     assert finder.source_of("train.py") == file.read_bytes()
     assert finder.source_of("missing.py") is None
     (repository.parent / "other.py").write_text("x = 1")

@@ -8,6 +8,7 @@ import pytest
 
 from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
+from laptime.model.other_work import OtherWork
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison
@@ -95,9 +96,12 @@ def test_too_few_rounds_decide_nothing():
 
 def test_what_needs_no_factor_comes_first():
     assert refuse_change(FINE, None) is None
-    assert refuse_change(FINE, "their batch is 32 and 64").says == "it does other work: their batch is 32 and 64."
-    assert refuse_change(FINE, "its batches have 32 items, and those of the base 64").cheat == "other batch size"
-    trick = refuse_change(FINE, "its loss differs by 1e-3 at step 1", "it replaced time.time, by which it is judged")
+    other = OtherWork("other network", "their dropout is 0.1 and 0.2")
+    assert refuse_change(FINE, other).says == "it does other work: their dropout is 0.1 and 0.2."
+    smaller = OtherWork("other batch size", "its batches have 32 items, and those of the base 64")
+    assert refuse_change(FINE, smaller).cheat == "other batch size"
+    differs = OtherWork("other computation", "its loss differs by 1e-3 at step 1")
+    trick = refuse_change(FINE, differs, OtherWork("changed clock", "it replaced time.time, by which it is judged"))
     assert (trick.word, trick.cause, trick.cheat) == ("DISCARD", "cheat", "changed clock")
     assert refuse_change(FINE, Missing("no proof was taken")).cause == "unproven"
     assert refuse_change((FINE[0], ("new.py:f", "out of memory")), None).word == "DISCARD"

@@ -44,10 +44,19 @@ def to_schema_2(tree: Tree) -> Tree:
     elif question == "infer":
         tree["answer"] = {**infer, "lanes": [_infer_lane(lane) for lane in infer["lanes"]]}
     elif question == "why":
-        tree["answer"] = {"comparisons": comparisons, "why": why}
+        tree["answer"] = {"comparisons": comparisons, "why": why and _why(why)}
     else:
         tree["answer"] = {"comparisons": comparisons} if question == "race" else {}
     return tree
+
+
+def _why(why: Tree) -> Tree:
+    """Upgrade an answer to why. A gain that was not predicted had a reason that began so."""
+    for remedy in why.get("remedies", []):
+        predicted = remedy.get("predicted")
+        if isinstance(predicted, dict) and "missing" in predicted:
+            remedy["predicted"] = {"missing": predicted["missing"].removeprefix("not foretold: ")}
+    return why
 
 
 def _lane(lane: Tree) -> Tree:
