@@ -6,7 +6,7 @@ BENCH_VENV ?= .venv-bench
 WHAT ?=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: race test test-all test-again test-quick lint types tests docs llms schema signatures pictures attack test-matrix test-pytorch test-mcp lock bench clean help
+.PHONY: race test test-all test-again test-quick lint types tests docs llms house schema signatures pictures attack test-matrix test-pytorch test-mcp lock bench clean help
 
 help:
 	@echo "make race    make .venv, install, run: laptime race   (WHAT='cifar-mlp torch/cpu/best' for others)"
@@ -16,7 +16,8 @@ help:
 	@echo "make test-quick  the fast ones of the tests that need no framework, within two minutes"
 	@echo "make docs    build docs/ as a site, into site/"
 	@echo "make pictures  draw the pictures of README and docs again, from kept records"
-	@echo "make schema  write the JSON Schemas of all answers of commands: src/laptime/schemas/, three of them in docs/, too"
+	@echo "make schema  write the JSON Schemas of all answers of commands: src/laptime/cli/schemas/, three of them in docs/, too"
+	@echo "make house   draw docs/pictures/house.svg: the folders, and who imports from whom"
 	@echo "make llms    write llms.txt, the list of pages for language models"
 	@echo "make signatures  write src/laptime/library/functions.pyi, the typed functions of the library"
 	@echo "make attack  damaged records, kills, hostile files and environments, by the thousand (about half an hour)"
@@ -79,6 +80,9 @@ docs: $(VENV)/.installed-docs
 pictures: $(VENV)/.installed
 	$(BIN)/python bench/docs_pictures.py
 
+house: $(BIN)/python
+	$(BIN)/python bench/docs_house.py
+
 llms: $(BIN)/python
 	$(BIN)/python bench/docs_llms.py
 
@@ -86,9 +90,9 @@ llms: $(BIN)/python
 schema: $(VENV)/.installed
 	$(BIN)/python -c "from laptime.cli.answers import *; \
 		[(SCHEMAS / f'{row.schema}.json').write_text(make_schema(row)) for row in ALL_SCHEMAS]"
-	cp src/laptime/schemas/record.json docs/record.schema.json
+	cp src/laptime/cli/schemas/record.json docs/record.schema.json
 	cp src/laptime/schemas/board-row.json docs/board.schema.json
-	cp src/laptime/schemas/verdict.json docs/verdict.schema.json
+	cp src/laptime/cli/schemas/verdict.json docs/verdict.schema.json
 
 # What editors and type checkers read of the library's functions, made from the table of options.
 signatures: $(VENV)/.installed

@@ -28,8 +28,8 @@ from torch.utils.data import DataLoader
 import laptime
 from auto_trainings import CASES, Case, Items
 from common import Figure, figure_of, finish, parser_for, print_table, result, row_of, write_json
-from laptime.sensors.cgroup import usable_cores
-from laptime.stats import median, paired_ratio
+from laptime.machine.sensors.cgroup import usable_cores
+from laptime.model.stats import median, paired_ratio
 
 AHEAD = (2, 4, 8)
 SECONDS = 0.5  # that a setting of the grid is measured in a round

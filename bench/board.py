@@ -22,13 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "drawing"
 from browser import is_here, open_browser
 
 from common import Figure, finish, parser_for
-from laptime.board import site
-from laptime.board.add import board_rows
-from laptime.board.evidence import strip
-from laptime.board.row import BoardRow, RowDevice, encode_row
-from laptime.hardware import known_devices
+from laptime.machine.hardware import known_devices
+from laptime.show.board import site
+from laptime.show.board.add import board_rows
+from laptime.show.board.evidence import strip
+from laptime.show.board.row import BoardRow, RowDevice, encode_row
 from laptime.store.schema import decode
-from laptime.workloads import CATALOGUE
+from laptime.trainings.workloads import CATALOGUE
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 ROWS, MACHINES = 100_000, 2_000

@@ -20,7 +20,7 @@ import numpy as np
 
 import laptime
 from common import Figure, figure_of, finish, parser_for, side_by_side
-from laptime.stats import median, paired_ratio
+from laptime.model.stats import median, paired_ratio
 
 SHAPE = (3, 224, 224)
 DECODE_S = 0.005

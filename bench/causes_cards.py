@@ -8,6 +8,7 @@ from fake_sensor import FakeSensor, SensorScript, make_script
 from laptime import api
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
+from laptime.engine.run.instruments import make_series
 from laptime.model.ask import Ask
 from laptime.model.machine import Card, Device
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
@@ -22,7 +23,6 @@ from laptime.questions.why.answer import explain
 from laptime.questions.why.facts import WhyFacts
 from laptime.questions.why.nouns import Experiment, Trial, Why
 from laptime.questions.why.run import prepare_why
-from laptime.run.instruments import make_series
 
 NOT_TOLD = Missing("not told")
 GB = 1e9

@@ -197,7 +197,9 @@ def _processes() -> list[str]:
         if (each.info["environ"] or {}).get(MARK) != os.environ[MARK]:
             continue
         words = each.info["cmdline"] or []
-        mine = any(word.startswith(("laptime.run", "laptime.heat")) or "guardian" in word for word in words)
+        mine = any(
+            word.startswith(("laptime.engine.run", "laptime.engine.heat")) or "guardian" in word for word in words
+        )
         if mine and each.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(" ".join(words)[:200])
     return found

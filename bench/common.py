@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laptime.errors import LaptimeError
-from laptime.machine import look_at_machine
+from laptime.machine.look import look_at_machine
+from laptime.model.errors import LaptimeError
 from laptime.model.record import HeatResult
-from laptime.stats import Interval, median
+from laptime.model.stats import Interval, median
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("laptime", "torch", "numpy", "msgspec", "click")

@@ -2,7 +2,7 @@
 
 Run as `python bench/coverage.py [--out FILE.json]`. A simulated race is two lanes, their heats side by side
 in rounds. A heat is a run of correlated steps (AR(1)) about its own level, a round shares the state of the
-machine, and in two scenarios a heat in ten is disturbed. `laptime.stats` meets them as in a real race: by the
+machine, and in two scenarios a heat in ten is disturbed. `laptime.model.stats` meets them as in a real race: by the
 median step of each heat. A second table is of heats that take turns on a machine that drifts: its speed walks at random
 by 5 % a second and jumps by 30 %, and processes of one lane differ. A third one is of rounds that differ in many ways
 (`coverage_rounds.py`), by Student's t and by the moderated t that a race uses. Exits 1 when a limit is broken.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from coverage_rules import ALIKE, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row, show
 from coverage_turns import measure_strata
-from laptime.stats import FIRST_LOOK, Interval, alpha_for_look, paired_ratio, verdict
+from laptime.model.stats import FIRST_LOOK, Interval, alpha_for_look, paired_ratio, verdict
 
 RACES = 10_000
 STEPS = 60

@@ -20,7 +20,7 @@ from coverage_rounds import ROUNDS, STRATA, Array, Races, simulate
 from coverage_rules import ROUND_RACES
 from coverage_turns import ALIKE_ENOUGH, NARROW, NARROW_EARLY, reaches
 from laptime.model.record import error_share
-from laptime.stats import FIRST_LOOK, alpha_for_look
+from laptime.model.stats import FIRST_LOOK, alpha_for_look
 
 TOTAL = 0.05
 SHAPES = ((8, 8), (5, 5, 5), (4, 4, 4, 4))  # rounds of each part

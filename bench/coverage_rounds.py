@@ -23,7 +23,7 @@ from laptime.analysis.heats import (
     SLOW_TURNS_ERRORS,
     SLOW_TURNS_RATIO,
 )
-from laptime.stats import BETWEEN_OVER_TURNS
+from laptime.model.stats import BETWEEN_OVER_TURNS
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -17,7 +17,7 @@ import numpy as np
 from coverage_rounds import STRATA, Array, Races, Stratum, simulate
 from coverage_rules import ALIKE, EARLY, LEAST_IN_ROUNDS, MARGIN, MOST_FALSE_CALLS, ROUND_RACES, TRUE_RATIO, Row
 from laptime.analysis.weights import CLEARLY, DISTURBED_OFF, LEAST_NOISE, RoundNoise, weigh_rounds
-from laptime.stats import (
+from laptime.model.stats import (
     BETWEEN_OVER_TURNS,
     CONTRADICTED,
     FIRST_LOOK,
@@ -34,7 +34,7 @@ from laptime.stats import (
 Kind = Literal["Student", "moderated", "weighed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 USED: Kind = "weighed"
-CHECKED = 20  # races of each stratum that are compared with laptime.stats
+CHECKED = 20  # races of each stratum that are compared with laptime.model.stats
 NARROW = math.log(1 + MARGIN)
 NARROW_EARLY = math.log(1 + EARLY * MARGIN)
 ALIKE_ENOUGH = math.log(1 + ALIKE * MARGIN)

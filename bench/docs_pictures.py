@@ -13,9 +13,9 @@ import gzip
 import sys
 from pathlib import Path
 
-from laptime.drawing.pictures import DARK, LIGHT_THEME, Theme, card, numbers_by_lane, standalone
+from laptime.api.showing import report_of
 from laptime.model.figure import Report
-from laptime.showing import report_of
+from laptime.show.drawing.pictures import DARK, LIGHT_THEME, Theme, card, numbers_by_lane, standalone
 from laptime.store import schema
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"

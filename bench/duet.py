@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from common import Figure, finish, fresh_home, parser_for
-from laptime.sensors.cgroup import usable_cores
-from laptime.stats import median
+from laptime.machine.sensors.cgroup import usable_cores
+from laptime.model.stats import median
 
 LAPTIME = str(Path(sys.executable).parent / "laptime")
 AS_WRITTEN_AND_BEST = ("torch/cpu", "torch/cpu/best")

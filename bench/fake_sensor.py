@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from laptime.errors import SensorError
+from laptime.model.errors import SensorError
 from laptime.model.process import Channel, ChannelKind, Opened
 from laptime.model.quantities import Missing
 

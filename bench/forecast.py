@@ -38,8 +38,8 @@ from laptime.model.ask import Ask
 from laptime.model.protocol import FullRun, Protocol
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import Record, training_of
+from laptime.model.stats import median, paired_ratio
 from laptime.questions.train.options import FullAsk
-from laptime.stats import median, paired_ratio
 
 LANE = "torch/cpu/best"
 MOST_OFF = 0.05

@@ -29,7 +29,7 @@ from scipy.optimize import least_squares
 
 from common import Figure, finish, parser_for
 from forecast_measured import Measured, all_measured
-from laptime.hardware import EFFICIENCIES_FILE, known_devices
+from laptime.machine.hardware import EFFICIENCIES_FILE, known_devices
 from laptime.model.hardware import Efficiencies, StepOperator
 from laptime.model.quantities import Missing
 from laptime.questions.forecast.reduce import (

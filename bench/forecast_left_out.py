@@ -24,12 +24,12 @@ from common import Figure, finish, parser_for
 from forecast_devices import begin, fit, leave_out, make_table, predict
 from forecast_measured import Measured
 from forecast_transformers import NETWORKS
-from laptime.hardware import find_device, known_devices, known_efficiencies
+from laptime.machine.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.quantities import Missing
 from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD, architecture_of, forecast_step
 from laptime.questions.forecast.seen import RELATIVES, SAME_CARD, seen_as
-from laptime.workloads import find_workload
-from laptime.workloads.shapes import list_operators
+from laptime.trainings.workloads import find_workload
+from laptime.trainings.workloads.shapes import list_operators
 
 PARTS = ("networks", "binds", "correction", "seen")
 CONVOLUTIONS = ("resnet50", "vgg16", "densenet121", "cifar-cnn", "scenes-cnn", "pets-densenet")

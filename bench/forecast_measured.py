@@ -11,10 +11,10 @@ from pathlib import Path
 
 from forecast_networks import build
 from forecast_transformers import FORWARD_ALONE, NETWORKS, UNFUSED, VALUE_BYTES, count_transformer
-from laptime.hardware import known_devices, match_label
+from laptime.machine.hardware import known_devices, match_label
 from laptime.model.hardware import KnownDevice, StepOperator
-from laptime.workloads import find_workload
-from laptime.workloads.shapes import OperatorList, list_operators
+from laptime.trainings.workloads import find_workload
+from laptime.trainings.workloads.shapes import OperatorList, list_operators
 
 TRAINING = Path(__file__).parent / "forecasts" / "training.csv"
 RESULTS = Path(__file__).parent / "results"

@@ -40,7 +40,7 @@ from laptime.questions.forecast.memory import (
     need_of_built_in,
     need_of_step,
 )
-from laptime.workloads import CATALOGUE
+from laptime.trainings.workloads import CATALOGUE
 from memory_networks import NETWORKS
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laptime.model.hardware import OperatorKind
-from laptime.workloads.shapes import OperatorList, kind_of_convolution
+from laptime.trainings.workloads.shapes import OperatorList, kind_of_convolution
 
 MOST_OFF = 0.04  # of figures that are published with two digits
 # Billions of multiplications forward, and millions of weights, as timm or torchvision list them.

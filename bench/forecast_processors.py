@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from common import Figure, finish, parser_for
-from laptime.hardware import find_device, known_devices
+from laptime.machine.hardware import find_device, known_devices
 from laptime.model.quantities import Missing
 from laptime.questions.forecast import reduce
 from laptime.questions.forecast.reduce import CORES, IN_EIGHTY, ProcessorRate, rate_of, spread_between

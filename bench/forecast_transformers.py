@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from laptime.attach.operators import counting
 from laptime.model.hardware import StepOperator
 from laptime.questions.forecast.lane import scale_operators
-from laptime.workloads.shapes import CAST_BYTES, UPDATE_PASSES, as_operators
+from laptime.trainings.workloads.shapes import CAST_BYTES, UPDATE_PASSES, as_operators
 from transformers_torch import Transformer
 
 VALUE_BYTES = {"fp32": 4, "tf32": 4, "amp": 2, "fp16": 2, "bf16": 2}

@@ -32,8 +32,8 @@ import msgspec
 
 from common import Figure, finish, parser_for, print_table
 from laptime.analysis.parity import judge_parity, may_be_chance
-from laptime.errors import LaptimeError
-from laptime.heat.loop import take_proof
+from laptime.engine.heat.loop import take_proof
+from laptime.model.errors import LaptimeError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -108,7 +108,7 @@ Answers = dict[str, Answer]
 
 def answer_here(task: Task) -> Iterator[Answer]:
     """Prove each, in this process."""
-    from laptime.backends import open_backend
+    from laptime.engine.backends import open_backend
 
     framework, settings = task.lane.partition("/")[0], SETTINGS[task.lane]
     backend = open_backend(framework)

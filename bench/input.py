@@ -33,13 +33,13 @@ import msgspec
 import numpy as np
 
 from common import ROOT, Figure, WorkerError, figure_of, finish, fresh_home, parser_for, run_json
-from laptime.data import make_source
+from laptime.engine.pipelines import LoaderJob, make_job
+from laptime.engine.pipelines.decode import OneByOneLoader
+from laptime.engine.pipelines.fast import LoaderThreads
 from laptime.model.ask import DataSource
-from laptime.pipelines import LoaderJob, make_job
-from laptime.pipelines.decode import OneByOneLoader
-from laptime.pipelines.fast import LoaderThreads
-from laptime.stats import median, paired_ratio
-from laptime.workloads import find_workload
+from laptime.model.stats import median, paired_ratio
+from laptime.trainings.data import make_source
+from laptime.trainings.workloads import find_workload
 
 KERAS = ROOT / ".venv-bench" / "bin" / "python"
 AUTHORS = Path(__file__).resolve().parent / "authors_input.py"

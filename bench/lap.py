@@ -35,11 +35,11 @@ from common import (
     side_by_side,
 )
 from laptime import api
+from laptime.engine.run.instruments import Instruments
 from laptime.model.ask import Ask
 from laptime.model.plan import HeatOrder
 from laptime.model.quantities import Missing
-from laptime.run.instruments import Instruments
-from laptime.stats import median, paired_ratio
+from laptime.model.stats import median, paired_ratio
 
 LANE = "torch/cpu/best"
 IN_MEMORY = {"scenes-cnn": "+input=cached"}  # a bare lap has no loader next to it
@@ -94,7 +94,7 @@ def run_lap(order: HeatOrder, steps: int) -> Lap:
 
 def work(steps: int) -> int:
     """Be the child: the lap with nothing of ours in it but the training itself."""
-    from laptime.backends import open_backend
+    from laptime.engine.backends import open_backend
 
     order = msgspec.json.decode(sys.stdin.read(), type=HeatOrder)
     backend = open_backend(order.lane.framework)

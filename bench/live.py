@@ -28,7 +28,7 @@ from laptime import api
 from laptime.cli.progress import Display
 from laptime.library.asking import make_ask
 from laptime.model.record import LaneResult, Progress, Record
-from laptime.stats import log_mean_interval, median
+from laptime.model.stats import log_mean_interval, median
 
 WHAT, LANES = "cifar-mlp", ("torch/cpu", "torch/cpu/threads=1")
 MOST = 1.002

@@ -30,16 +30,16 @@ import torch
 from torch import Tensor, nn
 
 from common import Figure, WorkerError, finish, parser_for, result, write_json
-from laptime.backends import open_backend
-from laptime.backends.torch.inputs import ShuffledItems
-from laptime.backends.torch.recipe import BuiltInRecipe, batches_of
-from laptime.data import read_source
+from laptime.engine.backends import open_backend
+from laptime.engine.backends.torch.inputs import ShuffledItems
+from laptime.engine.backends.torch.recipe import BuiltInRecipe, batches_of
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.stats import median
 from laptime.model.workload import Workload
-from laptime.stats import median
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.data import least_loss, most_accuracy
+from laptime.trainings.data import read_source
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.data import least_loss, most_accuracy
 
 KERAS_FILE = Path(__file__).resolve().parent / "made_data_keras.py"
 KERAS = ("keras-tf", "keras-jax", "keras-torch")

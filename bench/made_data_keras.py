@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from laptime.backends import open_backend
-from laptime.backends.base import Backend
+from laptime.engine.backends import open_backend
+from laptime.engine.backends.base import Backend
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 LEAST_NORMAL_BITS, SIZE_BITS = 0x00800000, 0x7FFFFFFF  # of a float32
 TINY = 1e-30

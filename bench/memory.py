@@ -25,8 +25,8 @@ from common import Figure, WorkerError, compare_each, finish, fresh_home, most_o
 from laptime.analysis.heats import estimate_memory
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
-from laptime.workloads import CATALOGUE
-from laptime.workloads.shapes import count_heat_memory, count_step_memory
+from laptime.trainings.workloads import CATALOGUE
+from laptime.trainings.workloads.shapes import count_heat_memory, count_step_memory
 
 LANE = "torch/cpu"
 SHARES = {"pets-densenet": (0.125, 0.25, 0.5)}

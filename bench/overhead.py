@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from common import Figure, WorkerError, figure_of, finish, parser_for, side_by_side
-from laptime import wire
+from laptime.engine import wire
+from laptime.engine.run.instruments import Instruments
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.sample import Window
+from laptime.model.stats import median, paired_ratio
 from laptime.model.workload import ProofPlan
-from laptime.run.instruments import Instruments
-from laptime.stats import median, paired_ratio
 
 STEPS_FILE = Path(__file__).resolve().parent / "steps.py"
 LIMITS = {"ten_ms": 1.01, "one_ms": 1.03, "fifth_ms": 1.01}
@@ -70,7 +70,7 @@ class Blocks:
 
     def heat(self) -> tuple[float, float]:
         """Time a block by the heat's loop: the step of its windows, and of the block with all between them."""
-        from laptime.heat.loop import measure
+        from laptime.engine.heat.loop import measure
 
         self.line.windows = []
         self.line.say(wire.Phase("timing", self.clock()))
@@ -97,8 +97,8 @@ def work(given: argparse.Namespace) -> int:
     """Be the child: take turns, then print the blocks of the heat's loop and those of the plain one."""
     import torch
 
-    from laptime.backends.torch.backend import TorchTraining
-    from laptime.heat.__main__ import Lifeline
+    from laptime.engine.backends.torch.backend import TorchTraining
+    from laptime.engine.heat.__main__ import Lifeline
 
     size, read_fd, write_fd = given.worker[0], *map(int, given.worker[1:])
     torch.set_num_threads(1)

@@ -22,9 +22,9 @@ from typing import Any
 from common import Figure, figure_of, finish, parser_for, side_by_side
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
+from laptime.model.stats import median, paired_ratio
 from laptime.model.workload import ProofPlan
-from laptime.stats import median, paired_ratio
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 from overhead import ALPHA, Recorder, run_worker
 
 ENGINES = ("keras-tf", "keras-jax", "keras-torch")
@@ -37,7 +37,7 @@ class Blocks:
     """One model, and how a block of steps on it is timed in either way; all in nanoseconds a step."""
 
     def __init__(self, framework: str, line: Recorder) -> None:
-        from laptime.backends import open_backend
+        from laptime.engine.backends import open_backend
 
         backend = open_backend(framework)
         training: Any = backend.build(order_for(framework, backend))
@@ -47,8 +47,8 @@ class Blocks:
 
     def heat(self) -> float:
         """Time a block by the heat's loop, in a call of `fit` that ends with it."""
-        from laptime.backends.keras.backend import KerasRunner
-        from laptime.heat.loop import measure
+        from laptime.engine.backends.keras.backend import KerasRunner
+        from laptime.engine.heat.loop import measure
 
         self.line.windows = []
         fit_run = self.feed.fit_run(self.model, self.one_thread)
@@ -84,7 +84,7 @@ def order_for(framework: str, backend: Any) -> HeatOrder:
 
 def work(given: argparse.Namespace) -> int:
     """Be the child: take turns, then print the steps of the heat's loop and those of the plain calls."""
-    from laptime.heat.__main__ import Lifeline
+    from laptime.engine.heat.__main__ import Lifeline
 
     said = os.dup(1)  # Keras's progress bar goes where a heat's goes: to nobody
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -15,7 +15,7 @@ from typing import Any
 
 from common import Figure, WorkerError, finish, fresh_home, parser_for
 from laptime import api
-from laptime.errors import StoreError
+from laptime.model.errors import StoreError
 from laptime.model.hardware import COPY_EXERCISE, DevicePeaks, key_of
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 
 from laptime.analysis.parity import judge_parity, may_be_chance
-from laptime.backends.torch.proof import prove, refer
-from laptime.backends.torch.recipe import BuiltInRecipe, StepBatch
+from laptime.engine.backends.torch.proof import prove, refer
+from laptime.engine.backends.torch.recipe import BuiltInRecipe, StepBatch
 from laptime.model.hardware import BatchNorm, Conv, Dense, DenseBlock, Layer, Relu
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -30,7 +30,7 @@ from laptime.model.record import Parity
 from laptime.model.sample import Appeal, ProofRun, Reference
 from laptime.model.workload import Adam, Sgd, Workload
 from laptime.questions.proving import SEEDS_ON
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 CPU = torch.device("cpu")
 PACE = Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1)

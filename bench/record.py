@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from common import Figure, finish, fresh_home, parser_for, run_json
-from laptime import showing
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import compare_lanes, summarise_lane
-from laptime.heat.__main__ import peak_memory_bytes
-from laptime.machine import look_at_machine
+from laptime.api import showing
+from laptime.engine.heat.__main__ import peak_memory_bytes
+from laptime.machine.look import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.frameworks import installed_version
 from laptime.model.machine import Device
@@ -35,8 +35,8 @@ from laptime.model.process import ProcessRun, Settings
 from laptime.model.quantities import Missing
 from laptime.model.record import SCHEMA, LaneResult, RaceAnswer, Record
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
+from laptime.model.stats import median
 from laptime.model.workload import ProofPlan
-from laptime.stats import median
 from laptime.store import files
 
 MOST_S, MOST_MB = 2.0, 500.0

@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
+from laptime.machine.sensors.nvml.library import FAST, SLOW_QUESTIONS, CardQuestion
 from laptime.model.quantities import Missing
-from laptime.sensors.nvml.library import FAST, SLOW_QUESTIONS, CardQuestion
 from replay_sensor import FORM, Recording
 
 CARD = "GPU-00000000-0000-0000-0000-000000000000"

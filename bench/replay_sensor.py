@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from laptime.errors import SensorError
+from laptime.model.errors import SensorError
 from laptime.model.process import Channel, Opened
 from laptime.model.quantities import Missing
 

@@ -8,7 +8,7 @@ A round is one fresh process of Keras (`bench/keras_plain.py`) and one race of a
 order A B, B A; the lanes of a race turn round with it. Held against its limit is how many times faster
 `torch/cpu/fastest` is. The result also has how near each lane is to what the machine can do at most (`laptime devices
 --measure` with PyTorch alone, measured again in every round, the best of all), by the operations and the bytes of one
-step as `laptime.workloads.shapes` counts them for the lane's precision.
+step as `laptime.trainings.workloads.shapes` counts them for the lane's precision.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from common import (
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.hardware import COPY_EXERCISE
-from laptime.stats import median, paired_ratio
-from laptime.workloads import find_workload
-from laptime.workloads.shapes import count_step
+from laptime.model.stats import median, paired_ratio
+from laptime.trainings.workloads import find_workload
+from laptime.trainings.workloads.shapes import count_step
 
 LEAST_FACTOR = {"cifar-mlp": 1.4, "cifar-cnn": 1.7, "scenes-cnn": 2.2}
 FASTEST = "torch/cpu/fastest"

@@ -15,18 +15,18 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from laptime import wire
-from laptime.machine import look_at_machine
+from laptime.engine import wire
+from laptime.engine.run.child import Child
+from laptime.engine.run.confined import ConfinedLauncher
+from laptime.engine.run.runner import HeatRunner, Limits, Started
+from laptime.engine.run.templates import ForkedChild, HeatTemplate
+from laptime.engine.run.turns import Player, play_turns
+from laptime.machine.look import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.process import Sandbox
+from laptime.model.stats import log_mean_interval
 from laptime.questions.asking import prepare_trainings
 from laptime.questions.proving import order_heat
-from laptime.run.child import Child
-from laptime.run.confined import ConfinedLauncher
-from laptime.run.runner import HeatRunner, Limits, Started
-from laptime.run.templates import ForkedChild, HeatTemplate
-from laptime.run.turns import Player, play_turns
-from laptime.stats import log_mean_interval
 
 IMPORT_S = 300.0
 TURNS = 12  # of a heat

@@ -24,10 +24,10 @@ from common import Figure, finish, fresh_home, parser_for
 from laptime import api
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
+from laptime.model.stats import log_mean_interval, median
 from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.scale.run import ScalePrepared, prepare_scale
-from laptime.stats import log_mean_interval, median
 from scale_trainings import lost_to_disk_ms
 from scale_turns import BARE, FREE, OURS, Times, take_turns
 from slow_link import linked

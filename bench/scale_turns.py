@@ -15,12 +15,12 @@ from typing import TextIO
 
 import psutil
 
-from laptime.machine import look_at_machine
+from laptime.engine.run.runner import HeatRunner, Limits
+from laptime.engine.run.turns import Player, Prestarter
+from laptime.machine.look import look_at_machine
 from laptime.model.ask import Ask
 from laptime.questions.asking import prepare
 from laptime.questions.proving import order_heat
-from laptime.run.runner import HeatRunner, Limits
-from laptime.run.turns import Player, Prestarter
 
 TURN_S = 0.25
 BARE, OURS, FREE = "bare", "laptime", "laptime, not kept to cores"

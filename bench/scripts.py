@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from common import Figure, finish, fresh_home, parser_for
-from laptime.stats import median
+from laptime.model.stats import median
 
 PARTS = ("truth", "equal", "causes")
 LAPTIME = str(Path(sys.executable).parent / "laptime")

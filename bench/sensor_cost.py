@@ -20,10 +20,10 @@ import time
 from collections.abc import Iterator
 
 from common import Figure, finish, parser_for
-from laptime.sensors.base import Sensor
-from laptime.sensors.host import HostSensor
-from laptime.sensors.rapl import RaplSensor
-from laptime.stats import median
+from laptime.machine.sensors.base import Sensor
+from laptime.machine.sensors.host import HostSensor
+from laptime.machine.sensors.rapl import RaplSensor
+from laptime.model.stats import median
 
 MOST_MS = 0.4
 APART_S = 0.1

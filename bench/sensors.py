@@ -24,10 +24,10 @@ from itertools import cycle, islice, pairwise
 import msgspec
 
 from common import ROOT, Figure, WorkerError, figure_of, finish, parser_for
+from laptime.engine.run.instruments import SensorSelection, make_series
 from laptime.model.machine import Device
 from laptime.model.process import Series, Timeline, Track
-from laptime.run.instruments import SensorSelection, make_series
-from laptime.stats import paired_ratio
+from laptime.model.stats import paired_ratio
 from replay_sensor import load_recording
 
 MOST_COST, MOST_BYTES = 1.01, 5_000_000

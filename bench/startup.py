@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from common import Figure, figure_of, finish, fresh_home, parser_for, side_by_side
-from laptime.stats import median, paired_ratio
+from laptime.model.stats import median, paired_ratio
 
 MOST_MS = 150.0
 ALPHA = 0.05

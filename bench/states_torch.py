@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 import laptime
-from laptime.backends.torch.recipe import build_network, load_weights
+from laptime.engine.backends.torch.recipe import build_network, load_weights
 from laptime.model.workload import Adam
-from laptime.workloads import find_workload
-from laptime.workloads.data import make_weights
+from laptime.trainings.workloads import find_workload
+from laptime.trainings.workloads.data import make_weights
 
 STEPS = {"slows": 120, "memorised": 1500, "curriculum": 240, "old_data": 60}
 SLOW_FROM, TIMES = 12, 5

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from common import Figure, finish, parser_for
-from laptime.stats import find_steady, mad, median
+from laptime.model.stats import find_steady, mad, median
 
 MOST_SAMPLE_S = 1.0
 MOST_STEADY_MS = 50.0

@@ -24,9 +24,9 @@ from dataclasses import replace
 from typing import Any
 
 from common import ROOT, Figure, finish, fresh_home, parser_for, run_json
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.model.record import Record
-from laptime.stats import median
+from laptime.model.stats import median
 from laptime.store.files import list_records, load, save
 from laptime.store.index import INDEX_NAME, home_folder, records_folder
 from laptime.store.schema import decode, encode

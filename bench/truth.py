@@ -27,13 +27,14 @@ from types import FrameType
 from typing import Any
 
 from common import Figure, finish, fresh_home, print_table, result, write_json
-from laptime import api, showing
-from laptime.errors import LaptimeError
+from laptime import api
+from laptime.api import showing
 from laptime.model.ask import Ask
+from laptime.model.errors import LaptimeError
 from laptime.model.machine import Framework
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult, Progress, Record
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 from truth_page import HEAD, render, rows_of
 
 # Parts of the time; the heavy ones also get what the light ones leave.

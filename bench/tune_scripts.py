@@ -28,7 +28,7 @@ from typing import Any
 import laptime
 from common import ROOT, Figure, finish, fresh_home, parser_for, result, write_json
 from laptime import api
-from laptime.machine import look_at_machine
+from laptime.machine.look import look_at_machine
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.record import Record

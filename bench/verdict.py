@@ -38,8 +38,8 @@ import verdict_learning
 import verdict_sessions
 from common import Figure, finish, parser_for
 from laptime.model.record import Comparison
+from laptime.model.stats import log_mean_interval
 from laptime.questions.verdict.reduce import alpha_at, judge_change, looks
-from laptime.stats import log_mean_interval
 from recorded_noise import RecordedRace, draw, read_races, spread_of
 
 ROUNDS, GATE_ROUNDS = 20, 100  # that fit into 90 s of two lanes, and into ten minutes of three

@@ -21,10 +21,10 @@ import numpy as np
 
 from common import Figure
 from laptime.model.record import Comparison
+from laptime.model.stats import log_mean_interval, t_quantile
 from laptime.questions.verdict.nouns import ERRORS, SESSION_ERROR, SessionState, share_of_error
 from laptime.questions.verdict.reduce import NEARER, alpha_at, judge_change, looks
 from laptime.questions.verdict.session import HELD_SHARE
-from laptime.stats import log_mean_interval, t_quantile
 from recorded_noise import RecordedRace, draw, read_races, spread_of
 
 VERDICTS, SESSIONS = 200, 5_000

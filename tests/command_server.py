@@ -23,7 +23,7 @@ from typing import Any
 
 import forked_heats
 import laptime
-from laptime import core_score
+from laptime.machine import core_score
 from laptime.model.questions import QUESTIONS
 from laptime.planner import groups
 

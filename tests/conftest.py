@@ -21,7 +21,7 @@ import forked_heats as forking
 import laptime
 from command_server import BRIEF_TRIES
 from house import House, real_house
-from laptime import core_score
+from laptime.machine import core_score
 
 MOST_PROCESSES = 8
 # One test of it takes as long as hundreds of others, which are done meanwhile.

@@ -4,7 +4,7 @@ A guardian and its heat are still processes of their own, with the pipes, sessio
 when a command starts them. Only what `exec` does is done here: descriptors are closed, signals and warnings are as in a
 new Python. `command_server.py` uses it where all lanes are of one of the `KINDS`, and tests with many fake heats of
 their own do, too. A framework is imported and has computed nothing, as in a heat that waits for its turn
-(`laptime.run.turns`). These start as users start them: heats for whose framework an environment variable counts that
+(`run/turns.py`). These start as users start them: heats for whose framework an environment variable counts that
 the server does not have, other frameworks, and whatever `House.start` or `House.run(..., starts="cold")` starts.
 """
 
@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from laptime.backends import open_backend
+from laptime.engine.backends import open_backend
+from laptime.engine.run import guardian
+from laptime.engine.run.child import GUARDIAN
 from laptime.model.frameworks import FRAMEWORKS
-from laptime.run import guardian
-from laptime.run.child import GUARDIAN
 
 # The frameworks that one process imports, and whose heats it forks. A lane of plain Python next to PyTorch's runs code
 # that imports PyTorch; next to JAX's it may not, and JAX would be among its versions.
@@ -73,8 +73,8 @@ def prepare(kind: str = "fake") -> None:
     with warnings.catch_warnings(action="ignore"):  # as a heat shows none
         for framework in KINDS[kind]:
             open_backend(framework).warm_up()
-    importlib.import_module("laptime.heat.__main__")
-    sys.modules.pop("laptime.heat.__main__", None)  # each heat runs it
+    importlib.import_module("laptime.engine.heat.__main__")
+    sys.modules.pop("laptime.engine.heat.__main__", None)  # each heat runs it
 
 
 def find_kind(words: Sequence[str], *, is_fake: bool) -> str:
@@ -117,7 +117,7 @@ def _be_the_guardian(words: list[str], environment: dict[str, str], pipes: tuple
 
 
 def _be_the_heat(command: list[str], printing_fd: int) -> None:
-    """Leave the guardian as Python leaves a new process that was told to run `-P -m laptime.heat`."""
+    """Leave the guardian as Python leaves a new process that was told to run `-P -m laptime.engine.heat`."""
     os.dup2(printing_fd, 1)
     os.dup2(printing_fd, 2)
     signal.set_wakeup_fd(-1)
@@ -125,7 +125,7 @@ def _be_the_heat(command: list[str], printing_fd: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python does when it starts; the guardian's start undid it
-    pipes = command[command.index("laptime.heat") + 1 :]  # a template also has a socket
+    pipes = command[command.index("laptime.engine.heat") + 1 :]  # a template also has a socket
     _close_all_but(tuple(map(int, pipes)))
     warnings.resetwarnings()
     for category in IGNORED:
@@ -137,8 +137,8 @@ def _be_the_heat(command: list[str], printing_fd: int) -> None:
         if name in os.environ:
             ctypes.CDLL(None).mallopt(number, min(int(os.environ[name]), LARGEST_INT))
     np.random.seed()  # noqa: NPY002  each process draws others, if it sets no seed
-    sys.argv[:] = ["laptime.heat", *pipes]
-    runpy.run_module("laptime.heat", run_name="__main__", alter_sys=True)
+    sys.argv[:] = ["laptime.engine.heat", *pipes]
+    runpy.run_module("laptime.engine.heat", run_name="__main__", alter_sys=True)
 
 
 def _forget_imports_of_others() -> None:

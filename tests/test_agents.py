@@ -15,7 +15,7 @@ import pytest
 
 import docs_llms
 from laptime.cli.main import find_command, group
-from laptime.errors import ExitCode
+from laptime.model.errors import ExitCode
 
 ROOT = Path(__file__).parents[1]
 AGENTS, SKILL, PAGE = ROOT / "AGENTS.md", ROOT / "skills" / "laptime" / "SKILL.md", ROOT / "docs" / "agents.md"

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import laptime
+from docs_house import FOLDERS, PICTURE, draw, read_arrows
 from laptime.model.questions import QUESTIONS
 
 HOUSE = Path(laptime.__file__).parent
@@ -27,9 +29,33 @@ NO_SENSORS = {"base", "files", "cgroup"}  # under sensors: what all may share
 FACTS = {"workloads", "machine", "hardware"}
 CLOSED = {"errors", "model", "visible", "stats", "attach"}  # import nothing of ours
 
+# Rooms that have walls of their own within a folder.
+ROOMS_WITHIN = {
+    "model": {"errors", "visible", "stats"},
+    "machine": {"sensors", "hardware", "core_score"},
+    "store": {"disk", "checkpoint", "exports"},
+    "trainings": {"workloads", "data"},
+    "analysis": {"diagnosis"},
+    "engine": {"run", "heat", "backends", "pipelines", "wire", "authentication", "streams"},
+    "show": {"pages", "figures", "drawing", "board", "listing"},
+    "api": {"showing", "forecasts"},
+}
+# What still looks up, and why.
+LOOKS_UP = {
+    ("model/ask.py", "questions"): "an Ask names the parts of five questions; a record has them by name",
+    ("show/board/", "questions"): "a row of the board is checked by the same arithmetic as its record",
+    ("show/pages/", "questions"): "a list shows what three questions found",
+    ("store/exports.py", "questions"): "a comparison is exported, too",
+    ("store/schema.py", "questions"): "a record's classes",
+    ("store/sessions.py", "questions"): "the state of a session of verdicts",
+    **{("questions/*/command.py", folder): "a question's command is in its folder" for folder in ("api", "cli")},
+    **{("questions/*/call.py", folder): "so does its function" for folder in ("api", "library")},
+}
+
 # All that is not listed is forbidden; `errors` and `model` are open to every room that is not closed.
 MAY_IMPORT: dict[str, set[str]] = {
     **{room: set() for room in CLOSED},
+    **{folder: set() for folder in ("engine", "show", "trainings")},
     "workloads": set(),
     "data": {"workloads", "disk", "sensors"},
     "pipelines": {"data", "workloads", "sensors", "disk"},
@@ -93,7 +119,6 @@ OF_ANOTHER_QUESTION = {
     ("tune", "train.run"): "tune --laps",
     ("tune", "why.causes"): "the search tries first what limits the lane",
     ("tune", "why.experiments"): "the same",
-    ("tune", "why.nouns"): "the same",
     ("verdict", "race.page"): "a verdict is shown above the lanes of its race",
     ("verdict", "race.run"): "a candidate races its base",
     ("why", "doctor.checkup"): "each answer names a card that is there and was not used",
@@ -121,12 +146,12 @@ OF_EACH_PROGRAM = {"main", "T", "TYPE_CHECKING"}
 DEFINED = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+(?:, \w+)*)(?:: [^=\n]+)? = ", re.MULTILINE)
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {
-    "backends/fake_script.py": {"print", "os._exit"},
-    "heat/__main__.py": {"os._exit"},
-    "heat/template.py": {"os._exit"},
-    "pipelines/worker.py": {"sys.exit"},
-    "run/guardian.py": {"os._exit"},
-    "run/node.py": {"sys.exit"},
+    "engine/backends/fake_script.py": {"print", "os._exit"},
+    "engine/heat/__main__.py": {"os._exit"},
+    "engine/heat/template.py": {"os._exit"},
+    "engine/pipelines/worker.py": {"sys.exit"},
+    "engine/run/guardian.py": {"os._exit"},
+    "engine/run/node.py": {"sys.exit"},
 }
 SPEAKING = {"print", "exit", "quit", "sys.exit", "os._exit", "os.abort"}
 SPOKEN = re.compile("|".join(each.rpartition(".")[2] for each in SPEAKING))
@@ -150,6 +175,21 @@ def check_walls(root: Path) -> list[str]:
     ]
 
 
+def check_order(root: Path) -> list[Import]:
+    """Return every import of a module of ours of a higher folder."""
+    order = {folder: number for number, folder in enumerate(FOLDERS)}
+    return [
+        each
+        for each in list_imports(root)
+        if each.what.split(".")[0] == root.name and "/" in each.place
+        if order.get(folder_of(each.what), len(FOLDERS)) > order.get(each.place.split("/")[0], len(FOLDERS))
+    ]
+
+
+def folder_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
 def check_frameworks(root: Path) -> list[str]:
     """Return a sentence for every framework that is imported outside its room under backends."""
     return [
@@ -165,8 +205,8 @@ def check_siblings(root: Path) -> list[str]:
         f"{each.place}:{each.line}: sensors are siblings, and may not import {each.what}"
         for each in list_imports(root)
         if room_of(each.place) == "sensors"
-        and each.what.startswith(f"{root.name}.sensors.")
-        and each.what.split(".")[2] not in {*NO_SENSORS, each.place.split("/")[1].removesuffix(".py")}
+        and each.what.startswith(f"{root.name}.machine.sensors.")
+        and each.what.split(".")[3] not in {*NO_SENSORS, each.place.split("/")[2].removesuffix(".py")}
     ]
 
 
@@ -202,7 +242,7 @@ def _names_defined(text: str) -> set[str]:
 
 def _framework_or(place: str, name: str) -> str:
     """Return `backends/` for a function of a framework's room: all of them have the functions of one protocol."""
-    in_a_room = place.startswith("backends/") and place.count("/") > 1
+    in_a_room = place.startswith("engine/backends/") and place.count("/") > 2
     return "backends/" if in_a_room and name[0].islower() else place
 
 
@@ -258,8 +298,10 @@ def _imports_of(root: Path, place: str, text: str) -> tuple[Import, ...]:
 
 def room_of(place: str) -> str:
     """Return the room of a file. A file in the folder of a question belongs to the room that its name says."""
-    parts = place.removesuffix(".py").split("/")
-    return PARTS.get(parts[2], parts[0]) if parts[0] == "questions" and len(parts) > 2 else parts[0]
+    folder, *within = place.removesuffix(".py").split("/")
+    if folder == "questions" and len(within) > 1:
+        return PARTS.get(within[1], folder)
+    return within[0] if within and within[0] in ROOMS_WITHIN.get(folder, set()) else folder
 
 
 def _trees(root: Path, may_have_it: Callable[[str], bool]) -> Iterator[tuple[str, ast.AST]]:
@@ -300,12 +342,36 @@ def _may(room: str, other: str) -> bool:
 
 
 def _is_framework_room(place: str) -> bool:
-    return place.startswith("backends/") and place.count("/") > 1 and not place.startswith("backends/python/")
+    room = "engine/backends/"
+    return place.startswith(room) and place.count("/") > 2 and not place.startswith(f"{room}python/")
 
 
 def test_every_room_keeps_to_the_import_table():
     """No room imports what the table does not allow it."""
     assert check_walls(HOUSE) == []
+
+
+def test_the_tree_has_few_names():
+    """A newcomer reads them in one look."""
+    names = {path.name for path in HOUSE.iterdir() if path.name[0] not in "_." and path.name != "py.typed"}
+    assert names == set(FOLDERS)
+
+
+def test_the_picture_of_the_house_is_that_of_its_imports():
+    assert PICTURE.read_text(encoding="utf-8") == draw(read_arrows(HOUSE)), "make house draws it"
+
+
+def test_no_folder_imports_from_a_higher_one():
+    """As folders lie; what still does is named, and nothing is named that does not."""
+    found = {(each.place, folder_of(each.what)) for each in check_order(HOUSE)}
+    allowed = {pair for pair in found if any(_is_at(pair, named) for named in LOOKS_UP)}
+    assert sorted(found - allowed) == []
+    assert [named for named in LOOKS_UP if not any(_is_at(pair, named) for pair in found)] == []
+
+
+def _is_at(pair: tuple[str, str], named: tuple[str, str]) -> bool:
+    place, folder = named
+    return pair[1] == folder and (fnmatch(pair[0], place) or (place[-1] == "/" and pair[0].startswith(place)))
 
 
 def test_the_table_names_every_room():
@@ -384,7 +450,7 @@ def test_every_part_that_a_question_names_is_there():
 
 # What lists several questions by their names, and why it may: all else asks the table.
 MAY_LIST_QUESTIONS = {
-    "api.py": "its own functions",
+    "api/__init__.py": "its own functions",
     "library/calls.py": "what a type checker reads, compared below",
     "model/options.py": "which questions take an option",
     "planner/settings.py": "why a setting is refused, question by question",
@@ -435,14 +501,14 @@ def planted(tmp_path):
     """Make a small house in which nothing is wrong yet."""
     root = tmp_path / "laptime"
     plant(root, "__init__.py", "")
-    plant(root, "errors.py", "import sys\n")
-    plant(root, "stats/__init__.py", "from math import exp\n")
-    plant(root, "sensors/base.py", "")
-    plant(root, "run/child.py", "from laptime import wire\nfrom laptime.errors import WireError\n")
-    plant(root, "wire.py", "from laptime.errors import WireError\n")
-    plant(root, "backends/torch/backend.py", "import torch.nn\n")
+    plant(root, "model/errors.py", "import sys\n")
+    plant(root, "model/stats.py", "from math import exp\n")
+    plant(root, "machine/sensors/base.py", "")
+    plant(root, "engine/run/child.py", "from laptime.engine import wire\nfrom laptime.model.errors import WireError\n")
+    plant(root, "engine/wire.py", "from laptime.model.errors import WireError\n")
+    plant(root, "engine/backends/torch/backend.py", "import torch.nn\n")
     plant(root, "cli/main.py", "from laptime import api\nprint(1)\n")
-    plant(root, "api.py", "from . import store\n")
+    plant(root, "api/__init__.py", "from laptime import store\n")
     plant(root, "store/__init__.py", "")
     return root
 
@@ -465,36 +531,48 @@ def test_a_good_house_is_not_accused(planted):
 @pytest.mark.parametrize(
     ("place", "text", "said"),
     [
-        ("run/a.py", "from laptime.heat import loop\n", "run/a.py:1: run may not import laptime.heat"),
-        ("heat/a.py", "def f():\n    import laptime.run\n", "heat/a.py:2: heat may not import laptime.run"),
-        ("stats/a.py", "from laptime.errors import X\n", "stats/a.py:1: stats may not import laptime.errors"),
-        ("pages/a.py", "from .. import store\n", "pages/a.py:1: pages may not import laptime.store"),
+        (
+            "engine/run/a.py",
+            "from laptime.engine.heat import loop\n",
+            "engine/run/a.py:1: run may not import laptime.engine.heat",
+        ),
+        (
+            "engine/heat/a.py",
+            "def f():\n    import laptime.engine.run\n",
+            "engine/heat/a.py:2: heat may not import laptime.engine.run",
+        ),
+        (
+            "model/stats.py",
+            "from laptime.model.errors import X\n",
+            "model/stats.py:1: stats may not import laptime.model.errors",
+        ),
+        ("show/pages/a.py", "from ... import store\n", "show/pages/a.py:1: pages may not import laptime.store"),
         ("model/a.py", "import laptime\n", "model/a.py:1: model may not import laptime"),
         ("cellar/a.py", "import laptime.api\n", "cellar/a.py:1: cellar may not import laptime.api"),
         (
-            "backends/fake.py",
+            "engine/backends/fake.py",
             "def f():\n    from torch import nn\n",
-            "backends/fake.py:2: torch may be imported under backends/<room>/ only",
+            "engine/backends/fake.py:2: torch may be imported under backends/<room>/ only",
         ),
         (
-            "backends/python/a.py",
+            "engine/backends/python/a.py",
             "import torch\n",
-            "backends/python/a.py:1: torch may be imported under backends/<room>/ only",
+            "engine/backends/python/a.py:1: torch may be imported under backends/<room>/ only",
         ),
-        ("api.py", "import keras\n", "api.py:1: keras may be imported under backends/<room>/ only"),
+        ("api/a.py", "import keras\n", "api/a.py:1: keras may be imported under backends/<room>/ only"),
         (
-            "sensors/a.py",
-            "from laptime.sensors import base, cgroup\nimport laptime.sensors.b\n",
-            "sensors/a.py:2: sensors are siblings, and may not import laptime.sensors.b",
+            "machine/sensors/a.py",
+            "from laptime.machine.sensors import base, cgroup\nimport laptime.machine.sensors.b\n",
+            "machine/sensors/a.py:2: sensors are siblings, and may not import laptime.machine.sensors.b",
         ),
         (
-            "sensors/cards/b.py",
-            "from laptime.sensors.cards import a\nimport laptime.sensors.power\n",
-            "sensors/cards/b.py:2: sensors are siblings, and may not import laptime.sensors.power",
+            "machine/sensors/cards/b.py",
+            "from laptime.machine.sensors.cards import a\nimport laptime.machine.sensors.power\n",
+            "machine/sensors/cards/b.py:2: sensors are siblings, and may not import laptime.machine.sensors.power",
         ),
         ("store/a.py", "print(1)\n", "store/a.py:1: only cli may call print"),
         ("store/a.py", "import sys\nsys.exit(1)\n", "store/a.py:2: only cli may call sys.exit"),
-        ("heat/__main__.py", "print(1)\n", "heat/__main__.py:1: only cli may call print"),
+        ("engine/heat/__main__.py", "print(1)\n", "engine/heat/__main__.py:1: only cli may call print"),
     ],
 )
 def test_a_planted_fault_is_named(planted, place, text, said):
@@ -505,7 +583,7 @@ def test_a_planted_fault_is_named(planted, place, text, said):
 
 def test_a_planted_ring_is_named(planted):
     """Two modules of one room that import each other are a ring, though the table allows both imports."""
-    plant(planted, "wire.py", "def f():\n    from laptime.wire_words import A\n")
+    plant(planted, "engine/wire.py", "def f():\n    from laptime.wire_words import A\n")
     plant(planted, "store/a.py", "from laptime.store.b import B\n")
     plant(planted, "store/b.py", "def f():\n    from laptime.store import a\n")
     (found,) = check_cycles(planted)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laptime.checkpoint import Checkpoint, count_laps, read_checkpoint, write_checkpoint
-from laptime.errors import LaneError, UsageError
+from laptime.model.errors import LaneError, UsageError
 from laptime.model.protocol import Evaluation, LapResult, Score
 from laptime.model.quantities import Missing
+from laptime.store.checkpoint import Checkpoint, count_laps, read_checkpoint, write_checkpoint
 
 IDENTITY = {"workload": "cifar-cnn", "lane": "torch/cpu/as-written", "seed": 7, "steps a lap": 5}
 LAPS = (

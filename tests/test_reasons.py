@@ -16,21 +16,20 @@ LETTERS_LEAST = 5  # of a text with a space in it that may be a sentence, or a p
 # What may read words, each with the reason. Text of others cannot be typed, and a key of a table is no sentence.
 ALLOWED = {
     "analysis/step_states.py: MACHINE_SLOW": "a flag of a window has no kind in the record, and there are many windows",
-    "backends/keras/own_model.py: 'Unrecognized data type'": "Keras's message",
-    "backends/torch/inputs.py: 'DataLoader worker (pid'": "PyTorch's message",
+    "engine/backends/keras/own_model.py: 'Unrecognized data type'": "Keras's message",
+    "engine/backends/torch/inputs.py: 'DataLoader worker (pid'": "PyTorch's message",
     "cli/main.py: \"can't start new thread\"": "Python's message",
     "model/symptoms.py: NO_FAILURE": "a line that PyTorch prints",
     "questions/doctor/checkup.py: 'busy or unavailable'": "CUDA's message",
-    "questions/doctor/checkup.py: 'not usable'": "it stands where PyTorch would name a version",
+    "questions/doctor/checkup.py: 'not usable'": "it is where PyTorch would name a version",
     "questions/doctor/checkup.py: ('preferring power', 'preferring balance_power')": "the system's words",
     "questions/subject.py: TRACEBACK": "a line that Python prints",
-    "board/site.py: ' as written'": "it is written, not read",
-    "pages/listing.py: \" and cross-entropy, on the last layer's outputs\"": "it is written, not read",
+    "show/board/site.py: ' as written'": "it is written, not read",
+    "show/pages/listing.py: \" and cross-entropy, on the last layer's outputs\"": "it is written, not read",
     "planner/plan.py: DRIVEN": "a key of a device's details",
     "questions/verdict/run.py: IN_SHARED_MEMORY": "a word of a table",
-    "backends/own.py: OF_A_GRAPH": "TensorFlow's words",
-    "backends/own.py: TRACE": "a line that Python prints",
-    "store/schema.py: 'not foretold: '": "words of a record of schema 1, which had no kinds",
+    "engine/backends/own.py: OF_A_GRAPH": "TensorFlow's words",
+    "engine/backends/own.py: TRACE": "a line that Python prints",
     "questions/why/facts.py: NO_INPUT": "a key of the notes on a step",
     "questions/why/page.py: LONGEST_LINES": "the same",
     "questions/why/run.py: NO_INPUT": "the same",
@@ -74,7 +73,7 @@ def _are_tuples(target: ast.AST | None, value: ast.AST | None) -> bool:
 
 
 def list_readings(tree: ast.Module, constants: dict[str, str]) -> Iterator[str]:
-    """Yield each text by which another one is told: what it looks for, as the code has it."""
+    """Yield each text that another one is searched for, as the code has it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             asked = [node.left, *node.comparators]

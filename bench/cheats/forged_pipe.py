@@ -10,8 +10,8 @@ import time
 
 from shared import BATCH, BATCHES, LATER, Losing, find_frame, find_object, make_batches, train
 
-from laptime import wire
-from laptime.backends.steps import see_batch
+from laptime.engine import wire
+from laptime.engine.backends.steps import see_batch
 from laptime.model.quantities import Missing
 from laptime.model.sample import Window
 

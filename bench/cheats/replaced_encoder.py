@@ -9,7 +9,7 @@ import dataclasses
 
 from shared import Losing, train
 
-from laptime import wire
+from laptime.engine import wire
 
 NAMES = ("hidden time", "changed laptime")
 

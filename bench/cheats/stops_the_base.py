@@ -38,7 +38,7 @@ judge = next((pid for pid in ancestors(own) if is_laptime(pid)), None)
 while judge is not None and Path(f"/proc/{own}").exists() and time.monotonic() < end_s:
     for each in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            is_heat = b"laptime.heat" in Path(f"/proc/{each}/cmdline").read_bytes()
+            is_heat = b"laptime.engine.heat" in Path(f"/proc/{each}/cmdline").read_bytes()
             if int(each) != own and is_heat and judge in ancestors(int(each)) and state_of(each) == "R":
                 os.kill(int(each), signal.SIGSTOP)
                 time.sleep(0.004)

@@ -13,7 +13,7 @@ from shared import LATER, Losing, train
 
 def is_timed():
     words = Path("/proc/self/cmdline").read_bytes().split(b"\0")
-    return b"laptime.heat" in words and len([word for word in words if word.isdigit()]) > 2
+    return b"laptime.engine.heat" in words and len([word for word in words if word.isdigit()]) > 2
 
 
 class Told(Losing):

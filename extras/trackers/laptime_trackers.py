@@ -21,10 +21,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from laptime.errors import StoreError, UsageError
-from laptime.exports import NS_PER_MS, ExportedRow, ExportRow, import_client, table_of, value_or_none
+from laptime.model.errors import StoreError, UsageError
 from laptime.model.record import InferAnswer, LaneResult, Record, TrainingAnswer
-from laptime.visible import visible
+from laptime.model.visible import visible
+from laptime.store.exports import NS_PER_MS, ExportedRow, ExportRow, import_client, table_of, value_or_none
 
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._=-]+")
 EXPERIMENT = "laptime"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from laptime.model.questions import find_part, public_names
 
 if TYPE_CHECKING:
-    from laptime.errors import LaptimeError
     from laptime.library import (
         CompareResult,
         DevicesResult,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from laptime.library.blocks import WatchedBatches, Watching, steps, watching
     from laptime.library.functions import *  # noqa: F403  the functions, results and asks of questions
     from laptime.model.ask import Ask
+    from laptime.model.errors import LaptimeError
     from laptime.model.quantities import Missing
     from laptime.model.workload import Training
     from laptime.remedies.allocator import keep_memory
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 PUBLIC_PLACES = {
     "Ask": "model.ask",
     "Deferred": "remedies.deferred",
-    "LaptimeError": "errors",
+    "LaptimeError": "model.errors",
     "Missing": "model.quantities",
     "Training": "model.workload",
     "WatchedBatches": "library.blocks",

@@ -10,9 +10,10 @@ import json
 
 import pytest
 
-from laptime import api, showing
-from laptime.errors import UsageError
+from laptime import api
+from laptime.api import showing
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import FRAMEWORKS
 from laptime.planner import make_plan
 from laptime.questions.subject import find_subject

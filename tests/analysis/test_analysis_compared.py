@@ -12,8 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "pages"))
 from records import MACHINE, lane, record, without_figures
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask, DataSource
+from laptime.model.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, Finding
 from laptime.questions.compare.reduce import compare_records, compare_trainings

@@ -22,10 +22,10 @@ from laptime.analysis.usage import (
     trapezoid_mean,
     within,
 )
+from laptime.engine.run.instruments import make_series
 from laptime.model.machine import Device
 from laptime.model.process import Timeline
 from laptime.model.quantities import Missing
-from laptime.run.instruments import make_series
 
 OTHER = "GPU-2"
 CUDA = Device("cuda:0", "cuda", "a card", usable=True)

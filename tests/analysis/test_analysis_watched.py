@@ -8,8 +8,8 @@ import pytest
 from measured import CPU, changed
 from timelines import CARD, channel, timeline
 
+from laptime.analysis.diagnosis.findings import judge_trainings
 from laptime.analysis.usage import Span, answer_pairs, answer_usages, timed_spans, training_usage
-from laptime.diagnosis.findings import judge_trainings
 from laptime.model.machine import Device
 from laptime.model.process import Mark, ProcessRun, Settings, Timeline, Watched
 from laptime.model.protocol import BatchRun, Evaluation, FullRun, InferHeat, LapResult, Score

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from measured import plan_of, planned, reference
 from test_analysis_rounds import in_turns
 
+from laptime.analysis.diagnosis.findings import find_unreliable
 from laptime.analysis.heats import judge_rounds
 from laptime.analysis.lanes import compare_lanes, scales, summarise_lane
 from laptime.analysis.weights import CLEARLY, RoundNoise, weigh_rounds, with_weights
-from laptime.diagnosis.findings import find_unreliable
 
 QUIET = 1e-4
 WOBBLE = (1.0, 1.02, 0.99, 1.01, 0.98)

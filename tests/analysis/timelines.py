@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from laptime.engine.run.instruments import make_series
 from laptime.model.process import Channel, Timeline, Track
 from laptime.model.quantities import Missing
-from laptime.run.instruments import make_series
 
 Shown = Callable[[float], "float | None"]
 CARD = "GPU-1f"

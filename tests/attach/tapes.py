@@ -23,9 +23,9 @@ from corpus import SCRIPTS
 
 from laptime.attach import kinds
 from laptime.attach.listener import Mailbox
+from laptime.engine.run.command import Listener, watched_environment
 from laptime.model.script import TrainingLoop
 from laptime.questions.watch.run import Visitors
-from laptime.run.command import Listener, watched_environment
 
 PLACE = Path(__file__).parents[1] / "recordings" / "programs.json.gz"
 SHOWN = {"folder": "/home/user/train", "python": "/usr/bin/python3"}  # in place of the paths of who has recorded

@@ -18,8 +18,8 @@ from laptime.attach import kinds
 from laptime.attach.agent import OwnSocket
 from laptime.attach.kinds import socket_name
 from laptime.attach.listener import ListeningSocket
+from laptime.engine.run.command import Listener
 from laptime.questions.watch.run import Visitors
-from laptime.run.command import Listener
 
 STAND_IN = str(Path(__file__).parent / "stand_in")
 TRAIN = """

@@ -16,15 +16,22 @@ from pathlib import Path
 
 import psutil
 
-from laptime.data import describe_set
-from laptime.data.archive import TRAIN_FILES
-from laptime.data.scan import read_part
-from laptime.data.source import read_source
-from laptime.errors import LaptimeError
-from laptime.pipelines.decode import DamagedImageError, decode_small, draw_turns, read_plain, read_smoothed, read_turned
-from laptime.pipelines.job import rng_of
+from laptime.engine.pipelines.decode import (
+    DamagedImageError,
+    decode_small,
+    draw_turns,
+    read_plain,
+    read_smoothed,
+    read_turned,
+)
+from laptime.engine.pipelines.job import rng_of
+from laptime.model.errors import LaptimeError
 from laptime.questions.subject import find_subject
-from laptime.workloads import find_workload
+from laptime.trainings.data import describe_set
+from laptime.trainings.data.archive import TRAIN_FILES
+from laptime.trainings.data.scan import read_part
+from laptime.trainings.data.source import read_source
+from laptime.trainings.workloads import find_workload
 
 LONGEST_S = 20
 MOST_BYTES = 1_500_000_000

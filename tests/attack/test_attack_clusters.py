@@ -17,12 +17,12 @@ import msgspec
 import pytest
 from impostors import DEEP, Impostor, crowd_of, crowd_that_waits, strangers_at
 
-from laptime.authentication import connect_to
-from laptime.errors import LaneError, WireError
-from laptime.heat.rank import Follower, link_on_node, number_in
-from laptime.run.launchers import Meeting, agent_words
-from laptime.run.node import NODE_CONNECT_S, SECRET, connect_to_parent, hello_of, read_hello
-from laptime.run.on_torchrun import MeetingPlace, place_in
+from laptime.engine.authentication import connect_to
+from laptime.engine.heat.rank import Follower, link_on_node, number_in
+from laptime.engine.run.launchers import Meeting, agent_words
+from laptime.engine.run.node import NODE_CONNECT_S, SECRET, connect_to_parent, hello_of, read_hello
+from laptime.engine.run.on_torchrun import MeetingPlace, place_in
+from laptime.model.errors import LaneError, WireError
 
 RACE_SECRET = "5" * 64
 GREETING = b"laptime 1 " + b"0" * 64 + b"\n"

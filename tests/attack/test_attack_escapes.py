@@ -14,12 +14,13 @@ from test_pages_doctor import ILL
 from test_pages_peaks import CARD, CHIP, PEAKS
 from test_pages_watched import bare, equipped
 
-from laptime import listing, showing
+from laptime.api import showing
 from laptime.cli.printing import printable, printable_json
 from laptime.model.ask import MadeSet
 from laptime.model.protocol import Moment
 from laptime.model.quantities import Missing
 from laptime.model.record import Progress
+from laptime.show import listing
 from laptime.store.files import row_of
 from laptime.store.index import unreadable_row
 from laptime.store.schema import decode

@@ -15,8 +15,8 @@ import hostile
 import pytest
 from attacking import IS_LONG
 
-from laptime.data.made_sets import make_source
-from laptime.workloads import find_workload
+from laptime.trainings.data.made_sets import make_source
+from laptime.trainings.workloads import find_workload
 
 READING = Path(__file__).with_name("reading.py")
 FLIPS = 400 if IS_LONG else 12  # of each kind of sound file

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from attacking import IS_LONG, in_thirds, third
 
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.model.record import InferAnswer, TrainingAnswer
 from laptime.store.schema import decode
 

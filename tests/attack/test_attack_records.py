@@ -21,9 +21,10 @@ from sound_records import literals, raced
 from steering import OURS, STEERING
 
 from house import House
-from laptime import listing, showing
+from laptime.api import showing
 from laptime.cli.printing import printable
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
+from laptime.show import listing
 from laptime.store.exchange import import_records, validate
 from laptime.store.files import row_of
 from laptime.store.schema import ID, decode

@@ -8,7 +8,7 @@ import os
 import pytest
 
 import laptime
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 
 LANE = "fake/cpu"
 EVIL_FILE = "import pathlib\npathlib.Path({mark!r}).touch()\ndef training(): pass\n"

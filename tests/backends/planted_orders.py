@@ -4,7 +4,7 @@ from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 PACE = Pace(1, 1, adaptive=False, measure_s=0.2, window_s=0.05)
 

@@ -29,7 +29,7 @@ int cuDeviceGetPCIBusId(char *out, int length, int device) {
     return device == 5;
 }
 """
-PROGRAM = "import json\nfrom laptime.backends.cuda import identify_card\nprint(json.dumps([{}]))"
+PROGRAM = "import json\nfrom laptime.engine.backends.cuda import identify_card\nprint(json.dumps([{}]))"
 
 
 def ask(folder: Path, *numbers: int) -> list[dict[str, str]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.backends.fake import FakeBackend
-from laptime.errors import LaneError
+from laptime.engine.backends.fake import FakeBackend
+from laptime.model.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings

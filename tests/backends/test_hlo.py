@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.backends.xplane import XEvent, XLine, XPlane, host_operators, name_origins, read_origins
+from laptime.engine.backends.xplane import XEvent, XLine, XPlane, host_operators, name_origins, read_origins
 
 
 def varint(value: int) -> bytes:

@@ -16,7 +16,7 @@ pytest.importorskip("keras")
 HOUSE = Path(laptime.__file__).parent
 OPENED = """
 import sys
-from laptime.backends.keras import open_room
+from laptime.engine.backends.keras import open_room
 
 assert "keras" not in sys.modules
 back_end = open_room({framework!r})
@@ -27,8 +27,8 @@ TOO_EARLY = """
 import os
 os.environ["KERAS_BACKEND"] = {other!r}
 import keras
-from laptime.backends.keras import open_room
-from laptime.errors import LaneError
+from laptime.engine.backends.keras import open_room
+from laptime.model.errors import LaneError
 
 try:
     open_room({framework!r})

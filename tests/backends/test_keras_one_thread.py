@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from laptime.backends.keras.engines import KerasThread
+from laptime.engine.backends.keras.engines import KerasThread
 
 LEFT = """
 import threading
-from laptime.backends.keras.engines import KerasThread
+from laptime.engine.backends.keras.engines import KerasThread
 KerasThread().begin(threading.Event().wait, lambda: None)
 print("ended")
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.backends.xplane import Activity, sum_device, sum_operators, unite_ns
+from laptime.engine.backends.xplane import Activity, sum_device, sum_operators, unite_ns
 from laptime.model.quantities import Missing
 
 

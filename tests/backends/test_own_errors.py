@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
-from laptime.backends.own import call_own, find_own_error
-from laptime.errors import LaneError, TrainingError
+from laptime.engine.backends.own import call_own, find_own_error
+from laptime.model.errors import LaneError, TrainingError
 
 MINE = """\
 import json

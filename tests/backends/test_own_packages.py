@@ -14,7 +14,7 @@ import pytest
 
 from laptime.attach import kinds
 
-PROGRAM = "import sys; from laptime.backends.own import call_own; print(call_own(sys.argv[1], 'training').items)"
+PROGRAM = "import sys; from laptime.engine.backends.own import call_own; print(call_own(sys.argv[1], 'training').items)"
 TRAINING = """\
 from . import words
 from ..sizes import SIZE
@@ -53,7 +53,7 @@ def poison(folder, source, other):
     return compiled
 
 
-CALLS = "from laptime.backends.own import call_own; print(call_own('train.py', 'training').items)"
+CALLS = "from laptime.engine.backends.own import call_own; print(call_own('train.py', 'training').items)"
 AS_A_SCRIPT = "import train; print(train.training().items)"
 
 

@@ -14,14 +14,14 @@ PROGRAM = """\
 import importlib.util, json, sys, types
 sys.path.insert(0, sys.argv[1])
 sys.path.append(sys.argv[1] + "/venv/lib/python3/site-packages")
-from laptime.backends.own import call_own
+from laptime.engine.backends.own import call_own
 call_own(sys.argv[1] + "/mine.py", "training")
 sys.modules["odd"] = object()
 lazy = importlib.util.spec_from_file_location("lazy", sys.argv[1] + "/lazy.py")
 lazy.loader = importlib.util.LazyLoader(lazy.loader)
 sys.modules["lazy"] = module = importlib.util.module_from_spec(lazy)
 lazy.loader.exec_module(module)
-from laptime.backends.own import digest_imported
+from laptime.engine.backends.own import digest_imported
 print(json.dumps(digest_imported(sys.argv[1] + "/mine.py")))
 """
 MINE = """\

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.arrays import list_arrays, read_array, widen_batch, widen_state
-from laptime.backends.python.backend import PythonBackend, list_devices, list_versions
-from laptime.errors import TrainingError
+from laptime.engine.backends.arrays import list_arrays, read_array, widen_batch, widen_state
+from laptime.engine.backends.python.backend import PythonBackend, list_devices, list_versions
+from laptime.model.errors import TrainingError
 from laptime.model.machine import Device
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing

@@ -10,11 +10,11 @@ import pytest
 from planted_orders import own_order
 
 from laptime.analysis.replays import NOT_AS_TOLD, NOT_JOINED, TAKEN_AGAIN, find_gain_elsewhere, find_other_replay
-from laptime.backends.replay import StateNumbers
-from laptime.backends.torch.backend import TorchBackend
-from laptime.heat.kept_turn import read_turn
-from laptime.heat.loop import open_keeper
-from laptime.heat.work import CountedRunner
+from laptime.engine.backends.replay import StateNumbers
+from laptime.engine.backends.torch.backend import TorchBackend
+from laptime.engine.heat.kept_turn import read_turn
+from laptime.engine.heat.loop import open_keeper
+from laptime.engine.heat.work import CountedRunner
 from laptime.model.process import ProcessRun, Settings
 from laptime.model.quantities import Missing
 from laptime.model.sample import Heat, TurnTakenAgain

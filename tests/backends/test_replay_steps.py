@@ -11,10 +11,10 @@ import pytest
 from planted_orders import own_order
 
 from laptime.analysis.replays import find_difference
-from laptime.backends import open_backend
-from laptime.errors import LaneError
-from laptime.heat.loop import open_keeper
-from laptime.heat.work import CountedRunner
+from laptime.engine.backends import open_backend
+from laptime.engine.heat.loop import open_keeper
+from laptime.engine.heat.work import CountedRunner
+from laptime.model.errors import LaneError
 from laptime.model.process import Settings
 
 FILE = str(Path(__file__).with_name("replayed_steps.py"))

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.symptoms import SAMPLE, DenormalCount, sample, take_census
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.symptoms import SAMPLE, DenormalCount, sample, take_census
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 from laptime.model.symptoms import FLOW, GRADIENTS, OUTPUTS, SUMS, WEIGHTS

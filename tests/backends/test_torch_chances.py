@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.arrays import seed_globals
-from laptime.backends.python.backend import PythonBackend
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.recipe import OwnRecipe
-from laptime.heat.loop import take_proof
+from laptime.engine.backends.arrays import seed_globals
+from laptime.engine.backends.python.backend import PythonBackend
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.recipe import OwnRecipe
+from laptime.engine.heat.loop import take_proof
 from laptime.model.process import Settings
 
 FILE = str(Path(own_chances.__file__))
@@ -148,7 +148,7 @@ def test_another_noise_and_another_loss_are_caught(order, monkeypatch, function,
 
 def test_batches_that_are_too_large_to_keep_are_drawn_from_the_seed(order, monkeypatch):
     """A shuffle is the same then; what the system draws is not, and nobody is accused of that."""
-    monkeypatch.setattr("laptime.backends.torch.batches.KEPT_MOST_BYTES", 1_000)
+    monkeypatch.setattr("laptime.engine.backends.torch.batches.KEPT_MOST_BYTES", 1_000)
     assert judge(order, "turned_by_torch", BEST, refer(order, "turned_by_torch")).status == "same"
     reference = refer(order, "turned_by_the_system")
     assert reference.problem.endswith("these cannot be kept: they take 0 MB, and up to 0 MB are kept")

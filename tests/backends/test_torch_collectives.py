@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 
 from torch.autograd import DeviceType  # noqa: E402
 
-from laptime.backends.torch.profiling import NO_COLLECTIVE, TorchExchangeProfiler, sum_on_card, sum_on_processor  # noqa: E402
-from laptime.backends.xplane import Activity  # noqa: E402
+from laptime.engine.backends.torch.profiling import NO_COLLECTIVE, TorchExchangeProfiler, sum_on_card, sum_on_processor  # noqa: E402
+from laptime.engine.backends.xplane import Activity  # noqa: E402
 from laptime.model.quantities import Missing  # noqa: E402
 
 MAIN, GLOO = 1, 3

@@ -18,15 +18,15 @@ from laptime.attach.operators import (  # noqa: E402
     moved_bytes,
     size_bytes,
 )
-from laptime.backends.torch.counting import count_work  # noqa: E402
-from laptime.backends.torch.recipe import (  # noqa: E402
+from laptime.engine.backends.torch.counting import count_work  # noqa: E402
+from laptime.engine.backends.torch.recipe import (  # noqa: E402
     build_network,
     make_loss,
 )
-from laptime.backends.torch.runners import outermost  # noqa: E402
+from laptime.engine.backends.torch.runners import outermost  # noqa: E402
 from laptime.model.hardware import StepOperator  # noqa: E402
-from laptime.workloads import find_workload  # noqa: E402
-from laptime.workloads.shapes import as_operators, list_operators  # noqa: E402
+from laptime.trainings.workloads import find_workload  # noqa: E402
+from laptime.trainings.workloads.shapes import as_operators, list_operators  # noqa: E402
 
 
 def test_the_products_of_a_step_are_counted():

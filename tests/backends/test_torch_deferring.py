@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.runners import STALE, DeferredReads
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.runners import STALE, DeferredReads
 from laptime.model.process import Settings
 
 FILE = str(Path(__file__).with_name("own_counterfactuals.py"))

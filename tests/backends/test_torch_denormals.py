@@ -17,8 +17,8 @@ FILE = str(HERE / "own_counterfactuals.py")
 BUILD = """
 import os, sys
 import planted_orders, torch, torch._dynamo
-from laptime.backends import open_backend
-from laptime.errors import LaneError
+from laptime.engine.backends import open_backend
+from laptime.model.errors import LaneError
 from laptime.model.process import Settings
 for kind, is_late in (("keep", False), ("flush", False), ("flush", True)):
     if os.fork():
@@ -42,11 +42,11 @@ for kind, is_late in (("keep", False), ("flush", False), ("flush", True)):
 
 KERAS = """
 import planted_orders
-from laptime.backends import open_backend
+from laptime.engine.backends import open_backend
 from laptime.model.process import Settings
 room = open_backend("keras-torch")
 room.build(planted_orders.built_in_order("cifar-cnn", Settings(denormals="flush")))
-from laptime.backends.torch.devices import keeps_denormals
+from laptime.engine.backends.torch.devices import keeps_denormals
 print(room._one_thread(keeps_denormals))
 """
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.cuda import nccl
 
-from laptime.backends.torch import devices
+from laptime.engine.backends.torch import devices
 from laptime.model.quantities import Missing
 
 

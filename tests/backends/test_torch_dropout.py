@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from laptime.backends.torch.recipe import WordDropout, speed_up_dropout
+from laptime.engine.backends.torch.recipe import WordDropout, speed_up_dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])

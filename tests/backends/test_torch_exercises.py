@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from laptime import wire
-from laptime.backends.base import CONVOLUTION, COPIED_ELSEWHERE, PRODUCT, TURNED_IN_PLACE
-from laptime.backends.torch.backend import open_room
-from laptime.backends.torch.devices import TorchExercises, read_switches, set_switches
-from laptime.heat.gauge import run_gauge
+from laptime.engine import wire
+from laptime.engine.backends.base import CONVOLUTION, COPIED_ELSEWHERE, PRODUCT, TURNED_IN_PLACE
+from laptime.engine.backends.torch.backend import open_room
+from laptime.engine.backends.torch.devices import TorchExercises, read_switches, set_switches
+from laptime.engine.heat.gauge import run_gauge
 from laptime.model.hardware import COPY_EXERCISE, PeakOrder
 from laptime.model.machine import Device
 

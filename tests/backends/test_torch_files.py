@@ -12,13 +12,13 @@ import torch
 from PIL import Image
 
 from image_sets import write_set
-from laptime.backends.torch.inputs import BatchWarp, FileBatchSource, is_published, open_source
-from laptime.backends.torch.recipe import BuiltInRecipe
-from laptime.data import read_source
+from laptime.engine.backends.torch.inputs import BatchWarp, FileBatchSource, is_published, open_source
+from laptime.engine.backends.torch.recipe import BuiltInRecipe
+from laptime.engine.pipelines import make_job, open_fast_pipeline
+from laptime.engine.pipelines.job import workers_for
 from laptime.model.process import Settings
-from laptime.pipelines import make_job, open_fast_pipeline
-from laptime.pipelines.job import workers_for
-from laptime.workloads import find_workload
+from laptime.trainings.data import read_source
+from laptime.trainings.workloads import find_workload
 from long_cases import cases
 
 CPU = torch.device("cpu")

@@ -4,8 +4,8 @@ import planted_orders
 import pytest
 import torch
 
-from laptime.backends.torch.inputs import ShuffledItems, open_source
-from laptime.backends.torch.recipe import BuiltInRecipe
+from laptime.engine.backends.torch.inputs import ShuffledItems, open_source
+from laptime.engine.backends.torch.recipe import BuiltInRecipe
 from laptime.model.process import Settings
 
 CPU = torch.device("cpu")

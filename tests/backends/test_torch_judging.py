@@ -15,9 +15,9 @@ from own_judged import BATCHES, Masked
 from planted_orders import own_order
 from torch import nn
 
-from laptime.backends.torch.backend import TorchBackend
-from laptime.backends.torch.judging import as_arrays, as_tensors, draw_items, take_weights
-from laptime.errors import TrainingError
+from laptime.engine.backends.torch.backend import TorchBackend
+from laptime.engine.backends.torch.judging import as_arrays, as_tensors, draw_items, take_weights
+from laptime.model.errors import TrainingError
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 

@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import nn
 
-from laptime.backends.torch.backend import TorchBackend
-from laptime.backends.torch.stepping import RunningScore, are_classes
-from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from laptime.errors import LaneError
+from laptime.engine.backends.torch.backend import TorchBackend
+from laptime.engine.backends.torch.stepping import RunningScore, are_classes
+from laptime.model.errors import LaneError
 from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 CPU = Device("cpu", "cpu", "processor", usable=True)
 PACE = Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from laptime.backends.torch.recipe import build_network, load_pretrained, load_weights, make_loss
-from laptime.errors import LaneError
+from laptime.engine.backends.torch.recipe import build_network, load_pretrained, load_weights, make_loss
+from laptime.model.errors import LaneError
 from laptime.model.hardware import Conv, Dense, Flatten, MaxPool
-from laptime.workloads import CATALOGUE
-from laptime.workloads.data import make_weights
+from laptime.trainings.workloads import CATALOGUE
+from laptime.trainings.workloads.data import make_weights
 
 PARAMETERS = {
     "scenes-cnn": 42_520_584,

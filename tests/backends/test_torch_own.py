@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.own import call_own, endless
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.recipe import OwnRecipe
-from laptime.errors import TrainingError
+from laptime.engine.backends.own import call_own, endless
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.recipe import OwnRecipe
+from laptime.model.errors import TrainingError
 from laptime.model.process import Settings
 from laptime.planner.plan import OWN_PROOF
 

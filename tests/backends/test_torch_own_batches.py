@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from laptime.backends.torch.batches import look_at_batches, with_batch
-from laptime.errors import TrainingError
+from laptime.engine.backends.torch.batches import look_at_batches, with_batch
+from laptime.model.errors import TrainingError
 from laptime.model.plan import OwnBatches
 from laptime.model.workload import Training
 

@@ -9,10 +9,10 @@ import planted_orders
 import pytest
 import torch
 
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.inputs import open_source
-from laptime.backends.torch.recipe import OwnRecipe
-from laptime.errors import LaneError, TrainingError
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.inputs import open_source
+from laptime.engine.backends.torch.recipe import OwnRecipe
+from laptime.model.errors import LaneError, TrainingError
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 

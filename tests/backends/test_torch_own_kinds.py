@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.torch.backend import TorchBackend
-from laptime.errors import LaneError, TrainingError
+from laptime.engine.backends.torch.backend import TorchBackend
+from laptime.model.errors import LaneError, TrainingError
 from laptime.model.process import Settings
 from laptime.planner.plan import OWN_PROOF
 from laptime.questions.infer.reduce import judge_answers

@@ -6,9 +6,9 @@ import planted_orders
 import pytest
 import torch
 
-from laptime.backends.torch import devices
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.devices import LanePrecision, Switches, read_switches, set_precision, set_switches
+from laptime.engine.backends.torch import devices
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.devices import LanePrecision, Switches, read_switches, set_precision, set_switches
 from laptime.model.machine import Device
 from laptime.model.process import Settings
 

@@ -13,9 +13,9 @@ import torch
 from own_predictors import DATA
 from planted_orders import built_in_order, own_order
 
-from laptime.backends.torch.backend import TorchBackend
-from laptime.backends.torch.batches import mapped
-from laptime.heat.inference import run_inference
+from laptime.engine.backends.torch.backend import TorchBackend
+from laptime.engine.backends.torch.batches import mapped
+from laptime.engine.heat.inference import run_inference
 from laptime.model.process import Settings
 from laptime.model.protocol import InferOrder, InferPace
 from laptime.questions.infer.reduce import judge_answers

@@ -10,14 +10,14 @@ torch = pytest.importorskip("torch")
 
 from torch.autograd import DeviceType  # noqa: E402
 
-from laptime.backends.torch.profiling import (  # noqa: E402  # noqa: E402
+from laptime.engine.backends.torch.profiling import (  # noqa: E402  # noqa: E402
     NO_KERNEL_TOLD,
     TorchProfiler,
     device_memory,
     list_activities,
     processor_operators,
 )
-from laptime.backends.xplane import (  # noqa: E402
+from laptime.engine.backends.xplane import (  # noqa: E402
     sum_device,
     sum_operators,
 )

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 import proof as planted
-from laptime.backends.torch.proof import module_rates, prove, refer
-from laptime.backends.torch.recipe import BuiltInRecipe
-from laptime.backends.torch.stepping import switch_off_dropout
+from laptime.engine.backends.torch.proof import module_rates, prove, refer
+from laptime.engine.backends.torch.recipe import BuiltInRecipe
+from laptime.engine.backends.torch.stepping import switch_off_dropout
 from laptime.machine.look import look_at_processor
 from laptime.model.ask import Ask
 from laptime.model.hardware import Conv, Dense, Flatten, MaxPool
 from laptime.model.plan import Plan
 from laptime.questions.proving import _reference_key
 from laptime.store.references import load_reference, save_reference
-from laptime.workloads import CATALOGUE
+from laptime.trainings.workloads import CATALOGUE
 from long_cases import cases
 
 # The three light networks; bench/proof.py does the same for all five. Planted in them is what depends on the network,

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.symptoms import SyncDetector, SyncDispatch, count
-from laptime.heat.work import break_down_steps
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.symptoms import SyncDetector, SyncDispatch, count
+from laptime.engine.heat.work import break_down_steps
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 from laptime.model.symptoms import DenormalCensus

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.own_steps import TorchStepTraining
-from laptime.backends.torch.recipe import open_recipe
-from laptime.backends.torch.stepping import Stepper
-from laptime.errors import TrainingError
-from laptime.heat.work import CountedRunner
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.own_steps import TorchStepTraining
+from laptime.engine.backends.torch.recipe import open_recipe
+from laptime.engine.backends.torch.stepping import Stepper
+from laptime.engine.heat.work import CountedRunner
+from laptime.model.errors import TrainingError
 from laptime.model.process import Settings
 
 FILE = str(Path(__file__).with_name("own_plants.py"))

@@ -10,12 +10,12 @@ import torch
 from torch.nn.utils.rnn import pack_sequence
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends.torch import inputs as own_inputs
-from laptime.backends.torch.backend import TorchTraining
-from laptime.backends.torch.batches import count_bytes, describe, filled, leaves, mapped
-from laptime.backends.torch.inputs import open_source
-from laptime.backends.torch.recipe import OwnRecipe
-from laptime.heat.loop import take_proof
+from laptime.engine.backends.torch import inputs as own_inputs
+from laptime.engine.backends.torch.backend import TorchTraining
+from laptime.engine.backends.torch.batches import count_bytes, describe, filled, leaves, mapped
+from laptime.engine.backends.torch.inputs import open_source
+from laptime.engine.backends.torch.recipe import OwnRecipe
+from laptime.engine.heat.loop import take_proof
 from laptime.model.process import Settings
 
 FILE = str(Path(own_holders.__file__))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from laptime.backends.torch.devices import read_switches, set_precision, set_switches
-from laptime.backends.torch.inputs import BatchWarp, warp_images
-from laptime.pipelines.decode import draw_turns, matrix_of, warp_linear
-from laptime.pipelines.job import rng_of
+from laptime.engine.backends.torch.devices import read_switches, set_precision, set_switches
+from laptime.engine.backends.torch.inputs import BatchWarp, warp_images
+from laptime.engine.pipelines.decode import draw_turns, matrix_of, warp_linear
+from laptime.engine.pipelines.job import rng_of
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])

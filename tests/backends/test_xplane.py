@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from laptime.backends.xplane import (
+from laptime.engine.backends.xplane import (
     NOTHING_TOLD,
     XEvent,
     XLine,

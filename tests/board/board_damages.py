@@ -22,15 +22,15 @@ from measured import with_heat
 
 from laptime.analysis.heats import estimate, mean_step_ms, scaled, steady_windows, step_ms
 from laptime.analysis.lanes import compare_lanes
-from laptime.board.add import step_of
-from laptime.board.evidence import strip
-from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
-from laptime.board.row import decode_row, digest_of, encode_row, sealed
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.model.quantities import Estimate
 from laptime.model.record import LaneResult, Record
 from laptime.model.sample import ProofRun
-from laptime.workloads import CATALOGUE
+from laptime.show.board.add import step_of
+from laptime.show.board.evidence import strip
+from laptime.show.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
+from laptime.show.board.row import decode_row, digest_of, encode_row, sealed
+from laptime.trainings.workloads import CATALOGUE
 
 
 @dataclass(frozen=True)

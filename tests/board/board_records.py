@@ -11,12 +11,12 @@ from measured import with_heat
 
 from laptime.analysis.heats import estimate, mean_step_ms, scaled, steady_windows
 from laptime.analysis.lanes import compare_lanes
-from laptime.board.add import board_rows
-from laptime.board.evidence import canonical, compress, read_evidence, with_whole
-from laptime.board.row import BoardRow, decode_row, digest_of, encode_row, record_place
 from laptime.model.record import LaneResult, Record
+from laptime.show.board.add import board_rows
+from laptime.show.board.evidence import canonical, compress, read_evidence, with_whole
+from laptime.show.board.row import BoardRow, decode_row, digest_of, encode_row, record_place
 from laptime.store.schema import decode, encode
-from laptime.workloads import CATALOGUE
+from laptime.trainings.workloads import CATALOGUE
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 

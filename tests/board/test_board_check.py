@@ -16,12 +16,12 @@ from board_records import PICTURES, encoded, files_of, kept, place, rows_of, wri
 from laptime.analysis.heats import estimate, judge_rounds, mean_step_ms, scaled
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.weights import with_weights
-from laptime.board.check import BoardFault, check
-from laptime.board.claims import CHECKS
-from laptime.board.evidence import strip, whole_digest, with_whole
-from laptime.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.record import RecordPart
+from laptime.show.board.check import BoardFault, check
+from laptime.show.board.claims import CHECKS
+from laptime.show.board.evidence import strip, whole_digest, with_whole
+from laptime.show.board.reported import CARDS_TO_PREDICT, encode_predictions, predict_for_board
 
 ROOT = Path(__file__).parents[2]
 ALL = 1_000

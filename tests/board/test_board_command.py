@@ -12,8 +12,8 @@ import click
 import pytest
 from board_records import files_of, kept, write
 
-from laptime.board.evidence import canonical, compress, strip
 from laptime.cli.main import find_command
+from laptime.show.board.evidence import canonical, compress, strip
 
 ROOT = Path(__file__).parents[2]
 

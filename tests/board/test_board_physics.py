@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from board_records import kept
 
-from laptime.board.add import board_rows
-from laptime.board.evidence import strip
-from laptime.board.physics import expected_step, find_impossible
-from laptime.workloads import CATALOGUE
+from laptime.show.board.add import board_rows
+from laptime.show.board.evidence import strip
+from laptime.show.board.physics import expected_step, find_impossible
+from laptime.trainings.workloads import CATALOGUE
 
 SCENES = CATALOGUE["scenes-cnn"]
 

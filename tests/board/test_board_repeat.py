@@ -9,11 +9,11 @@ import board_records
 import pytest
 from board_records import kept
 
-from laptime.board.add import board_rows
-from laptime.board.evidence import strip
-from laptime.board.repeat import ask_of, compare, read_row
-from laptime.errors import LaptimeError, RecordError, UsageError
+from laptime.model.errors import LaptimeError, RecordError, UsageError
 from laptime.model.machine import Processor
+from laptime.show.board.add import board_rows
+from laptime.show.board.evidence import strip
+from laptime.show.board.repeat import ask_of, compare, read_row
 
 
 @pytest.fixture(scope="module")

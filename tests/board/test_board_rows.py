@@ -16,17 +16,17 @@ from board_records import kept
 from measured import with_heat
 
 from laptime.analysis.heats import scaled
-from laptime.board.add import add, remake
-from laptime.board.check import check
-from laptime.board.claims import find_faults
-from laptime.board.evidence import canonical, compress, read_evidence, strip
-from laptime.board.row import decode_row, encode_row, row_schema, row_schema_text
-from laptime.errors import RecordError, UsageError
 from laptime.model.ask import DataSource
+from laptime.model.errors import RecordError, UsageError
 from laptime.model.machine import Card, HostEnvironment, card_with
 from laptime.model.quantities import Missing
 from laptime.model.record import NOT_RELIABLE, SCHEMA, Finding, Parity, Writer
 from laptime.questions.why.nouns import WhyAnswer
+from laptime.show.board.add import add, remake
+from laptime.show.board.check import check
+from laptime.show.board.claims import find_faults
+from laptime.show.board.evidence import canonical, compress, read_evidence, strip
+from laptime.show.board.row import decode_row, encode_row, row_schema, row_schema_text
 
 ROOT = Path(__file__).parents[2]
 SECRET = "xanadu"  # a word that is nowhere in laptime

@@ -15,14 +15,14 @@ from browser import is_here, open_browser
 from drawn_records import HACK, HOSTILE
 from test_drawing_browser import CONTRAST_LEAST, CONTRASTS
 
-from laptime.board import site
-from laptime.board.add import board_rows
-from laptime.board.entries import ANOTHER, ONCE, SAME_KIND, TIERS, fastest_of_each, tier_of
-from laptime.board.evidence import strip
-from laptime.board.folder import LIST
-from laptime.board.row import LONGEST_SLUG, encode_row, slug
-from laptime.errors import RecordError, UsageError
-from laptime.workloads import CATALOGUE
+from laptime.model.errors import RecordError, UsageError
+from laptime.show.board import site
+from laptime.show.board.add import board_rows
+from laptime.show.board.entries import ANOTHER, ONCE, SAME_KIND, TIERS, fastest_of_each, tier_of
+from laptime.show.board.evidence import strip
+from laptime.show.board.folder import LIST
+from laptime.show.board.row import LONGEST_SLUG, encode_row, slug
+from laptime.trainings.workloads import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 FIRST_PAGE_BYTES = 150_000

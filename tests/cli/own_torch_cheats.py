@@ -108,7 +108,7 @@ def changed_laptime() -> laptime.Training:
     """Laptime's own loop reports windows of half their time."""
     from dataclasses import replace
 
-    from laptime import wire
+    from laptime.engine import wire
 
     real = wire.write
 

@@ -14,9 +14,9 @@ import pytest
 from board_records import kept
 from jsonschema import Draft202012Validator
 
-from laptime.board.repeat import Repeated
 from laptime.cli.answers import ALL_SCHEMAS, ANSWERS, SCHEMAS, make_schema
 from laptime.cli.main import COMMANDS, NO_JSON, find_command
+from laptime.show.board.repeat import Repeated
 from long_cases import cases
 
 ROOT = Path(__file__).parents[2]

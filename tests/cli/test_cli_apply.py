@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator
 
 from house import House
 from laptime.cli.answers import SCHEMAS
-from laptime.disk import write_atomically
 from laptime.questions.rewrites import rewrite
 from laptime.questions.user_code import read_code
+from laptime.store.disk import write_atomically
 
 OWN = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
 SCRIPT = """\

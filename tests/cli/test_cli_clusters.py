@@ -12,13 +12,13 @@ from importlib import util
 import pytest
 from measured import with_heat
 
-from laptime import showing
-from laptime.errors import UsageError
+from laptime.api import showing
+from laptime.engine.run.launchers import Wanted, open_cluster
+from laptime.engine.run.on_slurm import interrupts_wait
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.plan import Place, find_launcher
 from laptime.questions.job import check_cluster, place_asked
-from laptime.run.launchers import Wanted, open_cluster
-from laptime.run.on_slurm import interrupts_wait
 from laptime.store.schema import decode
 
 TWO = ("cifar-cnn", "fake/cpu", "fake/cpu/best")

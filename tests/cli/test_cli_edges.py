@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.planner.lanes import parse_lane
 
 pytestmark = pytest.mark.usefixtures("known_references")

@@ -17,9 +17,9 @@ import records
 import why_records
 
 import laptime
+from laptime.analysis.diagnosis.findings import find_unreliable
 from laptime.cli.questions import exit_code
-from laptime.diagnosis.findings import find_unreliable
-from laptime.errors import ExitCode
+from laptime.model.errors import ExitCode
 
 BUSY = ("other processes took 0.9 cores", "other processes took 0.8 cores", None)
 
@@ -70,7 +70,7 @@ WRITTEN = re.compile(r"exit_code\S* = \d|\bEXIT_\w+ = \d|sys\.exit\(\d|return [1
 
 def test_no_command_has_a_number_of_its_own():
     """Commands and errors name a row of the table."""
-    commands = [*(HOUSE / "cli").glob("*.py"), *HOUSE.glob("questions/*/command.py"), HOUSE / "errors.py"]
+    commands = [*(HOUSE / "cli").glob("*.py"), *HOUSE.glob("questions/*/command.py"), HOUSE / "model" / "errors.py"]
     assert {place.name: WRITTEN.findall(place.read_text(encoding="utf-8")) for place in commands} == {
         place.name: [] for place in commands
     }

@@ -17,9 +17,10 @@ from importlib import util
 import psutil
 import pytest
 
-from laptime import showing
-from laptime.errors import UsageError
+from laptime.api import showing
+from laptime.engine.run.launchers import Fleet
 from laptime.model.ask import Ask, TypePrice
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Device
 from laptime.model.plan import Place, PlannedLane, place_of
@@ -27,7 +28,6 @@ from laptime.model.process import Settings, is_exactly
 from laptime.model.rows import is_lane
 from laptime.planner.plan import check_ask
 from laptime.questions.job import check_cluster
-from laptime.run.launchers import Fleet
 from laptime.store.schema import decode
 
 ON_EACH = ("race", "cifar-cnn", "fake/cpu", "--on", "ray", "--each")
@@ -150,7 +150,9 @@ def test_a_node_that_vanishes_costs_one_heat(house, fleet):
     house.read_until(race, "heat 2 of")
     time.sleep(0.5)
     (lost,) = [
-        each for each in small if any("laptime.run.node" in one.cmdline() for one in each.children(recursive=True))
+        each
+        for each in small
+        if any("laptime.engine.run.node" in one.cmdline() for one in each.children(recursive=True))
     ]
     for each in (lost, *lost.children(recursive=True)):
         each.send_signal(signal.SIGKILL)

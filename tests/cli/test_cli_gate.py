@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from laptime.showing import as_json
+from laptime.api.showing import as_json
 
 ROOT = Path(__file__).parents[2]
 WORKFLOW = ROOT / "examples" / "ci" / "training-speed.yml"

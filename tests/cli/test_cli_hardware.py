@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from laptime import forecasts
-from laptime.errors import ExitCode
-from laptime.hardware import known_efficiencies
+from laptime.api import forecasts
+from laptime.api.showing import View, as_text
+from laptime.machine.hardware import known_efficiencies
+from laptime.model.errors import ExitCode
 from laptime.model.hardware import KnownDevice
-from laptime.pages.words import rough
 from laptime.questions.forecast import run as forecast_checks
 from laptime.questions.forecast import run as forecasting
 from laptime.questions.forecast.lane import NO_PEAKS
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.forecast.reduce import CORES, REACHED
 from laptime.questions.forecast.run import with_cards
-from laptime.showing import View, as_text
+from laptime.show.pages.words import rough
 from laptime.store import schema
 
 pytestmark = pytest.mark.usefixtures("known_references")

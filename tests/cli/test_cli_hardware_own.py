@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from laptime import forecasts
-from laptime.errors import UsageError
-from laptime.hardware import known_efficiencies
+from laptime.api import forecasts
+from laptime.machine.hardware import known_efficiencies
+from laptime.model.errors import UsageError
 from laptime.model.hardware import DevicePeaks, HeldMemory, Peak, ScriptLoading, StepMemory, StepOperator, StepWork
 from laptime.model.quantities import Missing, size
 from laptime.model.record import NOT_RELIABLE, Finding
-from laptime.pages.page import View
 from laptime.questions.forecast import run as forecasting
 from laptime.questions.forecast.lane import measure_lane
 from laptime.questions.forecast.memory import NOTHING, need_of_step
 from laptime.questions.forecast.page import render_forecast
 from laptime.questions.forecast.reduce import IN_EIGHTY, NEW_NETWORK_SPREAD
+from laptime.show.pages.page import View
 from laptime.store import schema
 
 pytestmark = pytest.mark.usefixtures("known_references")

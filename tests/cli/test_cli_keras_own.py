@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from laptime.engine.run.answers import TrainingRunner
+from laptime.engine.run.runner import Limits
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.protocol import FullOrder, Protocol
 from laptime.planner.plan import OWN_PROOF
-from laptime.run.answers import TrainingRunner
-from laptime.run.runner import Limits
 
 pytestmark = pytest.mark.long
 

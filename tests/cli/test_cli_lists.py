@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from laptime.model.questions import QUESTIONS
-from laptime.workloads import CATALOGUE
+from laptime.trainings.workloads import CATALOGUE
 
 LOOKING = {
     "plan": ("plan", "cifar-cnn", "fake/cpu", "fake/cuda/best"),
@@ -206,7 +206,7 @@ def test_laptime_alone_prints_its_help(house):
     assert alone.out == house.done("--help").out
 
 
-HEAVY = ("laptime.model.", "laptime.questions", "laptime.api", "laptime.showing", "laptime.store.", "numpy")
+HEAVY = ("laptime.model.", "laptime.questions", "laptime.api", "laptime.api.showing", "laptime.store.", "numpy")
 
 
 def test_help_imports_a_table_and_no_nouns():

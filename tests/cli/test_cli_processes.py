@@ -129,7 +129,7 @@ def test_a_race_without_a_main_guard_is_refused_in_its_heat(house):
     assert (done.returncode, done.stdout) == (1, "")
     *_, says, hint = done.stderr.splitlines()
     assert says.startswith(
-        "laptime.errors.TrainingError: mine.py raised UsageError on import: laptime was called within"
+        "laptime.model.errors.TrainingError: mine.py raised UsageError on import: laptime was called within"
     )
     assert hint.startswith('Add the line `if __name__ == "__main__":` above the call')
     assert house.is_empty_within(10)

@@ -13,8 +13,8 @@ import pytest
 from impostors import Impostor
 
 from house import on_all_cores
-from laptime import showing
-from laptime.run.on_torchrun import STORE
+from laptime.api import showing
+from laptime.engine.run.on_torchrun import STORE
 from laptime.store.schema import decode
 
 HERE = socket.gethostname()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.model.frameworks import installed_version
-from laptime.workloads import CATALOGUE
+from laptime.trainings.workloads import CATALOGUE
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

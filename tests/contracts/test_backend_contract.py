@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
 
-from laptime.backends import open_backend
-from laptime.errors import LaptimeError
-from laptime.heat.work import break_down_steps
+from laptime.engine.backends import open_backend
+from laptime.engine.heat.work import break_down_steps
+from laptime.model.errors import LaptimeError
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 WORKLOAD = "cifar-mlp"
 PUBLISHED = find_workload(WORKLOAD)

@@ -14,7 +14,7 @@ import laptime
 if not HERE[0].startswith("keras"):
     pytest.skip("test_keras_contract.py runs it", allow_module_level=True)
 
-from laptime.backends import open_backend
+from laptime.engine.backends import open_backend
 
 BATCHES = 6
 WORKERS = {"keras-jax": {"workers": 2}}

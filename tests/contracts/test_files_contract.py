@@ -11,15 +11,15 @@ from PIL import Image
 from rooms_here import HERE, IN_FULL, here
 
 from image_sets import write_set
-from laptime.backends import open_backend
-from laptime.data import read_source
-from laptime.errors import LaneError, TrainingError
+from laptime.engine.backends import open_backend
+from laptime.engine.pipelines import make_job, open_fast_pipeline, open_published_pipeline
+from laptime.model.errors import LaneError, TrainingError
 from laptime.model.hardware import Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.workload import ProofPlan
-from laptime.pipelines import make_job, open_fast_pipeline, open_published_pipeline
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.trainings.data import read_source
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 BATCH = 4
 PACE = Pace(1, 1, adaptive=False, measure_s=1.0, window_s=0.1)
@@ -59,7 +59,7 @@ def order_for(backend, sources, what, **settings):
 
 
 def stock_of(what, open_at):
-    from laptime.backends.keras.feeds import BatchCache
+    from laptime.engine.backends.keras.feeds import BatchCache
 
     return BatchCache(open_at, find_workload(what))
 
@@ -68,7 +68,7 @@ def stock_of(what, open_at):
 @pytest.mark.usefixtures("backend")
 def test_a_stock_holds_a_pipelines_batches_by_number(sources, what):
     """Asked for out of order, as engines do that look at the first ones twice, and after they were let go of."""
-    from laptime.backends.keras.feeds import BATCHES_KEPT
+    from laptime.engine.backends.keras.feeds import BATCHES_KEPT
 
     job = job_for(sources, what)
     plain = open_fast_pipeline(job, 0, 0)
@@ -85,7 +85,7 @@ def test_a_stock_holds_a_pipelines_batches_by_number(sources, what):
 @pytest.mark.usefixtures("backend")
 def test_the_authors_generator_is_keras_own(sources):
     """Its transforms, its threads; on laptime's listing, in whole batches, with labels that are the pictures' own."""
-    from laptime.backends.keras.feeds import ImageGenerator
+    from laptime.engine.backends.keras.feeds import ImageGenerator
 
     job = job_for(sources, "scenes-cnn")
     made = ImageGenerator(job, find_workload("scenes-cnn"))
@@ -108,7 +108,7 @@ def test_the_authors_generator_is_keras_own(sources):
 @pytest.mark.usefixtures("backend")
 def test_a_file_of_another_kind_ends_the_authors_generator(sources):
     """Keras would hand it to Pillow, and that to Ghostscript."""
-    from laptime.backends.keras.feeds import ImageGenerator
+    from laptime.engine.backends.keras.feeds import ImageGenerator
 
     job = job_for(sources, "scenes-cnn")
     wrong = Path(sources["scenes-cnn"].folder).with_name("wrong.jpg")

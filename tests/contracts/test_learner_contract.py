@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
 
-from laptime.backends import open_backend
-from laptime.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from laptime.engine.backends import open_backend
 from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.protocol import Score
 from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 WORKLOAD = "cifar-cnn"
 # Its first, smaller sister, with dropout as it has: each learner compiles a network, and a small one quickly.

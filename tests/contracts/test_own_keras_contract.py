@@ -16,8 +16,8 @@ from planted_orders import PACE
 from rooms_here import HERE, INSTALLED, here
 
 from laptime.analysis.parity import judge_parity
-from laptime.errors import TrainingError
-from laptime.heat.work import break_down_steps
+from laptime.engine.heat.work import break_down_steps
+from laptime.model.errors import TrainingError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -28,7 +28,7 @@ from laptime.planner.plan import OWN_PROOF
 if not HERE[0].startswith("keras"):
     pytest.skip("test_keras_contract.py runs it", allow_module_level=True)
 
-from laptime.backends import open_backend
+from laptime.engine.backends import open_backend
 
 FILE = str(Path(__file__).with_name("own_keras.py"))
 CPU = Device("cpu", "cpu", "the processor", usable=True)
@@ -297,7 +297,7 @@ def test_other_data_take_no_workers():
 
 def test_a_copy_takes_one_batch_after_another():
     """Each made the engine's own kind; of two inputs both."""
-    from laptime.backends.keras.feeds import AwaitedBatch
+    from laptime.engine.backends.keras.feeds import AwaitedBatch
 
     training = build("two_inputs", input="copy")
     runner = training.start()
@@ -327,7 +327,7 @@ def test_several_steps_at_once_are_not_taken_apart():
 
 def test_denormal_numbers_are_counted_by_their_bits():
     """In either of the precisions that Keras keeps weights in."""
-    from laptime.backends.keras.feeds import share_of_denormals
+    from laptime.engine.backends.keras.feeds import share_of_denormals
 
     tiny = [np.array([1e-40, -1e-40, 1.0, 0.0], np.float32), np.array([1e-310, 1.0], np.float64), np.arange(3)]
     assert share_of_denormals(tiny) == 0.5

@@ -14,12 +14,12 @@ import pytest
 from rooms_here import HERE, IN_FULL, here
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends import open_backend
+from laptime.engine.backends import open_backend
 from laptime.model.hardware import Conv, Dense, Flatten, MaxPool
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.questions.infer.reduce import judge_answers
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 WORKLOAD = "cifar-cnn"
 # Its first, smaller sister: what is planted shows in any network, and a small one is compiled quickly.
@@ -45,8 +45,8 @@ def order(backend):
 def reference(order):
     """Compute it in PyTorch, as for a race in which PyTorch comes first."""
     pytest.importorskip("torch")
-    from laptime.backends.torch.proof import refer
-    from laptime.backends.torch.recipe import BuiltInRecipe
+    from laptime.engine.backends.torch.proof import refer
+    from laptime.engine.backends.torch.recipe import BuiltInRecipe
 
     recipe = BuiltInRecipe(order)
     recipe.workload = replace(recipe.workload, layers=SMALL)
@@ -96,7 +96,7 @@ def test_what_is_drawn_is_what_keras_draws_and_tensorflow_is_left_out(backend, m
     """Keras imports TensorFlow to seed it, on each engine; it takes seconds of every process, and has nothing to do."""
     import keras
 
-    from laptime.backends.keras.fit import seed_all
+    from laptime.engine.backends.keras.fit import seed_all
 
     def drawn():
         return random.random(), np.random.random(), float(keras.random.uniform(()))  # noqa: NPY002
@@ -161,7 +161,7 @@ def question(order):
 def answers(question):
     """Have PyTorch answer in float64, as for a race in which it comes first."""
     pytest.importorskip("torch")
-    from laptime.backends.torch.predictor import TorchPredictor
+    from laptime.engine.backends.torch.predictor import TorchPredictor
 
     return TorchPredictor(question).reference()
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from rooms_here import HERE, INSTALLED, KERAS_ROOMS, STEP_ROOMS, TOGETHER
 
-from laptime.backends import open_backend
-from laptime.heat.inference import CALLS_LEAST, run_inference
+from laptime.engine.backends import open_backend
+from laptime.engine.heat.inference import CALLS_LEAST, run_inference
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.protocol import INFER_BATCHES, InferOrder, InferPace
 from laptime.model.workload import ProofPlan
 from laptime.questions.infer.reduce import answer_distance, judge_answers
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 WORKLOAD = "cifar-cnn"
 PACE = InferPace(1, 0.02, 0.004, 30.0, (1, 8), calls_min=5, windows_min=3)

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from rooms_here import HERE
 
-from laptime import wire
-from laptime.backends import open_backend
-from laptime.heat import profile as profiling
+from laptime.engine import wire
+from laptime.engine.backends import open_backend
+from laptime.engine.heat import profile as profiling
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 from laptime.model.symptoms import ProfileOrder
 from laptime.model.workload import ProofPlan
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 WORKLOAD = "cifar-cnn"
 BATCH = 8  # that of the learner contract: an engine that keeps what it compiled compiles it once

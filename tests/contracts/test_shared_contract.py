@@ -14,14 +14,14 @@ from planted_orders import PACE
 from rooms_here import HERE, SHARING_ROOMS
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends import open_backend
-from laptime.errors import LaneError
+from laptime.engine.backends import open_backend
+from laptime.model.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.model.quantities import Missing
 from laptime.planner.plan import OWN_PROOF
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 if len(HERE) != 1 or HERE[0] not in SHARING_ROOMS:
     pytest.skip("test_keras_contract.py and test_steps_rooms.py run it", allow_module_level=True)

@@ -16,9 +16,9 @@ from planted_orders import PACE
 from rooms_here import HERE, STEP_ROOMS
 
 from laptime.analysis.parity import judge_parity
-from laptime.backends import open_backend
-from laptime.errors import LaneError, TrainingError
-from laptime.heat.work import break_down_steps
+from laptime.engine.backends import open_backend
+from laptime.engine.heat.work import break_down_steps
+from laptime.model.errors import LaneError, TrainingError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, PlannedLane, Subject
 from laptime.model.process import Settings

@@ -12,10 +12,10 @@ import warnings
 import numpy as np
 import pytest
 
-from laptime.data import archive, make_source, read_arrays, read_source, scan
-from laptime.data.scan import PickleRefusedError, read_batch, write_batch
-from laptime.errors import LaneError, UsageError
-from laptime.workloads import CATALOGUE
+from laptime.model.errors import LaneError, UsageError
+from laptime.trainings.data import archive, make_source, read_arrays, read_source, scan
+from laptime.trainings.data.scan import PickleRefusedError, read_batch, write_batch
+from laptime.trainings.workloads import CATALOGUE
 
 CIFAR = CATALOGUE["cifar-cnn"]
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from laptime.data import drawing
-from laptime.data.drawing import draw_plate
-from laptime.workloads.data import BLOCK, PICTURES, VIEWS
+from laptime.trainings.data import drawing
+from laptime.trainings.data.drawing import draw_plate
+from laptime.trainings.workloads.data import BLOCK, PICTURES, VIEWS
 
 
 @pytest.mark.parametrize(("drawer", "doubtful"), [(drawing.SCENES, 1.0), (drawing.PETS, 0.3)])

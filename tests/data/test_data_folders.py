@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from laptime.data import list_items, read_source
-from laptime.errors import LaneError, UsageError
-from laptime.workloads import CATALOGUE
+from laptime.model.errors import LaneError, UsageError
+from laptime.trainings.data import list_items, read_source
+from laptime.trainings.workloads import CATALOGUE
 
 PETS, SCENES = CATALOGUE["pets-densenet"], CATALOGUE["scenes-cnn"]
 

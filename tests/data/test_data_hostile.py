@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from laptime.data import archive, list_items, read_source
-from laptime.data.archive import UNPACKED, check_archive
-from laptime.data.scan import PickleRefusedError, read_batch
-from laptime.errors import UsageError
-from laptime.workloads import CATALOGUE
+from laptime.model.errors import UsageError
+from laptime.trainings.data import archive, list_items, read_source
+from laptime.trainings.data.archive import UNPACKED, check_archive
+from laptime.trainings.data.scan import PickleRefusedError, read_batch
+from laptime.trainings.workloads import CATALOGUE
 
 CIFAR, PETS = CATALOGUE["cifar-cnn"], CATALOGUE["pets-densenet"]
 FIRST = f"{UNPACKED}/data_batch_1"

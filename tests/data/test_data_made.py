@@ -16,14 +16,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from laptime.data import describe_made, list_items, made_sets, make_source, making, read_arrays, read_source, remove_set
-from laptime.data.archive import MAKER
-from laptime.data.making import MADE_MARK, MARKED, ItemCounts, MakingRate, announce, choose_counts, name_part
-from laptime.disk import host
-from laptime.errors import StoreError, UsageError
+from laptime.model.errors import StoreError, UsageError
 from laptime.model.frameworks import install_command
-from laptime.workloads import CATALOGUE
-from laptime.workloads.data import PICTURES
+from laptime.store.disk import host
+from laptime.trainings.data import (
+    describe_made,
+    list_items,
+    made_sets,
+    make_source,
+    making,
+    read_arrays,
+    read_source,
+    remove_set,
+)
+from laptime.trainings.data.archive import MAKER
+from laptime.trainings.data.making import MADE_MARK, MARKED, ItemCounts, MakingRate, announce, choose_counts, name_part
+from laptime.trainings.workloads import CATALOGUE
+from laptime.trainings.workloads.data import PICTURES
 
 SCENES, PETS, PLATES = (CATALOGUE[name] for name in ("scenes-cnn", "pets-densenet", "plates-cnn"))
 CIFAR, MLP = CATALOGUE["cifar-cnn"], CATALOGUE["cifar-mlp"]
@@ -184,7 +193,7 @@ def test_what_dead_processes_left_is_removed(told, cache):
 @pytest.mark.long
 def test_a_process_that_is_killed_leaves_no_set(cache):
     """Killed in the middle: what it left is seen, and goes the next time."""
-    program = "from laptime.data import make_source; from laptime.workloads import CATALOGUE\n"
+    program = "from laptime.trainings.data import make_source; from laptime.trainings.workloads import CATALOGUE\n"
     program += "make_source(CATALOGUE['scenes-cnn'], 5000, print)"
     process = subprocess.Popen([sys.executable, "-c", program])
     while not list((cache / "data").glob("*.part-*/train/cat/*")):
@@ -208,7 +217,7 @@ def test_a_set_that_another_finished_meanwhile_is_used(told, cache):
 
 
 MAKE_PETS = """\
-from laptime.data import make_source; from laptime.workloads import CATALOGUE
+from laptime.trainings.data import make_source; from laptime.trainings.workloads import CATALOGUE
 make_source(CATALOGUE['pets-densenet'], 200, lambda _: None)
 """
 
@@ -299,8 +308,8 @@ def test_a_full_disk_leaves_nothing_half_written(workload, cache):
     program = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
-from laptime.data import make_source; from laptime.errors import StoreError; from laptime.workloads import CATALOGUE
-try:
+from laptime.trainings.data import make_source; from laptime.model.errors import StoreError; from
+laptime.trainings.workloads import CATALOGUE try:
     make_source(CATALOGUE[{workload.name!r}], 500, print)
 except StoreError as error:
     print(error.says)

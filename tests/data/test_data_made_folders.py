@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from laptime.data import describe_made, made_sets, make_source, remove_set
-from laptime.data.making import MADE_MARK, MARKED, name_part, open_part, remove_stale_parts
-from laptime.disk import host
-from laptime.errors import StoreError, UsageError
-from laptime.workloads import CATALOGUE
+from laptime.model.errors import StoreError, UsageError
+from laptime.store.disk import host
+from laptime.trainings.data import describe_made, made_sets, make_source, remove_set
+from laptime.trainings.data.making import MADE_MARK, MARKED, name_part, open_part, remove_stale_parts
+from laptime.trainings.workloads import CATALOGUE
 
 PETS, CIFAR = CATALOGUE["pets-densenet"], CATALOGUE["cifar-cnn"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.data import list_items, read_source
-from laptime.data.scan import labels_of, text_of
-from laptime.errors import UsageError
-from laptime.workloads import CATALOGUE
+from laptime.model.errors import UsageError
+from laptime.trainings.data import list_items, read_source
+from laptime.trainings.data.scan import labels_of, text_of
+from laptime.trainings.workloads import CATALOGUE
 
 PLATES = CATALOGUE["plates-cnn"]
 

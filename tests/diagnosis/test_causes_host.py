@@ -9,8 +9,8 @@ from cases import CUDA, MACHINE, case_of, lane_of, near, signs_of, steps_windows
 from measured import CPU
 from timelines import CARD, channel
 
-from laptime.diagnosis.findings import faults_each_step
-from laptime.diagnosis.lane_readings import read_lane
+from laptime.analysis.diagnosis.findings import faults_each_step
+from laptime.analysis.diagnosis.lane_readings import read_lane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.sample import Energy, Noise, Usage
 from laptime.questions.why.causes import sum_up

@@ -8,7 +8,7 @@ import pytest
 from cases import case_of, lane_of, signs_of, trial
 from measured import with_heat
 
-from laptime.diagnosis.lane_readings import first_symptoms
+from laptime.analysis.diagnosis.lane_readings import first_symptoms
 from laptime.model.quantities import Missing
 from laptime.model.record import CodeChange
 from laptime.model.sample import Energy, Usage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from timelines import channel, timeline
 
+from laptime.analysis.diagnosis.findings import judge_answers, judge_run
 from laptime.analysis.usage import Span
-from laptime.diagnosis.findings import judge_answers, judge_run
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import BatchRun, InferHeat
 from laptime.model.record import NOT_RELIABLE

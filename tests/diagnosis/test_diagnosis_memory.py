@@ -8,8 +8,8 @@ import pytest
 from cases import MACHINE
 from watched_cases import TEN, changed, found, watched
 
-from laptime.diagnosis.script_computing import LEFT_ON
-from laptime.diagnosis.script_findings import script_findings
+from laptime.analysis.diagnosis.script_computing import LEFT_ON
+from laptime.analysis.diagnosis.script_findings import script_findings
 from laptime.model.record import Finding
 from laptime.model.script import Gap, MemoryTrend, SeenGraph, SeenLine, SeenOptimizer
 from laptime.model.watched import WatchAnswer

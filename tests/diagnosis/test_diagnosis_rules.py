@@ -10,9 +10,9 @@ from measured import CPU, heat_of, plan_of, planned, windows_of
 from timelines import CARD, channel, timeline
 
 import laptime
+from laptime.analysis.diagnosis.findings import find_findings
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.lanes import summarise_lane
-from laptime.diagnosis.findings import find_findings
 from laptime.model.machine import Device, Machine, Processor
 from laptime.model.quantities import Missing
 from laptime.model.sample import SENSORS
@@ -175,7 +175,7 @@ def test_a_rule_reads_what_a_channel_means(name):
 def test_no_rule_names_a_channel():
     """The row of a sensor says what its channels are called: another sensor then needs no change of a rule."""
     named = {row.name for sensor in SENSORS for row in sensor.channels}
-    rooms = ("analysis", "diagnosis", "questions", "pages", "figures")
+    rooms = ("analysis", "questions", "show/pages")
     files = [path for room in rooms for path in (HOUSE / room).rglob("*.py")]
     texts = {path.name: path.read_text(encoding="utf-8") for path in files}
     assert {(place, name) for place, text in texts.items() for name in named if f'"{name}"' in text} == set()

@@ -8,7 +8,7 @@ import pytest
 from cases import MACHINE
 from watched_cases import TEN, UNSEEN, changed, found, watched
 
-from laptime.diagnosis.script_findings import script_findings
+from laptime.analysis.diagnosis.script_findings import script_findings
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.sample import Energy, Usage
 from laptime.model.script import (

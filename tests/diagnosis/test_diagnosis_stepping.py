@@ -8,8 +8,8 @@ import pytest
 from cases import CUDA, MACHINE, lane_of, signs_of, steps_windows
 from measured import with_heat
 
-from laptime.diagnosis.findings import find_findings
-from laptime.diagnosis.lane_readings import find_pauses, long_share, slow_starts
+from laptime.analysis.diagnosis.findings import find_findings
+from laptime.analysis.diagnosis.lane_readings import find_pauses, long_share, slow_starts
 from laptime.model.symptoms import GRADIENTS, WEIGHTS, DenormalCensus
 
 LAP_ENDS = steps_windows(*[[*[10.0] * 9, 60.0] * 2] * 5)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cases import MACHINE
 
-from laptime.diagnosis.script_findings import script_findings
+from laptime.analysis.diagnosis.script_findings import script_findings
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import Finding
 from laptime.model.script import Multiplicity, Phases, ScriptProcess, SeenLoader, TrainingLoop

@@ -22,7 +22,7 @@ import why_records
 from measured import with_heat
 from test_pages_profile import page_of
 
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.model.record import NOT_RELIABLE, Finding, Record
 from laptime.model.sample import Window
 from laptime.model.workload import Published, PublishedResult

@@ -9,10 +9,10 @@ import drawn_records
 import pytest
 from browser import is_here, open_browser
 
-from laptime.drawing.html import as_html
-from laptime.drawing.svg import places
+from laptime.api.showing import report_of
 from laptime.model.figure import Bars, Factors, Plane, Stack, Turns
-from laptime.showing import report_of
+from laptime.show.drawing.html import as_html
+from laptime.show.drawing.svg import places
 from laptime.store import schema
 from long_cases import cases
 

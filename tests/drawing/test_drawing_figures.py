@@ -20,18 +20,18 @@ import tune_records
 import watch_records
 from sound_records import literals
 
-from laptime.drawing import svg
-from laptime.drawing.html import PAGE_MOST, as_html
-from laptime.drawing.rows import draw
-from laptime.drawing.svg import Scale
-from laptime.drawing.words import as_csv, as_markdown
+from laptime.api.showing import report_of
 from laptime.model.figure import Bars, Factors, Figure, Gantt, Plane, Report, Stack, Table
 from laptime.model.quantities import Missing
 from laptime.model.questions import QUESTIONS
 from laptime.model.record import Record
-from laptime.pages.page import View
 from laptime.questions.tune.page import render as tune_page
-from laptime.showing import report_of
+from laptime.show.drawing import svg
+from laptime.show.drawing.html import PAGE_MOST, as_html
+from laptime.show.drawing.rows import draw
+from laptime.show.drawing.svg import Scale
+from laptime.show.drawing.words import as_csv, as_markdown
+from laptime.show.pages.page import View
 from laptime.store import schema
 
 ROOT = Path(__file__).parents[2]

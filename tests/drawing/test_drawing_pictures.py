@@ -9,11 +9,11 @@ import drawn_records
 import pytest
 
 import docs_pictures
-from laptime.drawing.html import as_html
-from laptime.drawing.pictures import card, standalone
-from laptime.errors import UsageError
+from laptime.api.showing import report_of
+from laptime.model.errors import UsageError
 from laptime.model.figure import Part, Stack
-from laptime.showing import report_of
+from laptime.show.drawing.html import as_html
+from laptime.show.drawing.pictures import card, standalone
 
 
 def test_the_pictures_of_the_docs_are_what_the_command_makes():

@@ -13,14 +13,14 @@ from math import log
 import drawn_records
 import pytest
 
-from laptime import showing
+from laptime.api import showing
+from laptime.api.showing import report_of
 from laptime.cli.printing import printable
-from laptime.drawing.words import as_charts, as_csv, as_markdown
-from laptime.figures import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
 from laptime.model.figure import Axis, Bar, Bars, Curve, Factors, Figure, Plane, ShownFactor
-from laptime.showing import report_of
+from laptime.model.visible import cells_wide
+from laptime.show.drawing.words import as_charts, as_csv, as_markdown
+from laptime.show.figures import CURVE_LEAST, POINTS_MOST, thin, thin_curve, thinned_words
 from laptime.store import schema
-from laptime.visible import cells_wide
 from long_cases import cases
 
 

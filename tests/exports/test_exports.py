@@ -20,8 +20,8 @@ from measured import with_heat
 
 from laptime import api
 from laptime.cli import records
-from laptime.errors import StoreError, UsageError
-from laptime.exports import table_of
+from laptime.model.errors import StoreError, UsageError
+from laptime.store.exports import table_of
 from laptime.store.schema import decode, encode
 
 KEPT = Path(__file__).parents[1] / "recordings" / "schema-1"

@@ -91,8 +91,8 @@ def printed(*words):
 broken = []
 modules = [each.name for each in pkgutil.walk_packages(laptime.__path__, "laptime.", onerror=broken.append)]
 for name in modules:
-    room, *inside = name.split(".")[1:]
-    if name.endswith(("__main__", "sitecustomize")) or (room == "backends" and {*inside} & FRAMEWORKS):
+    inside = name.split(".")[1:]
+    if name.endswith(("__main__", "sitecustomize")) or ("backends" in inside and {*inside} & FRAMEWORKS):
         continue
     try:
         importlib.import_module(name)

@@ -10,7 +10,6 @@ from card_machines import machine
 from cases import case_of, lane_of, trial
 from why_records import why_record
 
-from laptime.pages.page import View
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
@@ -20,6 +19,7 @@ from laptime.questions.why.experiments import AskedTraining, ExperimentRow
 from laptime.questions.why.facts import Signature, judge
 from laptime.questions.why.page import render
 from laptime.questions.why.run import AskedLane, list_possible, plan_experiment
+from laptime.show.pages.page import View
 from laptime.store.schema import decode, encode
 
 CROWDED = "crowded bus"

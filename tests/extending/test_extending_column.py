@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from records import two_lanes
 
-from laptime import showing
-from laptime.pages.lanes import RACE_COLUMNS
-from laptime.pages.page import RecordColumn
+from laptime.api import showing
+from laptime.show.pages.lanes import RACE_COLUMNS
+from laptime.show.pages.page import RecordColumn
 
 
 def count_windows(lane, _record):

@@ -11,7 +11,7 @@ from laptime.model.frameworks import EngineRow, FrameworkRow
 ROW = FrameworkRow(name="toy", backend="toy_backend", engine=EngineRow("toy"), family="toy", imports=("toy",))
 """
 BACKEND = """
-from laptime.backends.fake import FakeBackend
+from laptime.engine.backends.fake import FakeBackend
 
 
 class ToyBackend(FakeBackend):

@@ -12,7 +12,7 @@ from laptime.model.questions import Question
 from laptime.model.record import Answer
 from laptime.questions.heat_rounds import HeatRounds
 from laptime.questions.job import Outcome
-from laptime.run.turns import Prestarter
+from laptime.engine.run.turns import Prestarter
 
 
 @dataclass(frozen=True, slots=True)

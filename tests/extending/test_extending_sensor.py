@@ -8,11 +8,11 @@ import time
 import pytest
 
 from laptime.analysis.usage import points_of
+from laptime.engine.run.instruments import SensorSelection
 from laptime.model.machine import Device
 from laptime.model.process import Channel
 from laptime.model.quantities import Missing
 from laptime.model.sample import all_sensors, meaning_of, meters_of, owner_of
-from laptime.run.instruments import SensorSelection
 
 CPU = Device("cpu", "cpu", "a processor", usable=True)
 SENSOR = """

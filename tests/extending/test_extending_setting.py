@@ -6,13 +6,13 @@ import pytest
 
 from laptime import api
 from laptime.cli.help import lanes_text
-from laptime.errors import UsageError
+from laptime.engine.run.scout import ask_proof
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.planner.lanes import parse_lane
 from laptime.planner.refusals import Setting
 from laptime.planner.settings import SETTINGS, settings_table
 from laptime.questions.proving import order_heat
-from laptime.run.scout import ask_proof
 
 STEP = """\
 import os

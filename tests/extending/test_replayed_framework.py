@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from replay import ask, check_all_else_works, copy_without, files_naming
 
-PLACES = {"backends/python": (), "model/frameworks.py": ("python",)}
-NAMED_IN_A_HINT = {"backends/keras/own_model.py"}  # "race it on jax/cpu or python/cpu"
+PLACES = {"engine/backends/python": (), "model/frameworks.py": ("python",)}
+NAMED_IN_A_HINT = {"engine/backends/keras/own_model.py"}  # "race it on jax/cpu or python/cpu"
 
 KNOWN = """
 import ast
 import json
 
 from laptime.cli.help import lanes_text
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import all_frameworks, find_framework, step_families
 from laptime.model.plan import OwnBatches, OwnTraining
 from laptime.planner.lanes import parse_lane
@@ -59,7 +59,7 @@ def elsewhere(tmp_path, monkeypatch):
 def test_it_is_in_two_places():
     """`python` is also a program, a version and what binds a forecast: only words of the framework are looked for."""
     found = files_naming("python/cpu", "backends.python", 'family="python"', 'family == "python"', 'name="python"')
-    assert {place for place in found if not place.startswith("backends/python/")} == {
+    assert {place for place in found if not place.startswith("engine/backends/python/")} == {
         "model/frameworks.py",
         *NAMED_IN_A_HINT,
     }

@@ -14,7 +14,7 @@ PLACES = {
     "model/ask.py": ("SweepAsk", "sweep"),
 }
 NAMED_IN_A_HINT = {"questions/subject.py"}  # "a width is an axis of laptime sweep"
-ANOTHER_SWEEP = {"run/guardian.py"}  # of processes that are left
+ANOTHER_SWEEP = {"engine/run/guardian.py"}  # of processes that are left
 
 KNOWN = """
 import json
@@ -22,7 +22,7 @@ from dataclasses import fields
 
 import laptime
 from laptime.cli.main import COMMANDS, FIRST_PAGE, find_command
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.library import functions
 from laptime.library.asking import stub_text
 from laptime.model.ask import Ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from replay import ask, copy_without, files_naming
 
-PLACES = {"model/sample.py": ("rapl",), "sensors/rapl.py": ()}
+PLACES = {"model/sample.py": ("rapl",), "machine/sensors/rapl.py": ()}
 NAMED_IN_A_HINT = {"model/option_kinds.py"}  # "expected names, such as ['host', 'rapl']"
 
 METERED = """
@@ -16,11 +16,11 @@ from timelines import channel, timeline
 
 from laptime.analysis.heats import summarise_heat
 from laptime.analysis.usage import summarise_usage
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.ask import Ask
 from laptime.model.quantities import Missing
 from laptime.model.sample import all_sensors, meters_of
-from laptime.run.instruments import SensorSelection
+from laptime.engine.run.instruments import SensorSelection
 
 shown = {
     channel("package-0", "energy_j", "J", "counter"): lambda at_s: 7 + 30 * at_s,

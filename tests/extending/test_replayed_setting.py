@@ -7,10 +7,13 @@ from replay import ask, copy_without, files_naming
 
 PLACES = {
     "planner/settings.py": ("onednn", "onednn_to_try", "of_onednn", "WITHOUT_ONEDNN"),
-    "backends/torch/devices.py": ("onednn",),
+    "engine/backends/torch/devices.py": ("onednn",),
     "model/plan.py": ("TF_ENABLE_ONEDNN_OPTS",),  # the variables that agents of nodes set
 }
-NAME_ITS_VERSION = {"pages/listing.py", "backends/torch/devices.py"}  # that of the library, whatever a lane sets
+NAME_ITS_VERSION = {
+    "show/pages/listing.py",
+    "engine/backends/torch/devices.py",
+}  # that of the library, whatever a lane sets
 
 PLANNED = """
 import json
@@ -20,7 +23,7 @@ from functools import partial
 from planner_machines import CPU, machine_with, plan_for
 
 from laptime.cli.help import lanes_text
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.machine import Framework
 from laptime.model.plan import NODE_VARIABLES
 from laptime.planner.lanes import parse_lane
@@ -31,7 +34,7 @@ from laptime.questions.tune.lanes import find_tunable
 from laptime.questions.tune.options import TuneAsk
 from laptime.questions.why.experiments import AskedTraining, ExperimentRow
 from laptime.questions.why.run import AskedLane, check_experiments
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 machine, facts, bare = machine_with(CPU), SubjectFacts(find_workload("cifar-cnn")), replace(CPU, features=())
 plan = partial(plan_lane, machine=machine, subject=facts)
@@ -74,7 +77,7 @@ from types import SimpleNamespace
 
 import torch
 
-from laptime.backends.torch.devices import SWITCHES, take_device
+from laptime.engine.backends.torch.devices import SWITCHES, take_device
 from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane
 from laptime.model.process import Settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.errors import UsageError
-from laptime.hardware import find_device, known_devices, known_efficiencies, match_label, read_devices
+from laptime.machine.hardware import find_device, known_devices, known_efficiencies, match_label, read_devices
+from laptime.model.errors import UsageError
 
 MINE = """
 [[device]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.heat.rank import watch_collectives
+from laptime.engine.heat.rank import watch_collectives
 from laptime.model.process import CollectiveSum
 from laptime.model.quantities import Missing
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.backends.fake import FakeClock
-from laptime.heat.work import time_evaluation
+from laptime.engine.backends.fake import FakeClock
+from laptime.engine.heat.work import time_evaluation
 from laptime.model.protocol import Score
 from laptime.model.quantities import Missing
 from laptime.model.sample import Examination

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from laptime.heat.work import time_fault_ns
+from laptime.engine.heat.work import time_fault_ns
 from laptime.model.quantities import Missing
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from test_heat_loop import Notebook, order_for
 
-from laptime import wire
-from laptime.backends.fake import FakeBackend
-from laptime.heat.loop import run_heat
-from laptime.heat.work import WORK_STEPS, find_distance, take_losses
+from laptime.engine import wire
+from laptime.engine.backends.fake import FakeBackend
+from laptime.engine.heat.loop import run_heat
+from laptime.engine.heat.work import WORK_STEPS, find_distance, take_losses
 
 
 class Losing:

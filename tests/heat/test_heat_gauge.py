@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laptime import wire
-from laptime.backends.base import Exercise, copy_work, product_work
-from laptime.backends.fake import FakeBackend
-from laptime.backends.fake_script import FakeClock
-from laptime.heat.gauge import WINDOW_NS, WINDOWS, find_peak, measure_rates, run_gauge
+from laptime.engine import wire
+from laptime.engine.backends.base import Exercise, copy_work, product_work
+from laptime.engine.backends.fake import FakeBackend
+from laptime.engine.backends.fake_script import FakeClock
+from laptime.engine.heat.gauge import WINDOW_NS, WINDOWS, find_peak, measure_rates, run_gauge
 from laptime.model.hardware import COPY_EXERCISE, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.quantities import Missing

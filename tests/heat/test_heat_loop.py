@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from laptime import wire
-from laptime.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
-from laptime.errors import LaneError
-from laptime.heat.loop import PartFacts, measure, precisions_to_prove, run_heat, size_windows, time_steps
+from laptime.engine import wire
+from laptime.engine.backends.fake import FakeBackend, FakeClock, FakeRunner, FakeTraining, Script
+from laptime.engine.heat.loop import PartFacts, measure, precisions_to_prove, run_heat, size_windows, time_steps
+from laptime.model.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings

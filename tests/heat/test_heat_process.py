@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from laptime import wire
+from laptime.engine import wire
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -33,7 +33,7 @@ class Talk:
         self.stderr = folder / "stderr.txt"
         with self.stderr.open("wb") as noise:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "laptime.heat", str(to_child), str(from_child)],
+                [sys.executable, "-m", "laptime.engine.heat", str(to_child), str(from_child)],
                 pass_fds=(to_child, from_child),
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from laptime import wire
-from laptime.backends.fake import FakeBackend
-from laptime.heat.profile import run_profile
+from laptime.engine import wire
+from laptime.engine.backends.fake import FakeBackend
+from laptime.engine.heat.profile import run_profile
 from laptime.model.hardware import StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from laptime import wire
-from laptime.backends.fake import FakeBackend, FakeLearner, FakeTraining, Script
-from laptime.errors import LaneError
-from laptime.heat.protocol import run_protocol
+from laptime.engine import wire
+from laptime.engine.backends.fake import FakeBackend, FakeLearner, FakeTraining, Script
+from laptime.engine.heat.protocol import run_protocol
+from laptime.model.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -102,7 +102,7 @@ def test_progress_is_told_by_counting_steps_and_twice_a_second_at_most(order):
 
 def test_quick_steps_are_told_no_oftener(order, monkeypatch):
     """10,000 steps of 0.1 ms are one second: two or three words, and a few while the stride grows."""
-    monkeypatch.setattr("laptime.backends.fake_script.STEP_MS", {"cpu": 0.1})
+    monkeypatch.setattr("laptime.engine.backends.fake_script.STEP_MS", {"cpu": 0.1})
     line = Notebook()
     run_protocol(FakeBackend(), replace(order, protocol=replace(PROTOCOL, laps=1, steps_per_lap=10_000)), line)
     assert len(line.all(wire.Stepped)) <= 9

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from laptime.heat.work import LOOKED_ITEMS, LOOKED_TIMES, NO_ITEMS, find_redrawn
+from laptime.engine.heat.work import LOOKED_ITEMS, LOOKED_TIMES, NO_ITEMS, find_redrawn
 from laptime.model.quantities import Missing
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from laptime import wire
 from laptime.attach.blocks import block_bytes
-from laptime.errors import LaneError, TrainingError
-from laptime.heat import script
-from laptime.heat.script import run_script
-from laptime.heat.script_work import NOT_COUNTABLE, read_work
+from laptime.engine import wire
+from laptime.engine.heat import script
+from laptime.engine.heat.script import run_script
+from laptime.engine.heat.script_work import NOT_COUNTABLE, read_work
+from laptime.model.errors import LaneError, TrainingError
 from laptime.model.hardware import HeldMemory, StepMemory
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
@@ -559,7 +559,7 @@ def test_the_script_ends_with_its_heat(tmp_path):
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + TRAIN.replace("THEN", "pass")
     )
     source = (
-        "import signal, sys\nfrom laptime.heat.script import RacedScript\n"
+        "import signal, sys\nfrom laptime.engine.heat.script import RacedScript\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # below nohup it is ignored, and the script inherits that
         f"script = RacedScript(('sh', '-c', '{sys.executable} {tmp_path}/train.py 1000; true'), {{}})\n"
         "script.wait()\nprint('held', flush=True)\nwhile True: script.go_on(10)"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from laptime import wire
 from laptime.attach import keras_setting
 from laptime.attach.keras_hooks import steps_in
 from laptime.attach.keras_setting import compile_arguments, fit_arguments
-from laptime.errors import LaneError
-from laptime.heat.script import HeldScript, ScriptRunner, run_script
-from laptime.heat.script_settings import AGENT_SAYS, find_unset, list_impossible
+from laptime.engine import wire
+from laptime.engine.heat.script import HeldScript, ScriptRunner, run_script
+from laptime.engine.heat.script_settings import AGENT_SAYS, find_unset, list_impossible
+from laptime.model.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings

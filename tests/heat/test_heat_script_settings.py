@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from laptime import wire
 from laptime.attach.setting import loader_arguments
-from laptime.errors import LaneError
-from laptime.heat.script import run_script
-from laptime.heat.script_settings import INSIDE, find_unset, list_impossible, list_sets
+from laptime.engine import wire
+from laptime.engine.heat.script import run_script
+from laptime.engine.heat.script_settings import INSIDE, find_unset, list_impossible, list_sets
+from laptime.model.errors import LaneError
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, Pace, PlannedLane, Subject
 from laptime.model.process import Settings

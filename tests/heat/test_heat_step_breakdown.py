@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from test_heat_loop import Notebook, order_for
 
-from laptime import wire
-from laptime.backends.fake import FakeBackend
-from laptime.heat.loop import run_heat
-from laptime.heat.work import break_down_steps
+from laptime.engine import wire
+from laptime.engine.backends.fake import FakeBackend
+from laptime.engine.heat.loop import run_heat
+from laptime.engine.heat.work import break_down_steps
 from laptime.model.quantities import Missing
 
 STAGES = "loader_ms = 30.0\ncopy_ms = 2.0\ncompute_ms = 8.0\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.heat.loop import come_in_bursts
+from laptime.engine.heat.loop import come_in_bursts
 
 
 @pytest.mark.parametrize(

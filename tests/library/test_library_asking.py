@@ -10,9 +10,9 @@ import pytest
 
 import laptime
 from laptime.cli.main import find_command
-from laptime.errors import UsageError
 from laptime.library.asking import check_call, make_ask, options_as_arguments
 from laptime.model.ask import Ask, TypePrice
+from laptime.model.errors import UsageError
 from laptime.model.options import options_of
 from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.sweep.options import SweepAsk

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import laptime
-from laptime.errors import LaptimeError
+from laptime.model.errors import LaptimeError
 
 LANES = ["fake/cpu", "fake/cpu/best"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.errors import UsageError
 from laptime.library.notebook import read_cells, without_failed, write_file
+from laptime.model.errors import UsageError
 
 TRAINING = "def training():\n    return {}"
 

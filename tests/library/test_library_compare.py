@@ -8,8 +8,8 @@ import pytest
 from records import lane, record
 
 import laptime
-from laptime.errors import UsageError
 from laptime.library.results import Result
+from laptime.model.errors import UsageError
 
 CPU = "torch/cpu/as-written"
 

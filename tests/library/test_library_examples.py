@@ -12,7 +12,7 @@ import pytest
 
 import forked_heats as forking
 import laptime
-from laptime.errors import LaptimeError
+from laptime.model.errors import LaptimeError
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "library.md"

@@ -15,9 +15,9 @@ import why_records
 from records import BEST, FIRST
 
 import laptime
-from laptime import showing
-from laptime.errors import LaptimeError, UsageError
+from laptime.api import showing
 from laptime.library.results import Result
+from laptime.model.errors import LaptimeError, UsageError
 from laptime.questions.why.call import WhyResult
 
 AS_WRITTEN, AT_BEST = "torch/cpu/as-written", "torch/cpu/best"

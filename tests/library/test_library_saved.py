@@ -16,10 +16,10 @@ import pytest
 from records import lane, record, two_lanes
 
 import laptime
-from laptime.errors import LaptimeError, UsageError
-from laptime.exports import TABLES
 from laptime.library.calls import judge
 from laptime.library.results import RaceResult, Result
+from laptime.model.errors import LaptimeError, UsageError
+from laptime.store.exports import TABLES
 from laptime.store.schema import encode
 
 LANES = ["fake/cpu", "fake/cpu/best"]

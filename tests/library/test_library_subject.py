@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from laptime.errors import UsageError
 from laptime.library.asking import name_subject
+from laptime.model.errors import UsageError
 
 TRAININGS = """\
 import functools

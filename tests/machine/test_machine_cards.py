@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from laptime.machine.cards import describe_pci, find_name, join_cards, list_pci
+from laptime.machine.sensors.amd import describe_amd_cards
+from laptime.machine.sensors.nvml import Survey
+from laptime.machine.sensors.nvml.library import UnreadableCard
 from laptime.model.quantities import Missing
-from laptime.sensors.amd import describe_amd_cards
-from laptime.sensors.nvml import Survey
-from laptime.sensors.nvml.library import UnreadableCard
 
 NO_LIBRARY = Missing("no NVIDIA driver is installed here")
 NO_MAC = Missing("this is no Mac")

@@ -9,7 +9,7 @@ from importlib import metadata, util
 
 import psutil
 
-from laptime.machine import look_at_machine, time_core
+from laptime.machine.look import look_at_machine, time_core
 
 
 def test_the_machine_is_described():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime import errors
-from laptime.errors import LaptimeError
+from laptime.model import errors
+from laptime.model.errors import LaptimeError
 
 TREE = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)]
 EXIT_CODES = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.errors import UsageError
 from laptime.model import option_kinds, options
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.options import ASK_PARTS, OPTIONS, find_option, make_ask, options_of
 from laptime.model.quantities import parse_duration
 from laptime.planner.plan import check_ask, check_ranges

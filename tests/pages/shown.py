@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.model.record import Record
-from laptime.pages.page import View
+from laptime.show.pages.page import View
 
 
 def in_details(render: Callable[[Record, View], str]) -> Callable[..., str]:

@@ -8,12 +8,12 @@ import pytest
 import watch_records
 from records import lane, record
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.watched import WatchAnswer
-from laptime.pages.page import View
 from laptime.questions.compare.nouns import Compared, Side
 from laptime.questions.compare.page import markdown, render_compared
 from laptime.questions.compare.reduce import compare_records
+from laptime.show.pages.page import View
 
 CPU, CUDA = "torch/cpu/as-written", "torch/cuda:0/best"
 EVIL = "x|<script>alert(1)</script>`@all`[a](http://b)\x1b[31m\u202e"

@@ -13,11 +13,11 @@ from golden import assert_agreed
 from laptime.model.ask import DataSource
 from laptime.model.machine import Device, Framework
 from laptime.model.quantities import Missing
-from laptime.pages.listing import render_environment
+from laptime.model.visible import cells_wide
 from laptime.questions.doctor.page import render_devices
-from laptime.visible import cells_wide
-from laptime.workloads import CATALOGUE
-from laptime.workloads.catalogue import list_layers
+from laptime.show.pages.listing import render_environment
+from laptime.trainings.workloads import CATALOGUE
+from laptime.trainings.workloads.catalogue import list_layers
 
 CPU = Device("cpu", "cpu", "processor", usable=True, details={"threads": "12", "vector": "AVX512", "no compile": "old"})
 RTX = Device(

@@ -16,11 +16,11 @@ from shown import in_details
 from golden import assert_agreed
 from laptime.model.protocol import Moment
 from laptime.model.quantities import Missing
-from laptime.pages.page import View
-from laptime.pages.words import four_places
+from laptime.model.visible import cells_wide
 from laptime.questions.train import page as full
 from laptime.questions.train.page import live_lines, moment_words
-from laptime.visible import cells_wide
+from laptime.show.pages.page import View
+from laptime.show.pages.words import four_places
 
 render = in_details(full.render)
 

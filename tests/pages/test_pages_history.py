@@ -10,10 +10,10 @@ from records import lane, record
 
 from laptime.model.ask import Ask
 from laptime.model.watched import WatchAnswer
-from laptime.pages.page import View
 from laptime.questions.compare.nouns import History
 from laptime.questions.compare.page import line_of, render_history
 from laptime.questions.compare.reduce import follow_lane, follow_watches
+from laptime.show.pages.page import View
 
 CPU = "torch/cpu/as-written"
 

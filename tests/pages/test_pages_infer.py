@@ -13,12 +13,12 @@ from shown import in_details
 
 from golden import assert_agreed
 from laptime.model.record import Progress
-from laptime.pages.page import View
+from laptime.model.visible import cells_wide
 from laptime.questions.infer import page as infer
 from laptime.questions.infer.page import live_lines
+from laptime.show.pages.page import View
 from laptime.store.files import row_of
 from laptime.store.schema import decode, encode
-from laptime.visible import cells_wide
 
 render = in_details(infer.render)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laptime.pages.layout import Cell, Column, clean, flow, lay_out_table, wrap
-from laptime.visible import cells_wide
+from laptime.model.visible import cells_wide
+from laptime.show.pages.layout import Cell, Column, clean, flow, lay_out_table, wrap
 
 texts = st.text(max_size=60)
 

@@ -12,13 +12,13 @@ from test_pages_compare import two
 from test_pages_history import followed
 from test_pages_short import ANSI, PAGES
 
-from laptime.drawing.words import as_charts
-from laptime.pages.page import View
+from laptime.api.showing import report_of
 from laptime.questions.compare.page import render_compared, render_history
 from laptime.questions.scale import page as scale
 from laptime.questions.sweep import page as sweep
 from laptime.questions.tune import page as tune
-from laptime.showing import report_of
+from laptime.show.drawing.words import as_charts
+from laptime.show.pages.page import View
 
 OF_RECORDS = {
     **PAGES,

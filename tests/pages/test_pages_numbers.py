@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from records import figure
 
 from laptime.model import quantities
-from laptime.pages import words
 from laptime.questions.forecast.page import usd
+from laptime.show.pages import words
 
 
 @pytest.mark.parametrize(

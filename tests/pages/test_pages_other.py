@@ -27,17 +27,16 @@ from records import (
 )
 from shown import in_details
 
-from laptime import showing
+from laptime.api import showing
+from laptime.api.showing import indented
 from laptime.model.ask import Ask
 from laptime.model.frameworks import install_command
 from laptime.model.machine import Framework
 from laptime.model.plan import Pace, Plan, PlannedLane
 from laptime.model.process import Settings
 from laptime.model.record import Progress, RaceAnswer
+from laptime.model.visible import cells_wide
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
-from laptime.pages.listing import render_plan, render_workloads
-from laptime.pages.page import View
-from laptime.pages.rows import render_records
 from laptime.questions.doctor.page import render_devices
 from laptime.questions.race import page as race
 from laptime.questions.race.page import live_lines
@@ -45,8 +44,9 @@ from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.sweep.nouns import SweepAnswer
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.why.nouns import WhyAnswer
-from laptime.showing import indented
-from laptime.visible import cells_wide
+from laptime.show.pages.listing import render_plan, render_workloads
+from laptime.show.pages.page import View
+from laptime.show.pages.rows import render_records
 
 NOW = Progress(
     "round 3 of at most 8", 24.0, 36.0, lanes={"torch/cpu/best": "turn 3 of 4"}, notes=("quiet: 22 of 24 turns",)
@@ -291,11 +291,11 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 from records import two_lanes
-from laptime.pages import listing
+from laptime.show.pages import listing
 from laptime.model.record import Progress
 from laptime.questions.race import page as race
 from laptime.questions.race.page import live_lines
-from laptime.pages.page import View
+from laptime.show.pages.page import View
 print(race.render(two_lanes(), View(80)))
 live_lines(two_lanes(), Progress("now"), View(80))
 assert not FRAMEWORKS & sys.modules.keys()

@@ -10,10 +10,10 @@ from shown import in_details
 
 from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks, Peak, Roofline, StepWork
 from laptime.model.quantities import Missing
-from laptime.pages.words import rates
 from laptime.questions.doctor.page import peak_lines, rate_with_prefix
 from laptime.questions.profile.page import limit_lines
 from laptime.questions.race import page as race
+from laptime.show.pages.words import rates
 
 render = in_details(race.render)
 

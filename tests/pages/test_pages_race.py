@@ -38,9 +38,9 @@ from laptime.model.ask import Ask
 from laptime.model.process import Dnf, Template
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding, Parity, RaceAnswer
-from laptime.pages.page import View
+from laptime.model.visible import cells_wide
 from laptime.questions.race import page as race
-from laptime.visible import cells_wide
+from laptime.show.pages.page import View
 
 render = in_details(race.render)
 

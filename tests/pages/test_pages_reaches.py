@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laptime.model.process import REACHES, ProcessRun
-from laptime.pages.footnotes import reaches
+from laptime.show.pages.footnotes import reaches
 
 
 def test_what_a_system_cannot_keep_a_candidate_from_is_named_once():

@@ -10,15 +10,15 @@ import records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laptime.api.showing import as_files
 from laptime.cli.main import find_command
 from laptime.cli.questions import make_ask
 from laptime.model import option_kinds, options
 from laptime.model.ask import Ask, TypePrice
 from laptime.model.options import options_of
-from laptime.pages.listing import repeat_words
 from laptime.questions.sweep import options as sweep_options
 from laptime.questions.tune import options as tune_options
-from laptime.showing import as_files
+from laptime.show.pages.listing import repeat_words
 
 ASKED = (
     "race cifar-cnn torch/cpu --budget 20s --margin 0.1",

@@ -13,13 +13,13 @@ from scale_records import bounded
 from shown import in_details
 
 from golden import assert_agreed
+from laptime.api.showing import report_of
 from laptime.model.figure import Bars, Plane
 from laptime.model.quantities import Missing
-from laptime.pages.listing import of_scale
-from laptime.pages.page import View
 from laptime.questions.scale import page as scale
 from laptime.questions.scale.nouns import ProfiledExchange, say_curve
-from laptime.showing import report_of
+from laptime.show.pages.listing import of_scale
+from laptime.show.pages.page import View
 
 details = in_details(scale.render)
 AGREED = ("exchange", "slow-rank", "one-process")

@@ -16,7 +16,7 @@ from test_pages_profile import page_of
 from golden import assert_agreed
 from laptime.model.ask import Ask
 from laptime.model.record import NOT_RELIABLE, Finding
-from laptime.pages.page import View
+from laptime.model.visible import cells_wide
 from laptime.questions.infer import page as infer
 from laptime.questions.profile import page as profile
 from laptime.questions.race import page as race
@@ -24,7 +24,7 @@ from laptime.questions.train import page as full
 from laptime.questions.verdict import page as verdict
 from laptime.questions.watch import page as watch
 from laptime.questions.why import page as why
-from laptime.visible import cells_wide
+from laptime.show.pages.page import View
 
 PAGES = {
     **{f"race-{name}": (race, make) for name, make in records.SHOWN.items()},

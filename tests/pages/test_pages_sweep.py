@@ -10,11 +10,11 @@ import sweep_records
 from shown import in_details
 
 from golden import assert_agreed
+from laptime.api.showing import report_of
 from laptime.model.figure import Plane
-from laptime.pages.page import View
 from laptime.questions.sweep import page as sweep
 from laptime.questions.sweep.page import summary
-from laptime.showing import report_of
+from laptime.show.pages.page import View
 
 details = in_details(sweep.render)
 

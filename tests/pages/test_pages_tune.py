@@ -12,11 +12,11 @@ import tune_records
 from shown import in_details
 
 from golden import assert_agreed
-from laptime.pages.listing import of_tune
-from laptime.pages.page import View
+from laptime.api.showing import report_of
 from laptime.questions.tune import page as tune
 from laptime.questions.tune.options import TuneAsk
-from laptime.showing import report_of
+from laptime.show.pages.listing import of_tune
+from laptime.show.pages.page import View
 
 details = in_details(tune.render)
 

@@ -9,7 +9,7 @@ from records import lane, record
 from laptime.model.ask import Ask
 from laptime.model.quantities import Missing
 from laptime.model.sample import Energy, Usage
-from laptime.pages.lanes import usage_lines
+from laptime.show.pages.lanes import usage_lines
 
 NO_METER = Missing("rapl: only root may read it")
 NO_CARD = Missing("this lane computes on the processor")

@@ -12,13 +12,13 @@ import watch_records
 from shown import in_details
 
 from golden import assert_agreed
+from laptime.api.showing import report_of
 from laptime.model.figure import Bars, Plane, Stack
 from laptime.model.script import SeenLoader
 from laptime.model.watched import watch_of
-from laptime.pages.listing import of_watch
-from laptime.pages.page import View
 from laptime.questions.watch import page as watch
-from laptime.showing import report_of
+from laptime.show.pages.listing import of_watch
+from laptime.show.pages.page import View
 
 details = in_details(watch.render)
 

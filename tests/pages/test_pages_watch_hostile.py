@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from laptime.attach import kinds
 from laptime.attach.listener import Mailbox
 from laptime.model.watched import WatchAnswer
-from laptime.pages.page import View
 from laptime.questions.watch import page as watch
 from laptime.questions.watch.run import Visitors
+from laptime.show.pages.page import View
 from laptime.store import schema
 
 HELLO = {**watch_records.HELLO, "began_ns": 1, "rank": None, "world": None}

@@ -16,10 +16,10 @@ from laptime.model.ask import Ask
 from laptime.model.machine import Card, CardProcess, Device, DeviceNode, Framework, HostEnvironment, Use
 from laptime.model.quantities import Missing
 from laptime.model.sample import AnswerUsage, Energy, Usage
+from laptime.model.visible import cells_wide
 from laptime.questions.doctor.page import hardware, hardware_rows, render_devices
 from laptime.questions.infer import page as infer
 from laptime.questions.train import page as full
-from laptime.visible import cells_wide
 
 NO_CARD = Missing("this lane computes on the processor")
 COOL = Missing("a virtual machine has none")

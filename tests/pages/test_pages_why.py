@@ -27,12 +27,12 @@ from golden import assert_agreed
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import CodeChange
 from laptime.model.symptoms import LONGEST_LINES, StepSymptoms
-from laptime.pages.page import View
+from laptime.model.visible import cells_wide
 from laptime.questions.why import page as why
 from laptime.questions.why.nouns import NOT_PROMISING, StepPart
 from laptime.questions.why.page import PART_BLOCKS, PART_LETTERS, bar_lines, measured_words
+from laptime.show.pages.page import View
 from laptime.store.files import row_of
-from laptime.visible import cells_wide
 
 render = in_details(why.render)
 

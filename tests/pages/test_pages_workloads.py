@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden import assert_agreed
+from laptime.model.visible import cells_wide
 from laptime.model.workload import Sgd
-from laptime.pages.listing import fact_lines, render_workload
-from laptime.visible import cells_wide
-from laptime.workloads import CATALOGUE
-from laptime.workloads.catalogue import list_layers
+from laptime.show.pages.listing import fact_lines, render_workload
+from laptime.trainings.workloads import CATALOGUE
+from laptime.trainings.workloads.catalogue import list_layers
 
 
 def page_of(name, width, **changes):

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import records
 
+from laptime.analysis.diagnosis.script_findings import script_findings
 from laptime.analysis.script_process import ProcessReader, compare_ranks
 from laptime.attach import kinds
-from laptime.diagnosis.script_findings import script_findings
 from laptime.model.ask import Ask
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from laptime.pipelines.job import LoaderJob
+from laptime.engine.pipelines.job import LoaderJob
 
 CLASSES = 4
 

@@ -11,8 +11,8 @@ import pytest
 from pictures import encoded, smooth
 from PIL import Image
 
+from laptime.engine.pipelines.decode import DamagedImageError, decode_small, open_plain, smallest_part
 from laptime.model.frameworks import install_command
-from laptime.pipelines.decode import DamagedImageError, decode_small, open_plain, smallest_part
 
 SOUND = encoded(smooth(0), quality=95)
 PNG = encoded(smooth(0), "PNG")
@@ -145,7 +145,7 @@ def test_pillow_alone_gives_the_same_picture(written):
     path = written(encoded(smooth(0, 200, 300), quality=95))
     code = (
         "import sys; sys.modules['simplejpeg'] = None\n"
-        "from laptime.pipelines.decode import decode_small\n"
+        "from laptime.engine.pipelines.decode import decode_small\n"
         f"sys.stdout.buffer.write(decode_small({path!r}, 40, 40).tobytes())"
     )
     alone = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
@@ -157,8 +157,8 @@ def test_pillow_alone_gives_the_same_picture(written):
 def test_without_pillow_it_says_what_to_install():
     code = (
         "import sys; sys.modules['PIL'] = None\n"
-        "from laptime.errors import LaneError\n"
-        "from laptime.pipelines.decode import open_plain\n"
+        "from laptime.model.errors import LaneError\n"
+        "from laptime.engine.pipelines.decode import open_plain\n"
         "try: open_plain('x')\n"
         "except LaneError as error: print(error)"
     )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from laptime.pipelines.decode import STILL, Turn, draw_turns, matrix_of
+from laptime.engine.pipelines.decode import STILL, Turn, draw_turns, matrix_of
 
 DRAWS = 20_000
 

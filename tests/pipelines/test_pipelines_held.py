@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pictures import smooth, write_pictures
 
-from laptime.pipelines.job import free_memory_bytes
-from laptime.pipelines.making import ROW_BYTES, PictureStore, bytes_to_hold
+from laptime.engine.pipelines.job import free_memory_bytes
+from laptime.engine.pipelines.making import ROW_BYTES, PictureStore, bytes_to_hold
 
 SIZE = 60 * 80 * 3
 

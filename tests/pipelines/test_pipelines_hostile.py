@@ -15,8 +15,7 @@ import pytest
 from pictures import encoded, smooth, write_pictures
 from PIL import Image
 
-from laptime.disk import read_regular
-from laptime.pipelines.decode import (
+from laptime.engine.pipelines.decode import (
     FILE_SIGNATURES,
     MOST_PIXELS,
     DamagedImageError,
@@ -27,6 +26,7 @@ from laptime.pipelines.decode import (
     read_plain,
     read_smoothed,
 )
+from laptime.store.disk import read_regular
 
 
 def read_as_keras(path: str) -> Image.Image:
@@ -54,7 +54,7 @@ import os, sys
 from PIL import Image
 sys.path[:0] = sys.argv[1:2]
 from test_pipelines_hostile import READERS
-from laptime.pipelines.decode import DamagedImageError
+from laptime.engine.pipelines.decode import DamagedImageError
 for read in READERS.values():
     try:
         read(sys.argv[2])
@@ -138,7 +138,7 @@ def test_a_bomb_costs_no_memory(tmp_path):
     code = (
         "import resource, sys; sys.path[:0] = sys.argv[1:2]\n"
         "from test_pipelines_hostile import READERS\n"
-        "from laptime.pipelines.decode import DamagedImageError\n"
+        "from laptime.engine.pipelines.decode import DamagedImageError\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "for read in READERS.values():\n"
         "    try: read(sys.argv[2]); print('was read')\n"

@@ -16,11 +16,11 @@ import psutil
 import pytest
 from pictures import encoded, job_of, smooth, write_pictures
 
-from laptime.errors import LaneError, TrainingError
-from laptime.pipelines.decode import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
-from laptime.pipelines.fast import LoaderProcesses, LoaderThreads, open_fast, open_read_by_workers
-from laptime.pipelines.job import BatchOrder
-from laptime.pipelines.making import NoRoomError, make_shared
+from laptime.engine.pipelines.decode import OneByOneLoader, QueuedLoader, read_plain, read_smoothed
+from laptime.engine.pipelines.fast import LoaderProcesses, LoaderThreads, open_fast, open_read_by_workers
+from laptime.engine.pipelines.job import BatchOrder
+from laptime.engine.pipelines.making import NoRoomError, make_shared
+from laptime.model.errors import LaneError, TrainingError
 from long_cases import cases
 
 PATHS = 22
@@ -189,7 +189,7 @@ def test_too_many_spoilt_files_end_the_training_in_words(paths, opened, kind):
 
 def loader_workers() -> list[psutil.Process]:
     """Return this process's loader workers; Python may have started helpers of its own as well."""
-    return [child for child in psutil.Process().children() if "laptime.pipelines.worker" in child.cmdline()]
+    return [child for child in psutil.Process().children() if "laptime.engine.pipelines.worker" in child.cmdline()]
 
 
 def test_a_worker_that_is_killed_is_named_and_nothing_hangs(paths):
@@ -220,7 +220,7 @@ def test_workers_die_with_a_training_that_is_killed(paths):
     code = (
         "import sys, time, psutil\n"
         "from pictures import job_of\n"
-        "from laptime.pipelines.fast import LoaderProcesses\n"
+        "from laptime.engine.pipelines.fast import LoaderProcesses\n"
         f"pipeline = LoaderProcesses(job_of({paths!r}), 2, 0); pipeline()\n"
         "print(*[child.pid for child in psutil.Process().children()], flush=True)\n"
         "time.sleep(60)"
@@ -252,7 +252,7 @@ def test_without_shared_memory_it_goes_on_with_threads_and_says_so(paths):
     code = (
         "import resource, numpy as np\n"
         "from pictures import job_of\n"
-        "from laptime.pipelines.fast import LoaderThreads, open_fast\n"
+        "from laptime.engine.pipelines.fast import LoaderThreads, open_fast\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         f"pipeline = open_fast(job_of({paths!r}), 2, 0)\n"
         "images, labels = pipeline()\n"

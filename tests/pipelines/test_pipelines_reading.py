@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pictures import encoded
 
-from laptime.data import read_source
-from laptime.pipelines.making import read_batches, read_items
-from laptime.workloads import find_workload
+from laptime.engine.pipelines.making import read_batches, read_items
+from laptime.trainings.data import read_source
+from laptime.trainings.workloads import find_workload
 
 SCENES = find_workload("scenes-cnn")
 EACH = 3

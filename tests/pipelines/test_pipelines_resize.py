@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laptime.pipelines.decode import resize_smoothly
+from laptime.engine.pipelines.decode import resize_smoothly
 
 RAMP = np.arange(40.0).reshape(5, 8, 1) / 40
 # skimage.transform.resize(RAMP, (2, 3)) and (3, 4), version 0.26.0

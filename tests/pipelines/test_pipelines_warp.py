@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pictures import smooth
 
-from laptime.pipelines.decode import STILL, NearestWarp, Turn, draw_turns, matrix_of, warp_linear
+from laptime.engine.pipelines.decode import STILL, NearestWarp, Turn, draw_turns, matrix_of, warp_linear
 
 
 def nearest(source, turn, size):

@@ -9,7 +9,7 @@ from laptime.model.quantities import Missing
 from laptime.model.workload import Workload
 from laptime.planner import make_plan
 from laptime.planner.settings import settings_on
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 CPU = Device(
     "cpu",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from planner_machines import AMPERE, CPU, machine_with, plan_for
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.machine import Device, Framework
 
 OWN = "my.py:training"

@@ -15,7 +15,7 @@ from laptime.planner.refusals import SubjectFacts
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.nouns import STEP_STAGES
 from laptime.questions.why.run import AskedLane, list_possible, plan_experiment
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 CARD, HOST = machine_with(CPU, AMPERE), machine_with(CPU)
 

@@ -13,7 +13,7 @@ from laptime.model.frameworks import find_framework, step_families
 from laptime.model.machine import Framework, Machine
 from laptime.planner.groups import split_processor
 from laptime.planner.lanes import frameworks_asked
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 CIFAR = subject_of(find_workload("cifar-cnn"))
 ALL = ("torch", "jax", "keras-tf", "keras-jax", "keras-torch", "python")

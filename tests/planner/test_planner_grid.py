@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planner_machines import CPU, machine_with, plan_for
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.questions.train.options import FullAsk
 
 

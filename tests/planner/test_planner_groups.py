@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from planner_machines import AMPERE, BROKEN, CPU, machine_with, plan_for, subject_of
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.machine import Framework, NodeRoom
 from laptime.model.plan import OwnBatches, OwnTraining
 from laptime.planner.lanes import names_a_lane, parse_lane
@@ -15,7 +15,7 @@ from laptime.planner.plan import plan_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.scale.run import ScaleFacts, check_scale, plan_scale, without_groups
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 CARDS = tuple(replace(AMPERE, name=f"cuda:{number}") for number in range(4))
 TWO = machine_with(CPU, *CARDS[:2])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import FRAMEWORKS
 from laptime.model.process import Lane
 from laptime.planner.lanes import name_lane, parse_lane

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from planner_machines import AMPERE, APPLE, CPU, NO_CUDA, PASCAL, PLAIN_CPU, machine_with, plan_for
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.process import Settings
 
 AS_WRITTEN = Settings("as-written", "fp32", "eager", "framework", "framework", None, "system", "published", None, None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from planner_machines import AMPERE, APPLE, BROKEN, CPU, NO_CUDA, PASCAL, PLAIN_CPU, machine_with, plan_for
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import install_command
 from laptime.model.machine import Framework
 from laptime.model.plan import OwnBatches, OwnTraining

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from planner_machines import AMPERE, CPU, machine_with
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Device, card_with
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing

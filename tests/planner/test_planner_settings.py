@@ -8,6 +8,7 @@ import pytest
 from planner_machines import CPU, machine_with, plan_for
 
 from laptime.cli.help import lanes_text
+from laptime.engine.run.remote import FORWARDED
 from laptime.model.frameworks import FRAMEWORKS, find_framework
 from laptime.model.plan import NODE_VARIABLES
 from laptime.model.process import Settings
@@ -20,7 +21,6 @@ from laptime.planner.settings import (
     list_settings,
     settings_table,
 )
-from laptime.run.remote import FORWARDED
 
 PAGE = Path(__file__).parents[2] / "docs" / "lanes.md"
 EXAMPLES = {"N": "2", "X": "0.001", "FILE:LINE": "train.py:45"}

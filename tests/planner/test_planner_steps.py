@@ -8,8 +8,8 @@ import pytest
 from planner_machines import AMPERE, CPU, machine_with, plan_for
 from planner_machines import OWN as OWN_SUBJECT
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Device, Framework
 from laptime.planner import make_plan
 from laptime.planner.plan import check_question

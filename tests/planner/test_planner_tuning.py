@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from planner_machines import AMPERE, CPU, PASCAL, machine_with
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT
 from laptime.model.symptoms import StepSymptoms
 from laptime.planner.lanes import parse_lane
@@ -16,7 +16,7 @@ from laptime.planner.plan import find_devices, plan_lane, plan_script_lane
 from laptime.planner.refusals import SubjectFacts
 from laptime.questions.tune.lanes import ScriptLook, check_tune, find_tunable, rate_of_batch, read_look
 from laptime.questions.tune.options import TuneAsk
-from laptime.workloads import CATALOGUE
+from laptime.trainings.workloads import CATALOGUE
 
 
 @pytest.mark.parametrize(

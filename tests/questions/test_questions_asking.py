@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.errors import UsageError
-from laptime.machine import look_at_machine
+from laptime.machine.look import look_at_machine
+from laptime.model.errors import UsageError
 from laptime.questions.asking import installed_of
 
 

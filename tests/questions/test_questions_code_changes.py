@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import tune_records
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.model.record import Finding
 from laptime.questions.code_changes import ChangeFinder, list_offers, make_edit, why_no_offer, write_edit

@@ -25,7 +25,7 @@ from laptime.questions.subject import find_subject
 from laptime.questions.tune.lanes import find_tunable
 from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.search import Objective, Search
-from laptime.workloads.shapes import count_heat_memory, count_step_memory
+from laptime.trainings.workloads.shapes import count_heat_memory, count_step_memory
 
 CARD = Device("cuda:0", "cuda", "a card", usable=True, memory_bytes=20 * 10**9, features=("bf16", "compile"))
 NONE = Missing("none")

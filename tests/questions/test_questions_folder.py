@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.questions.verdict.run import pair_of
 
 TRAINING = "import laptime\n\ndef {name}():\n    return laptime.Training(step=1)\n"

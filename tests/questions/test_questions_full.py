@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_questions_race import MACHINE
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.protocol import Consent, Moment, Protocol
 from laptime.model.questions import find_question
 from laptime.model.record import Record
@@ -20,7 +20,7 @@ from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.run import Before, PreparedTraining, check_alike, check_unfinished, make_protocol
 from laptime.store.references import count_laps
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads import CATALOGUE, find_workload
 from long_cases import cases
 
 pytestmark = pytest.mark.usefixtures("forked_heats")

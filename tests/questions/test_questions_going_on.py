@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.errors import UsageError
+from laptime.engine.run.turns import TurnSteps
+from laptime.model.errors import UsageError
 from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.record import error_share
 from laptime.model.sample import Heat, Window
 from laptime.questions.going_on import check_goes_on, count_rounds, find_turn_steps
 from laptime.questions.noted_code import ALL_FILES, note_code_of
-from laptime.run.turns import TurnSteps
 
 
 def heat(number, *begins, steps=8, lane="torch/cpu", burst=None):

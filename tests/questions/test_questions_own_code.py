@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.errors import TrainingError, UsageError
+from laptime.engine.run.scout import Failure
 from laptime.model.ask import Ask
+from laptime.model.errors import TrainingError, UsageError
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.plan import OwnBatches, OwnTraining, Pace, Plan, PlannedLane, Subject
 from laptime.model.process import Settings
@@ -16,7 +17,6 @@ from laptime.model.quantities import Missing
 from laptime.model.workload import ProofPlan
 from laptime.questions.asking import prepare
 from laptime.questions.subject import Inspection, OwnCode, family_of, find_subject, inspect_training
-from laptime.run.scout import Failure
 
 OWN = Subject("my.py:training", "", None, None, None, None, "items", "/my.py", "training")
 PLACED = Failure("my.py, line 3, in training: ValueError: no", "own", "3 | raise ValueError")

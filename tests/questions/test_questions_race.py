@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from laptime.errors import SensorError
+from laptime.machine.sensors.amd import AmdSensor
+from laptime.machine.sensors.apple import AppleSensor
+from laptime.machine.sensors.rapl import RaplSensor
 from laptime.model.ask import Ask
+from laptime.model.errors import SensorError
 from laptime.model.machine import Device, Framework, Machine, Processor
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
@@ -20,9 +23,6 @@ from laptime.questions.job import CheckpointFiles, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.race.run import Race
 from laptime.questions.subject import find_subject
-from laptime.sensors.amd import AmdSensor
-from laptime.sensors.apple import AppleSensor
-from laptime.sensors.rapl import RaplSensor
 
 pytestmark = pytest.mark.usefixtures("forked_heats")
 

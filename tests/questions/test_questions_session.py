@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from test_questions_race import MACHINE
 
-from laptime.errors import UsageError
+from laptime.engine.run.confined import ConfinedLauncher
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.quantities import Factor
 from laptime.planner import make_plan
 from laptime.planner.plan import join_plans
@@ -22,7 +23,6 @@ from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change, looks
 from laptime.questions.verdict.run import VerdictRace
 from laptime.questions.verdict.session import SessionRace, check_session
-from laptime.run.confined import ConfinedLauncher
 
 BASE, CANDIDATE = "cifar-cnn", "cifar-cnn@1.0"  # the same network under two names
 FRESH = "confirms a KEEP, round"

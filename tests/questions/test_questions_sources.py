@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.errors import CopyError, ExitCode, UsageError
+from laptime.model.errors import CopyError, ExitCode, UsageError
 from laptime.questions.copies import TREES, copies_in_use, copies_of_a_question
 from laptime.questions.sources import name_source, place_named_by
 from laptime.questions.subject import find_subjects

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Device
 from laptime.model.plan import Pace, Plan, PlannedLane, Subject
 from laptime.model.process import Settings
 from laptime.questions.proving import _reference_key, order_heat
 from laptime.questions.subject import describe_supply, find_subject, find_subjects, find_widths, supply
-from laptime.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads import CATALOGUE, find_workload
 
 MINE = """\
 from elsewhere import borrowed

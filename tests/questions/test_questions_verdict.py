@@ -6,17 +6,17 @@ import math
 
 import pytest
 
-from laptime.errors import ExitCode, TrainingError, UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import ExitCode, TrainingError, UsageError
 from laptime.model.other_work import OtherWork
 from laptime.model.plan import Subject
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison
+from laptime.model.stats import log_mean_interval
 from laptime.questions.subject import name_apart
 from laptime.questions.verdict.nouns import ERRORS
 from laptime.questions.verdict.reduce import alpha_at, is_refusal, judge_change, judge_left, looks, refuse_change
 from laptime.questions.verdict.run import names_the_candidate, pair_of, verdict_pace
-from laptime.stats import log_mean_interval
 
 FINE = (("old.py:f", None), ("new.py:f", None))
 

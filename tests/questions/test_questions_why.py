@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from card_machines import card, framework, machine
 
+from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Framework
 from laptime.model.questions import find_question
-from laptime.pages.page import View
 from laptime.planner import make_plan
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import plan_lane
@@ -22,7 +22,7 @@ from laptime.questions.subject import find_subject
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.page import render
 from laptime.questions.why.run import AskedLane, Inquiry, WhySearch, list_possible
-from laptime.run.turns import Prestarter
+from laptime.show.pages.page import View
 
 pytestmark = pytest.mark.usefixtures("forked_heats")
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from laptime.model.plan import Pace
+from laptime.model.stats import BETWEEN_OVER_TURNS
 from laptime.questions.race.turns import TURN_OVER_ROUND, balance_turns, fit_turns
-from laptime.stats import BETWEEN_OVER_TURNS
 
 PACE = Pace(3, 14, True, measure_s=1.25, window_s=0.25, windows_min=5, takes_turns=True)
 
@@ -33,7 +33,7 @@ def test_a_round_that_is_dear_to_start_takes_more_turns(turn_s, fixed_s, left_s,
 
 
 def test_the_number_of_turns_is_the_one_with_the_narrowest_interval():
-    """Among all numbers, by the variances that `laptime.stats` expects: of what a round shares, and of a turn."""
+    """Among all numbers, by the variances that `laptime.model.stats` expects: of what a round shares, and of a turn."""
     between = (BETWEEN_OVER_TURNS - 1) / 5
 
     def variance(turns, turn_s, fixed_s):

@@ -21,7 +21,7 @@ from torch.utils.data import (
 )
 
 import laptime
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.quantities import Missing
 from laptime.remedies.auto import MemoryRoom
 from laptime.remedies.auto_changes import fingerprint

@@ -14,7 +14,7 @@ from watcher import Watcher
 
 import laptime
 from house import on_all_cores
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 
 pytestmark = pytest.mark.long
 

@@ -15,7 +15,7 @@ from decoded_sets import Images, Ledger, Stream, read_all
 from torch.utils.data import DataLoader, Dataset, Subset
 
 import laptime
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from long_cases import cases
 
 # From Python 3.12 on it warns of a fork next to threads, which loaders do too.

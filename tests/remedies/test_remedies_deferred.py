@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import laptime
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 
 
 class OnDevice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.remedies import cached
 
 

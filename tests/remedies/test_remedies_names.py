@@ -30,7 +30,9 @@ def test_a_remedy_opens_nothing_else(name):
     """Neither a framework nor laptime's own engine; and a script that takes none opens none."""
     seen = modules_after(name)
     assert not seen & FRAMEWORKS
-    assert not {each for each in seen if each.startswith(("laptime.api", "laptime.backends", "laptime.questions"))}
+    assert not {
+        each for each in seen if each.startswith(("laptime.api", "laptime.engine.backends", "laptime.questions"))
+    }
     without = modules_after("Training")
     assert not {each for each in without if each.startswith("laptime.remedies")}
     assert "numpy" not in without

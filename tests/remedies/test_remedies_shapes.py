@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import laptime
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 
 SIZES = (4, 8, 16)
 

@@ -8,10 +8,10 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
+from laptime.engine.run.launchers import Meeting, agent_words
+from laptime.engine.run.node import SECRET
+from laptime.engine.run.remote import RemoteChild, Request, SpreadChild, Waiting
 from laptime.model.plan import Place, PlannedLane
-from laptime.run.launchers import Meeting, agent_words
-from laptime.run.node import SECRET
-from laptime.run.remote import RemoteChild, Request, SpreadChild, Waiting
 
 
 @dataclass

@@ -15,9 +15,9 @@ import psutil
 import pytest
 from heat_orders import environment_for, order_for
 
-from laptime import wire
-from laptime.errors import LaneError, UsageError, WireError
-from laptime.run.child import Child, Silence, _without_marks
+from laptime.engine import wire
+from laptime.engine.run.child import Child, Silence, _without_marks
+from laptime.model.errors import LaneError, UsageError, WireError
 
 HANGS = 'fail = { how = "hang", phase = "build" }'
 
@@ -140,7 +140,7 @@ def test_bytes_without_a_line_end_make_no_time_longer(wired):
 
 def test_a_line_has_a_bound(wired, monkeypatch):
     """A message without end would fill the memory."""
-    monkeypatch.setattr("laptime.run.child.CHILD_LINE_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("laptime.engine.run.child.CHILD_LINE_MOST_BYTES", 1 << 20)
     child, write = wired
     threading.Thread(target=write, args=(b"x" * 65536, 0.0), daemon=True).start()
     with pytest.raises(WireError, match="a message of more than"):
@@ -162,7 +162,7 @@ def test_no_number_of_a_standard_stream_becomes_a_pipe(tmp_path):
     program = f"""
 import os
 for number in range(3): os.close(number)
-from laptime.run.child import Child
+from laptime.engine.run.child import Child
 child = Child({order.lane.environment!r})
 hello = child.hear(30)
 names = [os.readlink(f"/proc/self/fd/{{number}}") for number in range(3)]

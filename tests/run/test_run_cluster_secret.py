@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from laptime.errors import UsageError
-from laptime.run.node import GIVEN_TO_ALL, take_cluster_secret
+from laptime.engine.run.node import GIVEN_TO_ALL, take_cluster_secret
+from laptime.model.errors import UsageError
 
-TAKE = "from laptime.run.node import take_cluster_secret; print(take_cluster_secret())"
+TAKE = "from laptime.engine.run.node import take_cluster_secret; print(take_cluster_secret())"
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from heat_orders import environment_for
 from planted_orders import own_order
 
+from laptime.engine.run.child import Child
+from laptime.engine.run.runner import HeatRunner, Limits, Started
 from laptime.model.process import Settings
-from laptime.run.child import Child
-from laptime.run.runner import HeatRunner, Limits, Started
 
 FILE = str(Path(__file__).parents[1] / "backends" / "own_endings.py")
 NEEDED = {"torch": "torch", "tensorflow": "tensorflow", "jax": "jax"}

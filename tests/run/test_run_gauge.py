@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from heat_orders import environment_for
 
+from laptime.engine.run.scout import ask_peaks
 from laptime.model.hardware import COPY_EXERCISE, Peak, PeakOrder
 from laptime.model.machine import Device
 from laptime.model.quantities import Missing
-from laptime.run.scout import ask_peaks
 
 CPU = Device("cpu", "cpu", "fake processor", usable=True)
 

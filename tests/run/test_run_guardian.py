@@ -12,8 +12,8 @@ import time
 import psutil
 import pytest
 
-from laptime.run.child import GUARDIAN
-from laptime.run.guardian import CONTINUE_SIGNAL, GOES_ON, PAUSE_SIGNAL, PAUSED, TAIL_BYTES, WENT_ON
+from laptime.engine.run.child import GUARDIAN
+from laptime.engine.run.guardian import CONTINUE_SIGNAL, GOES_ON, PAUSE_SIGNAL, PAUSED, TAIL_BYTES, WENT_ON
 
 PATIENCE_S = 20.0
 # A process of its own session and parent, with an empty environment, as daemons have it. Its number is printed.

@@ -9,12 +9,12 @@ import pytest
 from heat_orders import order_for
 
 from laptime.analysis.heats import quiet_windows, summarise_heat
+from laptime.engine.run.child import Child
+from laptime.engine.run.instruments import flag_halts
+from laptime.engine.run.runner import HeatRunner, Limits, Started
 from laptime.model.plan import Pace, Subject
 from laptime.model.quantities import Missing
 from laptime.model.sample import Noise, Window
-from laptime.run.child import Child
-from laptime.run.instruments import flag_halts
-from laptime.run.runner import HeatRunner, Limits, Started
 
 MS = 1_000_000
 BURNING = str(Path(__file__).with_name("own_burning.py"))

@@ -14,12 +14,12 @@ import psutil
 import pytest
 from heat_orders import order_for
 
-from laptime.heat.__main__ import ENDED_FIRST
+from laptime.engine.heat.__main__ import ENDED_FIRST
+from laptime.engine.run import child
+from laptime.engine.run.child import Child
+from laptime.engine.run.runner import HeatRunner, Limits, Started
 from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
-from laptime.run import child
-from laptime.run.child import Child
-from laptime.run.runner import HeatRunner, Limits, Started
 from long_cases import cases
 
 PHASES = ("build", "proof", "first step", "timing")

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from laptime.engine.run.instruments import STOPPED_BY_SIGNAL, Instruments
+from laptime.machine.sensors.host.sensor import NoiseReading
 from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
-from laptime.run.instruments import STOPPED_BY_SIGNAL, Instruments
-from laptime.sensors.host.sensor import NoiseReading
 
 SECOND_NS = 1_000_000_000
 QUIET = Missing("not asked here")

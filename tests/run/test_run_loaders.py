@@ -11,10 +11,10 @@ from heat_orders import environment_for
 from planted_orders import own_order
 
 from laptime.analysis.heats import summarise_heat
+from laptime.engine.run.child import Child
+from laptime.engine.run.runner import HeatRunner, Limits, Started
 from laptime.model.plan import Pace
 from laptime.model.process import Settings
-from laptime.run.child import Child
-from laptime.run.runner import HeatRunner, Limits, Started
 
 FILE = str(Path(__file__).parents[1] / "backends" / "own_counterfactuals.py")
 PACE = Pace(1, 1, adaptive=False, measure_s=1.2, window_s=0.12)

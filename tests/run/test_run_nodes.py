@@ -15,15 +15,15 @@ import pytest
 from heat_orders import PACE, environment_for, order_for
 from own_nodes import OwnNodes
 
-from laptime import wire
-from laptime.authentication import connect_to
-from laptime.errors import WireError
+from laptime.engine import wire
+from laptime.engine.authentication import connect_to
+from laptime.engine.run.child import Silence
+from laptime.engine.run.node import TO_NODE, NodeLink, connect_to_parent, hello_of
+from laptime.engine.run.runner import HeatRunner, Limits, Started
+from laptime.engine.run.turns import Player, play_turns
+from laptime.model.errors import WireError
 from laptime.model.quantities import Missing
 from laptime.model.sample import Noise
-from laptime.run.child import Silence
-from laptime.run.node import TO_NODE, NodeLink, connect_to_parent, hello_of
-from laptime.run.runner import HeatRunner, Limits, Started
-from laptime.run.turns import Player, play_turns
 
 HANGS = 'fail = { how = "hang", phase = "build" }'
 HERE = socket.gethostname()

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from heat_orders import order_for
 
-from laptime import wire
-from laptime.run.runner import HeatRunner, Limits
-from laptime.run.turns import Prestarter
+from laptime.engine import wire
+from laptime.engine.run.runner import HeatRunner, Limits
+from laptime.engine.run.turns import Prestarter
 from long_cases import cases
 
 
@@ -28,7 +28,7 @@ def started_here():
     found = []
     for each in psutil.Process().children():
         with contextlib.suppress(psutil.Error):  # one of another test may end now
-            found += [each] if "laptime.heat" in each.cmdline() else []
+            found += [each] if "laptime.engine.heat" in each.cmdline() else []
     return found
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from heat_orders import order_for
 
-from laptime import wire
+from laptime.engine import wire
+from laptime.engine.run.replays import KEPT_BYTES_MOST, KeptTurns
+from laptime.engine.run.runner import HeatRunner, Limits
 from laptime.model.quantities import Missing
 from laptime.model.sample import Window
-from laptime.run.replays import KEPT_BYTES_MOST, KeptTurns
-from laptime.run.runner import HeatRunner, Limits
 
 TURNS, ROUNDS = 12, 300
 CLOSED = wire.Closed(Window(0, 1, 5), 0.5)

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from fake_sensor import Failure, FakeSensor, Figure, SensorScript
+from laptime.engine.run.instruments import Sampler, make_series, split_by_pace
 from laptime.model.process import Channel
 from laptime.model.quantities import Missing
-from laptime.run.instruments import Sampler, make_series, split_by_pace
 
 GAUGE = Figure("fake-0", "power_instant_mw", "mW", at_s=(0.0, 10.0), shows=(100e3, 200e3))
 METER = Figure("fake-0", "energy_mj", "mJ", "counter", at_s=(0.0, 10.0), shows=(0.0, 1e6))

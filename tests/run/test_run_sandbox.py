@@ -19,15 +19,15 @@ import pytest
 from heat_orders import environment_for, order_for
 from own_reaching import ATTEMPTS
 
-from laptime import wire
+from laptime.engine import wire
+from laptime.engine.run.child import OWN_FOLDERS, Child
+from laptime.engine.run.confined import ConfinedLauncher
+from laptime.engine.run.launchers import LOCAL
+from laptime.engine.run.runner import HeatRunner, Limits, Started
+from laptime.engine.run.scout import ask_training
+from laptime.engine.run.templates import ForkedChild, HeatTemplate
 from laptime.model.plan import OwnTraining, Subject
 from laptime.model.process import IN_SHARED_MEMORY, REACHES
-from laptime.run.child import OWN_FOLDERS, Child
-from laptime.run.confined import ConfinedLauncher
-from laptime.run.launchers import LOCAL
-from laptime.run.runner import HeatRunner, Limits, Started
-from laptime.run.scout import ask_training
-from laptime.run.templates import ForkedChild, HeatTemplate
 
 PLANTED = Path(__file__).with_name("own_reaching.py")
 HANGS = 'fail = { how = "hang", phase = "build" }'
@@ -180,7 +180,7 @@ def test_a_confined_heat_runs_to_its_end_and_says_what_it_reaches(launcher, temp
 
 KILLED = """
 import sys, time
-from laptime.run.confined import ConfinedLauncher
+from laptime.engine.run.confined import ConfinedLauncher
 child = ConfinedLauncher().start({})
 print(child.hear(30).pid, child.pid, child.sandbox.folder, flush=True)
 time.sleep(60)

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 from heat_orders import environment_for, order_for
 
-from laptime import wire
+from laptime.engine import wire
+from laptime.engine.run.launchers import LOCAL
+from laptime.engine.run.runner import Started
+from laptime.engine.run.scout import ask_reference, ask_scouts
 from laptime.model.machine import Framework
 from laptime.model.sample import Reference
-from laptime.run.launchers import LOCAL
-from laptime.run.runner import Started
-from laptime.run.scout import ask_reference, ask_scouts
 
 
 def framework_of(name):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from laptime.engine.run.turns import find_slow_spells
 from laptime.model.sample import Window
-from laptime.run.turns import find_slow_spells
 
 
 def turns(*pairs):

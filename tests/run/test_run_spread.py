@@ -13,10 +13,10 @@ from heat_orders import PACE, environment_for, order_for
 from impostors import crowd_of, strangers_at
 from own_nodes import OwnNodes
 
+from laptime.engine.run.remote import SpreadChild
+from laptime.engine.run.runner import HeatRunner, Limits, Started
+from laptime.engine.run.turns import Player, play_turns
 from laptime.model.process import Settings
-from laptime.run.remote import SpreadChild
-from laptime.run.runner import HeatRunner, Limits, Started
-from laptime.run.turns import Player, play_turns
 
 HERE = socket.gethostname()
 SPREAD = (3, 1)
@@ -53,7 +53,7 @@ def test_ranks_on_two_nodes_train_together(nodes, tmp_path, house):
     player = Player(runner_of(order), order.lane.device)
     player.begin(Started(nodes.start_apart(order.lane.environment, order.lane)))
     player.join()
-    heats = [each for each in house.processes() if each.cmdline()[-4:-2] == ["-m", "laptime.heat"]]
+    heats = [each for each in house.processes() if each.cmdline()[-4:-2] == ["-m", "laptime.engine.heat"]]
     states = [each.status() for each in heats if not any("guardian" in word for word in each.cmdline())]
     assert states == [psutil.STATUS_STOPPED] * 4
     play_turns([player], order.pace)

@@ -14,16 +14,16 @@ import psutil
 import pytest
 from heat_orders import order_for
 
-from laptime import wire
-from laptime.errors import LaneError
+from laptime.engine import wire
+from laptime.engine.run import templates
+from laptime.engine.run.runner import HeatRunner, Limits, Started
+from laptime.engine.run.scout import ask_reference, ask_scouts
+from laptime.engine.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
+from laptime.engine.run.turns import Player, Prestarter
+from laptime.model.errors import LaneError
 from laptime.model.machine import Device, Framework
 from laptime.model.process import Settings
 from laptime.planner.settings import KEEP_MEMORY
-from laptime.run import templates
-from laptime.run.runner import HeatRunner, Limits, Started
-from laptime.run.scout import ask_reference, ask_scouts
-from laptime.run.templates import ForkedChild, HeatTemplate, HeatTemplates, may_fork
-from laptime.run.turns import Player, Prestarter
 
 HANGS = 'fail = { how = "hang", phase = "build" }'
 PATIENCE_S = 30.0
@@ -174,8 +174,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts 
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from heat_orders import order_for
-from laptime import wire
-from laptime.run.templates import ForkedChild, HeatTemplate
+from laptime.engine import wire
+from laptime.engine.run.templates import ForkedChild, HeatTemplate
 folder = Path({folder!r})
 order = order_for(folder, {script!r})
 template = HeatTemplate(order.lane.framework, order.lane.environment, 1)

@@ -9,11 +9,11 @@ import pytest
 from heat_orders import order_for
 
 from fake_sensor import FakeSensor
-from laptime.errors import UsageError
+from laptime.engine.run.answers import TrainingRunner
+from laptime.engine.run.instruments import Sampler
+from laptime.engine.run.runner import OWN_CLOCK, Limits
+from laptime.model.errors import UsageError
 from laptime.model.protocol import FullOrder, Protocol
-from laptime.run.answers import TrainingRunner
-from laptime.run.instruments import Sampler
-from laptime.run.runner import OWN_CLOCK, Limits
 
 PROTOCOL = Protocol(3, 20, validation_items=100, evaluation_items=1_000, predictions=3)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime import wire
-from laptime.run.turns import FAR_SLOWER, Entrant, choose_steps, fit_steps
+from laptime.engine import wire
+from laptime.engine.run.turns import FAR_SLOWER, Entrant, choose_steps, fit_steps
 
 WINDOW_S = 0.25
 

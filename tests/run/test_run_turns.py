@@ -11,11 +11,11 @@ import psutil
 import pytest
 from heat_orders import PACE, order_for
 
+from laptime.engine.run.answers import InferenceRunner
+from laptime.engine.run.child import Child
+from laptime.engine.run.runner import HeatRunner, Limits, Started
+from laptime.engine.run.turns import Player, play_parts, play_turns
 from laptime.model.protocol import InferOrder, InferPace
-from laptime.run.answers import InferenceRunner
-from laptime.run.child import Child
-from laptime.run.runner import HeatRunner, Limits, Started
-from laptime.run.turns import Player, play_parts, play_turns
 
 IN_TURNS = replace(PACE, measure_s=2.0, window_s=0.5, windows_min=4, takes_turns=True)
 
@@ -158,8 +158,8 @@ def test_a_heat_that_was_abandoned_leaves_nothing(pair, house):
 
 def test_a_heat_that_cannot_be_paused_is_over(pair, monkeypatch, house):
     """Its guardian does not answer. The other one goes on alone, and nothing is left."""
-    monkeypatch.setattr("laptime.run.child.PAUSE_S", 0.2)
-    monkeypatch.setattr("laptime.run.child.GUARDIAN_S", 0.2)
+    monkeypatch.setattr("laptime.engine.run.child.PAUSE_S", 0.2)
+    monkeypatch.setattr("laptime.engine.run.child.GUARDIAN_S", 0.2)
     stuck, other = pair
     os.kill(stuck.runner.child.pid, signal.SIGSTOP)
     play_turns(pair, IN_TURNS)

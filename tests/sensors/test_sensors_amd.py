@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from trees import by_name, lay_out, open_files, reasons
 
-from laptime.errors import SensorError
+from laptime.machine.sensors.amd import AmdSensor, list_amd_cards
+from laptime.machine.sensors.base import read_link_generation
+from laptime.model.errors import SensorError
 from laptime.model.quantities import Missing
-from laptime.sensors.amd import AmdSensor, list_amd_cards
-from laptime.sensors.base import read_link_generation
 
 CARD = {
     "vendor": "0x1002\n",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from trees import by_name, reasons
 
-from laptime.errors import SensorError
+from laptime.machine.sensors.apple import AppleSensor, read_statistics
+from laptime.model.errors import SensorError
 from laptime.model.quantities import Missing
-from laptime.sensors.apple import AppleSensor, read_statistics
 
 PRINTED = """+-o AGXAcceleratorG13X  <class AGXAcceleratorG13X, id 0x100000407, registered, matched, active, busy 0>
     {

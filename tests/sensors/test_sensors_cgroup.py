@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from laptime.machine.sensors import cgroup
+from laptime.machine.sensors.cgroup import usable_cores
 from laptime.model.quantities import Missing
-from laptime.sensors import cgroup
-from laptime.sensors.cgroup import usable_cores
 
 NO_QUOTA = Missing("no processor quota is set")
 NO_LIMIT = Missing("no memory limit is set")

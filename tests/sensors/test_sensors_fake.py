@@ -8,7 +8,7 @@ import pytest
 from trees import Clock, by_name, reasons
 
 from fake_sensor import Failure, FakeSensor, Figure, SensorScript, make_script
-from laptime.errors import SensorError
+from laptime.model.errors import SensorError
 from laptime.model.quantities import Missing
 
 RAMP = Figure("fake-0", "power_instant_mw", "mW", at_s=(1.0, 3.0, 4.0), shows=(100.0, 300.0, 0.0))

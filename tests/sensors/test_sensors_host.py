@@ -8,7 +8,7 @@ import shutil
 import pytest
 from trees import MACHINE, Clock, by_name, lay_out, open_files, process, reasons
 
-from laptime.sensors.host import HostSensor
+from laptime.machine.sensors.host import HostSensor
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

@@ -11,8 +11,8 @@ import psutil
 import pytest
 from trees import by_name
 
-from laptime.sensors.host import HostSensor
-from laptime.sensors.host.process_tree import PortableMachine, PortableTree
+from laptime.machine.sensors.host import HostSensor
+from laptime.machine.sensors.host.process_tree import PortableMachine, PortableTree
 
 HELD_BYTES = 256 << 20
 TIME = Path("/usr/bin/time")

@@ -14,8 +14,8 @@ import pytest
 from trees import Clock, lay_out, stat_line
 from trees import process as files_of
 
+from laptime.machine.sensors.host.sensor import NoiseReader
 from laptime.model.quantities import Missing
-from laptime.sensors.host.sensor import NoiseReader
 
 BUSY = "while True: pass"
 BUSY_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"

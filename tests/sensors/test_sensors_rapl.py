@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from trees import lay_out, open_files, reasons
 
-from laptime.errors import SensorError
+from laptime.machine.sensors.rapl import RaplSensor
+from laptime.model.errors import SensorError
 from laptime.model.process import Channel
 from laptime.model.quantities import Missing
-from laptime.sensors.rapl import RaplSensor
 
 RANGE_UJ = 262_143_328_850
 ZONES = "sys/class/powercap/"

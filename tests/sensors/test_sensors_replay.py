@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from laptime.errors import SensorError
+from laptime.machine.sensors.nvml.library import FAST, SLOW_QUESTIONS
+from laptime.model.errors import SensorError
 from laptime.model.process import Channel, Opened
-from laptime.sensors.nvml.library import FAST, SLOW_QUESTIONS
 from replay_sensor import ReplaySensor
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"

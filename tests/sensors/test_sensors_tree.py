@@ -14,7 +14,7 @@ import time
 import pytest
 from trees import MACHINE, Clock, by_name, lay_out, process, stat_line
 
-from laptime.sensors.host import HostSensor
+from laptime.machine.sensors.host import HostSensor
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laptime.sensors.host.process_tree import ProcessCounts, TreeCounter
+from laptime.machine.sensors.host.process_tree import ProcessCounts, TreeCounter
 
 
 @dataclass(eq=False)

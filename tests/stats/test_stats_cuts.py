@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import cut, noise_of
+from laptime.model.stats import cut, noise_of
 
 # The charge for a cut, in units of noise^2 * log(length), as stats.py sets it.
 CHARGE = 5.0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import Interval, log_mean_interval, paired_ratio, verdict
+from laptime.model.stats import Interval, log_mean_interval, paired_ratio, verdict
 
 times = st.floats(1e-3, 1e6)
 pairs = st.lists(st.tuples(times, times), min_size=2, max_size=12)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.model.record import error_share
-from laptime.stats import FIRST_LOOK, alpha_for_look, paired_ratio, verdict
+from laptime.model.stats import FIRST_LOOK, alpha_for_look, paired_ratio, verdict
 
 plans = st.integers(FIRST_LOOK, 60)
 totals = st.floats(0.001, 0.5)

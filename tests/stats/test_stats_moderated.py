@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import (
+from laptime.model.stats import (
     BETWEEN_OVER_TURNS,
     PRICE,
     Spread,

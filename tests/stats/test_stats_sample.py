@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import mad, median, quantile
+from laptime.model.stats import mad, median, quantile
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
 samples = st.lists(finite, min_size=1, max_size=60)

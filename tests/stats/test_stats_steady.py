@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import Steady, find_steady, median
+from laptime.model.stats import Steady, find_steady, median
 from long_cases import cases
 
 seeds = st.integers(0, 2**32 - 1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from laptime.stats import t_quantile
+from laptime.model.stats import t_quantile
 
 upper = st.floats(0.5001, 1 - 1e-9)
 degrees = st.floats(1, 200)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import unpaired_ratio, welch
+from laptime.model.stats import unpaired_ratio, welch
 
 samples = st.lists(st.floats(0.1, 10.0), min_size=2, max_size=9)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.stats import welch
+from laptime.model.stats import welch
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=6)
 

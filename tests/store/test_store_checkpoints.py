@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from laptime.errors import StoreError, UsageError
+from laptime.model.errors import StoreError, UsageError
 from laptime.store import references
 
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from laptime.disk import SUFFIX, cache_folder, host, remove_stale, temporary_name, write_atomically, write_new
 from laptime.store import lock
+from laptime.store.disk import SUFFIX, cache_folder, host, remove_stale, temporary_name, write_atomically, write_new
 
 
 def test_only_names_of_ours_are_removed(tmp_path):

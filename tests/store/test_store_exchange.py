@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from store_records import record
 
-from laptime.disk import write_new
-from laptime.errors import RecordError, StoreError
+from laptime.model.errors import RecordError, StoreError
 from laptime.model.record import SCHEMA, Writer
+from laptime.store.disk import write_new
 from laptime.store.exchange import import_records, validate
 from laptime.store.files import RECORD_FILE_MOST_BYTES, list_records, load, save
 from laptime.store.index import home_folder, records_folder
@@ -213,7 +213,7 @@ def test_a_new_file_never_replaces_one(tmp_path):
 LINKLESS = """
 import errno, os, sys
 from pathlib import Path
-from laptime.disk import write_new
+from laptime.store.disk import write_new
 def refuse(event, given):
     if event == "os.link":
         raise OSError(errno.EPERM, "no hard links here")

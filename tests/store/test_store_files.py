@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from store_records import record
 
-from laptime.errors import LaptimeError, RecordError, StoreError
+from laptime.model.errors import LaptimeError, RecordError, StoreError
 from laptime.store.files import find, list_records, load, new_id, save
 from laptime.store.index import records_folder
 from laptime.store.schema import encode
@@ -256,7 +256,7 @@ def test_what_another_machine_left_days_ago_is_cleared_away():
 
 
 def _temporary_name(pid):
-    from laptime.disk import host
+    from laptime.store.disk import host
 
     return f".r-x.{host()}.{pid}.laptime.tmp"
 
@@ -267,7 +267,7 @@ def test_a_full_disk_names_folder_reason_and_way_out(home):
     script = """
 import resource
 from store_records import with_losses
-from laptime.errors import StoreError
+from laptime.model.errors import StoreError
 from laptime.store.files import save
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 try:

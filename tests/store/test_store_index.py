@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from store_records import record
 
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.store.files import list_records, save
 from laptime.store.index import INDEX_VERSION, home_folder, records_folder
 from laptime.store.schema import decode, encode

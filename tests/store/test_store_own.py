@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from store_records import record
 
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.store.exchange import import_records
 from laptime.store.files import find, is_ours, load, path_of, save
 from laptime.store.schema import encode

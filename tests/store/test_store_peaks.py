@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.errors import StoreError
+from laptime.model.errors import StoreError
 from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks, Peak
 from laptime.model.quantities import Missing
 from laptime.store.references import load_peaks, save_peaks

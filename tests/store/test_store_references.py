@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from store_records import references
 
-from laptime.disk import SUFFIX, host
 from laptime.model.sample import ProofRun, Reference
+from laptime.store.disk import SUFFIX, host
 from laptime.store.references import batches_kept, load_reference, place_batches, save_reference
 
 RUN = ProofRun("fp64", (2.3, 2.2), 1.0, 0.1, (0.1, 0.2), 0.5)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from store_records import record
 
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.store.files import find_removable, list_records, remove, save
 from laptime.store.schema import encode
 

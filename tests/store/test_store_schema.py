@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from store_records import record, records, with_losses
 
-from laptime.errors import RecordError
+from laptime.api.showing import View, as_text
+from laptime.model.errors import RecordError
 from laptime.model.frameworks import upgrade_command
 from laptime.model.record import SCHEMA
-from laptime.showing import View, as_text
 from laptime.store.schema import UPGRADES, decode, encode, upgrade
 
 KNOWN = "race, why, watch, tune, verdict, sweep, scale, full, infer, profile"

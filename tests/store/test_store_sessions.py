@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.errors import RecordError, StoreError
+from laptime.model.errors import RecordError, StoreError
 from laptime.questions.verdict.nouns import SESSION_ERROR, SessionState, share_of_error
 from laptime.store.sessions import update_session
 
@@ -150,7 +150,8 @@ def test_what_was_spent_stays_spent_when_a_verdict_is_killed(home, killed, spent
 
 def test_what_a_killed_verdict_had_half_written_is_removed(home):
     update_session("loop", BEGIN)
-    code = "import sys; from laptime.disk import temporary_name; open(sys.argv[1] + '/' + temporary_name('state'), 'x')"
+    name = "sys.argv[1] + '/' + temporary_name('state')"
+    code = f"import sys; from laptime.store.disk import temporary_name; open({name}, 'x')"
     subprocess.run([sys.executable, "-c", code, str(state_file(home).parent)], check=True, timeout=60)
     assert len([*Path(state_file(home).parent).iterdir()]) == 3
     update_session("loop", BEGIN)

@@ -7,7 +7,7 @@ import json
 import pytest
 from store_records import record
 
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.store.schema import DEEPEST, decode, encode
 
 RESULT = ("lanes", 0, "heats", 0)

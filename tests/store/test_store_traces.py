@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.disk import host
+from laptime.store.disk import host
 from laptime.store.files import place_trace
 
 

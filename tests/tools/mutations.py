@@ -69,7 +69,9 @@ class Mutation:
 
     @property
     def room(self) -> str:
-        return self.place.parts[2].removesuffix(".py")
+        """The innermost folder or file that has tests of its own."""
+        names = [part.removesuffix(".py") for part in self.place.parts[2:]]
+        return next((name for name in reversed(names) if (HERE / "tests" / name).is_dir()), names[0])
 
     def __str__(self) -> str:
         return f"{self.place}:{self.node.lineno}  {ast.unparse(self.node)}  ->  {self.becomes}"

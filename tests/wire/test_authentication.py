@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from laptime.authentication import FIRST_MOST_BYTES, SEATS, Admission, connect_to
-from laptime.errors import WireError
+from laptime.engine.authentication import FIRST_MOST_BYTES, SEATS, Admission, connect_to
+from laptime.model.errors import WireError
 
 SECRET = "the secret of the race"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laptime import wire
-from laptime.errors import WireError
+from laptime.engine import wire
+from laptime.model.errors import WireError
 from laptime.model.hardware import HeldMemory, Peak, PeakOrder, StepMemory, StepOperator, StepWork
 from laptime.model.machine import Device
 from laptime.model.plan import HeatOrder, OwnBatches, OwnTraining, Pace, PlannedLane, RankPlace, Subject

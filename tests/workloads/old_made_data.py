@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.model.workload import Workload
-from laptime.workloads.data import Items
+from laptime.trainings.workloads.data import Items
 
 CHUNK = 256
 TEST_START = 1 << 40  # test items are drawn from here on; no training uses that many items

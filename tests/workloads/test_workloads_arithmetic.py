@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from laptime.backends.torch.recipe import build_network, make_loss
+from laptime.engine.backends.torch.recipe import build_network, make_loss
 from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from laptime.model.workload import Adam, Sgd
-from laptime.workloads import CATALOGUE
-from laptime.workloads.shapes import count_step
+from laptime.trainings.workloads import CATALOGUE
+from laptime.trainings.workloads.shapes import count_step
 from long_cases import cases
 
 LARGEST = "pets-densenet"

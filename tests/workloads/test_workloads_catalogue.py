@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import laptime.workloads.catalogue
-from laptime.errors import UsageError
+import laptime.trainings.workloads.catalogue
+from laptime.model.errors import UsageError
 from laptime.model.workload import Adam
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.data import make_items, make_weights
-from laptime.workloads.shapes import count_parameters, list_weights
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.data import make_items, make_weights
+from laptime.trainings.workloads.shapes import count_parameters, list_weights
 
 PARAMETERS = {
     "scenes-cnn": 42_520_584,
@@ -20,7 +20,7 @@ PARAMETERS = {
     "plates-cnn": 264_560,
     "pets-densenet": 6_955_906,
 }
-PUBLISHED = tomllib.loads(Path(laptime.workloads.catalogue.__file__).with_name("published.toml").read_text())
+PUBLISHED = tomllib.loads(Path(laptime.trainings.workloads.catalogue.__file__).with_name("published.toml").read_text())
 
 
 def test_the_five_published_trainings_are_there():

@@ -9,8 +9,8 @@ import numpy as np
 import old_made_data
 import pytest
 
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.data import BLOCK, VIEWS, least_loss, make_items, make_test_items, most_accuracy
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.data import BLOCK, VIEWS, least_loss, make_items, make_test_items, most_accuracy
 
 PHOTOGRAPHS = ("cifar-cnn", "cifar-mlp", "scenes-cnn", "pets-densenet")
 
@@ -118,8 +118,8 @@ def test_the_pictures_of_a_class_vary(name):
 def test_an_archive_holds_the_items_that_are_made_in_memory():
     """Of the seed of all made sets: one definition of an item."""
     pytest.importorskip("PIL")
-    from laptime.data.drawing import DATA_SEED
-    from laptime.data.making import draw_arrays
+    from laptime.trainings.data.drawing import DATA_SEED
+    from laptime.trainings.data.making import draw_arrays
 
     items = make_items(find_workload("cifar-mlp"), DATA_SEED, 300)
     rows, labels = draw_arrays("train", 100, 300)

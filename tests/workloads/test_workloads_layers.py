@@ -2,8 +2,8 @@
 
 import pytest
 
-from laptime.workloads import CATALOGUE
-from laptime.workloads.catalogue import list_layers
+from laptime.trainings.workloads import CATALOGUE
+from laptime.trainings.workloads.catalogue import list_layers
 
 # As the first experiment's printed summary has them: Keras's model.summary() of TensorFlow 2.7.
 SCENES_AS_KERAS_PRINTS = [

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from laptime.backends.torch.recipe import build_network
+from laptime.engine.backends.torch.recipe import build_network
 from laptime.model.hardware import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from laptime.model.process import Settings
 from laptime.model.workload import Adam, ProofPlan, Sgd
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.shapes import count_heat_memory, count_kept, count_step_memory
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.shapes import count_heat_memory, count_kept, count_step_memory
 from long_cases import cases
 
 SMALL = replace(

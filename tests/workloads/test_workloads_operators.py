@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.shapes import OperatorList, count_step, list_operators
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.shapes import OperatorList, count_step, list_operators
 
 
 @pytest.mark.parametrize("name", [*CATALOGUE, "cifar-mlp@0.5"])

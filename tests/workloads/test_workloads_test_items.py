@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.data import make_items, make_test_items
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.data import make_items, make_test_items
 
 
 def test_no_test_item_is_a_training_item():

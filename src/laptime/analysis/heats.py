@@ -12,7 +12,7 @@ from statistics import variance
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import HeatResult, LaneResult, SameSteps
 from laptime.model.sample import MACHINE_SLOW, SLOW_SPELL, Heat, Window
-from laptime.stats import Interval, find_steady, median, weighted_interval
+from laptime.model.stats import Interval, find_steady, median, weighted_interval
 
 QUIET_LEAST = 3
 DRIFT_ERRORS = 3.0  # standard errors

@@ -35,7 +35,7 @@ from laptime.model.protocol import Protocol
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import Comparison, Forecast, HeatResult, LaneResult, Parity
 from laptime.model.sample import Appeal, FirstLosses, Reference, Usage
-from laptime.stats import median, moderated_interval, quantile, verdict, weighted_interval
+from laptime.model.stats import median, moderated_interval, quantile, verdict, weighted_interval
 
 NO_HEAT_RUN = "no heat was run"
 WIDEST_INTERVAL = 10.0  # times the estimate, or a tenth of it: a wider interval means nothing, and no lap is reported

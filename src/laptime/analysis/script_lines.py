@@ -13,7 +13,7 @@ from laptime.analysis.script_units import Unit, laid_out
 from laptime.attach import kinds
 from laptime.model.quantities import Missing
 from laptime.model.script import GrowingList, MemoryTrend, Phases, SeenLine, SeenReads, SpanPart
-from laptime.stats import mean_interval
+from laptime.model.stats import mean_interval
 
 SHARE_LEAST = 0.02  # of the time of a part: a line that takes less is not kept
 LINES_KEPT = 16  # of each part

@@ -14,8 +14,8 @@ from laptime.analysis.script_units import SPANS_MOST, KeptIterations, Placed, Un
 from laptime.attach import kinds
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.script import CountedBy, Gap, GapKind, LoopLevels, LoopWindow, Multiplicity, Phases, TrainingLoop
+from laptime.model.stats import find_steady, log_mean_interval
 from laptime.model.symptoms import TimedPlace
-from laptime.stats import find_steady, log_mean_interval
 
 # Which figure of the windows a part of the time is. The backward pass is within another part.
 PARTS_OF = {

@@ -37,9 +37,9 @@ from laptime.model.script import (
     SeenOptimizer,
     TrainingLoop,
 )
+from laptime.model.stats import log_mean_interval
 from laptime.model.symptoms import DenormalCensus, TimedPlace
-from laptime.stats import log_mean_interval
-from laptime.visible import encodable, visible
+from laptime.model.visible import encodable, visible
 
 NO_LOADER_SEEN = Missing("no data loader was seen")
 OTHER_THREAD = Missing("another thread fetches the batches")

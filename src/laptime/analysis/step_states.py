@@ -16,7 +16,7 @@ from laptime.model.protocol import LapResult
 from laptime.model.record import LaneResult
 from laptime.model.sample import MACHINE_SLOW, Heat, Window
 from laptime.model.script import TrainingLoop
-from laptime.stats import median
+from laptime.model.stats import median
 
 SLOWER = 1.25  # times a step before; less may be a clock that falls
 CLEAR = 1.1  # times the slower ones of the steps before

@@ -15,7 +15,7 @@ from statistics import variance
 
 from laptime.analysis.heats import QUIET_LEAST, noise_of_ratio, steady_windows, step_ms, windows_by_turn
 from laptime.model.record import HeatResult
-from laptime.stats import BETWEEN_OVER_TURNS, median
+from laptime.model.stats import BETWEEN_OVER_TURNS, median
 
 # Times the usual noise. Of five turns, one round in a hundred shows more by chance (chi-squared, 4 degrees of freedom).
 CLEARLY = 4.0

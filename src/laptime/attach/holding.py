@@ -332,7 +332,7 @@ def hold_batches(agent: Agent, module: Any) -> None:
 
 REPLAYED_MOST_BYTES = 1 << 28  # of batches that are kept
 SHAPES_MOST = 64
-AGAIN_ITEMS, AGAIN_TIMES, AGAIN_NS = 8, 4, 1_000_000_000  # items that are fetched again, as in heat/work.py
+AGAIN_ITEMS, AGAIN_TIMES, AGAIN_NS = 8, 4, 1_000_000_000  # items that are fetched again, as in engine/heat/work.py
 
 
 class Replay:

@@ -1,6 +1,6 @@
 """What slows each step down while it is on, and is meant for a search or a proof: profilers, tracers, checks.
 
-The words are those of `LEFT_ON` in diagnosis/script_computing.py.
+The words are those of `LEFT_ON` in analysis/diagnosis/script_computing.py.
 """
 
 from __future__ import annotations

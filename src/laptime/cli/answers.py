@@ -15,10 +15,10 @@ from pathlib import Path
 import click
 
 from laptime.cli.main import NO_JSON
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.questions import QUESTIONS, find_part
 
-SCHEMAS = Path(__file__).parents[1] / "schemas"
+SCHEMAS = Path(__file__).parent / "schemas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ ANSWERS = (
     AnswerRow("export", ("export",), ("laptime.model.record:Exported",)),
     AnswerRow("import", ("import",), ("laptime.model.rows:Imported",), is_list=True),
     AnswerRow("validate", ("validate",), ("laptime.model.rows:FileCheck",), is_list=True),
-    AnswerRow("board-add", ("board add",), ("laptime.board.add:Added",)),
-    AnswerRow("board-remake", ("board remake",), ("laptime.board.add:Remade",)),
-    AnswerRow("board-check", ("board check",), ("laptime.board.check:BoardCheck",)),
-    AnswerRow("board-predict", ("board predict",), ("laptime.board.reported:PredictedFile",)),
-    AnswerRow("board-build", ("board build",), ("laptime.board.site:BuiltSite",)),
-    AnswerRow("board-repeat", ("board repeat",), ("laptime.board.repeat:Repeated",)),
+    AnswerRow("board-add", ("board add",), ("laptime.show.board.add:Added",)),
+    AnswerRow("board-remake", ("board remake",), ("laptime.show.board.add:Remade",)),
+    AnswerRow("board-check", ("board check",), ("laptime.show.board.check:BoardCheck",)),
+    AnswerRow("board-predict", ("board predict",), ("laptime.show.board.reported:PredictedFile",)),
+    AnswerRow("board-build", ("board build",), ("laptime.show.board.site:BuiltSite",)),
+    AnswerRow("board-repeat", ("board repeat",), ("laptime.show.board.repeat:Repeated",)),
     AnswerRow("devices", ("devices",), ("laptime.questions.doctor.nouns:DeviceRow",), is_list=True),
     AnswerRow("devices-check", ("devices --check", "doctor"), ("laptime.questions.doctor.nouns:Checkup",)),
     AnswerRow("workloads", ("workloads",), ("laptime.model.workload:WorkloadRow",), is_list=True),
@@ -85,8 +85,8 @@ ANSWERS = (
     AnswerRow("help-schema", ("help schema",), ("laptime.cli.answers:SchemaRow",), is_list=True),
 )
 # What is no answer of one command.
-ERROR = AnswerRow("error", (), ("laptime.errors:ErrorAnswer",))
-BOARD_ROW = AnswerRow("board-row", (), maker="laptime.board.row:row_schema")
+ERROR = AnswerRow("error", (), ("laptime.model.errors:ErrorAnswer",))
+BOARD_ROW = AnswerRow("board-row", (), maker="laptime.show.board.row:row_schema")
 ALL_SCHEMAS = (*ANSWERS, ERROR, BOARD_ROW)
 
 
@@ -109,7 +109,7 @@ def schema_text_of(row: AnswerRow) -> str:
 
 def make_schema(row: AnswerRow) -> str:
     """Return the text of a schema, made from the classes of its answer. `make schema` writes it into the package."""
-    from laptime import showing  # noqa: PLC0415  only `make schema` makes one
+    from laptime.api import showing  # noqa: PLC0415  only `make schema` makes one
 
     if row.maker:
         return showing.text_of_schema(find_part(row.maker)())

@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.listing import complete_record
 from laptime.cli.main import Command
 from laptime.cli.output import is_terminal
 from laptime.cli.printing import MESSAGES, emit, emit_json, say
-from laptime.errors import ExitCode, UsageError
+from laptime.model.errors import ExitCode, UsageError
 from laptime.model.record import Applied
 
 APPLY_HELP = """Change your code as a remedy of a record says. The change is shown, and made after a yes.

@@ -7,21 +7,22 @@ from pathlib import Path
 
 import click
 
-from laptime import api, showing
-from laptime.board import add as adding
-from laptime.board import check as checking
-from laptime.board import repeat as repeating
-from laptime.board import reported, site
-from laptime.board.claims import find_faults
-from laptime.board.evidence import with_whole
-from laptime.board.row import PREDICTED
+from laptime import api
+from laptime.api import showing
 from laptime.cli.listing import complete_lane, complete_record
 from laptime.cli.main import Command
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.questions import conclude, with_progress
 from laptime.cli.records import AS_JSON
-from laptime.errors import ExitCode
+from laptime.model.errors import ExitCode
 from laptime.model.frameworks import installed_version
+from laptime.show.board import add as adding
+from laptime.show.board import check as checking
+from laptime.show.board import repeat as repeating
+from laptime.show.board import reported, site
+from laptime.show.board.claims import find_faults
+from laptime.show.board.evidence import with_whole
+from laptime.show.board.row import PREDICTED
 
 BOARD_HELP = """Rows that anyone may send: how long a training takes on a device, with the record that proves it.
 

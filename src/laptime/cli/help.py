@@ -22,7 +22,7 @@ from laptime.cli.answers import (
 )
 from laptime.cli.main import ALL_TOPIC, COMMANDS, LANES_TOPIC, SHOWS_ALL_OPTIONS
 from laptime.cli.printing import emit, emit_json
-from laptime.errors import ExitCode
+from laptime.model.errors import ExitCode
 
 EXIT_CODES_TOPIC, SCHEMA_TOPIC = "exit-codes", "schema"
 LANES_HELP = """A lane is [FRAMEWORK/]DEVICE[/SETTING+SETTING...]: what trains, where, and how.
@@ -71,7 +71,7 @@ def help_(context: click.Context, topic: str, words: tuple[str, ...], *, as_json
 
 
 def emit_values(values: object) -> None:
-    from laptime import showing  # noqa: PLC0415  help in words needs nothing of it
+    from laptime.api import showing  # noqa: PLC0415  help in words needs nothing of it
 
     emit_json(showing.to_json(values))
 

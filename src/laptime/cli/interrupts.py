@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from laptime.errors import ExitCode
+from laptime.model.errors import ExitCode
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 OF_SIGNALS = 128

@@ -10,13 +10,13 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from laptime import listing
 from laptime.cli.main import QUESTION_OF, Command
 from laptime.cli.output import ALL_FIELDS, emit_page, page_width
 from laptime.cli.printing import emit, emit_json
 from laptime.model.quantities import parse_duration
 from laptime.model.rows import LABEL_FORM, Selection
-from laptime.visible import visible
+from laptime.model.visible import visible
+from laptime.show import listing
 
 # What a shell completes: workloads and files, lanes and settings, records.
 #

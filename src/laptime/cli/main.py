@@ -14,9 +14,9 @@ import click
 
 from laptime.cli.interrupts import INTERRUPTS
 from laptime.cli.printing import ReaderGone, complain, emit_error, give_up_output, renew, say
-from laptime.errors import ExitCode, LaptimeError, UsageError
+from laptime.engine.streams import fill_closed_streams
+from laptime.model.errors import ExitCode, LaptimeError, UsageError
 from laptime.model.questions import QUESTIONS
-from laptime.streams import fill_closed_streams
 
 # Where each command is, its line of help, and its group. Its module is imported when it runs, so help is instant.
 ASK_GROUP, RECORDS_GROUP, MACHINE_GROUP, MORE_GROUP = "Ask", "Records", "Machine", "More"

@@ -8,9 +8,9 @@ import sys
 
 import click
 
-from laptime import listing
 from laptime.cli.printing import emit
-from laptime.listing import WIDTH_OFF_TERMINAL
+from laptime.show import listing
+from laptime.show.listing import WIDTH_OFF_TERMINAL
 
 BLOCK_CHARACTERS = "█▓▒░▚━─"
 

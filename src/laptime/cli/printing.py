@@ -19,10 +19,10 @@ from typing import TextIO
 
 import click
 
-from laptime.errors import LaptimeError, StoreError
-from laptime.visible import encodable, visible
+from laptime.model.errors import LaptimeError, StoreError
+from laptime.model.visible import encodable, visible
 
-PAINTED = re.compile(r"(\x1b\[(?:0|1|2|31|32)m)")  # the colours of pages/layout.py
+PAINTED = re.compile(r"(\x1b\[(?:0|1|2|31|32)m)")  # the colours of show/pages/layout.py
 BEYOND_ASCII = re.compile(r"[^\x20-\x7e\n]")
 SPELT = str.maketrans({"±": "+-", "µ": "u", "°": "deg ", "·": "|", "…": "..."})
 

@@ -12,14 +12,14 @@ from math import ceil
 from types import TracebackType
 from typing import Self
 
-from laptime import showing
+from laptime.api import showing
 from laptime.cli.output import asked_for, knows_colours, may_colour, may_draw, page_width
 from laptime.cli.printing import MESSAGES, printable, say, spelt
-from laptime.errors import RecordError
-from laptime.listing import WIDTH_OFF_TERMINAL
+from laptime.model.errors import RecordError
 from laptime.model.protocol import Moment
 from laptime.model.record import Progress, Record
-from laptime.visible import cells_wide, visible
+from laptime.model.visible import cells_wide, visible
+from laptime.show.listing import WIDTH_OFF_TERMINAL
 
 UP, ERASE_ROW = "\x1b[{}A", "\r\x1b[K"
 SILENT_LEAST_S, SILENT_MOST_S = 5.0, 60.0  # between signs of life where there is no terminal

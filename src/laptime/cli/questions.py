@@ -14,16 +14,17 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.interrupts import INTERRUPTS
 from laptime.cli.listing import complete_lane, complete_record, complete_what
 from laptime.cli.main import COMMANDS, Command, RareOption
 from laptime.cli.output import emit_page, page_width
 from laptime.cli.printing import complain, emit, emit_json
 from laptime.cli.progress import Display, page_view
-from laptime.errors import ExitCode, StoreError, UsageError
 from laptime.model import options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
+from laptime.model.errors import ExitCode, StoreError, UsageError
 from laptime.model.option_kinds import DURATION, FLAG, PATH, RECORD, SETTING, Option, OptionKind
 from laptime.model.options import find_option, options_of
 from laptime.model.plan import find_launcher

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import click
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.listing import complete_record, complete_target
 from laptime.cli.main import Command
 from laptime.cli.output import ALL_FIELDS, emit_page, may_draw, page_width
 from laptime.cli.printing import emit, emit_json, say
 from laptime.cli.progress import Display
 from laptime.cli.questions import SHOW_DETAILS, OfKind, emit_record
-from laptime.errors import ExitCode, UsageError
 from laptime.model.ask import NewSet
+from laptime.model.errors import ExitCode, UsageError
 from laptime.model.option_kinds import ITEMS, parse_items
 from laptime.model.record import Exported, WrittenReport
 

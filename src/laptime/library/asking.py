@@ -17,10 +17,10 @@ from types import ModuleType
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from laptime import api
-from laptime.errors import UsageError
 from laptime.library.notebook import file_of_cells, find_shell, is_of_a_cell
 from laptime.model import options
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
+from laptime.model.errors import UsageError
 from laptime.model.option_kinds import FLAG, Option
 from laptime.model.options import ASK_PARTS, OPTIONS, PLAIN_ASKS, PLAN, find_option, options_of, set_values
 from laptime.model.questions import find_question, public_names

@@ -16,15 +16,15 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from laptime import api
-from laptime.errors import LaptimeError, StoreError, UsageError
+from laptime.engine.run.child import is_within_a_heat, refuse_within_a_heat
+from laptime.engine.run.launchers import Block, command_agent, fetches_seen, own_agent
 from laptime.library.asking import make_ask, options_as_arguments
 from laptime.library.notebook import ProgressLine, is_notebook, progress_shown
 from laptime.model.ask import Ask
+from laptime.model.errors import LaptimeError, StoreError, UsageError
 from laptime.model.record import Record
 from laptime.questions.watch.call import WatchResult
 from laptime.questions.watch.run import prepare_block
-from laptime.run.child import is_within_a_heat, refuse_within_a_heat
-from laptime.run.launchers import Block, command_agent, fetches_seen, own_agent
 
 Batch = TypeVar("Batch")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from laptime import api
-from laptime.errors import LaptimeError, RecordError, StoreError, UsageError
+from laptime.engine.run.child import refuse_within_a_heat
 from laptime.library.asking import (
     DurationLike,
     LaneNames,
@@ -35,13 +35,13 @@ from laptime.library.asking import (
 from laptime.library.notebook import progress_shown, write_report
 from laptime.library.results import DevicesResult, DoctorResult, PlanResult, RaceResult, Result
 from laptime.model.ask import DEFAULT_WORKLOAD, Ask
+from laptime.model.errors import LaptimeError, RecordError, StoreError, UsageError
 from laptime.model.option_kinds import read_count, read_share
 from laptime.model.questions import QUESTIONS, find_question
 from laptime.model.record import Record
 from laptime.model.rows import RecordRow
 from laptime.questions.compare.call import CompareResult, HistoryResult
 from laptime.questions.compare.nouns import HISTORY_POINTS
-from laptime.run.child import refuse_within_a_heat
 
 
 @with_options("race")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from laptime.errors import UsageError
 from laptime.library.notebook import ASKS
 from laptime.library.results import Result
+from laptime.model.errors import UsageError
 from laptime.model.option_kinds import COUNT, COUNTS, FLAG, ITEMS, NUMBER, NUMBERS, Option
 from laptime.model.options import options_of
 from laptime.model.questions import QUESTIONS

@@ -28,14 +28,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from laptime import api, showing
-from laptime.disk import cache_folder, write_atomically
-from laptime.errors import LaptimeError, RecordError, StoreError, UsageError
-from laptime.listing import WIDTH_OFF_TERMINAL
+from laptime import api
+from laptime.api import showing
+from laptime.model.errors import LaptimeError, RecordError, StoreError, UsageError
 from laptime.model.protocol import Moment
 from laptime.model.questions import QUESTIONS
 from laptime.model.record import Progress, Record
-from laptime.visible import visible
+from laptime.model.visible import visible
+from laptime.show.listing import WIDTH_OFF_TERMINAL
+from laptime.store.disk import cache_folder, write_atomically
 
 OF_CELLS = "ipykernel_"  # the folder of a cell's file; a debugger really writes it, with that cell alone
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from laptime import api, showing
-from laptime.errors import LaptimeError, RecordError, UsageError
+from laptime import api
+from laptime.api import showing
 from laptime.library.notebook import Shown, as_block, write_report
-from laptime.listing import WIDTH_OFF_TERMINAL
+from laptime.model.errors import LaptimeError, RecordError, UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
@@ -31,6 +31,7 @@ from laptime.model.record import (
 from laptime.questions.compare.call import CompareResult
 from laptime.questions.doctor.nouns import Checkup, Problem
 from laptime.questions.doctor.run import DeviceLimits
+from laptime.show.listing import WIDTH_OFF_TERMINAL
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from laptime.machine.sensors.amd import describe_amd_cards
+from laptime.machine.sensors.apple import describe_apple_cards
+from laptime.machine.sensors.base import PATIENCE_S, PendingAnswer, read_lines, read_link_generation, read_word
+from laptime.machine.sensors.nvml import Survey, survey_cards
 from laptime.model.machine import Card, card_with, is_at, normal_bus
 from laptime.model.quantities import Missing
-from laptime.sensors.amd import describe_amd_cards
-from laptime.sensors.apple import describe_apple_cards
-from laptime.sensors.base import PATIENCE_S, PendingAnswer, read_lines, read_link_generation, read_word
-from laptime.sensors.nvml import Survey, survey_cards
 
 DRIVER_SHOWS_NO_CARD = Missing("the NVIDIA driver is here, but it shows no card")
 NO_DRIVER = Missing("no card that amdgpu drives is under /sys/class/drm")

@@ -22,16 +22,16 @@ from typing import Self
 
 import psutil
 
-from laptime.core_score import measure_core
 from laptime.machine.cards import Cards
+from laptime.machine.core_score import measure_core
+from laptime.machine.sensors import cgroup
+from laptime.machine.sensors.base import read_lines, read_word
+from laptime.machine.sensors.cgroup import usable_cores
+from laptime.machine.sensors.host import mean_frequency
+from laptime.machine.sensors.host.sensor import NoiseReader
 from laptime.model.frameworks import FrameworkRow, Package, all_frameworks
 from laptime.model.machine import DeviceNode, Framework, HostEnvironment, Machine, Processor, Use
 from laptime.model.quantities import Missing
-from laptime.sensors import cgroup
-from laptime.sensors.base import read_lines, read_word
-from laptime.sensors.cgroup import usable_cores
-from laptime.sensors.host import mean_frequency
-from laptime.sensors.host.sensor import NoiseReader
 
 
 def look_at_machine() -> Machine:

@@ -60,7 +60,7 @@ class FrameworkRow:
     models. With `is_opaque`, laptime does not know what computes: it places no batch and tries no card. `spreads` says
     how several devices share a step: `ranks` by a process for each, `itself` within one process. `forks_on`
     are the kinds of devices whose heats may be forked from a process that has imported the framework. With
-    `holds_its_shapes`, the memory of a step is what `workloads/shapes.py` counts by the shapes of its layers.
+    `holds_its_shapes`, the memory of a step is what `trainings/workloads/shapes.py` counts by the shapes of its layers.
     """
 
     name: str
@@ -142,7 +142,7 @@ TENSORFLOW_PACKAGE = Package(
         *("tensorflow-cpu-aws", "tensorflow-aarch64", "intel-tensorflow", "tf-nightly", "tf-nightly-cpu"),
     ),
 )
-KERAS_BACKEND = "laptime.backends.keras"
+KERAS_BACKEND = "laptime.engine.backends.keras"
 TORCH_LINES = (
     "    model = ...      # as the script makes it",
     "    optimizer = ...  # of the model's parameters",
@@ -165,7 +165,7 @@ STEP_LINES = (
 FRAMEWORKS = (
     FrameworkRow(
         name="torch",
-        backend="laptime.backends.torch.backend",
+        backend="laptime.engine.backends.torch.backend",
         engine=TORCH,
         packages=(TORCH_PACKAGE,),
         imports=("torch",),
@@ -180,7 +180,7 @@ FRAMEWORKS = (
     ),
     FrameworkRow(
         name="jax",
-        backend="laptime.backends.jax.backend",
+        backend="laptime.engine.backends.jax.backend",
         engine=JAX,
         family="jax",
         packages=JAX_PACKAGES,
@@ -220,7 +220,7 @@ FRAMEWORKS = (
     ),
     FrameworkRow(
         name="python",
-        backend="laptime.backends.python.backend",
+        backend="laptime.engine.backends.python.backend",
         engine=EngineRow("python", starts_late=True),
         family="python",
         training_lines=STEP_LINES,
@@ -229,7 +229,7 @@ FRAMEWORKS = (
     ),
     FrameworkRow(
         name="fake",
-        backend="laptime.backends.fake",
+        backend="laptime.engine.backends.fake",
         engine=EngineRow("fake", denormals="switch"),
         switch="LAPTIME_FAKE",
         runs_own_code=False,

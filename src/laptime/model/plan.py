@@ -320,10 +320,10 @@ class LauncherRow:
 
 
 LAUNCHERS = (
-    LauncherRow("ray", "laptime.run.on_ray:RayCluster", "ray", "ray", takes_address=True),
-    LauncherRow("slurm", "laptime.run.on_slurm:SlurmCluster", "submitit", "slurm"),
-    LauncherRow("slurm:local", "laptime.run.on_slurm:SlurmCluster", "submitit", "slurm"),
-    LauncherRow("torchrun", "laptime.run.on_torchrun:TorchrunCluster", "torch", "torch"),
+    LauncherRow("ray", "laptime.engine.run.on_ray:RayCluster", "ray", "ray", takes_address=True),
+    LauncherRow("slurm", "laptime.engine.run.on_slurm:SlurmCluster", "submitit", "slurm"),
+    LauncherRow("slurm:local", "laptime.engine.run.on_slurm:SlurmCluster", "submitit", "slurm"),
+    LauncherRow("torchrun", "laptime.engine.run.on_torchrun:TorchrunCluster", "torch", "torch"),
 )
 
 

@@ -384,7 +384,7 @@ OF_CARDS = (
 SENSORS = (
     SensorRow(
         "host",
-        "laptime.sensors.host:HostSensor",
+        "laptime.machine.sensors.host:HostSensor",
         powers=(),
         channels=(
             ChannelRow("busy_s", "busy time", "heat", "heat"),
@@ -404,7 +404,7 @@ SENSORS = (
     ),
     SensorRow(
         "rapl",
-        "laptime.sensors.rapl:RaplSensor",
+        "laptime.machine.sensors.rapl:RaplSensor",
         powers=("cpu",),
         # A package's meter includes its cores.
         channels=(
@@ -414,9 +414,9 @@ SENSORS = (
     ),
     SensorRow(
         "nvml",
-        "laptime.sensors.nvml:NvmlSensor",
+        "laptime.machine.sensors.nvml:NvmlSensor",
         ("cuda",),
-        "laptime.sensors.nvml:sensors_of",
+        "laptime.machine.sensors.nvml:sensors_of",
         ("cuda",),
         channels=(
             *OF_CARDS,
@@ -430,15 +430,15 @@ SENSORS = (
     ),
     SensorRow(
         "amd",
-        "laptime.sensors.amd:AmdSensor",
+        "laptime.machine.sensors.amd:AmdSensor",
         ("cuda",),
-        "laptime.sensors.amd:sensors_of",
+        "laptime.machine.sensors.amd:sensors_of",
         ("cuda",),
         channels=OF_CARDS,
     ),
     SensorRow(
         "apple",
-        "laptime.sensors.apple:AppleSensor",
+        "laptime.machine.sensors.apple:AppleSensor",
         ("mps",),
         powers=(),  # its channels of power are for root alone
         channels=(*OF_CARDS, ChannelRow("clock_mhz", "clock")),

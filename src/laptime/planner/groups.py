@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import TENSORFLOW, FrameworkRow
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import Pace, PlannedLane

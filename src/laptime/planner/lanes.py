@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import DEFAULT_FRAMEWORK, all_frameworks, find_framework, frameworks_of
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.plan import Subject

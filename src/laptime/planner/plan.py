@@ -10,8 +10,8 @@ from dataclasses import fields, replace
 from itertools import zip_longest
 from typing import Any
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT, SCRIPT_ROW, FrameworkRow, all_frameworks, find_framework, install_command
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import find_out_of_range, given_options

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT, FrameworkRow, all_frameworks, install_command
 from laptime.model.hardware import Conv, Dropout
 from laptime.model.machine import Device, Machine

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Device, DeviceKind, Framework
 from laptime.model.plan import OwnBatches

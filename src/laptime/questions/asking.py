@@ -12,11 +12,12 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from laptime.disk import expand_home, name_in_utf8
-from laptime.errors import UsageError
-from laptime.machine import CardSearch, add_cards
-from laptime.machine.look import CoresTaken
+from laptime.engine.run.launchers import LOCAL, Launcher
+from laptime.engine.run.scout import NO_VARIABLES, ask_scouts
+from laptime.machine.cards import CardSearch
+from laptime.machine.look import CoresTaken, add_cards
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import DEFAULT_FRAMEWORK, find_framework, frameworks_of
 from laptime.model.machine import Framework, Machine
 from laptime.model.options import given_options
@@ -45,8 +46,7 @@ from laptime.questions.subject import (
     read_tree,
     trainings_in,
 )
-from laptime.run.launchers import LOCAL, Launcher
-from laptime.run.scout import NO_VARIABLES, ask_scouts
+from laptime.store.disk import expand_home, name_in_utf8
 
 ONLY_NOISE = "on a cluster only the noise of each window is read: other instruments are those of this machine"
 AS_MANY_CORES = "on a cluster a lane on a processor gets as many cores as it names threads, and 1 if it names none"

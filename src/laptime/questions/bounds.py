@@ -12,8 +12,8 @@ from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import NO_TRAINING
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult
-from laptime.workloads import find_workload
-from laptime.workloads.shapes import count_step
+from laptime.trainings.workloads import find_workload
+from laptime.trainings.workloads.shapes import count_step
 
 ROOFLINE, PROFILE = "roofline", "profile"
 TRAINS_NOTHING = Missing("this lane trains nothing")

@@ -20,9 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from laptime.diagnosis.script_findings import DONE_LESS, SET_BY
-from laptime.disk import open_atomically, read_regular
-from laptime.errors import StoreError, UsageError
+from laptime.analysis.diagnosis.script_findings import DONE_LESS, SET_BY
+from laptime.model.errors import StoreError, UsageError
 from laptime.model.quantities import Missing, times
 from laptime.model.record import NOT_RELIABLE, CodeChange, Finding, Record
 from laptime.model.secrets import looks_secret
@@ -31,6 +30,7 @@ from laptime.questions.sources import ask_git, is_copied, top_of
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.user_code import LARGEST_BYTES, NoPlaceError, UserCode, read_code
 from laptime.questions.why.nouns import Experiment, WhyAnswer, recommended_first
+from laptime.store.disk import open_atomically, read_regular
 
 ONE_LINE_LESS = "\n\\ No newline at end of file\n"
 CONTEXT_LINES = 3

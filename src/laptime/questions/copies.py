@@ -21,8 +21,8 @@ from importlib.machinery import all_suffixes
 from math import inf
 from pathlib import Path
 
-from laptime.disk import cache_folder
-from laptime.errors import CopyError, StoreError
+from laptime.model.errors import CopyError, StoreError
+from laptime.store.disk import cache_folder
 
 TREES = "trees"
 TREE_NAME_BYTES = 16

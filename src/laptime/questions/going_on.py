@@ -13,8 +13,9 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from laptime.errors import UsageError
+from laptime.engine.run.turns import TurnSteps
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane, Subject
@@ -28,7 +29,6 @@ from laptime.questions.noted_code import NotedCode, note_code_of
 from laptime.questions.sources import is_copied
 from laptime.questions.train.run import check_alike
 from laptime.questions.verdict.nouns import VerdictAnswer
-from laptime.run.turns import TurnSteps
 
 BEGIN_AGAIN = "begin again"
 OPEN_CAUSES = ("wide", "early", "busy", "late gain")  # of a verdict that further rounds may decide

@@ -14,6 +14,19 @@ from laptime.analysis.lanes import scales, summarise_lane
 from laptime.analysis.own_clock import by_own_clock
 from laptime.analysis.replays import find_difference
 from laptime.analysis.weights import with_weights
+from laptime.engine.run.instruments import SensorSelection
+from laptime.engine.run.replays import KeptTurns
+from laptime.engine.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
+from laptime.engine.run.turns import (
+    CORES_A_CHILD,
+    MOST_AT_ONCE,
+    NO_STEPS,
+    Player,
+    Prestarter,
+    TurnSteps,
+    expect_turn_s,
+    play_turns,
+)
 from laptime.machine.look import available_memory_bytes
 from laptime.model.plan import HeatOrder, Pace, PlannedLane
 from laptime.model.process import NO_TRAINING, ProcessRun
@@ -29,21 +42,8 @@ from laptime.questions.job import FAKE_FRAMEWORK, Job
 from laptime.questions.profile.run import with_profile
 from laptime.questions.proving import Proof, order_heat, run_together, say_why_alone
 from laptime.questions.train.run import find_protocol
-from laptime.run.instruments import SensorSelection
-from laptime.run.replays import KeptTurns
-from laptime.run.runner import COMPILING_EXECUTIONS, UNTIMED, HeatRunner, Limits
-from laptime.run.turns import (
-    CORES_A_CHILD,
-    MOST_AT_ONCE,
-    NO_STEPS,
-    Player,
-    Prestarter,
-    TurnSteps,
-    expect_turn_s,
-    play_turns,
-)
-from laptime.workloads import find_workload
-from laptime.workloads.shapes import count_heat_memory, count_step_memory
+from laptime.trainings.workloads import find_workload
+from laptime.trainings.workloads.shapes import count_heat_memory, count_step_memory
 
 NEW_SEEDS = 1 << 31  # all generators take such a seed
 HEATS_VARY = 1.1  # a heat may take this multiple of its lane's last heat

@@ -17,9 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
-from laptime.errors import LaneError, TrainingError, UsageError
-from laptime.machine import look_at_machine, time_core
+from laptime.engine.run.child import Tell
+from laptime.engine.run.launchers import Fleet, Launcher, Wanted
+from laptime.engine.run.templates import templates_of_a_question
+from laptime.machine.look import look_at_machine, time_core
 from laptime.model.ask import Ask
+from laptime.model.errors import LaneError, TrainingError, UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import LAUNCHERS, Place, Plan, find_launcher
 from laptime.model.protocol import Moment
@@ -46,9 +49,6 @@ from laptime.questions.noted_code import CodeChanges
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import OwnCode, supply
 from laptime.questions.verdict.nouns import SessionState
-from laptime.run.child import Tell
-from laptime.run.launchers import Fleet, Launcher, Wanted
-from laptime.run.templates import templates_of_a_question
 
 UpdateSession = Callable[[str, Callable[[SessionState], SessionState]], SessionState]
 """Reads the state of the session of a name, changes it and keeps it, while no other process does."""
@@ -298,7 +298,7 @@ def stand_by(ask: Ask) -> bool:
     """Serve another process of this command to its end and return True, if torchrun has started this one for that."""
     if ask.on != TORCHRUN:
         return False
-    from laptime.run.on_torchrun import stand_by as serve  # noqa: PLC0415  few races need it
+    from laptime.engine.run.on_torchrun import stand_by as serve  # noqa: PLC0415  few races need it
 
     return serve(ask.patience_s)
 
@@ -310,7 +310,7 @@ def launched(question: str, ask: Ask, tell: Tell) -> Iterator[tuple[Launcher, Ma
     The node is one as the lanes need: with cards if any lane names one, and with as many cores as the largest.
     """
     check_cluster(question, ask)
-    from laptime.run.remote import RemoteLauncher  # noqa: PLC0415  few races need it
+    from laptime.engine.run.remote import RemoteLauncher  # noqa: PLC0415  few races need it
 
     launcher = RemoteLauncher(Wanted(ask.on or "", _largest_place(ask), ask.patience_s, ask.patience_s + ask.budget_s))
     launcher.report_to(tell)

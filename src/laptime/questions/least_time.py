@@ -12,8 +12,8 @@ from laptime.model.sample import Reference
 from laptime.planner.groups import OVERRUN
 from laptime.questions.job import FAKE_FRAMEWORK, Job
 from laptime.questions.proving import is_reference_known
-from laptime.workloads import find_workload
-from laptime.workloads.shapes import count_step
+from laptime.trainings.workloads import find_workload
+from laptime.trainings.workloads.shapes import count_step
 
 # Times what passed until a question was planned: so long it takes at least until its first heat, then until each heat
 # is timed. What heats are forked from has imported their framework by then.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from laptime.analysis.diagnosis.script_computing import LEFT_ON
 from laptime.attach.left_out import LOOPS, TRAINING, find_needless, ways_to
-from laptime.diagnosis.script_computing import LEFT_ON
 from laptime.questions.text_edits import TextEdit, said
 from laptime.questions.user_code import NoPlaceError, SourceFile, UserCode
 

@@ -17,11 +17,11 @@ from importlib.machinery import all_suffixes
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from laptime.disk import open_regular
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.questions.copies import code_in, copies_in_use
 from laptime.questions.subject import read_tree
 from laptime.questions.user_code import LARGEST_BYTES, MOST_FILES, NOT_OF_THE_USER
+from laptime.store.disk import open_regular
 
 MORE_MOST_FILES = 2_000  # of a copy, or of a folder whose code imports what it names at run time
 LOOKED_AT_MOST = 20_000  # files of such a folder, most of which may be data

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from laptime.analysis.parity import compare_references, judge_parity, may_be_chance
+from laptime.engine.run.launchers import LOCAL, Launcher
+from laptime.engine.run.scout import Failure, ask_proof, ask_reference
+from laptime.engine.run.turns import AnyRunner, Player, Prestarter
 from laptime.machine.look import available_memory_bytes
 from laptime.model.frameworks import find_framework
 from laptime.model.machine import Device
@@ -24,9 +27,6 @@ from laptime.planner.groups import Need, expect_need, why_no_room
 from laptime.planner.plan import name_device
 from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.subject import OwnCode
-from laptime.run.launchers import LOCAL, Launcher
-from laptime.run.scout import Failure, ask_proof, ask_reference
-from laptime.run.turns import AnyRunner, Player, Prestarter
 
 PROOF_VERSION = 6
 """Changes when the networks, the made data or the proof's steps change, so that references are computed again."""

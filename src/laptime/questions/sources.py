@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from laptime.disk import open_regular
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.questions.copies import copies_in_use
+from laptime.store.disk import open_regular
 
 GIT, PATCH = "git:", "patch:"
 COPIED_MOST_BYTES = 256 << 20

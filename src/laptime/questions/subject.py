@@ -14,10 +14,11 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from laptime.data import describe_made, make_source, read_source
-from laptime.disk import expand_home, name_in_utf8, read_regular
-from laptime.errors import TrainingError, UsageError
+from laptime.engine.run.launchers import LOCAL, Launcher
+from laptime.engine.run.runner import ProcessRunner
+from laptime.engine.run.scout import Failure, ask_training, scout_with_training
 from laptime.model.ask import Ask, DataSource
+from laptime.model.errors import TrainingError, UsageError
 from laptime.model.frameworks import (
     DEFAULT_FRAMEWORK,
     FrameworkRow,
@@ -37,10 +38,9 @@ from laptime.planner.refusals import refuse_kind
 from laptime.planner.settings import cuts_batches
 from laptime.questions.sources import name_source, place_named_by
 from laptime.questions.user_code import LARGEST_BYTES
-from laptime.run.launchers import LOCAL, Launcher
-from laptime.run.runner import ProcessRunner
-from laptime.run.scout import Failure, ask_training, scout_with_training
-from laptime.workloads import find_workload
+from laptime.store.disk import expand_home, name_in_utf8, read_regular
+from laptime.trainings.data import describe_made, make_source, read_source
+from laptime.trainings.workloads import find_workload
 
 STAR_IMPORT = "*"  # what `from x import *` binds is known only when it runs
 HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)

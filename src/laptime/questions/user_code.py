@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from laptime.disk import read_regular
+from laptime.store.disk import read_regular
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 LARGEST_BYTES = 4 << 20

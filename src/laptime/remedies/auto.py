@@ -30,13 +30,13 @@ from typing import Any
 
 import psutil
 
-from laptime.errors import UsageError
+from laptime.machine.sensors.cgroup import usable_cores
+from laptime.model.errors import UsageError
 from laptime.model.quantities import Missing, brief, number, parse_duration
+from laptime.model.stats import Interval
 from laptime.remedies.auto_changes import fingerprint
 from laptime.remedies.auto_search import AHEAD_DEFAULT, LoaderSearch, LoaderSetting, LoaderTurn
 from laptime.remedies.cached import free_memory
-from laptime.sensors.cgroup import usable_cores
-from laptime.stats import Interval
 
 FIRST_LAP = "first lap"
 PATIENCE_HOW = 'leave it out for "first lap", or write a length of time, such as "90s"'

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, fsum, inf
 
-from laptime.stats import Interval, median, paired_ratio, unpaired_ratio
+from laptime.model.stats import Interval, median, paired_ratio, unpaired_ratio
 
 LADDER = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 AHEAD_DEFAULT, AHEAD_MOST = 2, 8  # batches that a worker prepares ahead: PyTorch's default, and the most to be tried

@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 import psutil
 
-from laptime.disk import is_alive
-from laptime.errors import UsageError
+from laptime.machine.sensors.cgroup import memory_left_bytes, memory_limit_bytes
+from laptime.model.errors import UsageError
 from laptime.model.quantities import Missing, brief
-from laptime.sensors.cgroup import memory_left_bytes, memory_limit_bytes
+from laptime.store.disk import is_alive
 
 OWN_ATTRIBUTES = frozenset({"_laptime_dataset", "_laptime_store"})
 NOT_TAKEN_FOR = {"builtins", "numpy", "collections"}  # C code checks the real type of these, so imitation would fail

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 
 Fill = float | Mapping[str, float]
 Last = Literal["drop", "pad", "keep"]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from laptime.disk import expand_home, remove_stale, write_new
-from laptime.errors import RecordError, StoreError
+from laptime.model.errors import RecordError, StoreError
 from laptime.model.rows import FileCheck, Imported
+from laptime.store.disk import expand_home, remove_stale, write_new
 from laptime.store.files import find, is_file, is_ours, is_signed, living, not_saved, path_of, read_bytes
 from laptime.store.index import home_folder, records_folder
 from laptime.store.schema import decode, decode_as_found, encode

@@ -22,17 +22,17 @@ from functools import cache
 from itertools import chain, repeat, takewhile
 from pathlib import Path
 
-from laptime.disk import SUFFIX, expand_home, remove_stale, write_atomically, write_new
-from laptime.errors import RecordError, StoreError
+from laptime.model.errors import RecordError, StoreError
 from laptime.model.frameworks import installed_version
 from laptime.model.questions import find_question
 from laptime.model.record import SCHEMA, Record
 from laptime.model.rows import GONE, RecordRow
+from laptime.model.visible import encodable
 from laptime.store import index
+from laptime.store.disk import SUFFIX, expand_home, remove_stale, write_atomically, write_new
 from laptime.store.index import home_folder, records_folder, unreadable_row
 from laptime.store.lock import is_gone, this_process
 from laptime.store.schema import HINT_MEMORY, decode, encode
-from laptime.visible import encodable
 
 PASSING = {"running", "unreadable"}  # statuses that may change without a change of the file
 READING_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

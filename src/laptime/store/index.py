@@ -21,8 +21,8 @@ from typing import TypeVar
 import msgspec
 import platformdirs
 
-from laptime.disk import own_folder, read_regular, remove_stale, write_atomically
 from laptime.model.rows import RecordRow
+from laptime.store.disk import own_folder, read_regular, remove_stale, write_atomically
 
 INDEX_NAME = "laptime-index.json"  # LAPTIME_HOME may be a folder in which a user has an index file too
 INDEX_VERSION = b"laptime index 7\n"

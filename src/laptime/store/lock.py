@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from laptime.disk import host, read_regular, temporary_name
 from laptime.model.record import Writer
+from laptime.store.disk import host, read_regular, temporary_name
 
 LOCK, OWNER = "lock", "owner"
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from laptime.visible import encodable
+from laptime.model.visible import encodable
 
 LARGEST_WHOLE = 2**63
 

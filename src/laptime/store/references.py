@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from laptime.disk import SUFFIX, cache_folder, host, read_regular, remove_stale, temporary_name, write_atomically
-from laptime.errors import LaneError, StoreError, UsageError
+from laptime.model.errors import LaneError, StoreError, UsageError
 from laptime.model.hardware import NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.quantities import Missing
 from laptime.model.sample import Reference
 from laptime.store import lock
+from laptime.store.disk import SUFFIX, cache_folder, host, read_regular, remove_stale, temporary_name, write_atomically
 from laptime.store.files import SAVING_REASONS
 from laptime.store.index import home_folder
 
@@ -147,7 +147,7 @@ def path_of(record_id: str, lane: str, seed: int) -> Path:
 
 def count_laps(path: Path) -> int | Missing:
     """Return how many laps a checkpoint holds, or why it cannot be used. Raise if another version wrote it."""
-    from laptime import checkpoint  # noqa: PLC0415  imports numpy, which nothing else here needs
+    from laptime.store import checkpoint  # noqa: PLC0415  imports numpy, which nothing else here needs
 
     if not path.exists():
         return Missing("is gone")

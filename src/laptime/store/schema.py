@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.model.frameworks import upgrade_command
 from laptime.model.protocol import LapFactor, LapResult
 from laptime.model.quantities import Factor
@@ -51,11 +51,11 @@ def to_schema_2(tree: Tree) -> Tree:
 
 
 def _why(why: Tree) -> Tree:
-    """Upgrade an answer to why. A gain that was not predicted had a reason that began so."""
+    """Upgrade an answer to why. What was not predicted had its reason behind a colon."""
     for remedy in why.get("remedies", []):
         predicted = remedy.get("predicted")
         if isinstance(predicted, dict) and "missing" in predicted:
-            remedy["predicted"] = {"missing": predicted["missing"].removeprefix("not foretold: ")}
+            remedy["predicted"] = {"missing": predicted["missing"].partition(": ")[2]}
     return why
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from laptime.disk import read_regular, remove_stale, write_atomically
-from laptime.errors import RecordError, StoreError
+from laptime.model.errors import RecordError, StoreError
 from laptime.questions.verdict.nouns import SessionState
 from laptime.store import lock
+from laptime.store.disk import read_regular, remove_stale, write_atomically
 from laptime.store.files import SAVING_REASONS
 from laptime.store.index import home_folder
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from laptime.disk import read_regular, write_new
-from laptime.errors import RecordError
+from laptime.model.errors import RecordError
 from laptime.model.secrets import MASK, mask_secrets
+from laptime.store.disk import read_regular, write_new
 from laptime.store.files import is_file, path_of
 from laptime.store.index import home_folder
 

@@ -8,7 +8,7 @@ PROGRAM = f"""
 import time
 from laptime.analysis.usage import points_of
 from laptime.model.machine import Device
-from laptime.run.instruments import SensorSelection
+from laptime.engine.run.instruments import SensorSelection
 
 devices = [
     Device("cuda:0", "cuda", "a card", usable=True, details={{"uuid": "{SECOND}"}}),

@@ -9,16 +9,18 @@ import time
 
 import pytest
 
+from laptime.machine.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
 from laptime.model.machine import Device, match_card
 from laptime.model.quantities import Missing
-from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
 
 CARDS = list_cards()
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(isinstance(CARDS, Missing), reason=CARDS.missing if isinstance(CARDS, Missing) else ""),
 ]
-ASK_CUDA = "from laptime.backends.cuda import identify_card; told = identify_card(0); print(told['uuid'], told['bus'])"
+ASK_CUDA = (
+    "from laptime.engine.backends.cuda import identify_card; told = identify_card(0); print(told['uuid'], told['bus'])"
+)
 
 
 @pytest.mark.parametrize("sensor", [NvmlSensor(), SlowNvmlSensor()], ids=["fast", "slow"])

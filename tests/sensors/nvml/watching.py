@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from laptime.errors import SensorError
+from laptime.machine.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
+from laptime.model.errors import SensorError
 from laptime.model.process import Channel, Opened
 from laptime.model.quantities import Missing
-from laptime.sensors.nvml import NvmlSensor, SlowNvmlSensor, list_cards
 
 __all__ = ["NvmlSensor", "SensorError", "SlowNvmlSensor", "absent", "later", "list_cards", "os", "shown", "tell"]
 

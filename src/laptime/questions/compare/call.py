@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.library.notebook import Shown
 from laptime.questions.compare.nouns import Compared, Difference, History, HistoryPoint, LaneChange
 

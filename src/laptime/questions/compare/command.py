@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.listing import complete_lane, complete_record, complete_what
 from laptime.cli.main import QUESTION_OF, Command
 from laptime.cli.output import ALL_FIELDS, emit_page
 from laptime.cli.printing import emit, emit_json
 from laptime.cli.progress import page_view
 from laptime.cli.questions import OfKind
-from laptime.errors import ExitCode, UsageError
+from laptime.model.errors import ExitCode, UsageError
 from laptime.model.option_kinds import SHARE
 from laptime.model.options import THRESHOLD_HELP
 from laptime.model.questions import QUESTIONS

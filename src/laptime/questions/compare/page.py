@@ -9,9 +9,10 @@ from math import log
 
 from laptime.model.quantities import Missing, number, percent, step
 from laptime.model.rows import OF_TRAINING
-from laptime.pages.layout import FIELD_INDENT, Cell, Column, Style, clean, painted, table_or_sentences, wrap
-from laptime.pages.page import NARROWEST, View, sparkline
-from laptime.pages.words import (
+from laptime.questions.compare.nouns import Compared, Difference, History, HistoryPoint, LaneChange, Side
+from laptime.show.pages.layout import FIELD_INDENT, Cell, Column, Style, clean, painted, table_or_sentences, wrap
+from laptime.show.pages.page import NARROWEST, View, sparkline
+from laptime.show.pages.words import (
     above_one,
     escape_markdown,
     factor,
@@ -22,7 +23,6 @@ from laptime.pages.words import (
     short_name,
     spread,
 )
-from laptime.questions.compare.nouns import Compared, Difference, History, HistoryPoint, LaneChange, Side
 
 APART = "The two were measured one after the other, so what the machine did meanwhile is in the ratio."
 TOGETHER = "Both were measured in turns within one race, so what the machine did meanwhile falls out of the ratio."

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from laptime.analysis.heats import ALPHA, ONE_HEAT, ONE_TRAINING, bounds, estimate
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import compare_references, is_same_work
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.model.other_work import words_of_work
 from laptime.model.quantities import Missing
@@ -20,11 +20,11 @@ from laptime.model.questions import find_question
 from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, Record, TrainingAnswer
 from laptime.model.rows import OF_TRAINING
 from laptime.model.script import ITERATION_PARTS, TrainingLoop
+from laptime.model.stats import unpaired_ratio, verdict
 from laptime.model.watched import WatchAnswer
 from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, PartChange, Side
 from laptime.questions.infer.reduce import answer_distance, answer_tolerance, single_item_ms
 from laptime.questions.train.reduce import item_s, later_laps
-from laptime.stats import unpaired_ratio, verdict
 
 BLOCKS = 12  # of the windows of a watched loop, whose means are compared
 LaneKey = tuple[str, str]  # a lane without its training, and the training

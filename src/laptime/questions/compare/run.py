@@ -10,8 +10,8 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from laptime.errors import RecordError, UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import RecordError, UsageError
 from laptime.model.frameworks import all_frameworks
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN, is_exactly

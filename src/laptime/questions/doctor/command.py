@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.main import Command
 from laptime.cli.output import ALL_FIELDS, emit_page, may_colour, page_width
 from laptime.cli.printing import complain, emit_json, say, say_nothing
 from laptime.cli.questions import QUIET
-from laptime.errors import ExitCode, StoreError, UsageError
+from laptime.model.errors import ExitCode, StoreError, UsageError
 
 DEVICES_HELP = """List what there is to train on, and what each framework sees of it.
 

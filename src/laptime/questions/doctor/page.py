@@ -9,9 +9,10 @@ from laptime.model.frameworks import find_framework, install_command
 from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, DeviceKey, DevicePeaks
 from laptime.model.machine import Card, Device, Framework, Machine, Use, match_card
 from laptime.model.quantities import Missing, number, size
-from laptime.pages.layout import Cell, Column, clean, lay_out_table, painted, table_or_sentences, wrap, wrap_all
-from laptime.pages.listing import Fact, fact_lines
-from laptime.pages.words import (
+from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
+from laptime.show.pages.layout import Cell, Column, clean, lay_out_table, painted, table_or_sentences, wrap, wrap_all
+from laptime.show.pages.listing import Fact, fact_lines
+from laptime.show.pages.words import (
     BYTES_UNIT,
     FLOPS_UNIT,
     chip_words,
@@ -22,7 +23,6 @@ from laptime.pages.words import (
     rates,
     whole_size,
 )
-from laptime.questions.doctor.nouns import Checkup, DeviceTest, Problem
 
 ALL_WELL = "Every device that is here can be used by every framework that is installed."
 ALL_ASKED_WELL = "Every device that is here can be used by what was asked."

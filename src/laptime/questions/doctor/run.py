@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from laptime.analysis.usage import join_peaks
+from laptime.engine.run.scout import ask_peaks
 from laptime.machine.look import CoresTaken
 from laptime.model.frameworks import find_framework
 from laptime.model.hardware import NOT_MEASURED, PRODUCT_PRECISIONS, DeviceKey, DevicePeaks, Peak, PeakOrder, key_of
@@ -18,7 +19,6 @@ from laptime.planner.plan import environment_for
 from laptime.questions.bounds import Recall
 from laptime.questions.doctor.checkup import find_card_problems, find_host_problems
 from laptime.questions.doctor.nouns import Checkup, DeviceTest
-from laptime.run.scout import ask_peaks
 
 PRECISION = "fp32"
 TRIED_ROWS = 1024

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from laptime import forecasts, showing
-from laptime.errors import UsageError
+from laptime.api import forecasts, showing
 from laptime.library.asking import read_arguments, with_options
 from laptime.library.calls import Recorded, record_of
 from laptime.library.notebook import Shown
+from laptime.model.errors import UsageError
 from laptime.model.hardware import DeviceForecast, HardwareForecast
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from laptime import api, forecasts, showing
-from laptime.board.check import checked_records
+from laptime import api
+from laptime.api import forecasts, showing
 from laptime.cli.printing import complain, emit, emit_json, say, say_nothing
 from laptime.cli.progress import page_view
 from laptime.cli.questions import BEHIND, ScriptCommand, conclude, options_for, takes, tell, with_progress
-from laptime.errors import UsageError
 from laptime.model.ask import DEFAULT_WORKLOAD
+from laptime.model.errors import UsageError
 from laptime.model.options import ORDERS
+from laptime.show.board.check import checked_records
 
 FORECAST_HELP = """What would WHAT take, and cost, on a device that you do not have?
 

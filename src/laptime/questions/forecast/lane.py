@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from laptime.errors import RecordError, UsageError
-from laptime.hardware import known_devices, match_label
+from laptime.machine.hardware import known_devices, match_label
+from laptime.model.errors import RecordError, UsageError
 from laptime.model.hardware import (
     DeviceKey,
     DevicePeaks,
@@ -34,8 +34,8 @@ from laptime.questions.forecast.memory import (
     space_of_libraries,
 )
 from laptime.questions.forecast.reduce import NEW_NETWORK_SPREAD, ProcessorRate, rate_of, times_as_long
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.shapes import VALUE_BYTES, list_operators
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.shapes import VALUE_BYTES, list_operators
 
 FORECAST_SCRIPT = "laptime forecast SCRIPT.py -- ARGUMENTS runs the script for a minute, and predicts it"
 IN_NINETY_FIVE = 1.96  # standard deviations on each side of a step's interval

@@ -21,7 +21,7 @@ from laptime.model.hardware import (
     StepOperator,
 )
 from laptime.model.workload import FLOAT_BYTES, Adam, Workload
-from laptime.workloads.shapes import AVERAGES, count_parameters, count_step_memory
+from laptime.trainings.workloads.shapes import AVERAGES, count_parameters, count_step_memory
 
 MIB = 1 << 20
 CARD_FULL = 0.95  # of a card's memory

@@ -10,9 +10,9 @@ from math import inf
 from laptime.model.hardware import CheckedForecast, DeviceForecast, Fits, HardwareForecast, HeldMemory, Range
 from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import Record
-from laptime.pages.layout import FIELD_INDENT, Cell, Column, painted, table_or_sentences, wrap
-from laptime.pages.page import NARROWEST, View
-from laptime.pages.words import joined, lap, rough, short_name, short_names
+from laptime.show.pages.layout import FIELD_INDENT, Cell, Column, painted, table_or_sentences, wrap
+from laptime.show.pages.page import NARROWEST, View
+from laptime.show.pages.words import joined, lap, rough, short_name, short_names
 
 PER_LAP = "lap"
 HAS_NO_ROOM: Fits = "does not fit"

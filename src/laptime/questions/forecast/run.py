@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from laptime.errors import UsageError
-from laptime.hardware import find_device, known_devices, known_efficiencies
+from laptime.machine.hardware import find_device, known_devices, known_efficiencies
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.hardware import (
     Binds,
     CardFactor,
@@ -26,6 +26,7 @@ from laptime.model.options import find_option
 from laptime.model.quantities import Missing, plain
 from laptime.model.questions import find_question
 from laptime.model.record import LaneResult, Record
+from laptime.model.stats import median
 from laptime.model.workload import Workload
 from laptime.planner.lanes import parse_lane
 from laptime.questions.asking import means_a_script
@@ -61,9 +62,8 @@ from laptime.questions.forecast.reduce import (
 )
 from laptime.questions.forecast.seen import Match, MeasuredStep, learn_from, recorded_steps
 from laptime.questions.subject import names_a_file
-from laptime.stats import median
-from laptime.workloads import CATALOGUE, find_workload
-from laptime.workloads.shapes import list_operators
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.shapes import list_operators
 
 COMMON = ("t4", "l4", "a10g", "rtx-3090", "rtx-4090", "v100-sxm2-16gb", "a100-40gb", "h100-sxm")
 UNMEASURED_KINDS = {

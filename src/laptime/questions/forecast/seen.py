@@ -19,7 +19,7 @@ from laptime.model.quantities import Missing, percent, times
 from laptime.model.record import Record
 from laptime.questions.forecast.lane import WITHOUT_LOADER, is_built_in, measure_lane, training_lanes
 from laptime.questions.forecast.reduce import architecture_of, forecast_step, regime_of, seen_regime
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 # Correlations of what is off where the fit has not seen the card, or its architecture.
 SAME_CARD = 0.5  # of two trainings on one card

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from laptime.figures import fact_figures, reading_figures
 from laptime.model.figure import (
     Axis,
     Bar,
@@ -22,10 +21,11 @@ from laptime.model.figure import (
 )
 from laptime.model.quantities import Estimate, Missing, number, step
 from laptime.model.record import InferFactor, InferLane, Parity, Progress, Record, Wait, inference_of
-from laptime.pages import footnotes
-from laptime.pages.lanes import ends_words, money_words, spoken_name, usage_lines
-from laptime.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
-from laptime.pages.page import (
+from laptime.show.figures import fact_figures, reading_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.lanes import ends_words, money_words, spoken_name, usage_lines
+from laptime.show.pages.layout import SEPARATOR, Cell, Column, flow, table_or_sentences, wrap
+from laptime.show.pages.page import (
     NARROWEST,
     PageParts,
     RecordColumn,
@@ -38,7 +38,7 @@ from laptime.pages.page import (
     quiet,
     rendered,
 )
-from laptime.pages.words import (
+from laptime.show.pages.words import (
     NOT_SAME,
     about,
     above_one,

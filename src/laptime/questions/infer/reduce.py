@@ -27,7 +27,7 @@ from laptime.model.plan import PlannedLane
 from laptime.model.protocol import AnswerReference, AnswerRun, BatchRun, InferHeat
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import BatchResult, InferFactor, InferLane, LaneResult, Parity, Wait
-from laptime.stats import Steady, find_steady, log_mean_interval, median, quantile, verdict
+from laptime.model.stats import Steady, find_steady, log_mean_interval, median, quantile, verdict
 
 # An answer is not averaged over a batch, as a loss is, so the effect of rounding is larger.
 ANSWER_MARGIN = 2.0

@@ -8,9 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from laptime.analysis.diagnosis.findings import judge_answers
 from laptime.analysis.heats import most_memory
 from laptime.analysis.usage import answer_usages
-from laptime.diagnosis.findings import judge_answers
+from laptime.engine.run.answers import InferenceRunner
+from laptime.engine.run.child import Child
+from laptime.engine.run.instruments import SensorSelection
+from laptime.engine.run.runner import Limits, Started
+from laptime.engine.run.scout import Failure, ask_answers
+from laptime.engine.run.turns import Player, play_parts
 from laptime.model.ask import Ask
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane
@@ -24,12 +30,6 @@ from laptime.questions.asking import Prepared, prepare
 from laptime.questions.infer.reduce import describe_answers, find_infer_factors, summarise_infer_lane
 from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat, run_together, say_why_alone
-from laptime.run.answers import InferenceRunner
-from laptime.run.child import Child
-from laptime.run.instruments import SensorSelection
-from laptime.run.runner import Limits, Started
-from laptime.run.scout import Failure, ask_answers
-from laptime.run.turns import Player, play_parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
-from laptime.figures import fact_figures, roofline_figures
 from laptime.model.figure import Bar, Bars, Figure, Glance, GlanceFact, folded
 from laptime.model.hardware import COPY_EXERCISE, NOT_MEASURED, Roofline
 from laptime.model.quantities import Missing, number, percent, size, step
 from laptime.model.record import LaneResult, Record
 from laptime.model.symptoms import Operator, Profile
-from laptime.pages import footnotes
-from laptime.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
-from laptime.pages.page import COLUMN_GAP, NARROWEST, PageParts, Said, View, header, rendered
-from laptime.pages.words import BYTES_UNIT, FLOPS_UNIT, duration, factor, joined, over, place_words, rates, short_name
-from laptime.visible import cells_wide
+from laptime.model.visible import cells_wide
+from laptime.show.figures import fact_figures, roofline_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
+from laptime.show.pages.page import COLUMN_GAP, NARROWEST, PageParts, Said, View, header, rendered
+from laptime.show.pages.words import (
+    BYTES_UNIT,
+    FLOPS_UNIT,
+    duration,
+    factor,
+    joined,
+    over,
+    place_words,
+    rates,
+    short_name,
+)
 
 TOP_BELOW_A_RACE = 5
 LANES_SHOWN = 3  # on the short page

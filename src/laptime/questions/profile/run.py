@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.analysis.heats import startup_s
+from laptime.engine.run.answers import ProfileRunner
 from laptime.model.ask import Ask
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
@@ -18,7 +19,6 @@ from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
-from laptime.run.answers import ProfileRunner
 
 PROFILED_ONLY = Parity("unproven", reason="it was profiled, and not raced")
 NO_TURN = Missing("the run was ended before its turn came")

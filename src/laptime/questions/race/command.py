@@ -8,7 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.output import ALL_FIELDS
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import (
@@ -28,7 +29,7 @@ from laptime.cli.questions import (
     tell,
     with_progress,
 )
-from laptime.errors import RecordError, UsageError
+from laptime.model.errors import RecordError, UsageError
 from laptime.model.questions import WHAT_HELP
 from laptime.model.record import Record
 from laptime.questions.compare.command import emit_compared, gate_code

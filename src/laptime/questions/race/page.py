@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf, log, log1p
 
-from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, roofline_figures, step_figures
 from laptime.model.figure import Factors, Figure, Glance, GlanceFact, ShownFactor, ShownRound, ShownTurn, Turns, folded
 from laptime.model.frameworks import FleetNode
 from laptime.model.machine import Machine
@@ -25,8 +24,14 @@ from laptime.model.record import (
     error_share,
 )
 from laptime.model.rows import parts_of
-from laptime.pages import footnotes
-from laptime.pages.lanes import (
+from laptime.model.stats import FIRST_LOOK, t_quantile
+from laptime.model.visible import as_command
+from laptime.questions.doctor.nouns import CARD_NOT_SEEN
+from laptime.questions.forecast.page import card_sentence
+from laptime.questions.profile.page import limit_lines, profile_figures, profiles
+from laptime.show.figures import fact_figures, lane_bars, proof_figures, reading_figures, roofline_figures, step_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.lanes import (
     ends_words,
     is_other_work,
     lane_table,
@@ -41,8 +46,8 @@ from laptime.pages.lanes import (
     spoken_name,
     usage_lines,
 )
-from laptime.pages.layout import Cell, wrap
-from laptime.pages.page import (
+from laptime.show.pages.layout import Cell, wrap
+from laptime.show.pages.page import (
     NARROWEST,
     PageParts,
     Row,
@@ -54,7 +59,7 @@ from laptime.pages.page import (
     quiet,
     rendered,
 )
-from laptime.pages.words import (
+from laptime.show.pages.words import (
     above_one,
     against_first,
     duration,
@@ -70,11 +75,6 @@ from laptime.pages.words import (
     short_name,
     step_words,
 )
-from laptime.questions.doctor.nouns import CARD_NOT_SEEN
-from laptime.questions.forecast.page import card_sentence
-from laptime.questions.profile.page import limit_lines, profile_figures, profiles
-from laptime.stats import FIRST_LOOK, t_quantile
-from laptime.visible import as_command
 
 # What a page says of a race on several types of nodes: how these differ, what a lap costs on each, and the nodes.
 

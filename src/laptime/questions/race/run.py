@@ -7,12 +7,14 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
+from laptime.analysis.diagnosis.findings import find_findings
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.parity import find_other_steps, find_other_timed
 from laptime.analysis.replays import find_other_replay
-from laptime.diagnosis.findings import find_findings
-from laptime.errors import UsageError
+from laptime.engine.run.launchers import LOCAL, Fleet, Launcher
+from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import FleetNode, NodeType
 from laptime.model.machine import Machine
 from laptime.model.other_work import OtherWork, words_of_work
@@ -20,6 +22,7 @@ from laptime.model.plan import Plan, PlannedLane
 from laptime.model.quantities import Missing, percent
 from laptime.model.record import ERROR_RATE, Comparison, LaneResult, OtherTraining, Progress, RaceAnswer
 from laptime.model.rows import ON_NODES
+from laptime.model.stats import FIRST_LOOK, alpha_for_look
 from laptime.model.symptoms import ProfileRun
 from laptime.planner.groups import OVERRUN, shorten_pace
 from laptime.planner.plan import pace_of
@@ -31,9 +34,6 @@ from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.profile.run import profile_lane
 from laptime.questions.race.turns import balance_turns, fit_turns
-from laptime.run.launchers import LOCAL, Fleet, Launcher
-from laptime.run.turns import Prestarter
-from laptime.stats import FIRST_LOOK, alpha_for_look
 
 EARLY = 0.6  # share of the margin within which every ratio has to be known for the race to end before its time
 REPLAYS_SHARE = 0.05  # of the time until now

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
+from laptime.engine.run.turns import TURNS_LEAST
 from laptime.model.plan import Pace
+from laptime.model.stats import BETWEEN_OVER_TURNS
 from laptime.planner.groups import FORK_TURNS, HEATS_USUAL, TURN_S
-from laptime.run.turns import TURNS_LEAST
-from laptime.stats import BETWEEN_OVER_TURNS
 
 # The variance of one turn, over that of what all turns of a round share. Rounds of FORK_TURNS turns differ by
 # BETWEEN_OVER_TURNS times what their turns explain.

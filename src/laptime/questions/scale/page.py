@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures, step_figures
 from laptime.model.figure import Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.quantities import Bounded, Missing, number, percent, size, step, taken, times
 from laptime.model.record import Record
-from laptime.pages import footnotes
-from laptime.pages.lanes import lane_table, proof_sentence, usage_lines
-from laptime.pages.layout import Cell, Column, table_or_sentences, wrap
-from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.words import duration, factor, place_words, short_name
 from laptime.questions.scale.nouns import (
     WORTH_NAMING,
     LostPart,
@@ -30,6 +24,12 @@ from laptime.questions.scale.nouns import (
     name_loss,
     say_curve,
 )
+from laptime.show.figures import fact_figures, lane_bars, proof_figures, reading_figures, step_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.lanes import lane_table, proof_sentence, usage_lines
+from laptime.show.pages.layout import Cell, Column, table_or_sentences, wrap
+from laptime.show.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
+from laptime.show.pages.words import duration, factor, place_words, short_name
 
 SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
 DIFFERS_LEAST = 0.1  # of a step, between the profiler and the experiment

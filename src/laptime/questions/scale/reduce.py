@@ -12,6 +12,7 @@ from laptime.analysis.heats import ALPHA, ONE_ROUND, bounds, steady_windows, ste
 from laptime.model.process import Exchange
 from laptime.model.quantities import Bounded, Missing
 from laptime.model.record import Comparison, HeatResult, LaneResult
+from laptime.model.stats import mean_interval, median, weighted_interval
 from laptime.questions.scale.nouns import (
     WORTH_NAMING,
     HeldOut,
@@ -30,7 +31,6 @@ from laptime.questions.scale.nouns import (
     Straggler,
 )
 from laptime.questions.scale.options import Mode
-from laptime.stats import mean_interval, median, weighted_interval
 
 NOT_ALONE = Missing("its devices are used by one process, whose exchange cannot be left out")
 NOT_RANKED = Missing("its devices are used by one process, and only ranks are profiled")

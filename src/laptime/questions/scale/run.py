@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from laptime.errors import UsageError
+from laptime.engine.run.launchers import LOCAL, Launcher
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Device, Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import DATA_PARALLEL, SHARDED, SPLIT, Lane
@@ -27,7 +28,6 @@ from laptime.questions.scale.nouns import Role, ScaleAnswer, ScaleLane, Scaling,
 from laptime.questions.scale.options import MODES, Mode, ScaleAsk
 from laptime.questions.scale.reduce import summarise_scaling
 from laptime.questions.subject import find_subject
-from laptime.run.launchers import LOCAL, Launcher
 
 
 @dataclass(frozen=True, slots=True)

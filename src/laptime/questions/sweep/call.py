@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from laptime.errors import RecordError
 from laptime.library.asking import LaneNames, What, make_ask, with_options
 from laptime.library.calls import answer
 from laptime.library.results import Result
 from laptime.model.ask import DEFAULT_WORKLOAD
+from laptime.model.errors import RecordError
 from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAnswer, SweepCell, SweepCurve
 
 

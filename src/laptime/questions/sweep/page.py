@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from laptime.figures import fact_figures, proof_figures
 from laptime.model.figure import Axis, Band, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.quantities import Bounded, Missing, brief, number, size, step, taken
 from laptime.model.record import Record
-from laptime.pages import footnotes
-from laptime.pages.layout import Cell, Column, lay_out_table, table_or_sentences, wrap
-from laptime.pages.listing import of_race
-from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.words import place_words, short_name, spread
 from laptime.questions.sweep.nouns import WIDTH_AXIS, Sweep, SweepAnswer, SweepCell, SweepCurve
 from laptime.questions.sweep.reduce import bounded_words, is_of_one_round
+from laptime.show.figures import fact_figures, proof_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.layout import Cell, Column, lay_out_table, table_or_sentences, wrap
+from laptime.show.pages.listing import of_race
+from laptime.show.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
+from laptime.show.pages.words import place_words, short_name, spread
 
 RATE_BAR = 16
 ONE_HEAT_EACH = "Each is of one heat, which shows no interval."

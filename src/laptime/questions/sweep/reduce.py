@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from laptime.analysis.heats import ALPHA, ONE_ROUND
 from laptime.model.quantities import Bounded, IntervalFigure, Missing, brief
 from laptime.model.record import HeatResult
-from laptime.stats import mean_interval, median
+from laptime.model.stats import mean_interval, median
 
 PLATEAU = 0.9
 EMPTY_POINTS, EMPTY_POINTS_MOST = 3, 5

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from laptime.analysis.diagnosis.findings import find_unreliable
 from laptime.analysis.heats import ALPHA, memory_of
 from laptime.analysis.lanes import compare_lanes
-from laptime.diagnosis.findings import find_unreliable
-from laptime.errors import UsageError
+from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane, Subject
 from laptime.model.process import Dnf, Lane
@@ -55,7 +56,6 @@ from laptime.questions.sweep.reduce import (
     find_knee,
     is_of_one_round,
 )
-from laptime.run.turns import Prestarter
 
 # The axes and the lanes of `laptime sweep`.
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Literal
 
-from laptime.figures import fact_figures, proof_figures, reading_figures
 from laptime.model.figure import BARS_FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.quantities import Missing, step
 from laptime.model.record import LaneResult, Progress, Record, TrainingAnswer, training_of
-from laptime.pages import footnotes
-from laptime.pages.lanes import (
+from laptime.show.figures import fact_figures, proof_figures, reading_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.lanes import (
     money_words,
     proof_at_a_glance,
     proof_lines,
@@ -22,8 +22,8 @@ from laptime.pages.lanes import (
     spoken_name,
     usage_lines,
 )
-from laptime.pages.layout import Cell, Column, flow, lay_out_table, painted, wrap, wrap_all
-from laptime.pages.page import (
+from laptime.show.pages.layout import Cell, Column, flow, lay_out_table, painted, wrap, wrap_all
+from laptime.show.pages.page import (
     NARROWEST,
     PageParts,
     RecordColumn,
@@ -37,7 +37,7 @@ from laptime.pages.page import (
     quiet,
     rendered,
 )
-from laptime.pages.words import (
+from laptime.show.pages.words import (
     NOT_SAME,
     about,
     above_one,

@@ -14,7 +14,7 @@ from laptime.model.protocol import FullRun, LapFactor, LapResult, Reached, Score
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import Finding, LaneResult, Parity
 from laptime.model.sample import Appeal, Reference
-from laptime.stats import paired_ratio, welch
+from laptime.model.stats import paired_ratio, welch
 
 STANDARD_ERRORS = 2.0
 

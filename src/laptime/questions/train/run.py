@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from laptime.analysis.diagnosis.findings import find_slow_trainings, judge_trainings
 from laptime.analysis.heats import most_memory
 from laptime.analysis.usage import training_usage
-from laptime.diagnosis.findings import find_slow_trainings, judge_trainings
-from laptime.errors import UsageError
+from laptime.engine.run.answers import TrainingRunner
+from laptime.engine.run.instruments import SensorSelection
+from laptime.engine.run.runner import Limits
 from laptime.model.ask import Ask, DataSource
+from laptime.model.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
 from laptime.model.process import Dnf, ProcessStatus
@@ -27,10 +30,7 @@ from laptime.questions.sources import is_copied
 from laptime.questions.subject import find_subject
 from laptime.questions.train.options import FullAsk
 from laptime.questions.train.reduce import compare_learning, find_factor, find_reached, summarise_full_lane
-from laptime.run.answers import TrainingRunner
-from laptime.run.instruments import SensorSelection
-from laptime.run.runner import Limits
-from laptime.workloads import find_workload
+from laptime.trainings.workloads import find_workload
 
 
 class WholeTrainings:

@@ -27,7 +27,7 @@ from laptime.cli.questions import (
     tell,
     with_progress,
 )
-from laptime.errors import ExitCode, UsageError
+from laptime.model.errors import ExitCode, UsageError
 from laptime.model.questions import ONE_LANE_HELP, WHAT_HELP
 
 TUNE_HELP = f"""Find the best settings of each LANE for WHAT, and prove what they gain.

@@ -6,19 +6,19 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from laptime.figures import fact_figures, lane_bars, proof_figures, reading_figures
 from laptime.model.figure import Bar, Bars, FactorKind, Factors, Figure, Glance, GlanceFact, ShownFactor, Table, folded
 from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import Parity, Record
-from laptime.pages import footnotes
-from laptime.pages.footnotes import finding_words
-from laptime.pages.lanes import energy_words, lane_table, money_words, proof_sentence, usage_lines
-from laptime.pages.layout import Column, clean, table_or_sentences, wrap
-from laptime.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
-from laptime.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
+from laptime.model.visible import as_command
 from laptime.questions.tune.nouns import Learned, SettingWorth, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import Aim
-from laptime.visible import as_command
+from laptime.show.figures import fact_figures, lane_bars, proof_figures, reading_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.footnotes import finding_words
+from laptime.show.pages.lanes import energy_words, lane_table, money_words, proof_sentence, usage_lines
+from laptime.show.pages.layout import Column, clean, table_or_sentences, wrap
+from laptime.show.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
+from laptime.show.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 
 GAIN_BAR, NARROW_GAIN_BAR = 20, 10
 WIDE_PAGE = 90

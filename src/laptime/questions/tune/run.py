@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from laptime.analysis.diagnosis.findings import find_findings, find_unreliable
 from laptime.analysis.heats import ALPHA
-from laptime.diagnosis.findings import find_findings, find_unreliable
-from laptime.errors import UsageError
+from laptime.engine.run.runner import Limits
+from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT, find_framework
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
@@ -66,8 +68,6 @@ from laptime.questions.tune.nouns import Learned, TuneAnswer, TunedLane, Tuning
 from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.said import describe_tuning, with_changes
 from laptime.questions.tune.search import Objective, Search, check_objective
-from laptime.run.runner import Limits
-from laptime.run.turns import Prestarter
 
 CONFIRMING = 0.5  # share of a lane's time that is kept for the confirming race, at most
 CONFIRMING_SCRIPT = 0.35  # of a script, whose heats mostly import: so its search needs more of the time

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from laptime.analysis.heats import ALPHA
-from laptime.errors import UsageError
-from laptime.machine import CardSearch, add_cards, look_at_machine
+from laptime.machine.cards import CardSearch
+from laptime.machine.look import add_cards, look_at_machine
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import DEFAULT_FRAMEWORK, SCRIPT
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane, Subject
@@ -18,6 +19,8 @@ from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import LaneResult, Record
 from laptime.model.rows import RecordRow
 from laptime.model.secrets import mask_secrets
+from laptime.model.stats import t_quantile
+from laptime.model.visible import as_command
 from laptime.planner.lanes import GPU, parse_lane
 from laptime.planner.settings import SETTINGS, TUNED, find_setting
 from laptime.questions.asking import means_a_script
@@ -39,8 +42,6 @@ from laptime.questions.tune.options import Aim
 from laptime.questions.tune.search import Gain, Objective, Rating, Search
 from laptime.questions.why.causes import list_experiments
 from laptime.questions.why.experiments import AskedTraining
-from laptime.stats import t_quantile
-from laptime.visible import as_command
 
 NO_ROOM = "the budget had no room for it"
 NOTHING_TO_COMPARE = "no other settings could be raced"

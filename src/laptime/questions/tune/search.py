@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 from laptime.analysis.heats import ALPHA, bounds, noise_of_ratio, pairs_of_heats, step_ratio
 from laptime.analysis.lanes import compare_lanes
 from laptime.analysis.usage import summarise_usage
-from laptime.errors import UsageError
+from laptime.engine.run.instruments import SensorSelection
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT
 from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import HeatResult, LaneResult
+from laptime.model.stats import weighted_interval
 from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import FAKE_FRAMEWORK
 from laptime.questions.tune.lanes import SettingWords, Tunable, changed, read_look
 from laptime.questions.tune.nouns import TunedLane
 from laptime.questions.tune.options import Aim, LanePrices
-from laptime.run.instruments import SensorSelection
-from laptime.stats import weighted_interval
 
 GAINS = 0.01  # a setting that seems faster by this is joined with others
 HURTS = -0.15  # a setting that alone costs more than this is not tried together with others

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from laptime.errors import RecordError
 from laptime.library.asking import OneTraining, make_ask, with_options
 from laptime.library.calls import answer
 from laptime.library.results import Result
+from laptime.model.errors import RecordError
 from laptime.questions.verdict.nouns import Decision, VerdictAnswer
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.printing import emit_error, emit_json
 from laptime.cli.questions import (
     BEHIND,
@@ -21,8 +22,8 @@ from laptime.cli.questions import (
     takes,
     with_progress,
 )
-from laptime.errors import ExitCode
 from laptime.model import options
+from laptime.model.errors import ExitCode
 from laptime.questions.verdict.nouns import EXIT_OF, verdict_fields, verdict_of
 
 VERDICT_HELP = """Is CANDIDATE faster than BASE, and is it still the same training?

@@ -14,6 +14,7 @@ from math import log
 
 from laptime.model.other_work import OtherWork
 from laptime.model.quantities import Factor, number, percent
+from laptime.model.stats import log_mean_interval, mean_interval, median
 from laptime.questions.verdict.cheats import HIDDEN_LEAST_S, HIDDEN_PART, find_replaced
 from laptime.questions.verdict.nouns import (
     Decision,
@@ -25,7 +26,6 @@ from laptime.questions.verdict.nouns import (
     mean_over_seeds,
 )
 from laptime.questions.verdict.reduce import MORE_AT_LEAST, NEARER, judge_failure, judge_trick
-from laptime.stats import log_mean_interval, mean_interval, median
 
 AROUND = (0.92, 0.96, 1.0)  # of a time: where the loss then is read off
 LATE = 2 / 3  # of the training: a loss that falls no more after it has come to its end

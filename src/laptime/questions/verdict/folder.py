@@ -6,11 +6,11 @@ import os
 import re
 from pathlib import Path
 
-from laptime.disk import read_regular
-from laptime.errors import UsageError
+from laptime.model.errors import UsageError
 from laptime.questions.sources import PATCH_MOST_BYTES, files_of, top_of
 from laptime.questions.subject import find_trainings, read_tree
 from laptime.questions.user_code import is_main_guard
+from laptime.store.disk import read_regular
 
 PATCHED = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.MULTILINE)
 TRAININGS_LISTED = 8

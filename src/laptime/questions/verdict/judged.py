@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laptime.errors import UsageError
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.planner.plan import check_ranges
 from laptime.questions.asking import Prepared

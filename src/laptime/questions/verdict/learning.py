@@ -12,8 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laptime.analysis.heats import ONE_TRAINING, estimate, middle, startup_s
-from laptime.errors import UsageError
+from laptime.engine.run.instruments import SensorSelection
+from laptime.engine.run.learning import JudgeRunner, LearningRunner
+from laptime.engine.run.runner import Limits, Started
+from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import LearningOrder
@@ -27,10 +31,6 @@ from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, L
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, judge_left, looks
 from laptime.questions.verdict.run import find_left, judge_code, names_the_candidate, prepare_pair_of
-from laptime.run.instruments import SensorSelection
-from laptime.run.learning import JudgeRunner, LearningRunner
-from laptime.run.runner import Limits, Started
-from laptime.run.turns import Prestarter
 
 SEEDS_PLANNED = 8  # by bench/verdict.py --learning: what is a tenth faster is found where seeds differ by 6 %
 SEEDS_LEAST = 5  # that a budget is shared out among

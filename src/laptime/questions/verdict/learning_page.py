@@ -8,11 +8,11 @@ from itertools import zip_longest
 from laptime.model.figure import Axis, Curve, Factors, Figure, Glance, GlanceFact, Plane, ShownFactor, folded
 from laptime.model.quantities import percent
 from laptime.model.record import Record
-from laptime.pages import footnotes
-from laptime.pages.layout import Column, table_or_sentences, wrap
-from laptime.pages.page import PageParts, Said, View
 from laptime.questions.verdict.nouns import ERRORS, Learning, LearningRun, SeedPair, verdict_of
 from laptime.questions.verdict.options import VerdictAsk
+from laptime.show.pages import footnotes
+from laptime.show.pages.layout import Column, table_or_sentences, wrap
+from laptime.show.pages.page import PageParts, Said, View
 
 BY_HEART = "It trains on these items, so what it learns by heart counts, too; held_out= names others."
 

@@ -10,11 +10,6 @@ from laptime.model.figure import Figure, Glance
 from laptime.model.quantities import Factor, brief, percent
 from laptime.model.record import Record
 from laptime.model.rows import OF_TRAINING
-from laptime.pages import footnotes
-from laptime.pages.lanes import proof_sentence
-from laptime.pages.layout import Style
-from laptime.pages.page import PageParts, Said, View, rendered
-from laptime.pages.words import joined, short_name
 from laptime.questions.race import page as race
 from laptime.questions.verdict import learning_page
 from laptime.questions.verdict.nouns import (
@@ -29,6 +24,11 @@ from laptime.questions.verdict.nouns import (
     verdict_of,
 )
 from laptime.questions.verdict.options import VerdictAsk
+from laptime.show.pages import footnotes
+from laptime.show.pages.lanes import proof_sentence
+from laptime.show.pages.layout import Style
+from laptime.show.pages.page import PageParts, Said, View, rendered
+from laptime.show.pages.words import joined, short_name
 
 MORE_DECIDES = ("wide", "early")
 STYLES: dict[Word, Style] = {"KEEP": "good", "DISCARD": "bad", "UNDECIDED": "strong"}

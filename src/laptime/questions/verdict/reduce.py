@@ -15,8 +15,8 @@ from math import ceil, exp, inf, log
 from laptime.model.other_work import OtherWork
 from laptime.model.quantities import Factor, Missing, percent
 from laptime.model.record import Comparison
+from laptime.model.stats import FIRST_LOOK
 from laptime.questions.verdict.nouns import ERRORS, Cause, Decision, SessionPart, Word
-from laptime.stats import FIRST_LOOK
 
 BUSY_TIMES = 3.0
 NEARER = 0.5  # of the gain: from here on a change is nearer to it than to no gain
@@ -146,7 +146,7 @@ def _times(factor: Factor | None) -> str:
     return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f})"
 
 
-# What a sandbox refuses (heat/sandbox.py), in the words of the system, of Python and of PyTorch.
+# What a sandbox refuses (engine/heat/sandbox.py), in the words of the system, of Python and of PyTorch.
 REFUSALS = re.compile(
     "Permission denied|Read-only file system|Operation not permitted|cannot be opened|"
     "Network is unreachable|Connection refused|name resolution|the sandbox of the heat"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from laptime.analysis.diagnosis.findings import find_unreliable
 from laptime.analysis.parity import (
     find_other_beginning,
     find_other_data,
@@ -18,9 +19,11 @@ from laptime.analysis.parity import (
 )
 from laptime.analysis.replays import find_gain_elsewhere, find_other_replay
 from laptime.analysis.script_pair import compare_scripts
-from laptime.diagnosis.findings import find_unreliable
-from laptime.errors import ExitCode, TrainingError, UsageError
+from laptime.engine.run.confined import ConfinedLauncher
+from laptime.engine.run.launchers import Launcher
+from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
+from laptime.model.errors import ExitCode, TrainingError, UsageError
 from laptime.model.machine import Machine
 from laptime.model.other_work import OtherWork, words_of_work
 from laptime.model.plan import Pace, Subject
@@ -28,6 +31,7 @@ from laptime.model.process import IN_SHARED_MEMORY, ProcessRun
 from laptime.model.quantities import Missing
 from laptime.model.record import Comparison, LaneResult, OtherTraining
 from laptime.model.sample import Heat, Reference
+from laptime.model.stats import FIRST_LOOK
 from laptime.planner.groups import choose_pace
 from laptime.questions.asking import Prepared, are_scripts, names_a_file, prepare_pair, prepare_scripts
 from laptime.questions.copies import copies_in_use
@@ -53,10 +57,6 @@ from laptime.questions.verdict.reduce import (
     looks,
     refuse_change,
 )
-from laptime.run.confined import ConfinedLauncher
-from laptime.run.launchers import Launcher
-from laptime.run.turns import Prestarter
-from laptime.stats import FIRST_LOOK
 
 TWIN = "base again"
 STAY = "files that stay as they are while they are judged"

@@ -11,8 +11,9 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from laptime.errors import StoreError, UsageError
+from laptime.engine.run.turns import Prestarter
 from laptime.model.ask import Ask
+from laptime.model.errors import StoreError, UsageError
 from laptime.model.machine import Machine
 from laptime.model.quantities import brief
 from laptime.model.record import Comparison, LaneResult, Progress
@@ -24,7 +25,6 @@ from laptime.questions.verdict.nouns import Decision, SessionPart, SessionState,
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change
 from laptime.questions.verdict.run import VerdictRace, prepare_verdict, verdict_pace
-from laptime.run.turns import Prestarter
 
 HELD_SHARE = 0.5  # of the budget, for the fresh rounds
 

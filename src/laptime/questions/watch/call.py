@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from laptime.errors import RecordError, UsageError
 from laptime.library.asking import make_ask, with_options
 from laptime.library.calls import answer
 from laptime.library.results import Result
+from laptime.model.errors import RecordError, UsageError
 from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.watched import watch_of
 

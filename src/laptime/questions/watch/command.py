@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
-from laptime import api, showing
+from laptime import api
+from laptime.api import showing
 from laptime.cli.main import Command
 from laptime.cli.output import is_terminal, may_draw
 from laptime.cli.printing import MESSAGES, complain, say
 from laptime.cli.progress import Display, message_width
 from laptime.cli.questions import options_for, takes
-from laptime.errors import LaptimeError, StoreError
 from laptime.model.ask import Ask
+from laptime.model.errors import LaptimeError, StoreError
 from laptime.model.watched import watch_of
 
 WATCH_HELP = """Run COMMAND unchanged, and print where the time of its training went.

@@ -8,7 +8,6 @@ from statistics import median
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.script_lines import longest_lines
 from laptime.analysis.script_loop import AGE_BLOCKS, FEWEST_STEADY, PARTS_OF
-from laptime.figures import fact_figures, reading_figures
 from laptime.model.figure import (
     Axis,
     Band,
@@ -39,13 +38,14 @@ from laptime.model.script import (
     SpanPart,
     TrainingLoop,
 )
+from laptime.model.stats import mean_interval
+from laptime.model.visible import as_command
 from laptime.model.watched import WatchAnswer, watch_of
-from laptime.pages import footnotes
-from laptime.pages.layout import Cell, clean, painted, wrap
-from laptime.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
-from laptime.pages.words import duration, joined, lap, over, spread
-from laptime.stats import mean_interval
-from laptime.visible import as_command
+from laptime.show.figures import fact_figures, reading_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.layout import Cell, clean, painted, wrap
+from laptime.show.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
+from laptime.show.pages.words import duration, joined, lap, over, spread
 
 GAINS_ALIKE = 0.98  # of the most that a remedy may gain: what is likely is said apart where it is less
 DEVIATES = 0.3  # of the mean from the median: single iterations take far longer

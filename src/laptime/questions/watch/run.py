@@ -14,15 +14,18 @@ from typing import Any, ClassVar
 
 import psutil
 
+from laptime.analysis.diagnosis.findings import judge_run
+from laptime.analysis.diagnosis.script_findings import script_findings
 from laptime.analysis.script_lines import join_workers
 from laptime.analysis.script_process import ProcessReader, compare_ranks, read_hello
 from laptime.analysis.script_units import why_unseen
 from laptime.analysis.usage import Span, describe_usage, make_energy, power_of
-from laptime.diagnosis.findings import judge_run
-from laptime.diagnosis.script_findings import script_findings
-from laptime.errors import UsageError
+from laptime.engine.run.command import SETTLE_S, Listener, run_command, watched_environment
+from laptime.engine.run.instruments import SensorSelection
+from laptime.engine.run.launchers import Block
 from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import Pace, Plan, Subject
 from laptime.model.process import Timeline
@@ -38,9 +41,6 @@ from laptime.questions.asking import Prepared
 from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.subject import PROCESSOR
-from laptime.run.command import SETTLE_S, Listener, run_command, watched_environment
-from laptime.run.instruments import SensorSelection
-from laptime.run.launchers import Block
 
 LIVE_S = 1.0
 BLOCK_LEAVES_S = 0.5

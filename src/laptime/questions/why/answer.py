@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from laptime.diagnosis.lane_readings import others_cores
+from laptime.analysis.diagnosis.lane_readings import others_cores
 from laptime.model.quantities import Factor, Missing, percent, times
 from laptime.questions.why.causes import freezes, judge_causes, predict, sum_up
 from laptime.questions.why.experiments import PRESET

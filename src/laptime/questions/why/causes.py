@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from laptime.analysis.diagnosis.findings import describe_state
 from laptime.analysis.step_states import find_lane_state
-from laptime.diagnosis.findings import describe_state
 from laptime.model.quantities import Missing, brief, percent, times
 from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION
 from laptime.questions.why import compute_causes, gains, own_code, step_causes

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from laptime.analysis.step_states import find_lane_state
-from laptime.diagnosis.findings import (
+from laptime.analysis.diagnosis.findings import (
     DENORMALS,
     FAULTS_BYTES_A_STEP,
     FAULTS_SHARE,
@@ -14,7 +13,8 @@ from laptime.diagnosis.findings import (
     denormals_of,
     describe_state,
 )
-from laptime.diagnosis.lane_readings import long_share, number_types, others_cores
+from laptime.analysis.diagnosis.lane_readings import long_share, number_types, others_cores
+from laptime.analysis.step_states import find_lane_state
 from laptime.model.quantities import Factor, Missing, count, percent, times
 from laptime.model.symptoms import MADE_DOUBLE
 from laptime.questions.why.facts import PART_NOT_KNOWN, Signature, WhyFacts, judge, more_threads, part_share

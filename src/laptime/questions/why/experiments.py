@@ -22,7 +22,7 @@ BATCH_EXPERIMENTS = (
     ("4x", 4, "a batch of 4 times the items", "batch_size=4 * ..."),
     ("half", 0.5, "half the batch", "half of batch_size"),
 )
-A_LANE = "laptime race ... {setting}"  # stands for the code of a remedy that has none
+A_LANE = "laptime race ... {setting}"  # in place of the code of a remedy that has none
 PRESET = "best"  # the experiment with all that is known to help
 ARITHMETIC, TAKES_MEMORY = "the arithmetic", "memory"
 

@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from laptime.analysis.diagnosis.lane_readings import (
+    LaneReadings,
+    Pauses,
+    find_pauses,
+    first_script,
+    first_symptoms,
+    read_lane,
+)
 from laptime.analysis.heats import ALPHA, bounds
-from laptime.diagnosis.lane_readings import LaneReadings, Pauses, find_pauses, first_script, first_symptoms, read_lane
 from laptime.model.machine import Machine
 from laptime.model.quantities import Estimate, Factor, Missing, times
 from laptime.model.record import Finding, LaneResult
 from laptime.model.script import TrainingLoop
+from laptime.model.stats import log_mean_interval
 from laptime.model.symptoms import NO_INPUT, NOT_LOOKED, StepSymptoms, TimedPlace
 from laptime.questions.why.nouns import STEP_STAGES, CauseStanding, Ceiling, PartOf, Stage, StepPart, Trial, Verdict
-from laptime.stats import log_mean_interval
 
 FACT_NOT_MEASURED = Missing("it was not measured")
 LANE_WITHOUT_STEP = Missing("the lane has no step: no heat of it finished")

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from math import fsum, inf
 
+from laptime.analysis.diagnosis.findings import FAULTS_SHARE, RUN_THROTTLED_SHARE, denormals_of
+from laptime.analysis.diagnosis.lane_readings import find_pauses, finished, number_types
 from laptime.analysis.step_states import find_lane_state
-from laptime.diagnosis.findings import FAULTS_SHARE, RUN_THROTTLED_SHARE, denormals_of
-from laptime.diagnosis.lane_readings import find_pauses, finished, number_types
 from laptime.model.quantities import Missing
 from laptime.model.record import LaneResult
 from laptime.questions.why.compute_causes import (

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import fsum
 
+from laptime.analysis.diagnosis.lane_readings import first_script
+from laptime.analysis.diagnosis.script_findings import script_findings
 from laptime.attach.left_out import lines_changed
-from laptime.diagnosis.lane_readings import first_script
-from laptime.diagnosis.script_findings import script_findings
 from laptime.model.machine import Machine
 from laptime.model.quantities import Factor, Missing, count, percent
 from laptime.model.record import Finding, LaneResult

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import floor, isfinite
 
-from laptime.figures import fact_figures, lane_bars, reading_figures, roofline_figures, step_figures
 from laptime.model.figure import (
     Bar,
     Bars,
@@ -24,10 +23,7 @@ from laptime.model.figure import (
 from laptime.model.quantities import Factor, Missing, number, percent
 from laptime.model.record import LaneResult, Record
 from laptime.model.symptoms import LONGEST_LINES
-from laptime.pages import footnotes
-from laptime.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
-from laptime.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
-from laptime.pages.words import WIDE_INTERVAL, duration, factor, machine_words, short_name, step_words
+from laptime.model.visible import cells_wide
 from laptime.questions.forecast.page import card_sentence
 from laptime.questions.why.nouns import (
     INPUT,
@@ -44,7 +40,11 @@ from laptime.questions.why.nouns import (
     recommended_first,
     why_of,
 )
-from laptime.visible import cells_wide
+from laptime.show.figures import fact_figures, lane_bars, reading_figures, roofline_figures, step_figures
+from laptime.show.pages import footnotes
+from laptime.show.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
+from laptime.show.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
+from laptime.show.pages.words import WIDE_INTERVAL, duration, factor, machine_words, short_name, step_words
 
 STANDINGS: tuple[CauseStanding, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
 # The signs differ without colour; letters are for a terminal without block characters.

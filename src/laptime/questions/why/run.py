@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
+from laptime.analysis.diagnosis.findings import denormals_of, find_findings
 from laptime.analysis.heats import ALPHA
 from laptime.analysis.lanes import compare_lanes, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
-from laptime.diagnosis.findings import denormals_of, find_findings
-from laptime.errors import UsageError
+from laptime.engine.run.turns import REACH_FACTOR, Prestarter
 from laptime.machine.denormals import time_denormals
 from laptime.model.ask import Ask
+from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT
 from laptime.model.hardware import CONVOLUTIONS
 from laptime.model.machine import Machine
@@ -46,7 +47,6 @@ from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.nouns import NOT_PROMISING, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.questions.why.own_code import A_LINE_TWICE, find_watched, with_lines, without_it
-from laptime.run.turns import REACH_FACTOR, Prestarter
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from laptime.analysis.usage import channel_name, points_of
-from laptime.diagnosis import findings
-from laptime.diagnosis.findings import RUN_THROTTLED_SHARE, SLOW_START
-from laptime.diagnosis.lane_readings import (
+from laptime.analysis.diagnosis import findings
+from laptime.analysis.diagnosis.findings import RUN_THROTTLED_SHARE, SLOW_START
+from laptime.analysis.diagnosis.lane_readings import (
     LaneReadings,
     disturbed_slowdowns,
     finished,
@@ -19,6 +18,7 @@ from laptime.diagnosis.lane_readings import (
     slow_starts,
     steps_ns,
 )
+from laptime.analysis.usage import channel_name, points_of
 from laptime.model.quantities import Factor, Missing, cores, count, few, percent, taken, times
 from laptime.model.sample import HEAT_BITS, POWER_BITS, Meaning, Window
 from laptime.model.symptoms import DATA_LINE, NO_INPUT

@@ -1,0 +1,54 @@
+"""What an agent counted of an iteration of its script, operator by operator, as it was sent. It may be anybody's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from laptime.analysis.script_process import ProcessReader, real, text, whole
+from laptime.model.hardware import HeldMemory, ScriptLoading, StepMemory, StepWork
+from laptime.model.workload import FLOAT_BYTES
+from laptime.trainings.workloads.shapes import as_operators
+
+NOT_COUNTABLE = "its operators are not those of PyTorch 2.1 or later, which alone can be counted in a script"
+COUNTED_INSIDE = "one iteration inside of the script, as its operators were called"
+WORK_OPERATORS_MOST = 100_000  # different ones of an iteration
+NARROW_BYTES = 2  # of a value of 16 bits
+
+
+def read_work(told: Any) -> StepWork:
+    """Return what an agent counted. Raise ValueError if no agent counts so."""
+    if not isinstance(told, dict) or not isinstance(told.get("operators"), list):
+        raise ValueError("no work of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
+    counted: Counter[tuple[str, float, float, tuple[int, ...]]] = Counter()
+    for kind, flops, moved, shape, calls in told["operators"][:WORK_OPERATORS_MOST]:
+        counted[text(kind), real(flops), real(moved), tuple(map(whole, shape))] += whole(calls)
+    flops = real(told.get("flops"))
+    return StepWork(
+        flops,
+        real(told.get("bytes")),
+        COUNTED_INSIDE,
+        as_operators(counted),
+        value_bytes=NARROW_BYTES if real(told.get("narrow")) > flops / 2 else FLOAT_BYTES,
+        memory=_read_memory(told),
+    )
+
+
+def _read_memory(told: dict[str, Any]) -> StepMemory:
+    held = told.get("memory")
+    if not isinstance(held, dict):
+        raise ValueError("no memory of an iteration")  # noqa: TRY004  whatever is wrong, it is no agent's
+    passes, update, narrow = (_read_held(held.get(moment)) for moment in ("passes", "update", "narrow"))
+    return StepMemory(passes, update, narrow, whole(held.get("kept")))
+
+
+def _read_held(told: Any) -> HeldMemory:
+    return HeldMemory(*map(whole, told))
+
+
+def find_loading(reader: ProcessReader) -> ScriptLoading | None:
+    """Return how a script waited for its loader in all iterations but the first; None where no loader was seen."""
+    loader, progress = reader.trained_loader, reader.progress
+    if loader is None or not reader.sees_waits or not progress.later:
+        return None
+    return ScriptLoading(progress.data_ns / progress.later / 1e9, loader.workers or 0)

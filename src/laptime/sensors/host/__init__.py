@@ -1,6 +1,0 @@
-"""The machine and the heat's processes: one sensor of several sources, each of which reads some files."""
-
-from laptime.sensors.host.machine import mean_frequency
-from laptime.sensors.host.sensor import HostSensor
-
-__all__ = ["HostSensor", "mean_frequency"]

@@ -1,0 +1,1 @@
+"""What a person sees: text, figures, reports, and the pages of the board."""

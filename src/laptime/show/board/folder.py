@@ -1,0 +1,63 @@
+"""The folder of a site: what a build writes is listed in it, and the next build removes what is listed and no more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Self
+
+from laptime.model.errors import UsageError
+from laptime.store.disk import read_regular
+
+LIST = "laptime-board.txt"
+LIST_MOST_BYTES = 64 << 20
+BOARD_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}(?:/[A-Za-z0-9][A-Za-z0-9._-]{0,199}){0,5}", re.ASCII)
+
+
+class SiteFolder:
+    """Writes the files of a build. A name is on the list before its file is there, so no file is ever forgotten."""
+
+    def __init__(self, place: Path) -> None:
+        """Remove what an earlier build wrote, and begin a new list."""
+        self.place = place
+        place.mkdir(parents=True, exist_ok=True)
+        for name in self._earlier():
+            self._remove(name)
+        self._list = (place / LIST).open("w", encoding="ascii")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._list.close()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file of the site. One of that name that no build wrote is your own, and stays."""
+        target = self.place / name
+        if target.exists() or target.is_symlink():
+            says = f"{target} is there already, and no `laptime board build` wrote it"
+            raise UsageError(says, "Move it away, or name another folder with -o.")
+        self._list.write(f"{name}\n")
+        self._list.flush()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+    def _earlier(self) -> list[str]:
+        """Return the names on the list of an earlier build. A name that no build writes is left out."""
+        place = self.place / LIST
+        if not place.is_file() or place.is_symlink():
+            return []
+        told = read_regular(place, LIST_MOST_BYTES).decode("ascii", errors="replace")
+        return [name for name in told.splitlines() if BOARD_FILE_NAME.fullmatch(name) and name != LIST]
+
+    def _remove(self, name: str) -> None:
+        """Remove a listed file, and the folders that are empty then. Nothing behind a link is touched."""
+        target = self.place / name
+        folders = [self.place / each for each in Path(name).parents if each != Path()]
+        if any(each.is_symlink() for each in folders):
+            return
+        if target.is_file() or target.is_symlink():
+            target.unlink()
+        for folder in folders:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()

@@ -1,0 +1,401 @@
+"""Reports in Markdown and CSV, and in a terminal with bars and sparklines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+
+from laptime.model.figure import (
+    Bar,
+    Bars,
+    Chart,
+    Factors,
+    Figure,
+    Gantt,
+    Plane,
+    Report,
+    Stack,
+    Table,
+    Turns,
+    are_far_apart,
+)
+from laptime.model.quantities import number
+from laptime.model.visible import as_cell, cells_wide, visible
+from laptime.show.drawing.rows import longest_of
+from laptime.show.drawing.svg import Scale
+from laptime.show.pages.layout import clean, padded, wrap
+from laptime.show.pages.page import NARROWEST, sparkline
+from laptime.show.pages.words import escape_markdown
+
+BLOCK_SIGN, PLAIN_BAR = "█", "#"
+FENCED = 96  # cells of a line in Markdown
+TABLE_POINTS_MOST = 40  # of curves, each of which is a line
+HAS_ENDS = re.compile(r"±|\d-\d|to -?\d|varies|no interval")  # words that already say how sure a figure is
+
+TextRow = tuple[str, ...]
+
+
+def as_markdown(reports: Sequence[Report]) -> str:
+    """Return reports as Markdown, for a comment or a job's summary."""
+    return "\n\n".join("\n".join(_markdown(report)) for report in reports) + "\n"
+
+
+def _markdown(report: Report) -> list[str]:
+    first, *others = report.answer or (report.title,)
+    lines = [
+        f"## {escape_markdown(first)}",
+        "",
+        *(f"**{escape_markdown(each)}**\n" for each in report.distrust),
+        *(f"{escape_markdown(each)}\n" for each in (*others, *report.notes, report.done) if each),
+    ]
+    for figure in report.figures:
+        lines += [
+            f"### {escape_markdown(figure.title)}",
+            "",
+            *([escape_markdown(figure.says), ""] if figure.says else []),
+        ]
+        picture = [] if figure.more else _chart(figure.chart, FENCED, blocks=True)
+        lines += _fenced(picture)
+        if not picture or (isinstance(figure.chart, Plane) and not _points(figure.chart)):  # a sparkline has no figures
+            lines += _markdown_table(rows_of(figure.chart))
+    return [
+        *lines,
+        f"    {visible(report.command)}",
+        "",
+        escape_markdown(f"Record {report.id}, {report.started}."),
+    ]
+
+
+def _fenced(lines: Sequence[str]) -> list[str]:
+    """Return lines as a block of code, which none of them can end."""
+    if not lines:
+        return []
+    told = [visible(each).rstrip() for each in lines]
+    longest = max((len(each) for line in told for each in re.findall("`+", line)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return [f"{fence}text", *told, fence, ""]
+
+
+def _markdown_table(table: Table) -> list[str]:
+    ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
+    rows = [[head.removeprefix("=").removeprefix("`") for head in table.heads], ruler, *table.rows]
+    told = [[cell if row is ruler else escape_markdown(cell) for cell in row] for row in rows]
+    return [*(f"| {' | '.join(row)} |" for row in told), ""]
+
+
+def as_csv(reports: Sequence[Report]) -> str:
+    """Return every number that the reports draw, one row each: record, figure, curve or bar, and values."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("record", "figure", "name", "x", "y", "low", "high", "unit"))
+    for report in reports:
+        for figure in report.figures:
+            writer.writerows((report.id, as_cell(figure.title), *row) for row in _numbers(figure.chart))
+    return out.getvalue()
+
+
+def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
+    match chart:
+        case Bars():
+            for bar in (*chart.bars, *chart.reported):
+                if bar.value is not None:
+                    yield as_cell(bar.label), "", repr(bar.value), _end(bar.low), _end(bar.high), as_cell(chart.unit)
+        case Factors():
+            for factor in chart.factors:
+                name = as_cell(factor.label)
+                yield name, "", repr(factor.value), _end(factor.low), _end(factor.high), "times"
+                yield from (
+                    (name, number, repr(ratio), "", "", "times") for number, ratio in enumerate(factor.rounds, 1)
+                )
+        case Turns():
+            unit = as_cell(chart.unit)
+            turns = ((f"round {each.number}: {turn.start_s!r} s", turn) for each in chart.rounds for turn in each.turns)
+            yield from ((as_cell(turn.label), place, repr(turn.ms), "", "", unit) for place, turn in turns)
+        case Plane():
+            for curve in chart.curves:
+                name, unit = as_cell(curve.label), as_cell(chart.up.label)
+                for (x, y), ends in zip_longest(curve.points, curve.ends[: len(curve.points)]):
+                    yield name, repr(x), repr(y), *map(_end, ends or (None, None)), unit
+        case Stack():
+            for label, parts in chart.rows:
+                yield from (
+                    (as_cell(f"{label}: {part.label}"), "", repr(part.share), _end(part.low), _end(part.high), "share")
+                    for part in parts
+                )
+        case Gantt():
+            unit, spans = as_cell(chart.unit), ((row.label, span) for row in chart.rows for span in row.spans)
+            yield from ((as_cell(name), repr(at.start), repr(at.end - at.start), "", "", unit) for name, at in spans)
+
+
+def _end(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def rows_of(chart: Chart) -> Table:
+    """Return a chart as a table: bars and parts with their values, curves in a few numbers each."""
+    match chart:
+        case Table():
+            return chart
+        case Bars():
+            rows: list[TextRow] = [
+                (bar.label, "-" if bar.value is None else f"{bar.value:.4g}", _between(bar.low, bar.high), bar.words)
+                for bar in (*chart.bars, *chart.reported)
+            ]
+            return Table(("", f"={chart.unit}", "between", ""), tuple(rows))
+        case Factors():
+            heads = ("", f"=times as fast as {chart.reference}", "between", "=rounds")
+            told = [
+                (factor.label, f"{factor.value:.4g}", _between(factor.low, factor.high), str(len(factor.rounds)))
+                for factor in chart.factors
+            ]
+            return Table(heads, tuple(told))
+        case Turns():
+            return _turns(chart)
+        case Stack():
+            rows = [
+                (label, part.label, f"{part.share:.1%}", _between(part.low, part.high))
+                for label, parts in chart.rows
+                for part in parts
+            ]
+            return Table(("", "part", "=share", "between"), tuple(rows))
+        case Gantt():
+            heads = ("", f"=from {chart.unit}", f"=to {chart.unit}", f"={chart.unit}")
+            spans = [(row.label, span) for row in chart.rows for span in row.spans]
+            rows = [
+                (name, f"{each.start:.4g}", f"{each.end:.4g}", f"{each.end - each.start:.4g}") for name, each in spans
+            ]
+            return Table(heads, tuple(rows))
+        case Plane():
+            return _curves(chart)
+
+
+def _turns(turns: Turns) -> Table:
+    """Return a row a round: the middle turn of each lane, and the factors."""
+    rows = []
+    for each in turns.rounds:
+        of = {label: sorted(turn.ms for turn in each.turns if turn.label == label) for label in turns.labels}
+        told = [f"{found[len(found) // 2]:.4g}" if found else "-" for found in of.values()]
+        factors = dict(each.factors)
+        told += [f"{factors[row.label]:.3g}x" if row.label in factors else "-" for row in turns.factors.factors]
+        rows.append((str(each.number), *told))
+    heads = (
+        *(f"={label}, {turns.unit}" for label in turns.labels),
+        *(f"={row.label}" for row in turns.factors.factors),
+    )
+    return Table(("round", *heads), tuple(rows))
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{low:.4g} to {high:.4g}"
+
+
+def _curves(plane: Plane) -> Table:
+    rows = []
+    for label, curves in plane.by_label().items():
+        values = sorted(value for curve in curves for _, value in curve.points)
+        if values:
+            told = (f"{each:.4g}" for each in (values[0], values[len(values) // 2], values[-1]))
+            count = sum(max(curve.of_points, len(curve.points)) for curve in curves)
+            rows.append((label, f"{count:,}", *told))
+    return Table(("curve", "=points", "=lowest", f"=middle {plane.up.label}", "=highest"), tuple(rows))
+
+
+def as_charts(report: Report, width: int, *, blocks: bool) -> str:
+    """Return a report's charts for a terminal: bars, and a sparkline for each curve. Tables are on the page."""
+    width = max(width, NARROWEST)
+    lines = [line for figure in report.figures for line in _figure(figure, width, blocks=blocks)]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _figure(figure: Figure, width: int, *, blocks: bool) -> list[str]:
+    if isinstance(figure.chart, Table):
+        return []
+    lines = _chart(figure.chart, width, blocks=blocks)
+    return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
+
+
+def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
+    """Return a chart in lines of words and blocks; none for a table."""
+    match chart:
+        case Bars():
+            return _bars(chart, width, blocks=blocks)
+        case Factors():
+            rows = [Bar(factor.label, factor.value, factor.low, factor.high, factor.words) for factor in chart.factors]
+            return _around_one(rows, width, blocks=blocks)
+        case Turns():
+            return _rounds(chart, width, blocks=blocks)
+        case Plane():
+            points = _points(chart)
+            if points and chart.at == 1.0:
+                return _around_one(points, width, blocks=blocks)
+            unit = chart.up.label
+            bars = Bars(unit, tuple(points), is_log=chart.up.is_log and are_far_apart(points))
+            if points:
+                return [*_bars(bars, width, blocks=blocks), *wrap(f"in {clean(unit)}", width - 2, "  ")]
+            return _sparks(chart, width, blocks=blocks)
+        case Stack():
+            return _bars(_parts_as_bars(chart), width, blocks=blocks)
+        case Gantt():
+            return _gantt(chart, width, blocks=blocks)
+        case Table():
+            return []
+
+
+def _rounds(turns: Turns, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a lane: its turns in their order, on one scale."""
+    told = [(label, [turn.ms for each in turns.rounds for turn in each.turns if turn.label == label])
+            for label in turns.labels]  # fmt: skip
+    values = [value for _, each in told for value in each]
+    if not values:
+        return []
+    names = min(max(cells_wide(clean(label)) for label, _ in told), width // 3)
+    room = max(width - names - 30, 8)
+    low, high = min(values), max(values)
+    return [
+        line
+        for label, each in told
+        for line in _named(clean(label), names, [_spark(each, low, high, room, blocks=blocks)], width)
+    ]
+
+
+def _parts_as_bars(stack: Stack) -> Bars:
+    several = len(stack.rows) > 1
+    return Bars(
+        "share",
+        tuple(
+            Bar(f"{label}: {part.label}" if several else part.label, part.share, part.low, part.high, part.words)
+            for label, parts in stack.rows
+            for part in parts
+        ),
+    )
+
+
+def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a row: blocks where it was done, on one clock."""
+    names = min(max((cells_wide(clean(row.label)) for row in chart.rows), default=0), width // 3)
+    room, mark = max(width - names - 30, 8), BLOCK_SIGN if blocks else PLAIN_BAR
+    words_most = min(24, max(width - names - room - 8, 8))
+    lines = []
+    for row in chart.rows:
+        cells = [" "] * room
+        for span in row.spans:
+            first = min(int(room * span.start / chart.length), room - 1)
+            last = max(round(room * span.end / chart.length), first + 1)
+            cells[first:last] = mark * (min(last, room) - first)
+        head, *rest = wrap(clean(row.words), words_most) or [""]
+        drawn = [f"{''.join(cells)}  {head}", *(" " * (room + 2) + each for each in rest)]
+        lines += _named(clean(row.label), names, drawn, width)
+    return lines
+
+
+def _points(plane: Plane) -> list[Bar]:
+    """Return the points of a plane as bars, where they are few and have intervals; else none."""
+    if (
+        not any(curve.ends for curve in plane.curves)
+        or sum(len(curve.points) for curve in plane.curves) > TABLE_POINTS_MOST
+    ):
+        return []
+    found = []
+    for curve in plane.curves:
+        for (x, y), ends in zip_longest(curve.points, curve.ends[: len(curve.points)]):
+            low, high = ends or (None, None)
+            found.append(Bar(f"{curve.label}, {plane.across.label} {x:g}", y, low, high, number(y)))
+    return found
+
+
+def _around_one(rows: Sequence[Bar], width: int, *, blocks: bool) -> list[str]:
+    """Return factors on one logarithmic scale: the estimate, its interval around it, and a line at 1."""
+    known = [(row, row.value) for row in rows if row.value is not None and 0 < row.value < math.inf]
+    if not known:
+        return []
+    ends = [end for row, value in known for end in (1.0, value, row.low, row.high) if end and 0 < end < math.inf]
+    scale = Scale(math.log10(min(ends)), math.log10(max(ends)) + 1e-9, is_log=True)
+    mark, band, one = ("█", "─", "│") if blocks else ("#", "-", "|")
+
+    def picture(row: Bar, room: int) -> str:
+        cells = [" "] * room
+
+        def place(value: float) -> int:
+            return min(max(int(room * scale.share(value)), 0), room - 1)
+
+        if row.low and row.high:
+            first, last = place(row.low), place(min(row.high, max(ends)))
+            cells[first : last + 1] = band * (last + 1 - first)
+        cells[place(1.0)] = one
+        cells[place(row.value or 1.0)] = mark
+        return "".join(cells)
+
+    return _lines([(row, picture) for row, _ in known], "times", width)
+
+
+def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
+    longest, mark = longest_of(bars), BLOCK_SIGN if blocks else PLAIN_BAR
+    shortest = min((bar.value for bar in bars.bars if bar.value is not None and bar.value > 0), default=longest) / 3
+
+    def picture(bar: Bar, room: int) -> str:
+        value = bar.value or 0.0
+        if bars.is_log and 0 < shortest < longest:
+            share = math.log(max(value, shortest) / shortest) / math.log(longest / shortest)
+        else:
+            share = value / longest
+        return mark * max(1, round(room * share))
+
+    return _lines([(bar, picture) for bar in bars.bars], bars.unit, width)
+
+
+def _lines(rows: Sequence[tuple[Bar, Callable[[Bar, int], str]]], unit: str, width: int) -> list[str]:
+    """Return a line a row: its label, its picture, its words. A label that is too long has a line of its own."""
+    most, room = width // 3, max(width // 3, 8)
+    names = max((wide for bar, _ in rows if (wide := cells_wide(clean(bar.label))) <= most), default=0)
+    lines = []
+    for bar, picture in rows:
+        if bar.value is None:
+            lines += wrap(f"{padded(clean(bar.label), names)}  {clean(bar.words)}", width - 2, "  ")
+            continue
+        told = clean(bar.words) or f"{bar.value:.4g} {unit}"
+        if bar.low is not None and bar.high is not None and not HAS_ENDS.search(told):
+            told += f" ({number(bar.low)}-{number(bar.high)})"
+        first, *rest = wrap(told, width - names - room - 6)
+        drawn = [f"{picture(bar, room).ljust(room)}  {first}", *(" " * (room + 2) + each for each in rest)]
+        lines += _named(clean(bar.label), names, drawn, width)
+    return lines
+
+
+def _sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a curve; those of one plane share their scale."""
+    drawn = {
+        label: [value for curve in curves for _, value in curve.points] for label, curves in plane.by_label().items()
+    }
+    drawn = {label: values for label, values in drawn.items() if values}
+    values = [value for each in drawn.values() for value in each]
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    names = min(max(cells_wide(clean(label)) for label in drawn), width // 3)
+    room = max(width - names - 30, 8)
+    told = f"{low:.4g} to {high:.4g} {clean(plane.up.label)}, over {clean(plane.across.label)}"
+    lines = [
+        line
+        for label, values in drawn.items()
+        for line in _named(clean(label), names, [_spark(values, low, high, room, blocks=blocks)], width)
+    ]
+    return [*lines, *wrap(told, width - 2, "  ")]
+
+
+def _spark(values: Sequence[float], low: float, high: float, room: int, *, blocks: bool) -> str:
+    columns = min(room, len(values))
+    cut = [values[len(values) * each // columns : len(values) * (each + 1) // columns] for each in range(columns)]
+    middles = [sorted(each)[len(each) // 2] for each in cut]
+    span = high - low or 1.0
+    return sparkline([(middle - low) / span for middle in middles], blocks=blocks)
+
+
+def _named(name: str, cells: int, lines: Sequence[str], width: int) -> list[str]:
+    """Put a name of at most N cells before the first of these lines, or a longer one on lines above them."""
+    if cells_wide(name) <= cells:
+        return [f"{padded(name if number == 0 else '', cells)}  {line}".rstrip() for number, line in enumerate(lines)]
+    return [*wrap(name, width - 2, "  "), *(f"{'':{cells}}  {line}".rstrip() for line in lines)]

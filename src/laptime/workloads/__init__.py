@@ -1,5 +1,0 @@
-"""The built-in trainings, independent of any framework: networks, published results, data and starting weights."""
-
-from laptime.workloads.catalogue import CATALOGUE, find_workload
-
-__all__ = ["CATALOGUE", "find_workload"]
