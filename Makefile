@@ -91,7 +91,7 @@ schema: $(VENV)/.installed
 	$(BIN)/python -c "from laptime.cli.answers import *; \
 		[(SCHEMAS / f'{row.schema}.json').write_text(make_schema(row)) for row in ALL_SCHEMAS]"
 	cp src/laptime/cli/schemas/record.json docs/record.schema.json
-	cp src/laptime/schemas/board-row.json docs/board.schema.json
+	cp src/laptime/cli/schemas/board-row.json docs/board.schema.json
 	cp src/laptime/cli/schemas/verdict.json docs/verdict.schema.json
 
 # What editors and type checkers read of the library's functions, made from the table of options.
