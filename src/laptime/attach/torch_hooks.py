@@ -320,7 +320,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
     """
     keep, due = agent.keep, agent.due
     mark = TORCH_MARKS + "_optimizer"
-    is_inside = False  # and stays so once this hook has failed
+    is_inside = has_failed = False
     census = Census(agent)
     lines = timer_of(agent)
 
@@ -330,8 +330,8 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
 
         @wraps(step)
         def watched(self, *given, **named):
-            nonlocal is_inside
-            if compiling() or is_inside:
+            nonlocal is_inside, has_failed
+            if compiling() or is_inside or has_failed:
                 return step(self, *given, **named)
             is_inside = True
             begin = now_ns()
@@ -348,7 +348,7 @@ def hook_optimizers(agent: Agent, module: Any) -> None:
                 else:
                     keep((STEP_KIND, begin, end, number))
             except Exception as error:
-                is_inside = True
+                has_failed = True
                 agent.failed("optimizer", error)
             return result
 

@@ -3,8 +3,8 @@
     Launcher.start -> AnyChild          local: a Child; on a cluster: a RemoteChild, which is the same to its runner
       Cluster.submit -> Submission      Ray and Slurm differ only in how an agent (`node`) gets its place
 
-The parent listens (`meeting`), an agent connects from its node, starts a usual Child there and relays (`node`,
-`remote`; `spread` where a lane's devices are on several nodes). Decision 30 says why. Without --on nothing of this is
+The parent listens (`Meeting`), an agent (`node`) connects from its node, starts a usual Child there and relays it
+(`remote`, where a lane's devices are on several nodes, too). Decision 30 says why. Without --on nothing of this is
 imported.
 """
 

@@ -197,7 +197,7 @@ def play_turns(
         has_reached = (
             all(runner.taken >= pace.reach_step for runner in runners) or far_s > REACH_FACTOR * pace.measure_s
         )
-        if has_reached and _is_enough(spent_s, turn, quiet, pace):
+        if has_reached and _has_enough_turns(spent_s, turn, quiet, pace):
             return _by_lane(steps)
         told(turn + 1, max(turn + 1, _expect_turns(spent_s, turn, quiet, pace)))
 
@@ -285,7 +285,7 @@ def _play_one(
         player.play(turn, orders[player] if orders else ANY_STEPS)
 
 
-def _is_enough(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
+def _has_enough_turns(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
     repeated = turns - quiet
     if spent_s >= ROUND_PATIENCE * pace.measure_s:
         # Where others compute now and then, a few more turns meet a quiet moment.
@@ -305,7 +305,7 @@ def _expect_turns(spent_s: float, turns: int, quiet: int, pace: Pace) -> int:
 #
 # Steps change while a training learns: its numbers become tiny, its sequences grow. So a lane that is faster must not
 # be timed at later steps. A card may take 300 steps while a processor takes one, and then a turn of the same steps
-# would be over before its clock is up: such lanes have turns of their own, and `analysis.rounds` compares what is
+# would be over before its clock is up: such lanes have turns of their own, and `analysis.heats` compares what is
 # comparable. So has a lane whose turns would become too long for what the others need: a card takes hundreds of steps
 # until its clock is up, and a lane of slower steps would take as many.
 
