@@ -212,7 +212,9 @@ def _ranked(
             continue
         ways: list[tuple[PredictedGain, Finding]] = []
         for way in filter(None, [finding, rule.otherwise and rule.otherwise(finding)]):
-            alone = way.gain if rule.gain is None or way.gain is not None else rule.gain(way.evidence["share"], room)
+            alone = way.gain
+            if alone is None and rule.gain is not None:
+                alone = rule.gain(way.evidence["share"], replace(room, waited=way.evidence.get("waited")))
             assert alone is not None
             most = max(alone.most, at_most.get(way.rule, 1.0))
             gain = PredictedGain(*(of_whole(each, 1.0 if rule.of_all else within) for each in (alone.likely, most)))
@@ -332,6 +334,7 @@ def _waits(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Find
             "share": share,
             "workers": sorted(workers),
             **_evidence_of(line),
+            "waited": None if line is None else line.waited,
             "of_loop": bool(line and "for" in line.calls),
             "has_numbers": workers == {0} and not any(loader.is_iterable for loader in process.loaders),
         },

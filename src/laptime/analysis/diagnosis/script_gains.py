@@ -12,22 +12,28 @@ SAVES_MORE, SHARE_UNSURE = 1.1, 0.02  # of an iteration: what is left out no lon
 LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
 
-# Of the computing: so much longer it takes, as its threads wait for the one whose core a worker has. Measured on two.
-CROWDED_TAKES = 0.7
-LOADS_AT_LEAST = 0.5  # of a core, while the training waits: what takes less waits itself, such as for a disk
+# What was fitted to twelve loaders on two cores with two threads of PyTorch, items of Python and PIL (2026-11-30): a
+# worker process takes so much longer for a batch, and so many milliseconds more to hand it over.
+MADE_SLOWER, MADE_MS = 0.35, 3.0
+CROWDED_TAKES = (
+    0.7  # of the computing: so much longer it takes, as its threads wait for the one whose core a worker has
+)
+WORKERS = 2  # that the advice starts
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """What a remedy meets: an iteration's time, and how much of all cores was busy, where that is known.
 
-    PyTorch computes with N `threads`; 0 where that is not known.
+    PyTorch computes with N `threads`; 0 where that is not known, or where a card computes. `waited` is which part of
+    the time in question computes nothing, such as a loader that waits for a disk; None where that is not known.
     """
 
     step_ms: float
     busy: float
     threads: int = 0
     cores: int = 1
+    waited: float | None = None
 
 
 GainOfShare = Callable[[float, Room], PredictedGain]
@@ -47,13 +53,24 @@ by_leaving_out = by_part(1.0)  # what takes so much takes no more than that
 
 
 def by_workers(share: float, room: Room) -> PredictedGain:
-    """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs."""
-    busy, cores = room.busy, room.cores
-    if room.threads:  # a short run is busy with its imports, most of the time; while one thread loads, one core is busy
-        busy = min(busy, ((1 - share) * min(room.threads, cores) + share) / cores)
-    left = max(1 - share, busy) + WORKERS_TAKE_MS / room.step_ms
-    if room.threads >= cores and busy > 1 - share + LOADS_AT_LEAST * share / cores:
-        left += CROWDED_TAKES * (1 - share)
+    """Return what worker processes gain: the wait, as far as there are cores for the work, less what a batch costs.
+
+    Threads that compute keep their cores while they have nothing to do, so workers get none of these for nothing.
+    """
+    computing, taken = 1 - share, WORKERS_TAKE_MS / room.step_ms
+    threads = min(room.threads, room.cores)
+    waited = room.waited
+    if waited is None:  # it computes if more was busy than the training alone could be
+        waited = float(room.busy <= computing * (threads or 1) / room.cores)
+    made = share * (1 + MADE_SLOWER * (1 - waited)) + MADE_MS / room.step_ms
+    on_cores = made * (1 - waited)
+    if not threads:
+        left = max(computing, room.busy, made / WORKERS) + taken
+    elif threads < room.cores:
+        left = max(made / min(WORKERS, room.cores - threads), computing + taken)
+    else:
+        crowded = computing * (1 + CROWDED_TAKES * (1 - waited))
+        left = max(made / WORKERS, crowded + on_cores / room.cores + taken)
     return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
 
 
