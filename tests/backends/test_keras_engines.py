@@ -58,12 +58,14 @@ def test_an_engine_that_was_chosen_too_late_is_refused():
     assert told.startswith("keras-torch: Keras was imported before its engine was chosen, and computes with numpy")
 
 
-@pytest.mark.parametrize(
-    "places", [["backends/keras/on_tensorflow.py"], ["backends/jax/__init__.py", "backends/jax/backend.py"]]
-)
+@pytest.mark.parametrize("places", [["keras/on_tensorflow.py"], ["jax/__init__.py", "jax/backend.py"]])
 def test_what_an_engine_reads_when_it_is_imported_is_set_before(places):
     """What it writes, and how much of a card it takes: in the file, or in the package, which is imported first."""
-    lines = [line for place in places for line in HOUSE.joinpath(place).read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line
+        for place in places
+        for line in HOUSE.joinpath("engine", "backends", place).read_text(encoding="utf-8").splitlines()
+    ]
     sets = [number for number, line in enumerate(lines) if line.startswith("os.environ")]
     imports = [number for number, line in enumerate(lines) if line.startswith(("import jax", "import tensorflow"))]
     assert sets

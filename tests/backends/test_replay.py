@@ -115,7 +115,7 @@ def test_a_turn_that_does_other_work_comes_out_elsewhere(base, name):
     found = replay(base, name)
     assert isinstance(found, TurnTakenAgain), found
     assert isinstance(judge(found), Missing)  # one may be chance
-    assert judge(found, found).kind == "knows the judge", found
+    assert judge(found, found).kind == ("other random draws" if base == "dropping" else "knows the judge"), found
     assert TAKEN_AGAIN in judge(found, found).says
 
 

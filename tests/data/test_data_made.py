@@ -308,8 +308,10 @@ def test_a_full_disk_leaves_nothing_half_written(workload, cache):
     program = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000))
-from laptime.trainings.data import make_source; from laptime.model.errors import StoreError; from
-laptime.trainings.workloads import CATALOGUE try:
+from laptime.trainings.data import make_source
+from laptime.model.errors import StoreError
+from laptime.trainings.workloads import CATALOGUE
+try:
     make_source(CATALOGUE[{workload.name!r}], 500, print)
 except StoreError as error:
     print(error.says)

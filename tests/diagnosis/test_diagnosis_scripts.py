@@ -9,6 +9,7 @@ from cases import MACHINE
 from watched_cases import TEN, UNSEEN, changed, found, watched
 
 from laptime.analysis.diagnosis.script_findings import script_findings
+from laptime.analysis.diagnosis.script_gains import Room, by_workers
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.sample import Energy, Usage
 from laptime.model.script import (
@@ -261,23 +262,34 @@ def test_where_no_core_is_free_the_line_that_loads_is_to_be_faster() -> None:
     assert "worker" in found(changed(used(answer, 50.0)))["script waits for data"].advice.split(":")[0]
 
 
-def test_workers_next_to_a_thread_on_each_core_gain_little() -> None:
-    """1.41 was said where two workers gained nothing: each of the threads that compute waits for the slowest."""
+# Loaders of Python and PIL in the process that trains, with two threads of PyTorch on two cores: which part of an
+# iteration was waiting, how many milliseconds it took, and what two worker processes gained (Intel Xeon, 2026-11-30).
+LOADERS = [
+    (0.88, 9.2, 0.86), (0.45, 13.4, 0.74), (0.18, 46.2, 0.93), (0.46, 12.7, 0.72), (0.91, 9.5, 0.97),
+    (0.95, 23.0, 1.52), (0.98, 65.0, 1.45), (0.33, 22.0, 0.98), (0.51, 32.7, 0.94), (0.82, 88.0, 1.22),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("share", "step_ms", "gained"), LOADERS)
+def test_workers_next_to_a_thread_on_each_core_gain_what_they_gained(share, step_ms, gained) -> None:
+    """1.4 was said where they gained 0.74: an idle thread of PyTorch keeps its core, and a batch costs its transfer."""
+    likely = by_workers(share, Room(step_ms, 0.7, threads=2, cores=2, waited=0.0)).likely
+    assert 0.65 * gained <= likely <= 1.1 * max(gained, 1.0)
+    assert by_workers(share, Room(step_ms, 0.7, threads=2, cores=2, waited=1.0)).likely > likely
+
+
+def test_workers_are_advised_where_what_loads_waits_or_a_core_is_free() -> None:
     here = replace(MACHINE, processor=replace(MACHINE.processor, cores_usable=2))
     lines = (SeenLine("data.py:8", "data", 0.9),)
     waits = changed(used(watched(0, TEN, data_wait_s=0.0058), 71.0), optimizers=(replace(ADAM, is_fused=True),))
     (judged,) = script_findings(waits, here, is_quiet=True)
     assert "laptime.cached(dataset)" in judged.advice
     assert judged.gain.likely == pytest.approx(1 / (1 - 0.3 * 0.58))
-    (judged,) = script_findings(replace(waits, usage=used(waits, 45.0).usage), here, is_quiet=True)
+    (judged,) = script_findings(replace(waits, usage=used(waits, 40.0).usage), here, is_quiet=True)
     assert "worker processes" in judged.advice, "a loader that waits for a disk leaves the core to the training"
-    alone = changed(used(watched(0, TEN, data_wait_s=0.009), 84.0), optimizers=(replace(ADAM, threads=1),))
-    (judged,) = script_findings(alone, here, is_quiet=True)
-    assert judged.gain.likely == pytest.approx(1 / 0.53), "of two cores, a thread that loads keeps one busy"
-    mostly = changed(used(watched(0, TEN, data_wait_s=0.009), 56.0), optimizers=waits.processes[0].optimizers)
-    (judged,) = script_findings(mostly, here, is_quiet=True)
-    assert "worker processes" in judged.advice
-    assert judged.gain.likely == pytest.approx(1 / (0.55 + 0.03 + 0.7 * 0.1))
+    sleeps = changed(waits, lines=(replace(lines[0], waited=1.0),))
+    (judged,) = script_findings(sleeps, here, is_quiet=True)
+    assert "worker processes" in judged.advice, "whatever else was busy"
     (judged,) = script_findings(changed(waits, lines=lines), here, is_quiet=True)
     assert judged.advice.startswith("Worker processes would gain little here. Make this line faster")
     assert judged.gain.likely == pytest.approx(1 / (1 - 0.7 * 0.9 * 0.58))

@@ -19,7 +19,7 @@ from laptime.show.drawing.pictures import card, standalone
 def test_the_pictures_of_the_docs_are_what_the_command_makes():
     """From kept records, so that they can be made again."""
     made = docs_pictures.pictures()
-    assert {place.name for place in made} == {place.name for place in docs_pictures.PICTURES.glob("*.svg")}
+    assert {place.name for place in made} == {place.name for place in docs_pictures.PICTURES.glob("*-*.svg")}
     assert [place.name for place, text in made.items() if place.read_text(encoding="utf-8") != text] == []
 
 

@@ -96,8 +96,7 @@ def only(said, kind):
 
 
 def reasons(said):
-    notes = only(said, wire.Signed).signs.notes
-    return {key.removeprefix("cannot have "): why for key, why in notes.items() if key.startswith("cannot have ")}
+    return only(said, wire.Signed).signs.impossible
 
 
 def step_ms(said):
@@ -345,12 +344,7 @@ def test_the_data_set_of_a_script_loads_as_the_lane_wants_it(told, becomes, lack
 )
 def test_why_fit_cannot_have_a_setting(data, name, why):
     _, agent = fitted({"look": "1"}, data)
-    assert (
-        why
-        in list_impossible(agent.has, agent.has_not, SeenLoader(8, 10, None, kind="OtherAdapter"))[
-            f"cannot have {name}"
-        ]
-    )
+    assert why in list_impossible(agent.has, agent.has_not, SeenLoader(8, 10, None, kind="OtherAdapter"))[name]
 
 
 @pytest.mark.parametrize(
@@ -383,9 +377,9 @@ def test_what_keras_workers_are_is_known():
     """Of threads, those of a queue; of processes, a single one loads ahead, too."""
     mine = SeenLoader(None, 40, 2, kind="PyDatasetAdapter", queue=8)
     assert list_impossible({"execution", "layout", "optimizer", "processes", "steps_per_execution"}, {}, mine) == {
-        "cannot have workers=2": "the script has as many already",
-        "cannot have workers=1": "of Keras's threads, one loads nothing ahead",
-        "cannot have prefetch=4": "the script has as many already",
+        "workers=2": "the script has as many already",
+        "workers=1": "of Keras's threads, one loads nothing ahead",
+        "prefetch=4": "the script has as many already",
     }
     assert find_unset(Settings(workers=4), {"workers"}, {}, mine) == (
         "workers was not set: the loader that the script trains from has 2"

@@ -32,7 +32,7 @@ def test_an_installed_framework_is_named_with_its_version_and_not_asked():
 def test_looking_imports_no_framework():
     """Not even to find out whether it is there."""
     program = (
-        "import sys; from laptime.machine import look_at_machine; look_at_machine(); "
+        "import sys; from laptime.machine.look import look_at_machine; look_at_machine(); "
         "print([each for each in ('torch', 'keras', 'jax', 'tensorflow', 'numpy') if each in sys.modules])"
     )
     asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

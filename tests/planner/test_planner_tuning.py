@@ -127,7 +127,8 @@ def test_what_changes_a_script_besides_the_time_has_to_be_allowed():
 def test_after_its_first_heat_a_script_is_not_tried_with_what_it_cannot_have():
     signs = StepSymptoms(
         10, wait_ns=900, wall_ns=1000, threads=6,
-        notes={"cannot have layout": "no convolution", "cannot have workers=0": "as many", "no input": "other"},
+        notes={"no input": "other"},
+        impossible={"layout": "no convolution", "workers=0": "as many"},
     )  # fmt: skip
     look = read_look(signs)
     cannot = {"layout": "no convolution", "workers=0": "as many", "threads=6": "the script has as many already"}
@@ -150,7 +151,7 @@ def test_after_its_first_heat_a_script_is_not_tried_with_what_it_cannot_have():
 )
 def test_a_script_that_waits_is_tried_first_with_as_many_workers_as_that_asks_for(wait_ns, has, guess):
     """A batch takes 600 of 1000 ns and a step the other 400: two workers load as fast as it trains."""
-    signs = StepSymptoms(10, wait_ns=wait_ns, wall_ns=1000, notes={f"cannot have workers={has}": "as many"})
+    signs = StepSymptoms(10, wait_ns=wait_ns, wall_ns=1000, impossible={f"workers={has}": "as many"})
     known = of_script().after_look(read_look(signs)).known
     assert [dict(words)["workers"] for words in known if dict(words).keys() == {"workers"}] == (
         [guess] if guess else []

@@ -6,9 +6,11 @@ LaptimeError
 ├── StoreError      3  a result could not be saved
 ├── TrainingError   3  a user's own function raised or returned the wrong thing
 ├── LaneError       3  a back end could not do what a lane asks
+│   └── RankGoneError   3  the process of another rank is gone
 ├── SensorError     5  an instrument that was asked for is not there, or was lost
 ├── CopyError       70  laptime's own copy of a commit or patch was lost while it was used
 └── WireError       3  parent and child did not understand each other
+    └── NodeGoneError   3  the node of a cluster is gone
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ SAVES_MORE, SHARE_UNSURE = 1.1, 0.02  # of an iteration: what is left out no lon
 LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
 
-# What was fitted to twelve loaders on two cores with two threads of PyTorch, items of Python and PIL (2026-11-30): a
-# worker process takes so much longer for a batch, and so many milliseconds more to hand it over.
+# Fitted to twelve loaders on two cores with two threads of PyTorch, items of Python and PIL (2026-11-30). A worker
+# process takes that much longer for a batch, and these milliseconds more to hand it over.
 MADE_SLOWER, MADE_MS = 0.35, 3.0
 CROWDED_TAKES = (
     0.7  # of the computing: so much longer it takes, as its threads wait for the one whose core a worker has
 )
-WORKERS = 2  # that the advice starts
+ADVISED_WORKERS = 2  # that the advice starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ def by_workers(share: float, room: Room) -> PredictedGain:
     made = share * (1 + MADE_SLOWER * (1 - waited)) + MADE_MS / room.step_ms
     on_cores = made * (1 - waited)
     if not threads:
-        left = max(computing, room.busy, made / WORKERS) + taken
+        left = max(computing, room.busy, made / ADVISED_WORKERS) + taken
     elif threads < room.cores:
-        left = max(made / min(WORKERS, room.cores - threads), computing + taken)
+        left = max(made / min(ADVISED_WORKERS, room.cores - threads), computing + taken)
     else:
         crowded = computing * (1 + CROWDED_TAKES * (1 - waited))
-        left = max(made / WORKERS, crowded + on_cores / room.cores + taken)
+        left = max(made / ADVISED_WORKERS, crowded + on_cores / room.cores + taken)
     return PredictedGain(1 / max(left, LESS_LEFT), by_leaving_out(share, room).most)
 
 
