@@ -51,7 +51,7 @@ def find_gain_elsewhere(heats: Sequence[Heat], gain: float) -> str | None:
     Most often those are taken that gained most. A candidate that did less in the others alone would show so.
     """
     times = [replay.times for heat in heats for replay in heat.replays if replay.times]
-    taken = exp(fmean(log(each) for each in times)) if times else gain
+    taken = exp(fmean(log(time) for time in times)) if times else gain
     if taken >= 1 + (gain - 1) * PART_OF_GAIN:
         return None
     return f"the turns that were {TAKEN_AGAIN} gained {taken:.2f}x, and all of them {gain:.2f}x"

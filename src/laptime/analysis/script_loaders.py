@@ -67,7 +67,7 @@ class LoaderStarts:
 
         That is more than as many other batches were waited for.
         """
-        known = [self._found[each] for each in loaders if each in self._found]
+        known = [self._found[loader] for loader in loaders if loader in self._found]
         again = [begins for at, each in enumerate(known) for begins in (each.later, *([each.first] if at else []))]
         others = sum(each.others for each in known)
         usual = sum(each.other_ns for each in known) / others if others else 0.0

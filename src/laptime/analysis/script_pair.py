@@ -50,7 +50,7 @@ def _find_other_counts(candidate: LaneResult, base: LaneResult) -> OtherWork | N
 
 def _weights(lane: LaneResult) -> int | None:
     """Return how many weights the optimizers of a script train, where any was seen."""
-    return next((each.heat.process.parameters for each in lane.heats if each.heat.process.parameters), None)
+    return next((heat.heat.process.parameters for heat in lane.heats if heat.heat.process.parameters), None)
 
 
 def _find_other_moves(candidate: LaneResult, base: LaneResult) -> OtherWork | Missing | None:

@@ -461,8 +461,8 @@ class UnitBuilder:
 
 def take_lines(unit: Unit, lines: list[TimedLine]) -> list[TimedLine]:
     """Move the lines that ran in an iteration, which has ended, to it. Return those that may run on in the next one."""
-    unit.lines = [each for each in lines if each[1] < unit.end and each[2] > unit.begin]
-    return [each for each in lines if each[2] > unit.end]
+    unit.lines = [line for line in lines if line[1] < unit.end and line[2] > unit.begin]
+    return [line for line in lines if line[2] > unit.end]
 
 
 def _take_back(unit: Unit, steps: list[tuple[int, int, int]]) -> None:

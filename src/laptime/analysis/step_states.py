@@ -113,7 +113,7 @@ def find_slow_laps(trainings: Sequence[Sequence[LapResult]]) -> StateChange | No
     """
     told = [[1e3 * lap.train_s / max(lap.steps, 1) for lap in laps] for laps in trainings if len(laps) > 1]
     for first in range(1, min(map(len, told), default=0)):
-        ratios = [[each / median(laps[:first]) for each in laps[first:]] for laps in told]
+        ratios = [[lap / median(laps[:first]) for lap in laps[first:]] for laps in told]
         agree = sum(min(ratio) >= SLOWER for ratio in ratios)
         if agree == len(told):
             low, high = median([min(ratio) for ratio in ratios]), median([max(ratio) for ratio in ratios])
@@ -163,8 +163,8 @@ def ratio_within(change: StateChange, heats: Sequence[StepSeries], others: Seque
 
 def ratios_within(change: StateChange, lane: LaneResult, other: LaneResult) -> list[float]:
     """Return the same for each round in which both lanes timed steps of the state."""
-    theirs = {each.heat.round: each.heat for each in other.heats if each.heat.process.status == "ok"}
-    ours = (each.heat for each in lane.heats)
+    theirs = {heat.heat.round: heat.heat for heat in other.heats if heat.heat.process.status == "ok"}
+    ours = (heat.heat for heat in lane.heats)
     mine = [heat for heat in ours if heat.process.status == "ok" and heat.round in theirs]
     told = (ratio_within(change, [times_of(heat)], [times_of(theirs[heat.round])]) for heat in mine)
     return [each for each in told if each is not None]

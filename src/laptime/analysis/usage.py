@@ -379,7 +379,7 @@ def describe_usage(
 
 def _joined(usages: Sequence[Usage], pairs: Sequence[TimelineSpan], devices: Sequence[Device]) -> Usage:
     """Return the usage of several devices from that of each."""
-    hottest = max(usages, key=lambda each: _or_none(each.temperature_most_c))
+    hottest = max(usages, key=lambda usage: _or_none(usage.temperature_most_c))
     cards = tuple(
         CardUsage(
             device.name,
@@ -393,10 +393,10 @@ def _joined(usages: Sequence[Usage], pairs: Sequence[TimelineSpan], devices: Seq
     )
     return replace(
         hottest,
-        device_percent=_mean([each.device_percent for each in usages]),
-        active_percent=_mean([each.active_percent for each in usages]),
-        device_memory_most_bytes=max((each.device_memory_most_bytes for each in usages), key=_or_none),
-        power_most_w=max((each.power_most_w for each in usages), key=_or_none),
+        device_percent=_mean([usage.device_percent for usage in usages]),
+        active_percent=_mean([usage.active_percent for usage in usages]),
+        device_memory_most_bytes=max((usage.device_memory_most_bytes for usage in usages), key=_or_none),
+        power_most_w=max((usage.power_most_w for usage in usages), key=_or_none),
         cards=cards,
     )
 
@@ -583,7 +583,7 @@ def _energy_of(run: FullRun, device: Device) -> float | Missing:
 def answer_usages(lane: InferLane, device: Device, cores: int) -> tuple[AnswerUsage, ...]:
     """Return the usage of single calls, then of each batch size; without those that were not watched."""
     sizes: list[tuple[int | None, float | None]] = [(None, _call_pace(lane))]
-    sizes += [(each.batch, each.items_per_s.median if each.items_per_s else None) for each in lane.batches]
+    sizes += [(batch.batch, batch.items_per_s.median if batch.items_per_s else None) for batch in lane.batches]
     told = [(batch, answer_pairs(lane.heats, batch), pace) for batch, pace in sizes]
     return tuple(AnswerUsage(batch, _usage(pairs, device, cores, pace)) for batch, pairs, pace in told if pairs)
 

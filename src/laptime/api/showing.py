@@ -280,7 +280,7 @@ def workload_row(name: str) -> WorkloadRow:
     """Return one built-in training for a program. Its layers have their output shapes and parameters."""
     workload = find_workload(name)
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
-    own = {each.name: getattr(workload, each.name) for each in fields(workload)}
+    own = {field.name: getattr(workload, field.name) for field in fields(workload)}
     return WorkloadRow(**{**own, "optimizer": optimizer, "layers": list_layers(workload)})
 
 

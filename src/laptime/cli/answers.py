@@ -206,11 +206,11 @@ def describe_command(command: click.Command, name: str) -> CommandHelp:
         says=(command.help or "").replace("\b", "").strip(),
         examples=getattr(command, "examples", ()),
         arguments=tuple(
-            ArgumentHelp((each.metavar or each.name or "").strip("[].").upper(), each.required, each.nargs != 1)
-            for each in command.params
-            if isinstance(each, click.Argument)
+            ArgumentHelp((param.metavar or param.name or "").strip("[].").upper(), param.required, param.nargs != 1)
+            for param in command.params
+            if isinstance(param, click.Argument)
         ),
-        options=tuple(_describe_option(each) for each in command.params if isinstance(each, click.Option)),
+        options=tuple(_describe_option(param) for param in command.params if isinstance(param, click.Option)),
         commands=tuple(command.commands) if isinstance(command, click.Group) else (),
         schemas={typed: row.schema for row in ANSWERS for typed in row.commands if f"{typed} ".startswith(f"{name} ")},
     )

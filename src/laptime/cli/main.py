@@ -60,7 +60,7 @@ COMMANDS = {
     **_of_questions(OLDER_WORDS),
     "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),
 }  # fmt: skip
-QUESTION_OF = {each.command: each.name for each in QUESTIONS}
+QUESTION_OF = {question.command: question.name for question in QUESTIONS}
 # The first page of help: twelve lines at most. A line on two commands has words of its own.
 FIRST_PAGE = {
     ASK_GROUP: {

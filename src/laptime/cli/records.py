@@ -182,7 +182,7 @@ def report(
     place = Path(output or made.name)
     api.write_files(place, made.files, is_folder=made.is_folder)
     if as_json:
-        emit_json(showing.to_json(WrittenReport(tuple(each.id for each in records), str(place), tuple(made.files))))
+        emit_json(showing.to_json(WrittenReport(tuple(record.id for record in records), str(place), tuple(made.files))))
     else:
         say(f"written: {place}")
     if opens and not webbrowser.open(place.resolve().as_uri()):
@@ -211,7 +211,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print objects as
 @ALL_FIELDS
 @click.option("--json", "as_json", is_flag=True, help="Print a list of objects, or the named one, as JSON.")
 def workloads(*, name: str | None, details: bool, as_json: bool) -> None:
-    names = [each.name for each in api.workloads]
+    names = [workload.name for workload in api.workloads]
     found = [*map(showing.workload_row, names)] if name is None else showing.workload_row(name)
     if as_json:
         emit_json(showing.to_json(found))

@@ -223,7 +223,9 @@ class Admission:
             now = time.monotonic()
             for connection in [each for each, stranger in self._strangers.items() if stranger.deadline <= now]:
                 self._drop(connection)
-            ends = [each.deadline for each in self._strangers.values()] + ([] if deadline is None else [deadline])
+            ends = [stranger.deadline for stranger in self._strangers.values()] + (
+                [] if deadline is None else [deadline]
+            )
             for key, _ in self._selector.select(max(0.0, min(ends) - now) if ends else None):
                 if key.fileobj is self._ear:
                     return None

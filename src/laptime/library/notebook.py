@@ -293,7 +293,7 @@ CHANGING_CALLS = re.compile(
     r"append|extend|insert|add|update|setdefault|remove|discard|pop|clear|sort|reverse"
     r"|(set|use|enable|disable|register)_\w+|(manual_)?seed"
 )
-ASKS = tuple(each.command for each in QUESTIONS if each.has_magic)
+ASKS = tuple(question.command for question in QUESTIONS if question.has_magic)
 RUNS_ITS_CELL = {"time", "capture", "prun", *ASKS}  # cell magics that run the rest in the notebook's own names
 OF_OURS = re.compile(rf"\s*get_ipython\(\)\.run_cell_magic\('({'|'.join(ASKS)})'")  # as IPython keeps a cell
 RUN_AT_ONCE = {"listcomp", "setcomp", "dictcomp", "genexpr"}
@@ -381,7 +381,7 @@ class _Search:
             self.needed.update(found)
             for place in found:
                 statement = self._statements[place]
-                wanted += [(each, place, each not in statement.binds) for each in statement.reads]
+                wanted += [(read, place, read not in statement.binds) for read in statement.reads]
                 wanted += [(each, before, True) for each in statement.later]
                 if not statement.is_definition:  # a lambda may be called at once
                     wanted += [(each, place, False) for each in statement.later]

@@ -65,13 +65,15 @@ def step(ms: float) -> str:
     """The time of a step in s, ms or µs."""
     if not isfinite(ms):
         return number(ms)
-    per_unit, unit = next((each for each in STEP_UNITS if rounded(ms) >= each[0]), STEP_UNITS[-1])
+    per_unit, unit = next((step_unit for step_unit in STEP_UNITS if rounded(ms) >= step_unit[0]), STEP_UNITS[-1])
     return f"{number(ms / per_unit)} {unit}"
 
 
 def size(count_bytes: float) -> str:
     """Bytes in decimal units, as memory is sold."""
-    per_unit, unit = next((each for each in SIZE_UNITS if rounded(count_bytes) >= each[0]), (1.0, "bytes"))
+    per_unit, unit = next(
+        (size_unit for size_unit in SIZE_UNITS if rounded(count_bytes) >= size_unit[0]), (1.0, "bytes")
+    )
     return f"{number(count_bytes / per_unit)} {unit}"
 
 
@@ -95,7 +97,7 @@ def percent(share: float) -> str:
 
 def taken(ms: float) -> str:
     """A time with three digits and a unit that fits."""
-    per_unit, unit = next((each for each in STEP_UNITS if rounded(ms) >= each[0]), STEP_UNITS[-1])
+    per_unit, unit = next((step_unit for step_unit in STEP_UNITS if rounded(ms) >= step_unit[0]), STEP_UNITS[-1])
     return f"{brief(ms / per_unit)} {unit}"
 
 

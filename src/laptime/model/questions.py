@@ -386,9 +386,9 @@ def find_question(name: str) -> Question:
 
     Raises LookupError where there is none.
     """
-    for each in QUESTIONS:
-        if each.name == name:
-            return each
+    for question in QUESTIONS:
+        if question.name == name:
+            return question
     metadata = importlib.import_module("importlib.metadata")  # slow, and few need it
     for point in metadata.entry_points(group="laptime.questions", name=name):
         found: Question = point.load()

@@ -334,7 +334,7 @@ def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
     usable = [device for device in view.devices if device.usable]
     cards = [device for device in usable if device.kind != "cpu"]
     if lane.device == GPU and not cards:
-        reasons = [f"{each.kind}: {each.reason}" for each in view.devices if not each.usable and each.reason]
+        reasons = [f"{device.kind}: {device.reason}" for device in view.devices if not device.usable and device.reason]
         says = f"gpu: {lane.framework} can use no accelerator here"
         raise UsageError(
             f"{says} ({'; '.join(reasons)})" if reasons else says, "laptime devices --check says what to do"
@@ -342,7 +342,7 @@ def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
     if lane.device is None or lane.device == GPU:
         return next(iter(cards), usable[0])
     wanted = lane.device if lane.device in {"cpu", "mps", "tpu"} or ":" in lane.device else f"{lane.device}:0"
-    found = next((each for each in view.devices if each.name == wanted), None)
+    found = next((device for device in view.devices if device.name == wanted), None)
     there = ", ".join(each.name for each in usable)
     if found is None:
         why = _why_absent(lane.device.partition(":")[0], view, machine)
@@ -424,7 +424,7 @@ def find_devices(machine: Machine) -> tuple[Device, ...]:
     for each in usable:
         if each.kind != "cpu":
             cards.setdefault(each.name, each)
-    return (processor, *(_as_script_sees(each) for each in cards.values() or _list_driven(machine)))
+    return (processor, *(_as_script_sees(card) for card in cards.values() or _list_driven(machine)))
 
 
 def _as_script_sees(card: Device) -> Device:
@@ -434,7 +434,7 @@ def _as_script_sees(card: Device) -> Device:
 
 def _list_driven(machine: Machine) -> list[Device]:
     """Return the whole cards of NVIDIA that the driver can use, in its order."""
-    driven = [each for each in machine.cards if each.maker == "NVIDIA" and each.parent is None and each.computes]
+    driven = [card for card in machine.cards if card.maker == "NVIDIA" and card.parent is None and card.computes]
     return [
         Device(f"cuda:{number}", "cuda", str(card.name), usable=True, memory_bytes=card.memory_bytes,
                details={DRIVEN: card.uuid})

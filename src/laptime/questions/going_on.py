@@ -68,7 +68,7 @@ def _refusal_of(record: Record) -> str:
         return f"it ran on a cluster ({ask.on}), whose nodes may be others now"
     if ask.heats is not None:
         return f"it was asked for exactly {ask.heats} heats a lane"
-    if any(each.is_built_in is False and each.file is None for each in _subjects_of(record)):
+    if any(subject.is_built_in is False and subject.file is None for subject in _subjects_of(record)):
         return "it raced a whole command, whose files are not known"
     if not any(lane.heats and lane.heats[-1].heat.process.status == "ok" for lane in record.lanes):
         return "no lane of it finished a heat"
@@ -160,7 +160,7 @@ def _processor(machine: Machine) -> str:
 def _check_frameworks(record: Record, prepared: Prepared) -> None:
     """Refuse other versions of what the lanes run on."""
     of_lanes = [lane.framework for lane in prepared.plan.lanes]
-    of_script = [each.name for each in record.machine.frameworks] if record.workload.command else []
+    of_script = [framework.name for framework in record.machine.frameworks] if record.workload.command else []
     for name in dict.fromkeys([*of_lanes, *of_script]):  # which of them a script imports, only itself knows
         was, is_now = record.machine.framework(name), prepared.machine.framework(name)
         if was is not None and is_now is not None and was.versions != is_now.versions:

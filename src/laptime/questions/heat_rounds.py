@@ -185,7 +185,7 @@ class HeatRounds:
         lanes = tuple(self._result(lane, judged[lane.name], factors[lane.name]) for lane in self.job.plan.lanes)
         if profiles is not None:
             lanes = tuple(with_profile(lane, profiles.get(lane.name)) for lane in lanes)
-        return tuple(with_roofline(each, self._bounds[each.name]) if self._bounds else each for each in lanes)
+        return tuple(with_roofline(lane, self._bounds[lane.name]) if self._bounds else lane for lane in lanes)
 
     @property
     def processes(self) -> list[ProcessRun]:

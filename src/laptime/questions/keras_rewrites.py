@@ -61,7 +61,7 @@ def keras_batch(code: UserCode, _value: int, *, times: float) -> PlacedEdits | N
     if _makes_loaders(code) or _datasets(code):
         return None
     unit, call = _fit(code)
-    given = next((each.value for each in call.keywords if each.arg == "batch_size"), None)
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "batch_size"), None)
     given = call.args[2] if given is None and len(call.args) > 2 else given
     usual: object = USUAL_FIT_BATCH
     if given is not None:
@@ -95,7 +95,7 @@ def keras_prefetch(code: UserCode, value: int) -> PlacedEdits | None:
     if not _datasets(code):
         return _behind_pipeline(code, value)
     file, call = _dataset_call(code)
-    workers = next((each.value for each in call.keywords if each.arg == "workers"), None)
+    workers = next((keyword.value for keyword in call.keywords if keyword.arg == "workers"), None)
     if not isinstance(workers, ast.Constant) or type(workers.value) is not int or workers.value < 1:
         raise NoPlaceError(f"{name_call(file, call)} has no workers")
     return _in_dataset(code, "max_queue_size", str(value * workers.value))
@@ -105,7 +105,7 @@ def _behind_pipeline(code: UserCode, value: int) -> PlacedEdits:
     if not any(whole.startswith("tensorflow.data.") for _, _, whole in code.calls()):
         raise NoPlaceError("no class of its own that is a PyDataset, and no tf.data pipeline, is in the script's code")
     unit, call = _fit(code)
-    data = next((each.value for each in call.keywords if each.arg == "x"), None) or next(iter(call.args), None)
+    data = next((keyword.value for keyword in call.keywords if keyword.arg == "x"), None) or next(iter(call.args), None)
     if not isinstance(data, ast.Name | ast.Attribute | ast.Call):
         raise NoPlaceError(f"what {name_call(unit.file, call)} trains on is not certain")
     end = unit.file.span(data)[1]
@@ -162,7 +162,7 @@ def _dataset_call(code: UserCode) -> tuple[SourceFile, ast.Call]:
     inner = next((each for each in ast.walk(first) if isinstance(each, ast.Call) and _is_super_init(each)), None)
     if inner is None:
         raise NoPlaceError(f"{made.node.name} does not call super().__init__()")
-    if any(each.arg is None for each in inner.keywords):  # it hands on what it is given: super().__init__(**more)
+    if any(keyword.arg is None for keyword in inner.keywords):  # it hands on what it is given: super().__init__(**more)
         return unit.file, call
     return made.file, inner
 
@@ -186,7 +186,7 @@ def _fitted(code: UserCode) -> list[ast.expr]:
     """Return what calls of `fit` train on."""
     found = []
     for _, call in _methods(code, "fit"):
-        found += [*call.args[:1], *(each.value for each in call.keywords if each.arg == "x")]
+        found += [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "x")]
     return found
 
 

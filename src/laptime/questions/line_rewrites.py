@@ -197,9 +197,9 @@ def _around(file: SourceFile, statement: ast.stmt) -> list[ast.stmt]:
 
 def _opened_around(file: SourceFile, statement: ast.stmt) -> str:
     """Return what a `with` around a statement opens in the same loop, such as a file, which would then stay empty."""
-    opened = [each for outer in _around(file, statement) if isinstance(outer, ast.With) for each in outer.items]
+    opened = [item for outer in _around(file, statement) if isinstance(outer, ast.With) for item in outer.items]
     calls = [each.context_expr.func for each in opened if isinstance(each.context_expr, ast.Call)]
-    names = [each.attr if isinstance(each, ast.Attribute) else ast.unparse(each) for each in calls]
+    names = [call.attr if isinstance(call, ast.Attribute) else ast.unparse(call) for call in calls]
     return next((name for name in names if name not in OPENS_NOTHING), "")
 
 
@@ -259,7 +259,7 @@ def _indented(file: SourceFile, statement: ast.stmt, head: str) -> list[TextEdit
     if (
         before.strip()
         or (behind and not behind.startswith("#"))
-        or any(each.lineno != each.end_lineno for each in spans)
+        or any(span.lineno != span.end_lineno for span in spans)
     ):
         raise NoPlaceError(f"{file.path.name}:{statement.lineno} shares its line, or has a text of several lines")
     deeper = "\t" if "\t" in before else "    "

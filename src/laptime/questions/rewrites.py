@@ -107,8 +107,8 @@ def _rewrite_one(code: UserCode, word: str) -> Edited:
         found = row.keras(code, value)
     file, line, edits = found or row.find(code, value)
     text = file.text
-    for each in sorted(edits, key=lambda each: -each.start):
-        text = text[: each.start] + each.text + text[each.end :]
+    for edit in sorted(edits, key=lambda each: -each.start):
+        text = text[: edit.start] + edit.text + text[edit.end :]
     try:
         parse(text)
         data = text.encode(file.encoding)
@@ -157,7 +157,7 @@ def _trainer_arguments(
     if found is None:
         return None
     unit, call = found
-    chosen = next((each.value for each in call.keywords if each.arg == "optim" and "optim" in wanted), None)
+    chosen = next((keyword.value for keyword in call.keywords if keyword.arg == "optim" and "optim" in wanted), None)
     if chosen is not None and said(unit.file, chosen).strip("\"'") != UNFUSED_OPTIMIZER:
         raise NoPlaceError(f"{name_call(unit.file, call)} has optim={said(unit.file, chosen)}")
     texts = {name: text.format(value=value, is_some=value > 0) for name, text in wanted.items()}
@@ -190,7 +190,9 @@ def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[Text
 
 def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
     """Load in the training's own process. Arguments that need workers would then raise."""
-    needing = [each.arg for each in call.keywords if each.arg in {"persistent_workers", "prefetch_factor", "timeout"}]
+    needing = [
+        keyword.arg for keyword in call.keywords if keyword.arg in {"persistent_workers", "prefetch_factor", "timeout"}
+    ]
     if needing:
         raise NoPlaceError(f"{name_call(file, call)} has {' and '.join(map(str, needing))}, which need workers")
     return set_keywords(file, call, {"num_workers": "0"}, LOADER_PLACES)
@@ -199,7 +201,7 @@ def _without_workers(file: SourceFile, call: ast.Call) -> list[TextEdit]:
 def _of_workers(code: UserCode, value: int, *, keyword: str, text: str) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _training_loader(code)
     workers = given_for(call, dicts_given(unit.file, call), "num_workers")
-    if all(isinstance(each, ast.Constant) and not each.value for each in workers):
+    if all(isinstance(worker, ast.Constant) and not worker.value for worker in workers):
         raise NoPlaceError(f"{name_call(unit.file, call)} has no num_workers")
     wanted = {keyword: text.format(value=value)}
     return unit.file, call.lineno, set_keywords(unit.file, call, wanted, LOADER_PLACES, having="num_workers")
@@ -214,13 +216,13 @@ def _batch(code: UserCode, _value: int, *, times: float) -> tuple[SourceFile, in
     trainer = _trainer_call(code)
     if trainer is not None:
         unit, call = trainer
-        given = [each.value for each in call.keywords if each.arg == TRAINER_BATCH]
+        given = [keyword.value for keyword in call.keywords if keyword.arg == TRAINER_BATCH]
         if not given:
             usual = {TRAINER_BATCH: str(max(1, int(USUAL_TRAINER_BATCH * times)))}
             return unit.file, call.lineno, set_keywords(unit.file, call, usual, ())
     else:
         unit, call = _training_loader(code)
-        given = [each.value for each in call.keywords if each.arg == "batch_size"] or call.args[1:2]
+        given = [keyword.value for keyword in call.keywords if keyword.arg == "batch_size"] or call.args[1:2]
     if not given or not (isinstance(given[0], ast.Constant) and type(given[0].value) is int):
         raise NoPlaceError(f"{name_call(unit.file, call)} has no batch_size that is a number")
     other = int(given[0].value * times)
@@ -273,7 +275,10 @@ def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:
     """Whether the training loader in a call of `fit` is the one that is meant."""
     for fit in ast.walk(node):
         if isinstance(fit, ast.Call) and isinstance(fit.func, ast.Attribute) and fit.func.attr == "fit":
-            given = [*fit.args[:2], *(each.value for each in fit.keywords if each.arg in {"train_dataloaders", "x"})]
+            given = [
+                *fit.args[:2],
+                *(keyword.value for keyword in fit.keywords if keyword.arg in {"train_dataloaders", "x"}),
+            ]
             if any(_means(each, names, call) for each in given):
                 return True
     return False
@@ -293,7 +298,7 @@ def _parameters_of(function: ast.FunctionDef, handed: ast.Call, names: set[str],
     for parameter, given in zip(function.args.args, handed.args, strict=False):
         if _means(given, names, call):
             yield parameter.arg
-    yield from (each.arg for each in handed.keywords if each.arg and _means(each.value, names, call))
+    yield from (keyword.arg for keyword in handed.keywords if keyword.arg and _means(keyword.value, names, call))
 
 
 def _names_given(node: ast.AST, value: ast.expr) -> Iterator[str]:
@@ -316,7 +321,11 @@ def _has_backward(node: ast.AST) -> bool:
 def _fused(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     unit, call = _optimizer(code)
     # What is false is no form of its own, and goes with the fused one.
-    asked = [each for each in call.keywords if not (isinstance(each.value, ast.Constant) and not each.value.value)]
+    asked = [
+        keyword
+        for keyword in call.keywords
+        if not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
+    ]
     if any(each.arg in {"foreach", "capturable", "differentiable"} for each in asked):
         raise NoPlaceError(f"{name_call(unit.file, call)} has foreach, capturable or differentiable")
     return unit.file, call.lineno, set_keywords(unit.file, call, {"fused": "True"}, ())
@@ -410,7 +419,7 @@ def _without_second_graph(code: UserCode, _value: int) -> tuple[SourceFile, int,
         (unit, node)
         for unit, node, _ in code.calls()
         if isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
-        if any(each.arg == "create_graph" for each in node.keywords)
+        if any(keyword.arg == "create_graph" for keyword in node.keywords)
     ]
     if len(found) != 1:
         raise NoPlaceError(f"{len(found)} calls of backward have create_graph: {name_calls(found)}")
@@ -430,7 +439,7 @@ def _kept_passes(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence
         )
     ((unit, call),) = found
     function, *others = call.args
-    named = [each for each in call.keywords if each.arg not in OF_CHECKPOINT]
+    named = [keyword for keyword in call.keywords if keyword.arg not in OF_CHECKPOINT]
     given = [said(unit.file, each) for each in others]
     given += [f"{each.arg}={said(unit.file, each.value)}" for each in named if each.arg]
     given += [f"**{said(unit.file, each.value)}" for each in named if each.arg is None]
@@ -457,7 +466,7 @@ def _bound_at_top(file: SourceFile) -> dict[str, str]:
     """Return the names that the imports at the top bind to a whole package."""
     last = _last_import(file)
     first = [node for node in file.tree.body[: file.tree.body.index(last) + 1] if isinstance(node, ast.Import)]
-    names = {each.asname or each.name.split(".")[0] for node in first for each in node.names}
+    names = {name.asname or name.name.split(".")[0] for node in first for name in node.names}
     return {name: whole for name, whole in file.imported.items() if name in names}
 
 
@@ -515,11 +524,11 @@ def _is_only_printed(unit: CodePart, name: str) -> bool:
     is_local = isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     nodes = [*ast.walk(unit.node if is_local else unit.file.tree)]
     allowed = {id(each.target) for each in nodes if isinstance(each, ast.AugAssign)}
-    for each in nodes:
-        if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.value, ast.Constant):
-            allowed.add(id(each.targets[0]))
-        elif isinstance(each, ast.FormattedValue) and isinstance(each.value, ast.Name | ast.BinOp):
-            allowed |= {id(inner) for inner in (each.value, *ast.iter_child_nodes(each.value))}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Constant):
+            allowed.add(id(node.targets[0]))
+        elif isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name | ast.BinOp):
+            allowed |= {id(inner) for inner in (node.value, *ast.iter_child_nodes(node.value))}
     return all(id(each) in allowed for each in nodes if isinstance(each, ast.Name) and each.id == name)
 
 

@@ -37,7 +37,7 @@ def set_keywords(
             given = [call.args[positional.index(name)]]
         if not given and not dicts:
             added.append(f"{name}={text}")
-        if all(each.arg != name for each in call.keywords):
+        if all(keyword.arg != name for keyword in call.keywords):
             for each, keys in zip(dicts, missing, strict=True):
                 if name not in _items(each) and (not having or having in _items(each)):
                     keys.append(f"'{name}': {text}")
@@ -54,28 +54,28 @@ def set_keywords(
 
 def given_for(call: ast.Call, dicts: Sequence[ast.Dict], name: str) -> list[ast.expr]:
     """Return what a call is given for a keyword: by its name, or in each dict that it may take by **."""
-    named = [each.value for each in call.keywords if each.arg == name]
+    named = [keyword.value for keyword in call.keywords if keyword.arg == name]
     return named or [_items(each)[name] for each in dicts if name in _items(each)]
 
 
 def dicts_given(file: SourceFile, call: ast.Call) -> list[ast.Dict]:
     """Return the dicts of which a call takes one by **: they are written in one place, and serve such calls alone."""
-    taken = [each.value for each in call.keywords if each.arg is None]
-    if not taken and not any(isinstance(each, ast.Starred) for each in call.args):
+    taken = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    if not taken and not any(isinstance(arg, ast.Starred) for arg in call.args):
         return []
     refused = NoPlaceError(f"{name_call(file, call)} takes arguments by * or **")
     if len(taken) != 1 or not isinstance(taken[0], ast.Name):
         raise refused
     name, nodes = taken[0].id, list(ast.walk(file.tree))
-    made = [each.value for each in nodes if isinstance(each, ast.Assign) and _names_only(each.targets, name)]
-    alike = [each for each in nodes if isinstance(each, ast.Call) and ast.dump(each.func) == ast.dump(call.func)]
+    made = [node.value for node in nodes if isinstance(node, ast.Assign) and _names_only(node.targets, name)]
+    alike = [node for node in nodes if isinstance(node, ast.Call) and ast.dump(node.func) == ast.dump(call.func)]
     uses = sum(item.arg is None and _names_only([item.value], name) for each in alike for item in each.keywords)
     # Such as options.update(...) where there is a card: what it sets later wins.
     uses += sum(
-        isinstance(each, ast.Attribute) and each.attr == "update" and _names_only([each.value], name) for each in nodes
+        isinstance(node, ast.Attribute) and node.attr == "update" and _names_only([node.value], name) for node in nodes
     )
     dicts = _branches(made[0]) if len(made) == 1 else []
-    if not dicts or sum(_names_only([each], name) for each in nodes) != uses + 1:
+    if not dicts or sum(_names_only([node], name) for node in nodes) != uses + 1:
         raise refused
     return dicts
 
@@ -87,7 +87,7 @@ def _names_only(nodes: Sequence[ast.AST], name: str) -> bool:
 def _branches(value: ast.expr) -> list[ast.Dict]:
     """Return a dict that is written out, or both of `a if test else b`; none where a key is not a plain word."""
     parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
-    dicts = [each for each in parts if isinstance(each, ast.Dict) and len(_items(each)) == len(each.keys)]
+    dicts = [part for part in parts if isinstance(part, ast.Dict) and len(_items(part)) == len(part.keys)]
     return dicts if len(dicts) == len(parts) else []
 
 
@@ -110,7 +110,7 @@ def _append(file: SourceFile, call: ast.Call, added: Sequence[str]) -> list[Text
     arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     if not arguments:
         return [TextEdit(close, close, ", ".join(added))]
-    last = max(arguments, key=lambda each: _end_of(file, each))
+    last = max(arguments, key=lambda argument: _end_of(file, argument))
     after = _end_of(file, last)
     if file.text[close : close + 1] != ")" or after > close:
         raise NoPlaceError(f"where the arguments of {name_call(file, call)} end is not certain")

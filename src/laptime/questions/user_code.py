@@ -72,11 +72,11 @@ class SourceFile:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 names |= {
-                    each.asname or each.name.split(".")[0]: each.name if each.asname else each.name.split(".")[0]
-                    for each in node.names
+                    name.asname or name.name.split(".")[0]: name.name if name.asname else name.name.split(".")[0]
+                    for name in node.names
                 }
             elif isinstance(node, ast.ImportFrom) and not node.level:
-                names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+                names |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
         return {name: whole for name, whole in names.items() if name not in self.bound}
 
     @cached_property

@@ -206,7 +206,7 @@ def _why_as_given(loader: Any) -> str | None:
     kind: Any = type(loader).__mro__[2]
     if kind._get_iterator is not data.DataLoader._get_iterator:  # noqa: SLF001
         return f"{kind.__name__} loads in a way of its own"
-    if any(not hasattr(getattr(data.dataloader, kind), name) for kind, name in (each.split(".") for each in PARTS)):
+    if any(not hasattr(getattr(data.dataloader, kind), name) for kind, name in (part.split(".") for part in PARTS)):
         return f"PyTorch {sys.modules['torch'].__version__} loads in a way that laptime does not know"
     if multiprocessing.current_process().daemon:
         return "this process may not start others"
@@ -506,7 +506,7 @@ class LoaderTuning:
         self._end_search()
         self._source = None
         if self._search.is_over:
-            of_chosen = [each for each in self._sources.values() if each.setting == self._search.current]
+            of_chosen = [source for source in self._sources.values() if source.setting == self._search.current]
             self._end_sources(but=of_chosen[0] if of_chosen else None)
 
     def _end_sources(self, but: Source | None = None) -> None:
@@ -539,7 +539,7 @@ class LoaderTuning:
 
     def _turn_s(self) -> float:
         """Return how long a turn is measured: longer where laps are long."""
-        known = [self._search.batch_s(each) for each in self._search.turns]
+        known = [self._search.batch_s(turn) for turn in self._search.turns]
         if not known or self._batches == inf:
             return TURN_LEAST_S
         return min(TURN_MOST_S, max(TURN_LEAST_S, TURN_SHARE * self._batches * min(known)))

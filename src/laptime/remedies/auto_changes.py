@@ -34,7 +34,7 @@ class _Look:
 
     def __init__(self, loader: Any) -> None:
         roots = [loader.dataset, loader.collate_fn, loader.worker_init_fn]
-        self._modules = {"__main__", *(getattr(each, "__module__", "") for each in roots)}
+        self._modules = {"__main__", *(getattr(root, "__module__", "") for root in roots)}
         self._loaders = sys.modules["torch"].utils.data.DataLoader
         self._tokens: list[Any] = []
         seen: dict[int, Any] = {}  # what is made for this look stays until its end, so that no number comes twice
@@ -137,6 +137,10 @@ def _array_parts(value: Any) -> Iterable[Any]:
 @functools.cache
 def _globals_named(code: CodeType) -> tuple[str, ...]:
     """Return the names of the globals that a function reads, and those within it."""
-    own = [each.argval for each in dis.get_instructions(code) if each.opname in {"LOAD_GLOBAL", "LOAD_NAME"}]
+    own = [
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in {"LOAD_GLOBAL", "LOAD_NAME"}
+    ]
     inner = [name for const in code.co_consts if isinstance(const, CodeType) for name in _globals_named(const)]
     return tuple(dict.fromkeys((*own, *inner)))

@@ -81,7 +81,7 @@ class LoaderSearch:
         self._failed.add(self.current)
         self.turns.pop(self.current, None)
         self._queue = [each for each in self._queue if each != self.current]
-        self._finalists = [each for each in self._finalists if each != self.current]
+        self._finalists = [finalist for finalist in self._finalists if finalist != self.current]
         self._go_on()
 
     def end(self) -> None:
@@ -158,7 +158,7 @@ class LoaderSearch:
         """Return a setting that prepares more batches ahead: that may help where batches take unequally long."""
         if not cheapest.workers or self.waiting(cheapest) <= NO_WAITING:
             return None
-        base = min(each.prefetch for each in self.turns if each.workers == cheapest.workers)
+        base = min(turn.prefetch for turn in self.turns if turn.workers == cheapest.workers)
         most = LoaderSetting(cheapest.workers, AHEAD_MOST)
         if base >= AHEAD_MOST or most not in self.turns:
             return self._untried(most) if base < AHEAD_MOST else None
@@ -166,7 +166,7 @@ class LoaderSearch:
         return self._untried(LoaderSetting(cheapest.workers, 2 * base)) if helps and 2 * base < AHEAD_MOST else None
 
     def _at_workers(self, workers: int) -> LoaderSetting | None:
-        if not 0 <= workers <= self._most or any(each.workers == workers for each in self.turns):
+        if not 0 <= workers <= self._most or any(turn.workers == workers for turn in self.turns):
             return None
         return self._untried(LoaderSetting(workers, (self.given.prefetch or AHEAD_DEFAULT) if workers else 0))
 
@@ -179,7 +179,7 @@ class LoaderSearch:
         if not self._rounds:
             self._finalists = self._nearest()
         if not self._queue:
-            self._finalists = [each for each in self._finalists if not self._is_slower(each)]
+            self._finalists = [finalist for finalist in self._finalists if not self._is_slower(finalist)]
             if len(self._finalists) < 2 or self._rounds == CONFIRM_ROUNDS_MOST:
                 return None
             self._rounds += 1
@@ -212,7 +212,7 @@ class LoaderSearch:
     def _cheapest(self, settings: Sequence[LoaderSetting]) -> LoaderSetting:
         """Return the setting with the fewest workers among those that are as fast as the fastest one."""
         fastest = min(settings, key=self.batch_s)
-        return min(each for each in settings if median(self._ratios(each, fastest)) <= 1 + TIE)
+        return min(setting for setting in settings if median(self._ratios(setting, fastest)) <= 1 + TIE)
 
 
 def _stretches(turns: Sequence[LoaderTurn]) -> list[float]:

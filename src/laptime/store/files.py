@@ -213,7 +213,7 @@ def _sort_out(kept: index.Index) -> tuple[list[RecordRow], dict[str, index.Stamp
     with _folder_isread(), _opened_folder() as folder:
         all_names = os.listdir(folder)  # noqa: PTH208  an open folder
         remove_stale(records_folder(), all_names)
-        names = {each for each in all_names if each.endswith(ENDING)}
+        names = {all_name for all_name in all_names if all_name.endswith(ENDING)}
         stamps = zip(kept.rows, kept.stamps(), strict=False)
         known = [row for row, stamp in stamps if _stamp(row.id + ENDING, folder) == stamp]
         others = names.difference([row.id + ENDING for row in known])

@@ -154,7 +154,10 @@ def computes_in_double(process: ScriptProcess, loop: TrainingLoop, _machine: Mac
 def has_slow_optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """It takes much of an iteration, and has a form that does all in one call."""
     share = share_of(loop.steady.optimizer_s, loop.steady)
-    slow = next((each for each in process.optimizers if each.name in FUSIBLE and each.is_fused is False), None)
+    slow = next(
+        (optimizer for optimizer in process.optimizers if optimizer.name in FUSIBLE and optimizer.is_fused is False),
+        None,
+    )
     if slow is None or share < OPTIMIZER_MUCH:
         return None
     line = longest_line(process, "optimizer")
@@ -173,10 +176,15 @@ def has_slow_optimizer(process: ScriptProcess, loop: TrainingLoop, _machine: Mac
 
 def computes_in_halves(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """A processor without instructions for numbers of 16 bits computes them by converting each."""
-    types = {dtype for each in process.optimizers if each.parameters.keys() <= {"cpu"} for dtype in each.dtypes}
+    types = {
+        dtype
+        for optimizer in process.optimizers
+        if optimizer.parameters.keys() <= {"cpu"}
+        for dtype in optimizer.dtypes
+    }
     halves = sorted(types & COMPUTED_BY.keys())
     can = {*machine.processor.features}
-    if not halves or not can or all(COMPUTED_BY[each] & can for each in halves):  # of some processors, none is known
+    if not halves or not can or all(COMPUTED_BY[half] & can for half in halves):  # of some processors, none is known
         return None
     parts = loop.steady
     share = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
@@ -192,7 +200,7 @@ def computes_in_halves(process: ScriptProcess, loop: TrainingLoop, machine: Mach
 
 def finds_anomalies(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     share = share_of(loop.steady.forward_backward_s, loop.steady)
-    if not any(each.finds_anomalies for each in process.optimizers):
+    if not any(optimizer.finds_anomalies for optimizer in process.optimizers):
         return None
     return Finding(
         "script finds anomalies",
@@ -207,10 +215,10 @@ def finds_anomalies(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 def has_one_thread(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """On a processor of several cores. Of several ranks, each has its own core."""
     cores, parts = machine.processor.cores_usable, loop.steady
-    on_processor = all(each.parameters.keys() <= {"cpu"} for each in process.optimizers)
+    on_processor = all(optimizer.parameters.keys() <= {"cpu"} for optimizer in process.optimizers)
     computing = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
     is_long = loop.step_ms is not None and computing * loop.step_ms.median >= LONG_STEP_MS
-    alone = [each for each in process.optimizers if each.threads == 1]
+    alone = [optimizer for optimizer in process.optimizers if optimizer.threads == 1]
     if not alone or cores < 2 or not on_processor or not is_long or (process.world or 1) > 1:
         return None
     return Finding(
@@ -251,7 +259,7 @@ def takes_small_batches(process: ScriptProcess, loop: TrainingLoop, _machine: Ma
     batch = round(items / passes)
     if not 0 < batch <= MICRO_BATCH:
         return None
-    weights = sum(sum(each.parameters.values()) for each in process.optimizers)
+    weights = sum(sum(optimizer.parameters.values()) for optimizer in process.optimizers)
     fixed_ms = passes * (process.graph.nodes * NODE_MS + weights * WEIGHT_NS * 1e-6)
     passes_share = share_of(parts.forward_backward_s, parts)
     share, most = min(passes_share, fixed_ms / loop.step_ms.median), passes_share
@@ -275,7 +283,10 @@ def takes_small_batches(process: ScriptProcess, loop: TrainingLoop, _machine: Ma
 def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """In a container, PyTorch counts the cores of the machine, and not those that it may use."""
     cores, parts = machine.processor.cores_usable, loop.steady
-    threads = max((each.threads or 0 for each in process.optimizers if each.parameters.keys() <= {"cpu"}), default=0)
+    threads = max(
+        (optimizer.threads or 0 for optimizer in process.optimizers if optimizer.parameters.keys() <= {"cpu"}),
+        default=0,
+    )
     if threads <= cores:
         return None
     computing = share_of(parts.forward_backward_s, parts) + share_of(parts.optimizer_s, parts)
@@ -291,7 +302,9 @@ def has_too_many_threads(process: ScriptProcess, loop: TrainingLoop, machine: Ma
 
 
 def lacks_mkldnn(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    if not any(each.has_mkldnn is False and each.parameters.keys() <= {"cpu"} for each in process.optimizers):
+    if not any(
+        optimizer.has_mkldnn is False and optimizer.parameters.keys() <= {"cpu"} for optimizer in process.optimizers
+    ):
         return None
     share = share_of(loop.steady.forward_backward_s, loop.steady)
     return Finding(

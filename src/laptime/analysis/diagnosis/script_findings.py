@@ -198,7 +198,10 @@ def _ranked(
     # Lines are timed in a few iterations only: all of the part in which they are may be theirs.
     at_most = {other.rule: by_leaving_out(finding.evidence["share"], ANY_ROOM).most for finding, other in said_more}
     found: list[tuple[float, Finding]] = []
-    threads = max((each.threads or 0 for each in process.optimizers if each.parameters.keys() <= {"cpu"}), default=0)
+    threads = max(
+        (optimizer.threads or 0 for optimizer in process.optimizers if optimizer.parameters.keys() <= {"cpu"}),
+        default=0,
+    )
     step, cores = loop.step_ms, machine.processor.cores_usable
     room = None if step is None else Room(step.median, busy, threads, cores)
     for rule, finding in judged:
@@ -367,7 +370,7 @@ def _evidence_of(line: SeenLine | None) -> dict[str, object]:
 
 def _slowest(places: tuple[TimedPlace, ...], *whats: str) -> str | None:
     """Return the line that takes longest of these; None where it is in a library."""
-    return next((each.where for each in places if each.what in whats), None)
+    return next((place.where for place in places if place.what in whats), None)
 
 
 def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
@@ -376,7 +379,7 @@ def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> F
         return None
     line = longest_line(process, "outside")
     where = None if line is None else line.where
-    reads = sum(each.per_step for each in process.reads if each.where == where)
+    reads = sum(read.per_step for read in process.reads if read.where == where)
     what, advice, rewrite = "logging, metrics, or reading the loss", LOG_LESS, NO_ITEM
     if reads:
         what = f"it reads {count(reads)} values of tensors"
@@ -395,8 +398,8 @@ def _outside(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> F
 
 def _reads(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """On a card, a line that reads a value waits until all is computed that was handed out before."""
-    on_card = {name for each in process.optimizers for name in each.parameters} - {"cpu"}
-    most = max(process.reads, key=lambda each: each.ms, default=None)
+    on_card = {name for optimizer in process.optimizers for name in optimizer.parameters} - {"cpu"}
+    most = max(process.reads, key=lambda read: read.ms, default=None)
     if most is None or not on_card or loop.step_ms is None or most.ms < WAITS_SOME * loop.step_ms.median:
         return None
     share = min(1.0, most.ms / loop.step_ms.median)
@@ -438,7 +441,7 @@ def _evaluates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
     if share < WITHOUT_MUCH:
         return None
     where = _slowest(process.places, EVALUATION)
-    reads = any(each.where == where for each in process.reads)
+    reads = any(read.where == where for read in process.reads)
     what = "it reads or prints tensors" if reads else "evaluation, or metrics"
     return Finding(
         "script without gradients",
@@ -524,11 +527,11 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
 
 
 def _waits_for_disk(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
-    waits = [each for each in process.places if each.what == DISK]
-    share = sum(each.ns for each in waits) / 1e9 / loop.whole.wall_s if loop.whole.wall_s else 0.0
+    waits = [place for place in process.places if place.what == DISK]
+    share = sum(wait.ns for wait in waits) / 1e9 / loop.whole.wall_s if loop.whole.wall_s else 0.0
     if share < GAP_MUCH:
         return None
-    longest = max(waits, key=lambda each: each.ns)
+    longest = max(waits, key=lambda wait: wait.ns)
     return Finding(
         "script waits for the disk",
         f"{percent(share)} of an iteration, on average, is waiting until the disk has what was written"

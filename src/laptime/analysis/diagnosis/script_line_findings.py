@@ -109,7 +109,7 @@ LINE_KINDS = (
 
 def does_what_costs(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Lines that do the same, such as copying, take much of an iteration together."""
-    reading = {each.where for each in process.reads}  # of these, the rule of what is outside of the step says more
+    reading = {read.where for read in process.reads}  # of these, the rule of what is outside of the step says more
     shares = [
         (line, share)
         for line, share in shares_of_lines(process.lines, loop.steady)
@@ -147,7 +147,7 @@ def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 def recomputes(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """The backward pass computes again what the forward pass did not keep, and there is memory to keep it."""
     shares = shares_of_lines(process.lines, loop.steady)
-    checkpointing = [(line, share) for line, share in shares if CHECKPOINTED & {_last(each) for each in line.calls}]
+    checkpointing = [(line, share) for line, share in shares if CHECKPOINTED & {_last(call) for call in line.calls}]
     if not checkpointing:
         return None
     forward = {line.where for line, _ in shares if line.part == "forward"}

@@ -69,7 +69,7 @@ def gives_memory_back(process: ScriptProcess, loop: TrainingLoop, machine: Machi
         return None
     grown = process.memory.bytes_each if process.memory is not None and process.memory.grows else 0.0
     pages = process.faults - grown / machine.page_bytes
-    threads = max((each.threads or 1 for each in process.optimizers), default=1)
+    threads = max((optimizer.threads or 1 for optimizer in process.optimizers), default=1)
     share = pages * FAULT_NS / sqrt(min(threads, machine.processor.cores_usable)) / 1e6 / loop.step_ms.median
     if share < FAULTS_SHARE or pages * machine.page_bytes < FAULTS_BYTES_A_STEP:
         return None

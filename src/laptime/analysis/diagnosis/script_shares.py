@@ -15,8 +15,8 @@ def share_of(part: float | Missing, phases: Phases) -> float:
 
 def longest_line(process: ScriptProcess, part: SpanPart) -> SeenLine | None:
     """Return the line that takes most of a part; None where none takes much of it."""
-    lines = [each for each in process.lines if each.part == part]
-    most = max(lines, key=lambda each: each.share, default=None)
+    lines = [line for line in process.lines if line.part == part]
+    most = max(lines, key=lambda line: line.share, default=None)
     return None if most is None or most.share < LINE_MUCH else most
 
 
@@ -26,4 +26,4 @@ def words_at(where: str | None) -> str:
 
 def is_on_card(process: ScriptProcess) -> bool:
     """Whether it has parameters on a card, to which what is copied may go."""
-    return any(name != "cpu" for each in process.optimizers for name in each.parameters)
+    return any(name != "cpu" for optimizer in process.optimizers for name in optimizer.parameters)

@@ -58,7 +58,7 @@ def _places_of(function: Any) -> list[HeldPlace]:
             found = [*map(_in_cell, filter(_is_filled, held.__closure__ or ()))]
             found += [_in_dict(held.__globals__, name) for name in _names_in(held.__code__) & held.__globals__.keys()]
             values = [read() for read, _ in found]
-            rest += [each for each in values if getattr(each, "__module__", None) == held.__module__]
+            rest += [value for value in values if getattr(value, "__module__", None) == held.__module__]
             places += [
                 place
                 for place, value in zip(found, values, strict=True)

@@ -54,7 +54,9 @@ class TurnKeeper:
     def show(self, place: int, path: Path) -> None:
         """Write a turn that was kept to a file."""
         note, end, _ = self._kept[place]
-        shown = {name: [list(each) for each in numbers] for name, numbers in (("start", note.numbers), ("end", end))}
+        shown = {
+            name: [list(number) for number in numbers] for name, numbers in (("start", note.numbers), ("end", end))
+        }
         write_checkpoint(path, Checkpoint({}, (), shown))
 
     def replay(self, place: int, path: str, digests: tuple[str, str]) -> TurnTakenAgain | Missing:

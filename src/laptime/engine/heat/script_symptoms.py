@@ -60,7 +60,11 @@ def _data_line(reader: ProcessReader) -> str | None:
     loader = reader.trained_loader
     if loader is None or loader.workers:
         return None
-    most = max((each for each in reader.timed_lines if each.part == "data"), key=lambda each: each.share, default=None)
+    most = max(
+        (timed_line for timed_line in reader.timed_lines if timed_line.part == "data"),
+        key=lambda timed_line: timed_line.share,
+        default=None,
+    )
     return most.where if most is not None and most.share >= LINE_MOST else None
 
 

@@ -88,7 +88,7 @@ def _read_held(facts: Mapping[str, Any]) -> HeldScript:
         shapes=whole(facts.get("shapes")),
         redrawn=facts.get("redrawn") if isinstance(facts.get("redrawn"), bool) else None,
         taken=whole_or_none(facts.get("taken")) or 0,
-        lengths=tuple(real(each) for each in lengths),
+        lengths=tuple(real(length) for length in lengths),
         work=None if facts.get("work") is None else read_work(facts["work"]),
     )
 

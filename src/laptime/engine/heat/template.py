@@ -116,8 +116,8 @@ def _fork(words: list[bytes], descriptors: list[int], requests: socket.socket) -
         mapped = _find_mapped()
         guardian = os.fork()
     if not guardian:
-        for each in variables:
-            name, _, value = os.fsdecode(each).partition("=")
+        for variable in variables:
+            name, _, value = os.fsdecode(variable).partition("=")
             os.environ[name] = value
             if name in MALLOC_PARAMETERS:
                 _set_malloc(MALLOC_PARAMETERS[name], int(value))

@@ -37,7 +37,7 @@ FILE_SIGNATURES: dict[str, tuple[bytes, ...]] = {
 }
 """How each format begins: those whose suffixes laptime lists, and GIF, which image sets often have under such names."""
 
-BEGINNINGS = tuple(beginning for each in FILE_SIGNATURES.values() for beginning in each)
+BEGINNINGS = tuple(beginning for file_signature in FILE_SIGNATURES.values() for beginning in file_signature)
 
 MOST_PIXELS = 2**26
 """More than a camera of 60 megapixels takes; 0.2 GB decoded. A file of 0.5 MB may claim any number of pixels."""

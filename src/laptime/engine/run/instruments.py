@@ -441,7 +441,7 @@ class _Watch(Thread):
         if self._opened is None:
             return []
         channels = [*self._opened.channels, *(channel for channel, _ in self._opened.absent)]
-        return list(dict.fromkeys(each.device for each in channels))
+        return list(dict.fromkeys(channel.device for channel in channels))
 
     def tracks(self) -> list[Track]:
         """Return what was read. Figures that come seldom have their own times."""

@@ -290,7 +290,7 @@ class Fleet:
         return lane.where is not None and bool(self._able(lane.where))
 
     def _able(self, kind: NodeType) -> tuple[str, ...]:
-        bad = self._lost | {each.node for each in self.nodes if each.problem is not None}
+        bad = self._lost | {node.node for node in self.nodes if node.problem is not None}
         return tuple(node for node in self._living(kind.nodes) if node not in bad)
 
 

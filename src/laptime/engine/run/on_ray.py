@@ -62,7 +62,7 @@ class RayCluster:
 
     def submit_apart(self, words: list[list[str]], secret: str, places: Sequence[Place]) -> list[Submission]:
         """Submit tasks in a placement group, so that all get their places or none."""
-        bundles = [{"CPU": each.cpus} | ({"GPU": each.gpus} if each.gpus else {}) for each in places]
+        bundles = [{"CPU": place.cpus} | ({"GPU": place.gpus} if place.gpus else {}) for place in places]
         try:
             handle = self._ray.util.placement_group(bundles, strategy="STRICT_SPREAD")
             group = PlacementGroup(len(places), lambda: self._remove(handle))
@@ -124,7 +124,7 @@ class RayCluster:
         return tuple(NodeType(label, value, tuple(ids)) for (label, value), ids in sorted(of.items(), key=str))
 
     def living(self, nodes: Sequence[str]) -> Sequence[str]:
-        there = {each["NodeID"] for each in self._nodes()}
+        there = {node["NodeID"] for node in self._nodes()}
         return tuple(node for node in nodes if node in there)
 
     def close(self) -> None:

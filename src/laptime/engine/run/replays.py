@@ -35,7 +35,7 @@ class KeptTurns:
 
     def __init__(self, players: Players) -> None:
         self._base = players[0]
-        self._others = [each for each in players[1:] if _computes_alike(each, self._base)]
+        self._others = [player for player in players[1:] if _computes_alike(player, self._base)]
         self._turns: list[int] = []  # by place
         self._room = 1
         self._refusals: dict[str, str] = {}  # by lane: why one kept no turn
@@ -101,7 +101,8 @@ class KeptTurns:
         """
         runners = (player.runner, self._base.runner)
         quiet = [
-            not any(turn < len(each.windows) and each.windows[turn].flag for each in runners) for turn in self._turns
+            not any(turn < len(runner.windows) and runner.windows[turn].flag for runner in runners)
+            for turn in self._turns
         ]
         is_busy = 2 * sum(quiet) < len(quiet)
         counts = [is_busy or each for each in quiet]

@@ -407,19 +407,19 @@ def _shared_steps(entrants: Sequence[Entrant], window_s: float, least: int) -> T
     No lane takes longer than the windows of all would. So the turns of one that is a hundred times as fast are short,
     and its factor is known less well, which then matters little.
     """
-    times_s = [max(each.needs.step_ns, 1.0) / 1e9 for each in entrants]
+    times_s = [max(entrant.needs.step_ns, 1.0) / 1e9 for entrant in entrants]
     longest_s = window_s * len(entrants)
     fitting = max(longest_s / sum(times_s), min(SHORTEST_S / min(times_s), longest_s / max(times_s)))
-    unit = math.lcm(*(each.needs.unit for each in entrants))
-    stride = math.lcm(*(each.needs.stride for each in entrants))
+    unit = math.lcm(*(entrant.needs.unit for entrant in entrants))
+    stride = math.lcm(*(entrant.needs.stride for entrant in entrants))
     if unit > fitting:  # laps of two lengths, or long ones
         unit = stride
     steps = max(math.ceil(fitting / unit - TURN_SHORTER), 1) * unit
-    warm = max(each.needs.warm for each in entrants)
+    warm = max(entrant.needs.warm for entrant in entrants)
     if warm * max(times_s) > window_s:
-        warm = max(entrants, key=lambda each: each.needs.step_ns).needs.warm
+        warm = max(entrants, key=lambda entrant: entrant.needs.step_ns).needs.warm
     untimed = math.ceil(warm / stride) * stride
-    taken = math.ceil(max(each.taken for each in entrants) / stride) * stride + untimed
+    taken = math.ceil(max(entrant.taken for entrant in entrants) / stride) * stride + untimed
     return TurnSteps(
         max(taken, math.ceil(least / stride) * stride) if least <= taken + LATER else taken, untimed, steps
     )
@@ -450,7 +450,7 @@ SLOW_STEP = 1.25  # times the step of the heat's fastest undisturbed window
 
 def find_slow_spells(heats: Sequence[Sequence[Window]]) -> list[tuple[int, int]]:
     """Return the windows in such spells, each as the number of its heat and its number within the heat."""
-    fastest = [min((_step_ns(each) for each in windows if each.flag is None), default=0.0) for windows in heats]
+    fastest = [min((_step_ns(window) for window in windows if window.flag is None), default=0.0) for windows in heats]
     timed = sorted(
         (window.start_ns, heat, number, _step_ns(window) > SLOW_STEP * fastest[heat] > 0)
         for heat, windows in enumerate(heats)

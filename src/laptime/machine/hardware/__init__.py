@@ -97,7 +97,7 @@ def _read(text: str, place: str) -> tuple[KnownDevice, ...]:
     devices = tuple(_as_device(row, place) for row in rows)
     shorts = [device.short for device in devices]
     if len(set(shorts)) < len(shorts):
-        twice = next(each for each in shorts if shorts.count(each) > 1)
+        twice = next(short for short in shorts if shorts.count(short) > 1)
         raise UsageError(f"{place}: {twice} is there twice", "name each device once")
     return devices
 

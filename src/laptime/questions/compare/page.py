@@ -153,8 +153,8 @@ def _same_work(lane: LaneChange) -> Cell:
 
 def _part_words(found: Compared) -> list[str]:
     """Return what the parts of an iteration took before and after, those that changed much; of a watched script."""
-    whole_ms = max(sum(each.before_ms for each in found.parts), sum(each.after_ms for each in found.parts))
-    much = [each for each in found.parts if abs(each.after_ms - each.before_ms) >= PART_MUCH * whole_ms]
+    whole_ms = max(sum(part.before_ms for part in found.parts), sum(part.after_ms for part in found.parts))
+    much = [part for part in found.parts if abs(part.after_ms - part.before_ms) >= PART_MUCH * whole_ms]
     words = [f"{each.part} from {step(each.before_ms)} to {step(each.after_ms)}" for each in much[:PARTS_SHOWN]]
     return [f"In an iteration: {', '.join(words)}."] if words else []
 

@@ -75,9 +75,9 @@ def _compare_watches(before: Record, after: Record, fail_above: float | None) ->
 def _change_of_watches(before: Record, after: Record, alpha: float) -> LaneChange:
     """Return how the iterations of a watched script changed: by their items, where both records know these."""
     loops = [_loop_of(before), _loop_of(after)]
-    is_known = not any(isinstance(each.items_per_iteration, Missing) for each in loops)
-    rates = [_rates_of_loop(each, by_items=is_known) for each in loops]
-    interval, figures = unpaired_ratio(rates[1], rates[0], alpha), [estimate(each) for each in rates]
+    is_known = not any(isinstance(loop.items_per_iteration, Missing) for loop in loops)
+    rates = [_rates_of_loop(loop, by_items=is_known) for loop in loops]
+    interval, figures = unpaired_ratio(rates[1], rates[0], alpha), [estimate(rate) for rate in rates]
     assert figures[0] is not None
     assert figures[1] is not None
     low, high = bounds(interval)
@@ -106,7 +106,7 @@ def _loop_of(record: Record) -> TrainingLoop:
 
 def _rates_of_loop(loop: TrainingLoop, *, by_items: bool) -> list[float]:
     """Return what was trained in a second, a value for each block of windows that count: neighbours are alike."""
-    windows = [each for each in (loop.windows[1:] or loop.windows)[loop.steady_from :] if each.wall_ns > 0]
+    windows = [window for window in (loop.windows[1:] or loop.windows)[loop.steady_from :] if window.wall_ns > 0]
     size = max(1, len(windows) // BLOCKS)
     blocks = [windows[first : first + size] for first in range(0, len(windows) - size + 1, size)]
     counts = [sum(each.items if by_items else each.iterations for each in block) for block in blocks]
@@ -519,5 +519,5 @@ def _watch_point(record: Record, before: Record | None, earlier: Record | None) 
         change=None if earlier is None else _change_of_watches(earlier, record, ROW_ALPHA),
         marks=(*([] if record.distrust is None else [NOT_RELIABLE_MARK]), *marks),
         step_ms=loop.step_ms,
-        finding=next((each.says for each in record.findings if each.rule != NOT_RELIABLE), None),
+        finding=next((finding.says for finding in record.findings if finding.rule != NOT_RELIABLE), None),
     )

@@ -307,12 +307,12 @@ def find_unused_cards(machine: Machine) -> tuple[UnusedCard, ...]:
     Of a card that is divided into instances, only the instances can be used. A framework that cannot run at all has a
     cause of its own, whatever cards there are. A hosted notebook can provide cards: a runtime without any counts too.
     """
-    frameworks = [each for each in machine.frameworks if each.problem is None and each.devices]
+    frameworks = [framework for framework in machine.frameworks if framework.problem is None and framework.devices]
     if not machine.cards and find_notebook(machine):
-        return tuple(UnusedCard(machine, each, None) for each in frameworks if "NVIDIA" in _makers(each))
-    cut = {each.parent for each in machine.cards if each.parent is not None}
+        return tuple(UnusedCard(machine, framework, None) for framework in frameworks if "NVIDIA" in _makers(framework))
+    cut = {card.parent for card in machine.cards if card.parent is not None}
     cards = [
-        each for each in machine.cards if each.computes and (isinstance(each.uuid, Missing) or each.uuid not in cut)
+        card for card in machine.cards if card.computes and (isinstance(card.uuid, Missing) or card.uuid not in cut)
     ]
     return tuple(
         UnusedCard(machine, framework, card)

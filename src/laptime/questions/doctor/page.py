@@ -44,7 +44,7 @@ def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
 
 def _slowed(checkup: Checkup) -> str:
     """Return that rates are too low, since other processes took cores meanwhile."""
-    slowed = [each.others_cores for each in checkup.trials if each.is_slowed]
+    slowed = [trial.others_cores for trial in checkup.trials if trial.is_slowed]
     took = [cores for cores in slowed if not isinstance(cores, Missing)]
     if not took:
         return ""
@@ -347,8 +347,10 @@ def render_devices(machine: Machine, width: int) -> str:
     about = ", ".join([machine.system, f"Python {machine.python}", *container])
     head = [*wrap_all([_answer(machine), machine_words(machine), about], width), *hardware(machine, width)]
     seen: list[FrameworkDevice] = []
-    for each in machine.frameworks:
-        seen += [(each, device) for device in (() if each.problem else each.devices)] or [(each, None)]
+    for framework in machine.frameworks:
+        seen += [(framework, device) for device in (() if framework.problem else framework.devices)] or [
+            (framework, None)
+        ]
     memory = _told(lambda each: "-" if isinstance(each.memory_bytes, Missing) else whole_size(each.memory_bytes))
     columns: list[Column[FrameworkDevice]] = [
         Column("framework", lambda seen: f"{seen[0].name} {seen[0].version}", least=10),

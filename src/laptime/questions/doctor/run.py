@@ -146,7 +146,11 @@ def _turns(machine: Machine) -> Iterator[_Turn]:
         features.setdefault(key.device, set()).update(device.features)
     for key, framework, device in seen:
         if find_framework(framework).measures_peaks:  # not Keras, which would only measure its engine again
-            able = tuple(each for each in PRODUCT_PRECISIONS if each == "fp32" or each in features[key.device])
+            able = tuple(
+                product_precision
+                for product_precision in PRODUCT_PRECISIONS
+                if product_precision == "fp32" or product_precision in features[key.device]
+            )
             yield _Turn(with_driver(key, seen), _order(framework, device, able))
 
 

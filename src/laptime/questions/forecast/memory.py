@@ -96,7 +96,7 @@ def space_of_libraries(operators: Sequence[StepOperator], execution: Launching) 
     """Return what libraries take while such operators run, and a graph for all of them."""
     if execution == "graph":
         return OF_GRAPHS
-    return OF_CONVOLUTIONS if any(each.kind in CONVOLUTIONS for each in operators) else NOTHING
+    return OF_CONVOLUTIONS if any(operator.kind in CONVOLUTIONS for operator in operators) else NOTHING
 
 
 def fits_in(needed: Range | None, device: KnownDevice) -> Fits:

@@ -190,7 +190,7 @@ def _memory_note(found: HardwareForecast) -> list[str]:
     ends = [row.memory_bytes for row in needed if row.memory_bytes is not None]
     if not ends:
         return []
-    least, most = min(ends, key=lambda each: each.low), max(ends, key=lambda each: each.high)
+    least, most = min(ends, key=lambda end: end.low), max(ends, key=lambda end: end.high)
     told = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
     named = ((fits, joined([_short(row) for row in needed if row.fits == fits])) for fits in DOUBTS)
     return [f"{told}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]

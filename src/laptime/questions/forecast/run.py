@@ -317,8 +317,8 @@ def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForec
             told = each.predicted_ms
             predicted = Range(slower * told.middle, slower * told.low, slower * told.high)
             yield replace(each, predicted_ms=predicted, software=slower)
-        share = median([_flops(each) / (each.ms / 1e3) / _peak(each.device) for each in steps if _is_modelled(each)])
-        yield from (_check_by_peak(each, share, known) for each in steps if not _is_modelled(each))
+        share = median([_flops(step) / (step.ms / 1e3) / _peak(step.device) for step in steps if _is_modelled(step)])
+        yield from (_check_by_peak(step, share, known) for step in steps if not _is_modelled(step))
 
 
 def _check_by_peak(step: MeasuredStep, share: float, known: Efficiencies) -> CheckedForecast:

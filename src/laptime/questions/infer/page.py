@@ -472,7 +472,7 @@ def _bars(lane: InferLane) -> list[Bar]:
 def _throughput_figure(record: Record) -> list[Figure]:
     curves = []
     for lane in inference_of(record).lanes:
-        known = [(each.batch, each.items_per_s) for each in lane.batches if each.items_per_s]
+        known = [(batch.batch, batch.items_per_s) for batch in lane.batches if batch.items_per_s]
         points = tuple((float(batch), rate.median) for batch, rate in known)
         curves += [Curve(short_name(lane.lane), points, "marked", ends=tuple(rate.ends for _, rate in known))]
     shown = tuple(curve for curve in curves if curve.points)

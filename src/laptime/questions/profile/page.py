@@ -154,7 +154,7 @@ def _work(profile: Profile) -> str:
         reason = profile.absent.get("work")
         return f"- (work of a step: {reason.missing})" if reason else ""
     flops = profile.work.flops
-    per_unit, unit = next((each for each in FLOP_UNITS if flops >= each[0]), (1.0, "FLOP"))
+    per_unit, unit = next((flop_unit for flop_unit in FLOP_UNITS if flops >= flop_unit[0]), (1.0, "FLOP"))
     return f"work of a step: {number(flops / per_unit)} {unit} in products, {size(profile.work.bytes)} in and out"
 
 

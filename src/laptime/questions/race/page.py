@@ -245,7 +245,7 @@ def told_factor(found: Comparison) -> ToldFactor:
 
 def fair_factor(record: Record) -> ToldFactor | None:
     """Return the factor of a race: the most telling of those between lanes that are not known to do other work."""
-    fair = [each for each in record.answer.comparisons if each.same_work is not False]
+    fair = [comparison for comparison in record.answer.comparisons if comparison.same_work is not False]
     return told_factor(most_telling(fair)) if fair else None
 
 
@@ -316,7 +316,7 @@ def _minutes_more(record: Record) -> int | None:
     An interval narrows with the root of its rounds, and the next part has less of the error rate.
     """
     times = [_rounds_to_settle(each, record) for each in _unsettled(record)]
-    known = [each for each in times if each is not None]
+    known = [time for time in times if time is not None]
     more_s = max(known, default=inf) * (record.elapsed_s - record.beyond_budget_s)
     return max(1, ceil(more_s / 60)) if len(known) == len(times) and 0 <= more_s <= MORE_MOST_S else None
 
@@ -448,7 +448,7 @@ def _facts_at_a_glance(record: Record, told: Comparison | None) -> Iterator[Glan
     lanes = [lane for name in names for lane in record.lanes if lane.name == name]
     wholes = sorted((lane.whole for lane in lanes if lane.whole is not None), key=lambda each: each.whole_s.median)
     if wholes:
-        title = ", not ".join(duration(each.whole_s.median) for each in wholes)
+        title = ", not ".join(duration(whole.whole_s.median) for whole in wholes)
         yield GlanceFact(title, f"{wholes[0].laps:,} lap{'s' * (wholes[0].laps != 1)}, from the steady step")
     if told is not None:
         why = told.same_work.missing if isinstance(told.same_work, Missing) else proof_at_a_glance(record)

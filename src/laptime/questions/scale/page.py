@@ -231,7 +231,7 @@ def exchange_words(curve: ScaleCurve) -> list[str]:
     shares = {} if curve.lost is None else {part.of: part.share for part in curve.lost.parts}
     if "exchange" not in shares:
         return [f"{told} There is no figure by experiment."]
-    found, waits = shares["exchange"], sum(shares[each].value for each in WAITS if each in shares)
+    found, waits = shares["exchange"], sum(shares[wait].value for wait in WAITS if wait in shares)
     told += f" By experiment, {_share_words(found)} is exchange."
     if waits >= SHOWN_LEAST:
         told += f" The profiler may count waiting for slower processes, {percent(waits)} by experiment, as exchange."

@@ -297,7 +297,7 @@ class ScaleRound:
 
 def rounds_of(roles: Sequence[ScaleLane], lanes: Mapping[str, LaneResult]) -> list[ScaleRound]:
     """Return the rounds in which one device and the largest count both finished a heat."""
-    named: dict[tuple[Role, int], LaneResult] = {(each.role, each.devices): lanes[each.name] for each in roles}
+    named: dict[tuple[Role, int], LaneResult] = {(role.role, role.devices): lanes[role.name] for role in roles}
     most = max((count for role, count in named if role == "several"), default=0)
     if not most:
         return []

@@ -218,7 +218,7 @@ def _across(sweep: Sweep) -> Axis:
     """Return the first axis, in powers of two where its values are counts."""
     values = [float(value) for value in sweep.axes[0].values]
     return Axis(
-        sweep.axes[0].name, is_log=min(values) > 0, is_whole=all(each >= 1 and each == int(each) for each in values)
+        sweep.axes[0].name, is_log=min(values) > 0, is_whole=all(value >= 1 and value == int(value) for value in values)
     )
 
 
@@ -245,7 +245,7 @@ def _curves(sweep: Sweep, record: Record, what: str) -> list[Figure]:
             curves += [Curve(name, tuple(points), "marked", ends=tuple(ends))] if points else []
     up = Axis(f"{record.workload.items} a second" if what == "rate" else "ms a step", is_log=True)
     title = f"{'Rate' if what == 'rate' else 'Step'} over {sweep.axes[0].name}"
-    has_ends = any(each for curve in curves for each in curve.ends)
+    has_ends = any(end for curve in curves for end in curve.ends)
     says = "A dot is a value that was raced" + (
         "; the upright line through it is its 95 % interval." if has_ends else f". {ONE_HEAT_EACH}"
     )
@@ -303,7 +303,7 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
     raced = GlanceFact(_raced(sweep), "cells have a result")
     if sweep.crossovers:
         at = sweep.crossovers[0].at
-        ends = "no interval" if at.ends is None else f"{'-'.join(brief(each) for each in at.ends)} at 95 %"
+        ends = "no interval" if at.ends is None else f"{'-'.join(brief(end) for end in at.ends)} at 95 %"
         return Glance(brief(at.value), f"{axis}, {ends}", sweep.says, (fact, raced))
     same = (each for each in sweep.cells if each.of == best.of and each.items_per_s == best.best_items_per_s)
     cell = next(same, None)

@@ -64,7 +64,7 @@ def _crossing(points: Sequence[RatioPoint], near: float, bound: str) -> float | 
     ]
     if not passes:
         return Missing("it is outside of the values that were raced")
-    return min(passes, key=lambda each: abs(math.log(each / near)))
+    return min(passes, key=lambda pass_: abs(math.log(pass_ / near)))
 
 
 def _passes(before: float, ratio: float, after: float, later: float) -> float:

@@ -172,7 +172,7 @@ def compare_learning(name: str, reference: str, runs: Sequence[FullRun]) -> Find
 
 def _scores(name: str, runs: Sequence[FullRun]) -> list[Score]:
     finals = [final_score(run) for run in runs if run.process.lane == name and run.process.status == "ok"]
-    return [each for each in finals if each is not None and not isinstance(each.accuracy, Missing)]
+    return [final for final in finals if final is not None and not isinstance(final.accuracy, Missing)]
 
 
 def _accuracies(scores: Sequence[Score]) -> list[float]:

@@ -135,11 +135,11 @@ class TuneAnswer(Answer):
 
     @property
     def has_interval(self) -> bool:
-        return self.tuning is not None and any(each.gain and each.gain.ends for each in self.tuning.lanes)
+        return self.tuning is not None and any(lane.gain and lane.gain.ends for lane in self.tuning.lanes)
 
     def asked_of(self, lanes: tuple[LaneResult, ...]) -> tuple[LaneResult, ...]:
         """Leave out what the search tried: it may fail."""
         if self.tuning is None:
             return lanes
-        asked = {each.asked for each in self.tuning.lanes}
+        asked = {lane.asked for lane in self.tuning.lanes}
         return tuple(lane for lane in lanes if lane.name in asked)

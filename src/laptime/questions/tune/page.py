@@ -64,7 +64,7 @@ render = rendered(page_parts)
 def _is_open(record: Record, tuning: Tuning) -> bool:
     """Whether a search that goes on may find more."""
     return record.status == "interrupted" or any(
-        each.untried or each.standing == "not confirmed" for each in tuning.lanes
+        lane.untried or lane.standing == "not confirmed" for lane in tuning.lanes
     )
 
 
@@ -82,7 +82,7 @@ def _lap_words(record: Record, tuning: Tuning) -> list[str]:
 
 def _of_winners(record: Record, tuning: Tuning) -> Record:
     """Return the record with the lanes as asked and their winners alone."""
-    shown = {name for each in tuning.lanes for name in (each.asked, each.winner)}
+    shown = {name for lane in tuning.lanes for name in (lane.asked, lane.winner)}
     return replace(record, lanes=tuple(lane for lane in record.lanes if lane.name in shown))
 
 

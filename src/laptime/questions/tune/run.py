@@ -245,7 +245,7 @@ class Tune:
             tuning = with_changes(self._job, self._searches, tuning, self._finder)
             findings = (*findings, *find_findings([lanes[0]], machine))
             if not any(finding.rule == NOT_RELIABLE for finding in findings):
-                winners = {each.winner for each in tuning.lanes}
+                winners = {lane.winner for lane in tuning.lanes}
                 findings = (*findings, *find_unreliable([lane for lane in lanes if lane.name in winners]))
             if self._laps is not None:
                 tuning = self._laps.fill(tuning)

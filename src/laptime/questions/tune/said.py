@@ -64,7 +64,7 @@ def describe_tuning(
     """
     fresh = {lane.name: _fresh(lane, confirmed_from) for lane in lanes}
     named = {lane.name: lane for lane in lanes}
-    tuned = tuple(_describe(job, each, named, fresh, unconfirmed) for each in searches)
+    tuned = tuple(_describe(job, search, named, fresh, unconfirmed) for search in searches)
     if is_interrupted:
         tuned = tuple(_break_off(each) if _is_open(named[each.asked], each) else each for each in tuned)
     objective = searches[0].objective
@@ -305,7 +305,7 @@ def times_words(factor: Factor) -> str:
     """Return a factor with its interval: 2.9x (2.7-3.1)."""
     if factor.ends is None:
         return times(factor.ratio)
-    low, high = (times(each).removesuffix("x") for each in factor.ends)
+    low, high = (times(end).removesuffix("x") for end in factor.ends)
     return f"{times(factor.ratio)} ({low}-{high})"
 
 

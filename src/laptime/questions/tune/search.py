@@ -44,7 +44,7 @@ class Search:
 
     def take_up(self, lanes: Sequence[LaneResult], found: TunedLane | None) -> None:
         """Go on with the sets that a record has; `found` is its answer for this lane, if it had one."""
-        heats = [each.heat for lane in lanes if lane.name == self.tunable.base.name for each in lane.heats]
+        heats = [heat.heat for lane in lanes if lane.name == self.tunable.base.name for heat in lane.heats]
         signs = [heat.signs for heat in heats if heat.signs is not None]
         if self.tunable.base.framework == SCRIPT and signs:
             self.tunable = self.tunable.after_look(read_look(signs[0]))

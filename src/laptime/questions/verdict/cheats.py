@@ -39,7 +39,7 @@ def find_hidden_time(candidate: LaneResult, base: LaneResult) -> OtherWork | Non
     Both took the same steps in a turn, some of them not timed, so what a turn takes beyond its window is alike. The
     factor counts it in any case (`laptime.analysis.own_clock`).
     """
-    mine, theirs = ({each.heat.round: each.heat.windows for each in lane.heats} for lane in (candidate, base))
+    mine, theirs = ({heat.heat.round: heat.heat.windows for heat in lane.heats} for lane in (candidate, base))
     whole = hidden_share([*mine.values()], [*theirs.values()])
     if whole is None:
         return None

@@ -27,7 +27,7 @@ def find_training_of(folder: Path, patch: str) -> str:
     scripts: list[str] = []
     if len(trainings) != 1:
         in_patch = [file for file in files if _whole(file) in changed]
-        changed_trainings = [each for each in trainings if each[0] in in_patch]
+        changed_trainings = [training for training in trainings if training[0] in in_patch]
         if not changed_trainings:  # among trainings, a script shows itself by its guard: others may be parts of them
             scripts = [str(file) for file in in_patch if not trainings or _has_guard(file)]
         trainings = changed_trainings or ([] if scripts else trainings)
@@ -48,7 +48,7 @@ def _python_files(folder: Path) -> list[Path]:
     """Return the Python files that git knows of in a folder; outside a repository, those that are right in it."""
     top = top_of(folder.resolve())
     if top is None:
-        return sorted(each for each in folder.glob("*.py") if each.is_file())
+        return sorted(path for path in folder.glob("*.py") if path.is_file())
     inside = (place for place in files_of(top).values() if place.suffix == ".py" and place.is_file())
     root = folder.resolve()
     return sorted(folder / each.relative_to(root) for each in inside if each.is_relative_to(root))

@@ -337,7 +337,7 @@ def session_fields(session: SessionPart) -> SessionFields:
 def learning_fields(learning: Learning, factor: Factor | None) -> LearningFields | None:
     """Return what was learned as a program reads it; None where no seed has a pair that can be compared."""
     pairs = learning.pairs
-    base_s, candidate_s = ([each for each in times if each is not None] for times in learning.seconds)
+    base_s, candidate_s = ([time for time in times if time is not None] for times in learning.seconds)
     if not (pairs and base_s and candidate_s) or factor is None:
         return None
     low, high = factor.ends or (None, None)

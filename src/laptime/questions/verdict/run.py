@@ -158,7 +158,7 @@ def names_the_candidate(name: str) -> Iterator[None]:
 def find_left(launcher: Launcher, processes: Iterable[ProcessRun]) -> tuple[str, ...]:
     """Return what the processes left behind; none of them is alive."""
     assert isinstance(launcher, ConfinedLauncher)
-    return launcher.find_left(shares_memory=any(IN_SHARED_MEMORY in (each.reaches or ()) for each in processes))
+    return launcher.find_left(shares_memory=any(IN_SHARED_MEMORY in (process.reaches or ()) for process in processes))
 
 
 def judge_code(job: Job) -> Decision | None:
@@ -228,7 +228,7 @@ class VerdictRace(Race):
         super()._end_round(round_s, prestarter)
         self._left = self._left or find_left(self._job.launcher, self._rounds.processes)
         steps = self._rounds.turn_steps
-        if self._job.plan.subject.command and any(len({*each.values()}) > 1 for each in steps.values()):
+        if self._job.plan.subject.command and any(len({*step.values()}) > 1 for step in steps.values()):
             steps.clear()
 
     def _is_settled(self) -> bool:
@@ -351,7 +351,7 @@ class VerdictRace(Race):
 
     def _differs_in_rates_alone(self, other: SameWork, candidate: LaneResult) -> bool:
         """Whether only one side has a module that drops, and a turn of it that was taken again shows that both do."""
-        references = [self._rounds.proof.references.get(each.name) for each in self._job.plan.subjects[:2]]
+        references = [self._rounds.proof.references.get(subject.name) for subject in self._job.plan.subjects[:2]]
         base, changed = references
         if not isinstance(base, Reference) or not isinstance(changed, Reference):
             return False

@@ -165,7 +165,7 @@ class SessionRace(VerdictRace):
         first = self._first_fresh
         if first is None:
             return lane
-        return replace(lane, heats=tuple(each for each in lane.heats if each.heat.round >= first))
+        return replace(lane, heats=tuple(heat for heat in lane.heats if heat.heat.round >= first))
 
     def _judge(self, lanes: tuple[LaneResult, ...], compared: tuple[Comparison, ...]) -> Decision:
         return confirm_change(super()._judge(lanes, compared), self._part)

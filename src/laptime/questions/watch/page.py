@@ -221,7 +221,7 @@ def _usual_ms(loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[float
     loop = loops[0][1] if loops else None
     if loop is None or loop.step_ms is None:
         return []
-    counted = [each for each in (loop.windows[1:] or loop.windows)[loop.steady_from :] if each.iterations]
+    counted = [window for window in (loop.windows[1:] or loop.windows)[loop.steady_from :] if window.iterations]
     if not counted:
         return []
     usual_ms = median(each.wall_ns / each.iterations / 1e6 for each in counted)
@@ -328,10 +328,10 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
 def _line_words(process: ScriptProcess) -> list[str]:
     """Return which lines take most of each part of an iteration, and which read values of tensors."""
     found = []
-    for part in dict.fromkeys(each.part for each in process.lines):
-        here = [f"{each.where} {percent(each.share)}" for each in process.lines if each.part == part][:LINES_SHOWN]
+    for part in dict.fromkeys(line.part for line in process.lines):
+        here = [f"{line.where} {percent(line.share)}" for line in process.lines if line.part == part][:LINES_SHOWN]
         found.append(f"Lines of '{PART_WORDS[part]}': {', '.join(here)}.")
-    reads = [f"{each.where} {count(each.per_step)} in a step" for each in process.reads][:LINES_SHOWN]
+    reads = [f"{read.where} {count(read.per_step)} in a step" for read in process.reads][:LINES_SHOWN]
     return [*found, f"Values of tensors are read: {', '.join(reads)}."] if reads else found
 
 

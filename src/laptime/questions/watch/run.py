@@ -280,7 +280,7 @@ def _with_workers(reader: ProcessReader, readers: Sequence[ProcessReader]) -> Sc
     loading = [other.timed_lines for other in readers if other.hello.loads and other.hello.parent == process.pid]
     if not loading:
         return process
-    return replace(process, lines=(*(each for each in process.lines if each.part != "data"), *join_workers(loading)))
+    return replace(process, lines=(*(line for line in process.lines if line.part != "data"), *join_workers(loading)))
 
 
 def _order(process: ScriptProcess) -> tuple[int, int]:

@@ -285,7 +285,7 @@ def _placed_share(facts: WhyFacts) -> float:
     if seen is not None and isinstance(seen.loop, TrainingLoop):
         steady = seen.loop.steady
         besides = (steady.outside_s, steady.no_grad_s, steady.checkpoint_s)
-        return sum(0.0 if isinstance(each, Missing) else each for each in besides) / steady.wall_s
+        return sum(0.0 if isinstance(beside, Missing) else beside for beside in besides) / steady.wall_s
     known = None if facts.symptoms is None else places_of(facts.symptoms)
     return 0.0 if known is None else sum(each.ns for each in known[0]) / known[1]
 

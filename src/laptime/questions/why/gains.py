@@ -77,7 +77,7 @@ def where_cores_are_idle(facts: WhyFacts) -> float:
 
 def where_products_are_large(facts: WhyFacts) -> float:
     """On a processor, numbers are converted for each product: small ones take longer so."""
-    weights = next((each.heat.process.parameters for each in facts.lane.heats if each.heat.process.parameters), None)
+    weights = next((heat.heat.process.parameters for heat in facts.lane.heats if heat.heat.process.parameters), None)
     return 1.0 if weights is None or weights >= LARGE_WEIGHTS else SMALL_CHANCE
 
 

@@ -170,4 +170,4 @@ def why_of(record: Record) -> Why:
 
 def recommended_first(why: Why) -> list[Remedy]:
     """Return the remedies in the order in which `laptime apply` numbers those that are changes of code."""
-    return sorted(why.remedies, key=lambda each: not each.recommended)
+    return sorted(why.remedies, key=lambda remedy: not remedy.recommended)

@@ -118,7 +118,7 @@ def with_lines(
 ) -> tuple[Experiment, ...]:
     """Return the experiments with the lines that they leave out, or run twice, as far as such are known."""
     named: dict[str, Experiment] = {}
-    rows = {each.name: each for each in experiments if each.name in OF_LINES}
+    rows = {experiment.name: experiment for experiment in experiments if experiment.name in OF_LINES}
     for finding in watched:
         file, _, line = (finding.where or "").rpartition(":")
         place = f"{file.rpartition('/')[2]}:{line}"
@@ -132,7 +132,8 @@ def with_lines(
                 named |= {name: _of_lines(rows[name], finding, f"{word}{place}", lines)} if name is not None else {}
                 break
     return tuple(
-        named.get(each.name, replace(each, absent=NO_LINE)) if each.name in rows else each for each in experiments
+        named.get(experiment.name, replace(experiment, absent=NO_LINE)) if experiment.name in rows else experiment
+        for experiment in experiments
     )
 
 

@@ -85,8 +85,8 @@ render = rendered(page_parts)
 
 def _is_open(record: Record, why: Why) -> bool:
     """Whether a search that goes on may find more."""
-    is_likely = any(each.standing == "likely" for each in why.causes if each.cause in why.first)
-    has_few = any(each.pairs < PAIRS_FEW for each in record.answer.comparisons)
+    is_likely = any(cause.standing == "likely" for cause in why.causes if cause.cause in why.first)
+    has_few = any(comparison.pairs < PAIRS_FEW for comparison in record.answer.comparisons)
     return bool(why.missing) or record.status == "interrupted" or (is_likely and has_few)
 
 
@@ -129,7 +129,7 @@ def _untested(record: Record, why: Why, width: int) -> list[str]:
 
 def measured_remedies(why: Why) -> list[tuple[Remedy, Factor]]:
     """Return the measured remedies with their gains, the best first, and those that change the learning last."""
-    measured = [(each, each.measured) for each in why.remedies if each.measured is not None]
+    measured = [(remedy, remedy.measured) for remedy in why.remedies if remedy.measured is not None]
     return sorted(measured, key=lambda each: (not each[0].recommended, each[0].changes == LEARNING, -each[1].ratio))
 
 
@@ -170,7 +170,7 @@ def _notes(record: Record, why: Why) -> list[str]:
 def _line_words(record: Record, why: Why) -> list[str]:
     """Return the lines of a script that take most of a step, where the cause that is named first has none."""
     lane = _lane(record, why)
-    signs = None if lane is None else next((each.heat.signs for each in lane.heats if each.heat.signs), None)
+    signs = None if lane is None else next((heat.heat.signs for heat in lane.heats if heat.heat.signs), None)
     named = next((cause for cause in why.causes if cause.cause in why.first[:1]), None)
     if signs is None or LONGEST_LINES not in signs.notes or (named is not None and named.evidence.get("where")):
         return []
@@ -456,7 +456,7 @@ def _gain_figures(why: Why) -> list[Figure]:
 def _remedies(why: Why) -> list[Figure]:
     """Return the remedies with their code: those to which something pointed, then all others, folded."""
     heads = ("remedy", "=predicted", "=measured", "changes", "`code")
-    pointed = [each for each in why.remedies if was_tried(each) or isinstance(each.predicted, float)]
+    pointed = [remedy for remedy in why.remedies if was_tried(remedy) or isinstance(remedy.predicted, float)]
     tried = tuple(map(_remedy, pointed))
     others = tuple(_remedy(remedy) for remedy in why.remedies if remedy not in pointed)
     says = "Nothing pointed to these, or they cannot be tried here."

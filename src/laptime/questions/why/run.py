@@ -130,7 +130,10 @@ def _inquire_script(ask: Ask, machine: Machine) -> Inquiry:
 
 def _with_changes(experiments: Sequence[Experiment], changes: ChangeFinder) -> tuple[Experiment, ...]:
     """Find each remedy in the user's code as it is now."""
-    return tuple(changes.add_to(each, each.rewrite) if each.is_remedy else each for each in experiments)
+    return tuple(
+        changes.add_to(experiment, experiment.rewrite) if experiment.is_remedy else experiment
+        for experiment in experiments
+    )
 
 
 def list_possible(asked: AskedLane, training: AskedTraining) -> tuple[Experiment, ...]:
@@ -161,9 +164,9 @@ class WhySearch:
         """Go on with the experiments that a record has."""
         self._heed(begun.lanes[0])
         tried = {
-            plan_experiment(self._inquiry.lane, each).name: each
-            for each in self._inquiry.experiments
-            if each.absent is None
+            plan_experiment(self._inquiry.lane, experiment).name: experiment
+            for experiment in self._inquiry.experiments
+            if experiment.absent is None
         }
         for lane in begun.lanes:
             if lane.name in tried:
@@ -237,7 +240,7 @@ class WhySearch:
             self._watched = tuple(map(changes.advise, find_watched(base, self._job.machine)))
             named = with_lines(self._inquiry.experiments, self._watched, changes.source_of)
             self._inquiry = replace(self._inquiry, experiments=named)
-        signs = next((each.heat.signs for each in base.heats if each.heat.signs is not None), None)
+        signs = next((heat.heat.signs for heat in base.heats if heat.heat.signs is not None), None)
         if signs is None or NO_INPUT not in signs.notes:
             return
         no_input, impossible = signs.notes[NO_INPUT], signs.impossible
@@ -245,7 +248,7 @@ class WhySearch:
         def why_not(experiment: Experiment) -> str | None:
             if experiment.settings[0].startswith(OF_INPUT):
                 return no_input
-            words = [word for each in experiment.settings for word in (each, each.partition("=")[0])]
+            words = [word for setting in experiment.settings for word in (setting, setting.partition("=")[0])]
             return next((impossible[word] for word in words if word in impossible), None)
 
         left = [

@@ -193,7 +193,7 @@ def why_no_row(record: Record, lane: LaneResult) -> str | None:
 
 def board_rows(record: Record, digest: str) -> tuple[BoardRow, ...]:
     """Return the row of each lane of a stripped record that has one. `digest` is that of its canonical bytes."""
-    rows = (_row(record, each, digest) for each in record.lanes if why_no_row(record, each) is None)
+    rows = (_row(record, lane, digest) for lane in record.lanes if why_no_row(record, lane) is None)
     return tuple(sealed(row) for row in rows if is_possible(row))
 
 
@@ -230,7 +230,7 @@ def _row(record: Record, lane: LaneResult, digest: str) -> BoardRow:
         turns=sum(len(steady_windows(heat)) for heat in lane.heats),
         factor=_factor(record, lane),
         proof=RowProof("same", parity.steps, parity.worst or 0.0, parity.tolerance or 0.0),
-        disturbed_share=sum(each.flag is not None for each in windows) / len(windows) if windows else None,
+        disturbed_share=sum(window.flag is not None for window in windows) / len(windows) if windows else None,
         peak_memory_bytes=_known(lane.peak_memory_bytes),
         device_memory_bytes=_known(lane.device_memory_bytes),
         energy_j_per_lap=None if isinstance(lane.energy_j_per_lap, Missing) else lane.energy_j_per_lap,
@@ -253,7 +253,7 @@ def _device(machine: Machine, lane: LaneResult) -> RowDevice:
 
 def changed_settings(settings: Settings) -> dict[str, str]:
     """Return what differs from a lane without any setting."""
-    named = [each.name for each in fields(Settings) if each.name not in ABOUT_ALL]
+    named = [field.name for field in fields(Settings) if field.name not in ABOUT_ALL]
     found = {name: getattr(settings, name) for name in named}
     changed = {name: str(value) for name, value in found.items() if value != getattr(NO_SETTINGS, name)}
     return dict(sorted({**changed, **settings.extra}.items()))
@@ -279,11 +279,11 @@ def step_of(run: FullRun) -> float:
 
 def _factor(record: Record, lane: LaneResult) -> RowFactor | None:
     if isinstance(record.answer, TrainingAnswer):
-        found = next((each for each in record.answer.factors if each.lane == lane.name), None)
+        found = next((factor for factor in record.answer.factors if factor.lane == lane.name), None)
         if found is None or isinstance(found.later_laps, Missing):
             return None
         return RowFactor(found.reference, found.later_laps, *found.drawn_ends)
-    raced = next((each for each in record.answer.comparisons if each.lane == lane.name), None)
+    raced = next((comparison for comparison in record.answer.comparisons if comparison.lane == lane.name), None)
     return None if raced is None else RowFactor(raced.reference, raced.ratio, *raced.drawn_ends, raced.ratios)
 
 
@@ -349,10 +349,10 @@ def _meant(record: Record, lanes: Sequence[str]) -> list[LaneResult]:
         return list(record.lanes)
     found = []
     for word in lanes:
-        exactly = [each for each in record.lanes if is_exactly(each.name, word)]
-        named = exactly or [each for each in record.lanes if is_lane(each.name, word)]
+        exactly = [lane for lane in record.lanes if is_exactly(lane.name, word)]
+        named = exactly or [lane for lane in record.lanes if is_lane(lane.name, word)]
         if not named:
-            has = ", ".join(each.name for each in record.lanes)
+            has = ", ".join(lane.name for lane in record.lanes)
             raise UsageError(f"--lane {word}: {record.id} has no such lane", f"it has: {has}")
         found += named
     return found
@@ -380,7 +380,7 @@ def remake(board: Path) -> Remade:
     for packed in sorted((board / RECORDS).glob("*.json.gz")):
         record = _read_record(packed)
         data = _kept_or_made(packed, record)
-        there = {each.name: each for each in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
+        there = {path.name: path for path in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
         rows = [row for row in board_rows(record, digest_of(data)) if row.place.name in there]
         files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
         new = {place: content for place, content in files.items() if not _has(board / place, content)}

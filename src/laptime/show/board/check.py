@@ -161,7 +161,7 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
         faults += _find_nameless(evidence, before)
     faults += _find_orphans(evidence, places)
     faults += _find_copies(rows)
-    in_order = sorted(dict.fromkeys(faults), key=lambda each: (each.file, each.check))
+    in_order = sorted(dict.fromkeys(faults), key=lambda fromkey: (fromkey.file, fromkey.check))
     return BoardCheck(
         len([each for each in places if each.parts[0] == ROWS]), len(evidence), tuple(in_order), tuple(notes)
     )
@@ -184,7 +184,7 @@ def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
         here = PurePosixPath(Path(folder).relative_to(board).as_posix())
         links = {each for each in folders if (Path(folder) / each).is_symlink()}
         faults += [
-            _fault(here / each, "files", "it is a link", "Put the folder itself there.") for each in sorted(links)
+            _fault(here / link, "files", "it is a link", "Put the folder itself there.") for link in sorted(links)
         ]
         folders[:] = sorted(set(folders) - links)
         for name in sorted(names):
@@ -329,7 +329,9 @@ def _why_not_its_own(
     if made is None:
         return "record", f"the record {row.record} has no lane {row.lane!a} that has a row", HINT_ADD
     if made != row:
-        differs = ", ".join(each.name for each in fields(row) if getattr(made, each.name) != getattr(row, each.name))
+        differs = ", ".join(
+            field.name for field in fields(row) if getattr(made, field.name) != getattr(row, field.name)
+        )
         return "record", f"it does not say what its record says: {differs}", HINT_REMAKE
     if encode_row(made) != data:
         return "record", "it has other bytes than the row of its record: a field or a space too many", HINT_ADD

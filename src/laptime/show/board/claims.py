@@ -106,7 +106,7 @@ def _follows_from_windows(record: Record) -> Iterator[str]:
             yield f"round {result.heat.round} of {lane.name} counts a window that it does not have"
         elif result.step_ms is not None and not _is_close(result.step_ms, mean_step_ms(steady_windows(result))):
             yield f"the step of round {result.heat.round} of {lane.name} is not the mean of its windows"
-        elif any(each.end_ns <= each.start_ns for each in result.heat.windows):
+        elif any(window.end_ns <= window.start_ns for window in result.heat.windows):
             yield f"a window of {lane.name} ends before it begins"
 
 
@@ -125,7 +125,7 @@ def _nothing_is_left_out(record: Record) -> Iterator[str]:
         stop = len(result.heat.windows) if _turns(result) else max(result.counted)
         for place in set(range(min(result.counted), stop)) - set(result.counted):
             turn = result.heat.windows[place].turn
-            theirs = (each for other in others for each in other.heat.windows if each.turn == turn)
+            theirs = (window for other in others for window in other.heat.windows if window.turn == turn)
             meanwhile = [result.heat.windows[place]] if turn is None else list(theirs)
             is_common = turn is None or len(meanwhile) == len(others)
             if is_common and all(each.flag is None for each in meanwhile):
@@ -220,19 +220,19 @@ def _factors_follow(record: Record) -> Iterator[str]:
     if record.error_times > 1:
         sure = f"{100 * record.confidence:g} %"
         yield f"it went on after its factors were seen, so their intervals are at {sure}, and those of a row at 95 %"
-    for each in record.answer.comparisons:
-        if not 0 < each.alpha <= ALPHA:  # an early look has less, which widens its interval
-            yield f"the interval of the factor of {each.lane} is for an error rate of {each.alpha:g}, and not {ALPHA:g}"
+    for comparison in record.answer.comparisons:
+        if not 0 < comparison.alpha <= ALPHA:  # an early look has less, which widens its interval
+            yield f"the interval of the factor of {comparison.lane} is for an error rate of {comparison.alpha:g}, and not {ALPHA:g}"
             continue
-        made = compare_lanes(lanes[each.lane], lanes[each.reference], record.ask.margin, each.alpha)
-        told_ends, made_ends = (each.low, each.high), (made.low, made.high) if made else (None, None)
-        counted, again = (each.pairs, each.verdict), (made.pairs, made.verdict) if made else None
-        if made is None or not _are_close((made.ratio, *made.ratios), (each.ratio, *each.ratios)):
-            yield f"the factor of {each.lane} is not the quotient of its rounds and those of {each.reference}"
+        made = compare_lanes(lanes[comparison.lane], lanes[comparison.reference], record.ask.margin, comparison.alpha)
+        told_ends, made_ends = (comparison.low, comparison.high), (made.low, made.high) if made else (None, None)
+        counted, again = (comparison.pairs, comparison.verdict), (made.pairs, made.verdict) if made else None
+        if made is None or not _are_close((made.ratio, *made.ratios), (comparison.ratio, *comparison.ratios)):
+            yield f"the factor of {comparison.lane} is not the quotient of its rounds and those of {comparison.reference}"
         elif not _are_close(made_ends, told_ends):
-            yield f"the interval of the factor of {each.lane} is not the one that its {made.pairs} pairs allow"
+            yield f"the interval of the factor of {comparison.lane} is not the one that its {made.pairs} pairs allow"
         elif counted != again:
-            yield f"the factor of {each.lane} is {made.verdict} in {made.pairs} pairs, and it says otherwise"
+            yield f"the factor of {comparison.lane} is {made.verdict} in {made.pairs} pairs, and it says otherwise"
 
 
 def _proof_is_known(record: Record) -> Iterator[str]:

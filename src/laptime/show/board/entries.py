@@ -171,7 +171,7 @@ def reported_entry(found: Reported) -> Entry | None:
         record=None,
         more=(
             f"Claim: {found.claim}. The line is the median lap. Its authors call it: {found.hardware}.",
-            *(f"{each}." for each in found.figures),
+            *(f"{figure}." for figure in found.figures),
             f"Flaw: {found.flaw}",
         ),
     )

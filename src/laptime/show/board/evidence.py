@@ -130,7 +130,7 @@ def strip(record: Record) -> Record:
     """Return a record with all that proves its rows, and nothing that names a user, a host or a file."""
     workload = CATALOGUE[record.workload.name]
     runs = record.answer.runs if isinstance(record.answer, TrainingAnswer) else ()
-    lanes = tuple(_lane(each, runs, record.reference) for each in record.lanes)
+    lanes = tuple(_lane(lane, runs, record.reference) for lane in record.lanes)
     return Record(
         schema=SCHEMA,
         tool={"name": "laptime", "version": _word(record.tool.get("version", "")), **_whole(record.tool)},
@@ -151,7 +151,7 @@ def strip(record: Record) -> Record:
         ),
         published=None,
         lanes=lanes,
-        answer=_answer(record, {each.name for each in lanes}),
+        answer=_answer(record, {lane.name for lane in lanes}),
         reference=None if record.reference is None else _reference(record.reference),
         parts=tuple(replace(part, started=_day(part.started)) for part in record.parts),
     )
@@ -180,7 +180,7 @@ def whole_digest(data: bytes) -> str:
 
 def _ask(ask: Ask, what: str) -> Ask:
     """Return what was asked, as far as it says what was timed. A lane has to be one by laptime's own grammar."""
-    lanes = tuple(each for each in ask.lanes if _is_lane(each))
+    lanes = tuple(lane for lane in ask.lanes if _is_lane(lane))
     full = ask.full
     if full is not None:
         full = FullAsk(laps=full.laps, steps_per_lap=full.steps_per_lap, seeds=full.seeds)
@@ -233,7 +233,7 @@ def _machine(machine: Machine) -> Machine:
 
 def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None) -> LaneResult:
     trained = [run.proofs for run in runs if run.process.lane == lane.name and run.proofs]
-    heats = tuple(_heat(each, lane.name) for each in lane.heats)
+    heats = tuple(_heat(heat, lane.name) for heat in lane.heats)
     device = lane.device
     memory = device.memory_bytes
     kept = Device(
@@ -269,7 +269,7 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
 def _parity(lane: LaneResult, proofs: Sequence[tuple[ProofRun, ...]], reference: Reference | None) -> Parity:
     """Return the verdict of the proof, judged again; one that the record had otherwise is none."""
     kept = None if reference is None else _reference(reference)
-    found = judge_parity(lane.settings, [tuple(map(_proof, each)) for each in proofs], kept)
+    found = judge_parity(lane.settings, [tuple(map(_proof, proof)) for proof in proofs], kept)
     return found if found.status == lane.parity.status == "same" else Parity("unproven")
 
 
@@ -341,21 +341,21 @@ def _reference(reference: Reference) -> Reference:
 def _answer(record: Record, names: set[str]) -> RaceAnswer | TrainingAnswer:
     answer = record.answer
     if isinstance(answer, TrainingAnswer):
-        runs = tuple(_run(each) for each in answer.runs if each.process.lane in names)
+        runs = tuple(_run(run) for run in answer.runs if run.process.lane in names)
         factors = tuple(
             replace(
-                each,
-                low=_known(each.low),
-                high=_known(each.high),
-                later_laps=_known(each.later_laps),
-                first_lap=_known(each.first_lap),
-                same_work=_known(each.same_work),
+                factor,
+                low=_known(factor.low),
+                high=_known(factor.high),
+                later_laps=_known(factor.later_laps),
+                first_lap=_known(factor.first_lap),
+                same_work=_known(factor.same_work),
             )
-            for each in answer.factors
-            if {each.lane, each.reference} <= names
+            for factor in answer.factors
+            if {factor.lane, factor.reference} <= names
         )
         return TrainingAnswer(protocol=answer.protocol, order="", runs=runs, factors=factors)
-    kept = (each for each in answer.comparisons if {each.lane, each.reference} <= names)
+    kept = (comparison for comparison in answer.comparisons if {comparison.lane, comparison.reference} <= names)
     return RaceAnswer(comparisons=tuple(map(_comparison, kept)))
 
 

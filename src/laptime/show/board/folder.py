@@ -53,7 +53,7 @@ class SiteFolder:
     def _remove(self, name: str) -> None:
         """Remove a listed file, and the folders that are empty then. Nothing behind a link is touched."""
         target = self.place / name
-        folders = [self.place / each for each in Path(name).parents if each != Path()]
+        folders = [self.place / parent for parent in Path(name).parents if parent != Path()]
         if any(each.is_symlink() for each in folders):
             return
         if target.is_file() or target.is_symlink():

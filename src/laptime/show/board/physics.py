@@ -38,7 +38,9 @@ def find_impossible(row: BoardRow, workload: Workload, processor: Processor) -> 
     device, step_s = known_device(row.device.short), row.step_ms.middle / 1e3
     operators = list_operators(workload, row.batch)
     fewer = FASTER_CONVOLUTIONS
-    flops = sum(each.flops * each.calls / (fewer if each.kind in CONVOLUTIONS else 1.0) for each in operators)
+    flops = sum(
+        operator.flops * operator.calls / (fewer if operator.kind in CONVOLUTIONS else 1.0) for operator in operators
+    )
     peak = _peak(row, device, processor)
     if peak is not None and flops / step_s > peak:
         says = f"{flops / step_s / 1e12:.3g} TFLOP/s are above what {row.hardware} can do ({peak / 1e12:.3g})"

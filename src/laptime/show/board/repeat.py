@@ -75,7 +75,7 @@ def _refuse_excess(lane: Lane, workload: Workload) -> None:
 def _lane_here(name: str) -> str:
     """Return a lane of a row as it is asked for here: on the first device of its kind."""
     lane = parse_lane(name)
-    known = [each.name for each in FRAMEWORKS if not each.switch]
+    known = [framework.name for framework in FRAMEWORKS if not framework.switch]
     if lane.framework not in known or lane.device is None or not DEVICE_WORD.fullmatch(lane.device):
         raise UsageError(f"lane {name!a} is none that a row may have", f"frameworks: {', '.join(known)}")
     kind = lane.device.partition(":")[0]

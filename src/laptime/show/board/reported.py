@@ -95,7 +95,7 @@ def _facts() -> dict[str, dict[str, Any]]:
 
 def reported_rows(workload: Workload) -> tuple[Reported, ...]:
     """Return a training's published results, each with its claim, source, date and flaw."""
-    return tuple(_reported(workload, each) for each in workload.published.results)
+    return tuple(_reported(workload, result) for result in workload.published.results)
 
 
 def describe_training(training: str) -> str:
@@ -162,7 +162,7 @@ def as_predictions(found: HardwareForecast, date: str, laptime: str) -> Predicte
         raise UsageError(
             f"{found.what} is no built-in training, and the board has no page of it", "predict one that is"
         )
-    if found.lane.partition("/")[0] not in {each.name for each in FRAMEWORKS if not each.switch}:
+    if found.lane.partition("/")[0] not in {framework.name for framework in FRAMEWORKS if not framework.switch}:
         raise UsageError(f"{found.lane} is a fake, whose figures are made up", "predict from a real lane")
     if found.distrust:
         raise UsageError(
@@ -170,18 +170,18 @@ def as_predictions(found: HardwareForecast, date: str, laptime: str) -> Predicte
         )
     rows = tuple(
         PredictedRow(
-            each.device.short,
-            each.device.name,
-            each.device.kind,
-            each.step_ms.middle,
-            each.step_ms.low,
-            each.step_ms.high,
-            each.lap_s.middle,
-            each.lap_s.low,
-            each.lap_s.high,
-            each.binds,
+            row.device.short,
+            row.device.name,
+            row.device.kind,
+            row.step_ms.middle,
+            row.step_ms.low,
+            row.step_ms.high,
+            row.lap_s.middle,
+            row.lap_s.low,
+            row.lap_s.high,
+            row.binds,
         )
-        for each in found.rows
+        for row in found.rows
     )
     preset = found.lane.rpartition("/")[2]
     known = not CATALOGUE[found.what].reads_files or not isinstance(found.loader_items_per_s, Missing)
@@ -190,14 +190,14 @@ def as_predictions(found: HardwareForecast, date: str, laptime: str) -> Predicte
 
 def predict_again(record: Record, found: PredictedFile) -> PredictedFile:
     """Return what a stripped record predicts of the same devices, from itself and laptime's tables alone."""
-    return predict_for_board(record, found.lane, [each.short for each in found.rows], found.date, found.laptime)
+    return predict_for_board(record, found.lane, [row.short for row in found.rows], found.date, found.laptime)
 
 
 def predict_for_board(
     record: Record, lane: str | None, shorts: Sequence[str], date: str, laptime: str
 ) -> PredictedFile:
     """Return the predictions of a stripped record: those of all who have it are the same."""
-    devices = [find_device(each, known_devices()) for each in shorts]
+    devices = [find_device(short, known_devices()) for short in shorts]
     return as_predictions(make_forecast(record, lane, devices, known_efficiencies()), date, laptime)
 
 
@@ -214,7 +214,7 @@ def read_predictions(board: Path, training: str) -> PredictedFile | None:
         found = msgspec.json.decode(read_regular(place, ROW_MOST_BYTES), type=PredictedFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{place.name} is no file of predictions: {error}", HINT_PREDICT) from None
-    if not has_possible_numbers(found) or any(min(each.step_ms, each.lap_s) < SHORTEST for each in found.rows):
+    if not has_possible_numbers(found) or any(min(row.step_ms, row.lap_s) < SHORTEST for row in found.rows):
         raise RecordError(f"{place.name} predicts a time that nothing takes", HINT_PREDICT)
     if found.training != training or found.schema != PREDICTION_SCHEMA:
         raise RecordError(f"{place.name} holds predictions of {found.training!a}", HINT_PREDICT)

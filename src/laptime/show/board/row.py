@@ -207,7 +207,7 @@ def has_possible_numbers(tree: Any) -> bool:
     if isinstance(tree, list | tuple):
         return all(map(has_possible_numbers, tree))
     if is_dataclass(tree):
-        return all(has_possible_numbers(getattr(tree, each.name)) for each in fields(tree))
+        return all(has_possible_numbers(getattr(tree, field.name)) for field in fields(tree))
     return not isinstance(tree, int | float) or abs(tree) <= LARGEST
 
 

@@ -142,7 +142,7 @@ def _write_training(
     site: SiteFolder, workload: Workload, rows: Sequence[BoardRow], lines: Sequence[Entry], devices: Collection[str]
 ) -> int:
     """Write the pages of a training. `devices` are those that have a page of their own."""
-    entries = [each if each.device in devices else replace(each, device=None) for each in lines]
+    entries = [line if line.device in devices else replace(line, device=None) for line in lines]
     entries.sort(key=lambda each: each.lap_s)
     lap = f"One epoch of {workload.title}: {workload.steps_per_lap:,} steps of {workload.batch} {workload.items}."
     top = (
@@ -223,16 +223,16 @@ def _published(workload: Workload) -> str:
 
 
 def _note(workload: Workload, hardware: str) -> str:
-    return next((each.note for each in workload.published.results if each.device == hardware), "")
+    return next((result.note for result in workload.published.results if result.device == hardware), "")
 
 
 # One device: all its rows, of all trainings.
 
 
 def _write_device(site: SiteFolder, device: str, lines: Sequence[Entry]) -> int:
-    entries = sorted(lines, key=lambda each: (each.training, each.lap_s))
+    entries = sorted(lines, key=lambda line: (line.training, line.lap_s))
     first = entries[0]
-    measured = [each for each in entries if each.kind == "measured"]
+    measured = [entry for entry in entries if entry.kind == "measured"]
     trainings = len({each.training for each in measured})
     rows = f"{len(measured):,} row{'s' if len(measured) > 1 else ''}"
     count = f"{rows} of {trainings} training{'s' if trainings > 1 else ''}, each with its record."
@@ -313,7 +313,7 @@ def _page_links(stem: str, number: int, count: int) -> str:
 
 def _reference(entries: Sequence[Entry]) -> Entry | None:
     """Return what factors are against at first: the slowest processor as written, else the slowest measured line."""
-    measured = [each for each in entries if each.kind == "measured"]
+    measured = [entry for entry in entries if entry.kind == "measured"]
     written = [each for each in measured if each.device_kind == "cpu" and each.settings == "as-written"]
     return max(written or measured, key=lambda each: each.lap_s, default=None)
 
@@ -331,7 +331,7 @@ class _Axis:
 
 
 def _axis(entries: Sequence[Entry]) -> _Axis:
-    ends = [end for each in entries for end in (each.lap_s, each.low_s, each.high_s) if end is not None and end > 0]
+    ends = [end for entry in entries for end in (entry.lap_s, entry.low_s, entry.high_s) if end is not None and end > 0]
     low, high = (math.log10(min(ends)), math.log10(max(ends))) if ends else (-1.0, 2.0)
     room = max(0.04 * (high - low), 0.1)
     return _Axis(low - room, high + room)
@@ -456,7 +456,7 @@ ADD_A_ROW = (
 def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devices: dict[str, list[Entry]]) -> int:
     """Write the first page and, where there are many devices, the pages that list them all; return how many."""
     measured = {name: sum(each.kind == "measured" for each in of) for name, of in devices.items()}
-    often = sorted(devices, key=lambda each: (-measured[each], each))
+    often = sorted(devices, key=lambda device: (-measured[device], device))
     listed = [_device_item(each, devices[each][0].hardware, measured[each]) for each in often]
     more = f'<p><a href="devices.html">All {len(often):,} devices</a></p>' if len(often) > LISTED_DEVICES else ""
     trainings = "".join(_training_line(CATALOGUE[name], rows) for name, rows in by_training.items())

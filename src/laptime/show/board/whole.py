@@ -63,15 +63,15 @@ def _find_lost_comparisons(record: Record) -> Iterator[str]:
     timed = {lane.name for lane in record.lanes if lane.step_ms is not None}
     if len(timed) > 1 and (alone := sorted(timed - compared - references)):
         yield f"the factor of {alone[0]} is left out of it"
-    for each in record.answer.comparisons:
-        if each.pairs != len(each.ratios):
-            yield f"the factor of {each.lane} is of {each.pairs} pairs, and has {len(each.ratios)} ratios"
+    for comparison in record.answer.comparisons:
+        if comparison.pairs != len(comparison.ratios):
+            yield f"the factor of {comparison.lane} is of {comparison.pairs} pairs, and has {len(comparison.ratios)} ratios"
 
 
 def _find_lost_windows(lane: LaneResult, heat: Heat) -> Iterator[str]:
     """Yield where turns are skipped, or where two windows of a heat are at one time or of the same steps."""
     where = f"round {heat.round} of {lane.name}"
-    turns = [each.turn for each in heat.windows if each.turn is not None]
+    turns = [window.turn for window in heat.windows if window.turn is not None]
     if turns and turns != list(range(len(heat.windows))):
         yield f"a turn is left out of {where}: it has the turns {', '.join(map(str, turns[:12]))}"
     for before, after in zip(heat.windows, heat.windows[1:], strict=False):

@@ -40,7 +40,7 @@ REPORT_HEAD = """<!doctype html>
 
 def as_html(reports: Sequence[Report]) -> str:
     """Return a page of one or several reports."""
-    title = " and ".join(each.title for each in reports)
+    title = " and ".join(report.title for report in reports)
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = REPORT_POLICY.format(script=f"sha256-{digest}")
@@ -106,18 +106,21 @@ DOWNLOADS = (
 def _downloads(report: Report, room: int) -> tuple[str, list[str]]:
     """Return links that hold files as data, with which a page stays in its room; and what to type for the others."""
     links, others = [], []
-    for each in DOWNLOADS:
-        name, data = f"{plain_name(report.id)}.{each.ending}", base64.b64encode(each.make(report).encode()).decode()
+    for download in DOWNLOADS:
+        name, data = (
+            f"{plain_name(report.id)}.{download.ending}",
+            base64.b64encode(download.make(report).encode()).decode(),
+        )
         link = (
-            f'<a download="{name}" title="{each.says}" href="data:{each.kind};charset=utf-8;base64,{data}">'
-            f"{each.ending.upper()}</a>"
+            f'<a download="{name}" title="{download.says}" href="data:{download.kind};charset=utf-8;base64,{data}">'
+            f"{download.ending.upper()}</a>"
         )
         if len(link) <= room:
             links.append(link)
             room -= len(link)
         else:
-            command = safe(each.command.format(plain_name(report.id)))
-            others.append(f'<p class="soft">Too large for this page: {each.says}. <code>{command}</code></p>')
+            command = safe(download.command.format(plain_name(report.id)))
+            others.append(f'<p class="soft">Too large for this page: {download.says}. <code>{command}</code></p>')
     return f'<span class="files">{"".join(links)}</span>' if links else "", others
 
 

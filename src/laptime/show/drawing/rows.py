@@ -289,11 +289,11 @@ def _draw_turns(turns: Turns, width: int, colours: Colours) -> Picture:
         ]
     ends = 0.0
     for round_, begin in zip(turns.rounds, begins, strict=True):
-        for each in round_.turns:
-            x, wide = begin + each.start_s * scale_s, (each.end_s - each.start_s) * scale_s
-            high = max(TURNS_HIGH * up.share(each.ms), 1.0) if each.ms > 0 else 1.0
+        for turn in round_.turns:
+            x, wide = begin + turn.start_s * scale_s, (turn.end_s - turn.start_s) * scale_s
+            high = max(TURNS_HIGH * up.share(turn.ms), 1.0) if turn.ms > 0 else 1.0
             place = (x, bottom - high, max(wide - 0.8, 0.8), high)
-            inside.append(_turn(each, place, colour_of(each.label, colours)))
+            inside.append(_turn(turn, place, colour_of(turn.label, colours)))
         said = f"round {round_.number}" if width >= 500 else str(round_.number)
         if begin >= ends:  # words of short rounds would lie on each other
             inside.append(_text(begin, bottom + 15, said, "t"))

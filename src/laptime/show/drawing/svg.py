@@ -277,7 +277,9 @@ def linear_ticks(low: float, high: float, *, whole: bool = False) -> list[tuple[
     rough = max((high - low) / TICKS, 1.0 if whole else 0.0)
     size = 10 ** math.floor(math.log10(rough))
     step = size * next(
-        each for each in TICK_STEPS if each * size >= rough * (1 - 1e-9) and (each * size % 1 == 0 or not whole)
+        tick_step
+        for tick_step in TICK_STEPS
+        if tick_step * size >= rough * (1 - 1e-9) and (tick_step * size % 1 == 0 or not whole)
     )
     first = math.ceil(low / step - 1e-9)
     places = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]

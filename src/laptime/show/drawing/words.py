@@ -74,7 +74,7 @@ def _fenced(lines: Sequence[str]) -> list[str]:
     """Return lines as a block of code, which none of them can end."""
     if not lines:
         return []
-    told = [visible(each).rstrip() for each in lines]
+    told = [visible(line).rstrip() for line in lines]
     longest = max((len(each) for line in told for each in re.findall("`+", line)), default=0)
     fence = "`" * max(longest + 1, 3)
     return [f"{fence}text", *told, fence, ""]

@@ -93,8 +93,8 @@ def doubts(record: Record) -> list[str]:
 
 def reaches(processes: Iterable[ProcessRun]) -> list[str]:
     """Say from what the system could not keep processes that were in a sandbox."""
-    found = {each for process in processes for each in process.reaches or ()}
-    words = [each for each in REACHES if each in found]
+    found = {reach for process in processes for reach in process.reaches or ()}
+    words = [reach for reach in REACHES if reach in found]
     return [f"This system cannot keep a candidate from {joined(words)} (docs/limits.md)."] if words else []
 
 
@@ -275,7 +275,10 @@ def _disturbance(record: Record) -> str:
     """Count the disturbed windows, name the worst of each kind, and count the rounds that they make worth little."""
     results = [result for lane in record.lanes for result in lane.heats]
     told = disturbed([window.flag for result in results for window in result.heat.windows])
-    rounds, few = {result.heat.round for result in results}, {each.heat.round for each in results if each.hardly_counts}
+    rounds, few = (
+        {result.heat.round for result in results},
+        {result.heat.round for result in results if result.hardly_counts},
+    )
     if not told or not few:
         return told
     weighed = "was disturbed and hardly counts" if len(few) == 1 else "were disturbed and hardly count"

@@ -264,7 +264,7 @@ class UsageColumn:
 def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
     """Return the table with those columns in which any lane has a figure, and the reasons for empty ones."""
     rows = _rows(record)
-    columns = [each for each in USAGE_COLUMNS if _kind(record) in each.shown]
+    columns = [usage_column for usage_column in USAGE_COLUMNS if _kind(record) in usage_column.shown]
     known = [column for column in columns if any(not isinstance(column.figure(row), Missing) for row in rows)]
     if not known:
         return []
@@ -296,13 +296,17 @@ def money_words(record: Record) -> list[str]:
     rows = _rows(record)
     if not any(_is_priced(_prices(row)) for row in rows):
         return []
-    columns = [each for each in USAGE_COLUMNS if each.title.startswith("money") and _kind(record) in each.shown]
+    columns = [
+        usage_column
+        for usage_column in USAGE_COLUMNS
+        if usage_column.title.startswith("money") and _kind(record) in usage_column.shown
+    ]
     return [_column_words(column.title, column, rows) for column in columns]
 
 
 def energy_words(record: Record) -> list[str]:
     """Return the energy of a lap on each lane, or why it is not known."""
-    rows, column = _rows(record), next(each for each in USAGE_COLUMNS if each.of == "energy")
+    rows, column = _rows(record), next(usage_column for usage_column in USAGE_COLUMNS if usage_column.of == "energy")
     return [_column_words("energy a lap", column, rows)] if rows else []
 
 
@@ -351,7 +355,7 @@ def _answers(record: Record) -> list[UsageRow]:
     rows: list[UsageRow] = []
     for answers in (each for each in inference_of(record).lanes if each.lane in lanes):
         lane = replace(lanes[answers.lane], peak_memory_bytes=NO_FIGURE, device_memory_bytes=NO_FIGURE, lap_s=None)
-        rates = {each.batch: each.items_per_s for each in answers.batches if each.items_per_s is not None}
+        rates = {batch.batch: batch.items_per_s for batch in answers.batches if batch.items_per_s is not None}
         fastest = max(rates, key=lambda batch: rates[batch].median, default=None)
         unwatched = (
             [AnswerUsage(batch, USAGE_NOT_WATCHED) for batch in (None, fastest)] if record.ask.rate_per_hour else []
@@ -397,7 +401,7 @@ def _watt_hours(value: float) -> str:
 
 
 def joules(value: float) -> str:
-    unit, word = next((each for each in JOULE_UNITS if value >= each[0]), JOULE_UNITS[-1])
+    unit, word = next((joule_unit for joule_unit in JOULE_UNITS if value >= joule_unit[0]), JOULE_UNITS[-1])
     return f"{number(value / unit)} {word}"
 
 

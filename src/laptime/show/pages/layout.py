@@ -75,7 +75,7 @@ def table_or_sentences(
     failed: Callable[[Item], str] | None = None,
 ) -> list[str]:
     """Return a table, or a sentence for each item if no table fits; it names each figure by the title of its column."""
-    figures = [each for each in columns if not each.is_drawn]
+    figures = [column for column in columns if not column.is_drawn]
     for shown in (columns, figures):
         table = lay_out_table(shown, items, width, color=color, failed=failed)
         if table is not None:

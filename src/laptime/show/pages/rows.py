@@ -94,7 +94,11 @@ def _lines(value: object, width: int, indent: str) -> Iterator[str]:
 def _rows(said: str, rows: Sequence[object], width: int, indent: str) -> Iterator[str]:
     """Yield a list of objects, each below its name or its number."""
     for number, row in enumerate(rows, start=1):
-        name = next((row[each] for each in NAMING_FIELDS if row.get(each)), number) if isinstance(row, dict) else number
+        name = (
+            next((row[naming_field] for naming_field in NAMING_FIELDS if row.get(naming_field)), number)
+            if isinstance(row, dict)
+            else number
+        )
         yield from wrap(f"{said} {name}", width, indent + FIELD_INDENT)
         yield from _lines(row, width, indent + FIELD_INDENT)
 

@@ -43,7 +43,8 @@ class NetworkLeaf:
     def rest(self, leaf: nn.Module) -> list[dict[str, Any]]:
         modules = nn.Module.modules(leaf)
         return [
-            {key: value for key, value in vars(each).items() if isinstance(value, PLAIN_ATTRIBUTES)} for each in modules
+            {key: value for key, value in vars(module).items() if isinstance(value, PLAIN_ATTRIBUTES)}
+            for module in modules
         ]
 
     def put(self, leaf: nn.Module, arrays: Sequence[FloatArray], rest: Any) -> nn.Module:
@@ -69,9 +70,11 @@ class OptimizerLeaf:
         states = [
             {key: value for key, value in each.items() if not isinstance(value, Tensor)} for each in _states(leaf)
         ]
-        if any(isinstance(value, list | dict | tuple) for each in states for value in each.values()):
+        if any(isinstance(value, list | dict | tuple) for state in states for value in state.values()):
             raise LaneError("its optimizer keeps lists of tensors")
-        groups = [{key: value for key, value in each.items() if key != "params"} for each in leaf.param_groups]
+        groups = [
+            {key: value for key, value in param_group.items() if key != "params"} for param_group in leaf.param_groups
+        ]
         keys = [[key for key, value in each.items() if isinstance(value, Tensor)] for each in _states(leaf)]
         return copy.deepcopy((states, groups, keys))
 
@@ -133,7 +136,7 @@ def _names_of(leaf: Any) -> tuple[str, str]:
 def _states(optimizer: Optimizer) -> list[dict[Any, Any]]:
     """Return what is kept for each weight, in order; nothing before its first step."""
     weights = [each for group in optimizer.param_groups for each in group["params"]]
-    return [optimizer.state[each] for each in weights if each in optimizer.state]
+    return [optimizer.state[weight] for weight in weights if weight in optimizer.state]
 
 
 @torch.no_grad()
