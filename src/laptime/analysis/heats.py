@@ -78,7 +78,7 @@ def pairs_of_heats(heats: Sequence[HeatResult], others: Sequence[HeatResult]) ->
 
 def took_turns(heat: HeatResult, other: HeatResult) -> bool:
     """Whether two heats of a round were alive at once and took turns."""
-    return all(each.heat.windows and each.heat.windows[0].turn is not None for each in (heat, other))
+    return all(result.heat.windows and result.heat.windows[0].turn is not None for result in (heat, other))
 
 
 def step_ratio(heat: HeatResult, reference: HeatResult) -> float:
@@ -467,7 +467,7 @@ def _find_most(times: Iterable[Sequence[Mapping[int, float]]]) -> float:
     """
     spreads = []
     for lane in times:
-        known = [each for each in lane if each]
+        known = [mapping for mapping in lane if mapping]
         turns = max(map(len, known), default=0)
         if len(known) < ROUNDS_KNOWN or turns < 2:
             return SLOW_TURN

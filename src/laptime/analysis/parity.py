@@ -84,7 +84,9 @@ def is_same_work(lane: Parity, reference: Parity) -> bool | Missing:
         return False
     if both == {"same"}:
         return True
-    reasons = dict.fromkeys(each.reason or "no proof was taken" for each in (lane, reference) if each.status != "same")
+    reasons = dict.fromkeys(
+        parity.reason or "no proof was taken" for parity in (lane, reference) if parity.status != "same"
+    )
     return Missing("; ".join(reasons))
 
 
@@ -234,7 +236,7 @@ def move_distance(run: ProofRun, reference: Reference, precision: str) -> float:
 
 def _move_distances(run: ProofRun, reference: Reference, precision: str) -> dict[str, float]:
     """Return the same for each part of the proof; the keys are the words for a lane that is above 1."""
-    small = Triple(*(Movement(each.shrink, each.moves) for each in (run, reference.exact, reference.twin)))
+    small = Triple(*(Movement(proof.shrink, proof.moves) for proof in (run, reference.exact, reference.twin)))
     found = {"its weights moved otherwise": _distance(small, reference, precision, _hidden(reference))}
     single = _triple(run, reference, lambda each: each.single)
     if single is not None:
@@ -549,7 +551,7 @@ def _compare_late(lanes: Sequence[LaneResult], late: Sequence[LateStep | None]) 
     if relative(one.loss, other.loss) > LATE_LOSS[one.precision]:
         says = f"{when}, {name} has a loss of {one.loss:.6g}, and {its} of {other.loss:.6g}"
         return OtherWork("knows the judge", says)
-    mine, theirs = (hypot(*each.moves) for each in late if each is not None)
+    mine, theirs = (hypot(*late_step.moves) for late_step in late if late_step is not None)
     if relative(mine, theirs) > LATE_MOVE[one.precision]:
         says = f"{when}, a step moves the weights of {name} by {mine:.3g}, and of {its} by {theirs:.3g}"
         return OtherWork("knows the judge", says)

@@ -178,8 +178,8 @@ class KerasBuilder:
             if self._last is not None:
                 self._epoch_ended = self._last.last
                 self._close(self._last.last)
-            for each in (self._everything, self.now.summary):
-                each.validated(until=end, since=begin)
+            for loop_summary in (self._everything, self.now.summary):
+                loop_summary.validated(until=end, since=begin)
             self._fetched.clear()
             self.now.epochs += 1
 
@@ -226,8 +226,8 @@ class KerasBuilder:
         )
 
     def _gap(self, kind: GapKind, begin: int, end: int) -> None:
-        for each in (self._everything, self.now.summary):
-            each.gap(kind, begin, end)
+        for loop_summary in (self._everything, self.now.summary):
+            loop_summary.gap(kind, begin, end)
 
     def _close(self, at: int) -> None:
         """End the last batch: the next one, a validation or the end of the epoch begins."""

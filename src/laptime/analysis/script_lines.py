@@ -171,8 +171,8 @@ def _seconds(part: float | Missing) -> float:
 def join_workers(loading: Sequence[Sequence[SeenLine]]) -> tuple[SeenLine, ...]:
     """Return the lines that take most of the fetches of several worker processes, each with its mean share."""
     shares: dict[str, float] = {}
-    for each in (line for lines in loading for line in lines):
-        shares[each.where] = shares.get(each.where, 0.0) + each.share / len(loading)
+    for seen_line in (line for lines in loading for line in lines):
+        shares[seen_line.where] = shares.get(seen_line.where, 0.0) + seen_line.share / len(loading)
     longest = sorted(shares, key=lambda where: -shares[where])[:LINES_KEPT]
     return tuple(SeenLine(where, "data", shares[where], in_worker=True) for where in longest)
 
@@ -215,7 +215,7 @@ class MemoryLooks:
     def _steady(self) -> list[MemoryLook]:
         """Return the looks behind the warm-up."""
         last = self._kept[-1].iterations if self._kept else 0
-        return [each for each in self._kept if each.iterations >= MEMORY_WARM_UP * last]
+        return [memory_look for memory_look in self._kept if memory_look.iterations >= MEMORY_WARM_UP * last]
 
     def per_iteration(self) -> float | None:
         """Return by how much a total becomes more with each iteration behind the warm-up; None for few looks."""
@@ -230,8 +230,8 @@ class MemoryLooks:
             return None
         edges = [number * len(kept) // TREND_BLOCKS for number in range(TREND_BLOCKS + 1)]
         blocks = [kept[first:end] for first, end in pairwise(edges)]
-        sizes = [median(each.bytes for each in block) for block in blocks]
-        at = [fmean(each.iterations for each in block) for block in blocks]
+        sizes = [median(memory_look.bytes for memory_look in block) for block in blocks]
+        at = [fmean(memory_look.iterations for memory_look in block) for block in blocks]
         passed = (at[-1] - at[0]) / (TREND_BLOCKS - 1)
         if passed <= 0:
             return None

@@ -257,7 +257,7 @@ class LoopSummary:
         for evaluation in self._evaluations:
             if evaluation.of and evaluation.of <= self._validated:
                 _lengthen(found, "validation", evaluation.begin, evaluation.end)
-        return tuple(each for each in found.values() if each.times)
+        return tuple(gap for gap in found.values() if gap.times)
 
     def loss(self, at_ns: int, value: float) -> None:
         """Add a loss; of very many, every second, fourth ... is kept."""
@@ -282,13 +282,13 @@ class LoopSummary:
             self._backwards,
             self._steps + self._skips,
             sum(window.items for window in windows),
-            sum(each.data_ns for each in later),
-            sum(each.forward_backward_ns + each.optimizer_ns + each.copy_ns for each in later),
+            sum(window.data_ns for window in later),
+            sum(window.forward_backward_ns + window.optimizer_ns + window.copy_ns for window in later),
             sum(window.wall_ns for window in windows),
             self._first.wall_ns if self._first else 0,
             sum(gap.seconds for gap in self._gaps.values())
             + sum(evaluation.end - evaluation.begin for evaluation in self._evaluations) / 1e9,
-            sum(each.iterations for each in later),
+            sum(window.iterations for window in later),
         )
 
     @property
@@ -306,7 +306,7 @@ class LoopSummary:
         """Return the loop so far, or None if there is none. `unseen` has the parts of `Phases` that were not seen."""
         if self._first is None:
             return None
-        everything = [each.closed() for each in (self._first, *self._windows)]
+        everything = [window.closed() for window in (self._first, *self._windows)]
         windows = everything[1:] or everything
         steady = find_steady([max(window.wall_ns, 1) / window.iterations for window in windows])
         begun = sum(window.iterations for window in windows[: steady.start])
@@ -314,9 +314,9 @@ class LoopSummary:
         first = steady.start if is_start else 0
         kept = windows[first:]
         warm = everything[: len(everything) - len(kept)]
-        items = sum(each.items for each in kept)
-        count = sum(each.iterations for each in kept)
-        wall_s = sum(each.wall_ns for each in kept) / 1e9
+        items = sum(window.items for window in kept)
+        count = sum(window.iterations for window in kept)
+        wall_s = sum(window.wall_ns for window in kept) / 1e9
         sums = (self._fetches, self._backwards, self._steps, self._skips)
         return TrainingLoop(
             counted=counted,
@@ -331,8 +331,8 @@ class LoopSummary:
             steady=_phases(kept, unseen, per=count),
             steady_kind=steady.kind,
             steady_from=first,
-            warm_iterations=sum(each.iterations for each in warm),
-            warm_s=sum(each.wall_ns for each in warm) / 1e9,
+            warm_iterations=sum(window.iterations for window in warm),
+            warm_s=sum(window.wall_ns for window in warm) / 1e9,
             levels=_levels(windows, steady.start) if steady.kind in CHANGES_LEVEL and not is_start else None,
             windows=tuple(everything),
             gaps=self.gaps,
@@ -509,7 +509,7 @@ class IterationBuilder:
 
     def _repeats(self) -> bool:
         """Whether an optimizer steps twice in a row in the group: not each of several in its turn."""
-        updates = [each.optimizers for each in self._group if each.updated]
+        updates = [unit.optimizers for unit in self._group if unit.updated]
         return any(first & second for first, second in pairwise(updates))
 
     def _add(self, unit: Unit) -> None:
@@ -522,7 +522,7 @@ class IterationBuilder:
         self._is_updated = self._is_updated or unit.updated
 
     def _optimizers(self) -> set[int]:
-        return set().union(*(each.optimizers for each in self._group))
+        return set().union(*(unit.optimizers for unit in self._group))
 
     def _end_group(self) -> None:
         self._emit_joined([*self._group, *self._held])
@@ -548,16 +548,16 @@ class IterationBuilder:
     def _emit_joined(self, units: list[Unit]) -> None:
         if units:
             first, *rest = units
-            for each in rest:
-                first.join(each)
+            for unit in rest:
+                first.join(unit)
             self._is_first = False
             self._last = set(first.optimizers)
             self._emit(first)
 
     def _count_backwards(self) -> None:
         self.counted = "backward passes"
-        for each in self._group:
-            self._emit_alone(each)
+        for unit in self._group:
+            self._emit_alone(unit)
         self._group, self._is_updated = [], False
 
     def _emit_alone(self, unit: Unit) -> None:

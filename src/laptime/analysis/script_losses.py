@@ -29,14 +29,14 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
         return Parity("unproven", reason="no heat came as far as its first steps")
     if not mine or not theirs:
         return Parity("unproven", reason=NO_LOSSES)
-    varies = max(_distance(theirs[0], each) for each in theirs)
+    varies = max(_distance(theirs[0], proof) for proof in theirs)
     if varies > TIME_TOLERANCE:
         says = f"its losses differ from run to run, by up to {brief(100 * varies)} %, although laptime sets its seeds"
         return Parity("unproven", reason=says)
-    steps = min(max(theirs[0].by_step.keys() & each.by_step.keys(), default=0) for each in mine)
+    steps = min(max(theirs[0].by_step.keys() & proof.by_step.keys(), default=0) for proof in mine)
     if not steps:
         return Parity("unproven", reason=OTHER_STEPS.format(reference.lane))
-    worst = max(_distance(theirs[0], each) for each in mine)
+    worst = max(_distance(theirs[0], proof) for proof in mine)
     allowed = REDUCED_TOLERANCE if changes_arithmetic(lane.settings) else TIME_TOLERANCE
     if worst <= allowed:
         return Parity("same", steps, worst, allowed)

@@ -161,7 +161,7 @@ class ProcessReader:
             return self._keras.loader
         names: Iterable[object] = self._steps_loaders if self._is_by_fetch else self._units.trainers
         found = [self._loaders[name] for name in names if name in self._loaders]
-        return found[0] if found and all(each == found[0] for each in found) else None
+        return found[0] if found and all(seen_loader == found[0] for seen_loader in found) else None
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         """Take one message of facts. Raise ValueError if it is none of an agent's."""
@@ -224,7 +224,7 @@ class ProcessReader:
             loader = replace(read_loader(facts), batch=batch, kind=kind, queue=count_or_none(facts.get("queue")))
             self._keras.made(whole(facts.get("iterator")), loader)
         elif "keras_fit" in facts:
-            self._keras.fit_begins(*(whole(facts.get(each)) for each in ("keras_fit", "model", "trained")))
+            self._keras.fit_begins(*(whole(facts.get(literal)) for literal in ("keras_fit", "model", "trained")))
             self._keras.now.at_once = max(1, count_or_none(facts.get("at_once")) or 1)
         elif "place" in facts and len(self._places) < SLOW_LINES_MOST:
             self._places[whole(facts["place"])] = text(facts.get("where"))
@@ -285,8 +285,8 @@ class ProcessReader:
         self._iterations.skip()
         self._keras.skip(events)
         self._steps.skip()
-        for each in (self._summary, self._by_fetch):
-            each.skip(events)
+        for loop_summary in (self._summary, self._by_fetch):
+            loop_summary.skip(events)
 
     def _take_fetch(self, kind: int, begin: int, end: int, value: int) -> None:
         loader = value >> kinds.ITEMS_SHIFT if kind == kinds.FETCH else value

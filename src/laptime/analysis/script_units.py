@@ -545,7 +545,9 @@ def laid_out(begin: int, end: int, spans: Iterable[SeenSpan]) -> tuple[Iteration
     found: list[IterationSpan] = []
     for first, last in pairwise(edges):
         here = {part for part, since, until in seen if since <= first and last <= until}
-        part = next((each for each in WITHIN if each in here), "outside" if first >= worked else "unattributed")
+        part = next(
+            (literal for literal in WITHIN if literal in here), "outside" if first >= worked else "unattributed"
+        )
         if found and found[-1].part == part:
             found[-1] = IterationSpan(part, found[-1].start_ns, last - begin)
         else:

@@ -154,7 +154,7 @@ def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
 
 def ratio_within(change: StateChange, heats: Sequence[StepSeries], others: Sequence[StepSeries]) -> float | None:
     """Return how many times as long the steps of the state take in these heats as the same steps in others."""
-    mine, theirs = (dict(zip(*_together(each), strict=True)) for each in (heats, others))
+    mine, theirs = (dict(zip(*_together(sequence), strict=True)) for sequence in (heats, others))
     common = [step for step in mine.keys() & theirs.keys() if _holds(step, change.step, change.until)]
     if len(common) < FEWEST:
         return None

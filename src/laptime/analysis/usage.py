@@ -84,7 +84,7 @@ def within(timeline: Timeline, device: str, name: str, span: Span) -> tuple[Time
 def channel_of(timelines: Iterable[Timeline], device: str, means: Meaning) -> Channel | None:
     """Return the channel that shows this of a device."""
     shown = {channel for timeline in timelines for channel in shown_by(timeline) if channel.device == device}
-    return min((each for each in shown if meaning_of(each) == means), key=preference, default=None)
+    return min((channel for channel in shown if meaning_of(channel) == means), key=preference, default=None)
 
 
 def shown_by(timeline: Timeline) -> tuple[Channel, ...]:
@@ -282,12 +282,12 @@ def join_peaks(key: DeviceKey, measured: str, told: Mapping[str, ToldPeaks]) -> 
 
     `told` holds, by framework, what it reached. Where none reached a limit, the reason of each is kept.
     """
-    limits = dict.fromkeys(limit for each in told.values() for limit in each)
+    limits = dict.fromkeys(limit for mapping in told.values() for limit in mapping)
     peaks: dict[str, Peak] = {}
     absent: dict[str, Missing] = {}
     for limit in limits:
         by = {framework: each[limit] for framework, each in told.items() if limit in each}
-        reached = [each for each in by.values() if isinstance(each, Peak)]
+        reached = [peak for peak in by.values() if isinstance(peak, Peak)]
         if reached:
             peaks[limit] = max(reached, key=lambda peak: peak.best_per_s)
         else:
@@ -428,7 +428,7 @@ def watched_card(device: Device, timeline: Timeline) -> str | None:
         return None
     if timeline.cards:
         return dict(timeline.cards).get(device.name)
-    named = [each.device for each in shown_by(timeline)]
+    named = [channel.device for channel in shown_by(timeline)]
     named += [channel.device for track in timeline.tracks for channel, _ in track.absent]
     cards = [name for name in dict.fromkeys(named) if owner_of(name) == "card"]
     return cards[0] if len(cards) == 1 else None
@@ -444,12 +444,12 @@ def _power(pairs: Sequence[TimelineSpan], device: Device, cards: list[str]) -> P
     if isinstance(metered, Missing):
         return metered
     told = [mean_power(line, metered, span) for line, span in pairs]
-    known = [each for each in told if isinstance(each, Power)]
+    known = [power for power in told if isinstance(power, Power)]
     if not known:  # each heat may be too short alone
         return pooled_power(pairs, metered)
-    watts = middle(each.watts for each in known)
+    watts = middle(power.watts for power in known)
     assert watts is not None
-    return Power(watts, "counted" if all(each.how == "counted" for each in known) else "estimated")
+    return Power(watts, "counted" if all(power.how == "counted" for power in known) else "estimated")
 
 
 def _metered(timeline: Timeline, device: Device, cards: list[str]) -> list[str] | Missing:
@@ -461,7 +461,7 @@ def _metered(timeline: Timeline, device: Device, cards: list[str]) -> list[str] 
 
 def _packages(timeline: Timeline) -> list[str]:
     """Return the parts of the processor that have a meter."""
-    metered = (each.device for each in shown_by(timeline) if meaning_of(each) == "energy")
+    metered = (channel.device for channel in shown_by(timeline) if meaning_of(channel) == "energy")
     return [name for name in dict.fromkeys(metered) if owner_of(name) == "cpu"]
 
 
@@ -614,6 +614,6 @@ def _calls_span(heat: InferHeat) -> Span | None:
 
 
 def _batch_span(heat: InferHeat, batch: int) -> Span | None:
-    run = next((each for each in heat.batches if each.batch == batch and not each.reason), None)
+    run = next((batch_run for batch_run in heat.batches if batch_run.batch == batch and not batch_run.reason), None)
     windows = quiet_windows(run.windows) if run else ()
     return Span(windows[0].start_ns / 1e9, windows[-1].end_ns / 1e9) if windows else None

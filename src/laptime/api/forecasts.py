@@ -60,7 +60,7 @@ def choose(
 ) -> Sequence[KnownDevice]:
     """Return the devices that are meant: by default common ones; `on` names others, and `every` is all."""
     known = known_devices() if device_file is None else read_devices(device_file)
-    names = [each.short for each in known] if every else on or forecasting.COMMON
+    names = [device.short for device in known] if every else on or forecasting.COMMON
     return tuple(dict.fromkeys(find_device(name, known) for name in names))
 
 

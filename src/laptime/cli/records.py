@@ -246,7 +246,7 @@ def list_sets(*, details: bool, as_json: bool) -> None:
 )
 @AS_JSON
 def make(*, what: str, items: int | None, as_json: bool) -> None:
-    there = {each.name for each in api.made_data() if each.state == "whole"}
+    there = {made_set.name for made_set in api.made_data() if made_set.state == "whole"}
     began = time.monotonic()
     with Display(quiet=False) as display:
         made = api.make_data(what, items, display.show)

@@ -207,7 +207,11 @@ def _check_arguments(function: Callable[..., object], name: str) -> None:
         given = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return
-    needed = [f"'{each.name}'" for each in given if each.default is each.empty and each.kind not in NEEDS_NONE]
+    needed = [
+        f"'{parameter.name}'"
+        for parameter in given
+        if parameter.default is parameter.empty and parameter.kind not in NEEDS_NONE
+    ]
     if needed:
         says = f"'{name}' needs {', '.join(needed)}, and laptime calls it without arguments"
         raise UsageError(says, f"Write a function that calls it: `def training(): return {name}(...)`, and give that.")

@@ -55,9 +55,9 @@ def join_cards(
     """Combine what each source reported, every card once: a driver knows more about a card than the bus does."""
     told = (*(() if isinstance(nvidia, Missing) else nvidia.cards), *_or_none(amd), *_or_none(apple))
     there = () if isinstance(bus, Missing) else bus
-    rest = [each for each in there if not any(is_at(card, each.bus) for card in told)]
+    rest = [device for device in there if not any(is_at(card, device.bus) for card in told)]
     lost, rest = _name_lost(nvidia, rest)
-    silent = tuple(_explain(describe_pci(each), each, nvidia) for each in rest)
+    silent = tuple(_explain(describe_pci(device), device, nvidia) for device in rest)
     cards = _in_order((*told, *lost, *silent))
     return Cards(cards, _absent(nvidia, amd, apple, bus))
 
@@ -72,12 +72,12 @@ def _name_lost(nvidia: Survey | Missing, rest: list[PciDevice]) -> tuple[tuple[C
     If as many of NVIDIA's cards are left on the bus, these are the lost cards; else they have no place.
     """
     unseen = () if isinstance(nvidia, Missing) else nvidia.unseen
-    left = [each for each in rest if each.vendor == NVIDIA and each.module == "nvidia"]
+    left = [device for device in rest if device.vendor == NVIDIA and device.module == "nvidia"]
     if len(left) != len(unseen):
-        return tuple(_nameless(each.name, each.reason) for each in unseen), rest
+        return tuple(_nameless(card.name, card.reason) for card in unseen), rest
     pairs = zip(left, unseen, strict=True)
     lost = tuple(replace(describe_pci(place), reason=each.reason.missing) for place, each in pairs)
-    return lost, [each for each in rest if each not in left]
+    return lost, [device for device in rest if device not in left]
 
 
 def _nameless(name: str, reason: Missing) -> Card:
@@ -185,8 +185,8 @@ def describe_pci(found: PciDevice, names: tuple[Path, ...] = PCI_NAMES) -> Card:
     """Return a card with what the bus shows of it, without a driver."""
     draws = found.vendor in SCREEN_CARDS
     maker = CARD_MAKERS.get(found.vendor) or SCREEN_CARDS.get(found.vendor) or f"vendor {found.vendor}"
-    speed, most = (read_link_generation(found.folder / each) for each in ("current_link_speed", "max_link_speed"))
-    width, widest = (_lanes(found.folder / each) for each in ("current_link_width", "max_link_width"))
+    speed, most = (read_link_generation(found.folder / literal) for literal in ("current_link_speed", "max_link_speed"))
+    width, widest = (_lanes(found.folder / literal) for literal in ("current_link_width", "max_link_width"))
     return card_with(
         NO_DRIVER_TELLS,
         bus=found.bus,

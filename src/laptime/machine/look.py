@@ -185,7 +185,7 @@ def find_virtual(proc: Path, sys: Path) -> str | None:
     hypervisor = read_word(sys / "hypervisor" / "type")
     if hypervisor:
         return hypervisor
-    told = (read_word(sys / "class" / "dmi" / "id" / each) for each in ("sys_vendor", "product_name"))
+    told = (read_word(sys / "class" / "dmi" / "id" / literal) for literal in ("sys_vendor", "product_name"))
     firmware = " ".join(filter(None, told))
     if firmware:
         return firmware if any(word in firmware for word in VIRTUAL) else None

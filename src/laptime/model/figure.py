@@ -119,7 +119,7 @@ class Turns:
     @property
     def labels(self) -> list[str]:
         """The lanes, each once."""
-        return list(dict.fromkeys(turn.label for each in self.rounds for turn in each.turns))
+        return list(dict.fromkeys(turn.label for shown_round in self.rounds for turn in shown_round.turns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ class Card:
 
 def card_with(otherwise: Missing, **known: Any) -> Card:
     """Return a card with the `known` facts; `otherwise` is the reason why all others are missing."""
-    asked = [each.name for each in fields(Card) if each.default is MISSING and each.name != "module"]
+    asked = [field_.name for field_ in fields(Card) if field_.default is MISSING and field_.name != "module"]
     return Card(**(dict.fromkeys(asked, otherwise) | known))
 
 

@@ -239,7 +239,7 @@ class Plan:
             self,
             ask=replace(self.ask, command=mask_secrets(self.ask.command)),
             subject=self.subject.without_secrets(),
-            others=tuple(each.without_secrets() for each in self.others),
+            others=tuple(subject.without_secrets() for subject in self.others),
             lanes=tuple(
                 lane if lane.training is None else replace(lane, training=lane.training.without_secrets())
                 for lane in self.lanes

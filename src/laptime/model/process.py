@@ -329,7 +329,9 @@ class Track:
         return tuple(self.first_ns + 1000 * passed for passed in accumulate(self.apart_us, initial=0))
 
     def find(self, device: str, name: str) -> Series | None:
-        return next((each for each in self.series if (each.channel.device, each.channel.name) == (device, name)), None)
+        return next(
+            (series for series in self.series if (series.channel.device, series.channel.name) == (device, name)), None
+        )
 
 
 @dataclass(frozen=True, slots=True)

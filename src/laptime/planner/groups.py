@@ -289,12 +289,12 @@ def expect_need(device: Device, held: Sequence[Need], known_bytes: int | Missing
     One that `keeps` freed memory holds more than others, and all of it while it waits. Any other holds as large a part
     while it waits as those that are alive.
     """
-    beside = [each.device_memory_bytes for each in held if each.device.name == device.name]
+    beside = [need.device_memory_bytes for need in held if need.device.name == device.name]
     known = [each for each in beside if not isinstance(each, Missing)]
     on_device: int | Missing = max(known) if known else Missing("no heat on this device was seen")
-    largest = max(each.memory_bytes for each in held)
+    largest = max(need.memory_bytes for need in held)
     most = known_bytes if not isinstance(known_bytes, Missing) else round(largest * (KEPT_MORE if keeps else 1))
-    waiting = 1.0 if keeps else max(each.waiting_bytes / max(each.memory_bytes, 1) for each in held)
+    waiting = 1.0 if keeps else max(need.waiting_bytes / max(need.memory_bytes, 1) for need in held)
     return Need(device, most, round(most * waiting), on_device)
 
 

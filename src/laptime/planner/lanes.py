@@ -84,7 +84,7 @@ def _read_settings(text: str, words: Iterable[str]) -> tuple[Preset, Overrides]:
         if word in PRESETS:
             if preset is not None:
                 raise UsageError(f"lane '{text}': two presets, '{preset}' and '{word}'", "name one of them")
-            preset = next(each for each in PRESETS if each == word)
+            preset = next(literal for literal in PRESETS if literal == word)
             continue
         key, value = _read_setting(text, word)
         if key in overrides:

@@ -343,7 +343,7 @@ def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
         return next(iter(cards), usable[0])
     wanted = lane.device if lane.device in {"cpu", "mps", "tpu"} or ":" in lane.device else f"{lane.device}:0"
     found = next((device for device in view.devices if device.name == wanted), None)
-    there = ", ".join(each.name for each in usable)
+    there = ", ".join(device.name for device in usable)
     if found is None:
         why = _why_absent(lane.device.partition(":")[0], view, machine)
         says = f"device {lane.device} is not there for {lane.framework}: {why}"
@@ -356,8 +356,8 @@ def _find_device(lane: Lane, view: Framework, machine: Machine) -> Device:
 def _why_absent(kind: str, view: Framework, machine: Machine) -> str:
     """Return why a framework has no such device. One that looked for its kind has reported a reason."""
     alike = [device for device in view.devices if device.kind == kind]
-    reason = next((each.reason for each in alike if not each.usable and each.reason), None)
-    if any(each.usable for each in alike) or reason is None:
+    reason = next((device.reason for device in alike if not device.usable and device.reason), None)
+    if any(device.usable for device in alike) or reason is None:
         reason = f"it sees {', '.join(each.name for each in alike) or SEES_NONE.get(kind, 'none')}"
     if kind == "mps" and not machine.system.startswith("Darwin"):
         return f"mps is of Apple computers, and this is {machine.system} on {machine.processor.architecture}"
@@ -421,9 +421,9 @@ def find_devices(machine: Machine) -> tuple[Device, ...]:
     features += ("bf16",) if FAST_BF16 & set(machine.processor.features) else ()
     processor = Device("cpu", "cpu", "the processor", usable=True, features=features)
     cards: dict[str, Device] = {}
-    for each in usable:
-        if each.kind != "cpu":
-            cards.setdefault(each.name, each)
+    for device in usable:
+        if device.kind != "cpu":
+            cards.setdefault(device.name, device)
     return (processor, *(_as_script_sees(card) for card in cards.values() or _list_driven(machine)))
 
 

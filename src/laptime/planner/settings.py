@@ -28,7 +28,7 @@ def lowest_precision(lane: LaneFacts) -> str | None:
         return "tf32" if "tf32" in lane.device.features else None  # the rest is up to the step's code
     if lane.on_processor:
         return "bf16" if FAST_BF16 & set(lane.machine.processor.features) else None
-    return next((each for each in ("bf16", "tf32", "fp16") if each in lane.device.features), None)
+    return next((literal for literal in ("bf16", "tf32", "fp16") if literal in lane.device.features), None)
 
 
 def fastest_execution(lane: LaneFacts) -> str | None:
@@ -63,13 +63,13 @@ def precisions_to_try(lane: LaneFacts) -> tuple[str, ...]:
     if lane.on_processor or lane.subject.gives_step:
         lowest = lowest_precision(lane)
         return () if lowest is None else (lowest,)
-    return tuple(each for each in ("tf32", "bf16", "fp16") if each in lane.device.features)
+    return tuple(literal for literal in ("tf32", "bf16", "fp16") if literal in lane.device.features)
 
 
 def executions_to_try(lane: LaneFacts) -> tuple[str, ...]:
     if lane.subject.gives_step:
         return ()
-    return tuple(each for each in ("compile", "graph", "compiled_graph") if each in lane.device.features)
+    return tuple(literal for literal in ("compile", "graph", "compiled_graph") if literal in lane.device.features)
 
 
 def layouts_to_try(lane: LaneFacts) -> tuple[str, ...]:

@@ -268,7 +268,7 @@ def scout_machine(
     not asked. `environments` are what the first heat of each framework will probably need.
     """
     wanted, search = set(names), None if launcher.is_elsewhere else CardSearch()
-    scouted = {each.name: each for each in known if each.name in wanted}
+    scouted = {framework.name: framework for framework in known if framework.name in wanted}
     asked = [
         framework
         for framework in machine.frameworks

@@ -217,10 +217,10 @@ def list_offers(record: Record) -> list[Offer]:
     """
     found = []
     if isinstance(record.answer, WhyAnswer) and record.answer.why is not None:
-        for each in recommended_first(record.answer.why):
-            if each.change is not None:
-                gain = "not tried" if each.measured is None else f"measured {times(each.measured.ratio)}"
-                found.append(_offer(each.change, gain, is_recommended=each.recommended))
+        for remedy in recommended_first(record.answer.why):
+            if remedy.change is not None:
+                gain = "not tried" if remedy.measured is None else f"measured {times(remedy.measured.ratio)}"
+                found.append(_offer(remedy.change, gain, is_recommended=remedy.recommended))
     if isinstance(record.answer, TuneAnswer) and record.answer.tuning is not None:
         for lane in record.answer.tuning.lanes:
             gain = "" if lane.gain is None else f"measured {times(lane.gain.ratio)}"

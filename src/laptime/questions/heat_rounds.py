@@ -428,8 +428,8 @@ class _Crew:
 
     def _say_turn(self, players: Sequence[Player[HeatRunner]], turn: int, of: int) -> None:
         playing = [player.runner for player in players if not player.is_over]
-        windows = [window for each in playing for window in each.windows]
-        self.rounds.say([each.lane for each in playing], f"turn {turn} of {of}", windows)
+        windows = [window for runner in playing for window in runner.windows]
+        self.rounds.say([runner.lane for runner in playing], f"turn {turn} of {of}", windows)
 
     def keep(self, lane: PlannedLane, player: Player[HeatRunner], number: int) -> None:
         known_ns = player.runner.usual_step_ns
@@ -497,7 +497,11 @@ class Fitting:
         batch = self._batch_of(lane)
         if isinstance(batch, Missing):
             return batch
-        steps = {each.items_per_step: each.step_ms.median for each in self._finished(lane) if each.step_ms}
+        steps = {
+            lane_result.items_per_step: lane_result.step_ms.median
+            for lane_result in self._finished(lane)
+            if lane_result.step_ms
+        }
         known = sorted(step for step in steps if step)
         if len(known) < 2:
             return Missing("fewer than two batches of this lane have run")
@@ -532,21 +536,25 @@ class Fitting:
 
     def _peaks(self, lane: PlannedLane) -> dict[int, int]:
         """Return the most that was held at each batch at which the lane has finished a heat."""
-        known = ((each.items_per_step, memory_of(each)) for each in self._finished(lane))
+        known = ((lane_result.items_per_step, memory_of(lane_result)) for lane_result in self._finished(lane))
         return {batch: held for batch, held in known if batch is not None and not isinstance(held, Missing)}
 
     def _batch_of(self, lane: PlannedLane) -> int | Missing:
         """Return the items of a step. Where batches are joined, those of the lane as it is written are known."""
         own = lane.settings.batch or self._rounds.job.plan.subject_of(lane).batch
         if own is None:
-            settings = ((each.settings, each.items_per_step) for each in self._finished(lane))
+            settings = ((lane_result.settings, lane_result.items_per_step) for lane_result in self._finished(lane))
             own = next((items for each, items in settings if each.joined is None and each.batch is None), None)
         return Missing("its batch is not known yet") if own is None else own * (lane.settings.joined or 1)
 
     def _finished(self, lane: PlannedLane) -> list[LaneResult]:
         """Return the results of this lane at all batches that have finished a heat."""
         rounds, wanted = self._rounds, _all_but_batch(lane)
-        alike = (each for each in rounds.job.plan.lanes if rounds.heats[each.name] and _all_but_batch(each) == wanted)
+        alike = (
+            planned_lane
+            for planned_lane in rounds.job.plan.lanes
+            if rounds.heats[planned_lane.name] and _all_but_batch(planned_lane) == wanted
+        )
         return [result for result in map(rounds.result_of, alike) if result.status == "ok"]
 
 

@@ -153,7 +153,12 @@ def _dataset_call(code: UserCode) -> tuple[SourceFile, ast.Call]:
     made = classes[call.func.id]
     assert isinstance(made.node, ast.ClassDef)
     first = next(
-        (each for each in made.node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None
+        (
+            function
+            for function in made.node.body
+            if isinstance(function, ast.FunctionDef) and function.name == "__init__"
+        ),
+        None,
     )
     if first is None and len(made.node.bases) > 1:
         raise NoPlaceError(f"what {made.node.name} hands on to PyDataset is not certain")
@@ -172,7 +177,9 @@ def _is_plain(code: UserCode, call: ast.Call) -> bool:
     if _is_super_init(call):
         return True
     made = _datasets(code)[call.func.id].node if isinstance(call.func, ast.Name) else None
-    return isinstance(made, ast.ClassDef) and not any(getattr(each, "name", "") == "__init__" for each in made.body)
+    return isinstance(made, ast.ClassDef) and not any(
+        getattr(statement, "name", "") == "__init__" for statement in made.body
+    )
 
 
 def _is_super_init(call: ast.Call) -> bool:
@@ -199,4 +206,6 @@ def _is_fitted(unit: CodePart, call: ast.Call, fitted: Sequence[ast.expr]) -> bo
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    return any(each is call or (isinstance(each, ast.Name) and each.id in names) for each in fitted)
+    return any(
+        expression is call or (isinstance(expression, ast.Name) and expression.id in names) for expression in fitted
+    )

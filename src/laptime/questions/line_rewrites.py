@@ -95,9 +95,11 @@ def _turns_with(file: SourceFile, line: int, seen: frozenset[int] = frozenset())
 
 def _trains(file: SourceFile, node: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
     """Whether a step of a training is in a node, or in functions of the file that it calls."""
-    names = {_name_of(each) for each in ast.walk(node) if isinstance(each, ast.Call)} - seen
-    called = [each for each in ast.walk(file.tree) if isinstance(each, ast.FunctionDef) and each.name in names]
-    return bool(names & TRAINS) or any(_trains(file, each, seen | names) for each in called)
+    names = {_name_of(call) for call in ast.walk(node) if isinstance(call, ast.Call)} - seen
+    called = [
+        function for function in ast.walk(file.tree) if isinstance(function, ast.FunctionDef) and function.name in names
+    ]
+    return bool(names & TRAINS) or any(_trains(file, function, seen | names) for function in called)
 
 
 def _name_of(call: ast.Call) -> str:
@@ -119,22 +121,34 @@ def _counted_by(guard: ast.stmt, line: int) -> ast.Constant | None:
 
 def _is_by_itself(file: SourceFile, statement: ast.stmt) -> bool:
     """Whether a statement trains nothing, and nothing else reads what it, or a function that it calls, sets."""
-    calls = {_name_of(each) for each in ast.walk(statement) if isinstance(each, ast.Call)}
-    own = [each for each in ast.walk(file.tree) if isinstance(each, ast.FunctionDef) and each.name in calls]
+    calls = {_name_of(call) for call in ast.walk(statement) if isinstance(call, ast.Call)}
+    own = [
+        function for function in ast.walk(file.tree) if isinstance(function, ast.FunctionDef) and function.name in calls
+    ]
     changes = calls & IN_EACH_TURN or any(
-        isinstance(each, ast.Break | ast.Continue | ast.Return | ast.Raise)
-        or (isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store))
-        for each in ast.walk(statement)
+        isinstance(node, ast.Break | ast.Continue | ast.Return | ast.Raise)
+        or (isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store))
+        for node in ast.walk(statement)
     )
     if changes or _trains(file, statement) or not (own or calls & SHOWS_OR_KEEPS):
         return False
-    shared = {name for each in own for inner in ast.walk(each) if isinstance(inner, ast.Global) for name in inner.names}
-    stored = {each.id for each in ast.walk(statement) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    inner = {id(each) for part in (statement, *own) for each in ast.walk(part)}
+    shared = {
+        name
+        for function in own
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.Global)
+        for name in inner.names
+    }
+    stored = {
+        name_node.id
+        for name_node in ast.walk(statement)
+        if isinstance(name_node, ast.Name) and isinstance(name_node.ctx, ast.Store)
+    }
+    inner = {id(node) for part in (statement, *own) for node in ast.walk(part)}
     return not any(
-        isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id in shared | stored
-        for each in ast.walk(file.tree)
-        if id(each) not in inner
+        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shared | stored
+        for node in ast.walk(file.tree)
+        if id(node) not in inner
     )
 
 
@@ -156,7 +170,7 @@ def _last_of(file: SourceFile, loop: ast.stmt) -> str | None:
 
 def leave_out_switch(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     """Leave out the one statement that switches on what slows each step down."""
-    switches = {name for each in LEFT_ON.values() for name in each.calls}
+    switches = {name for left_on in LEFT_ON.values() for name in left_on.calls}
     found = [(unit.file, call) for unit, call, name in code.calls() if name in switches]
     if len(found) != 1:
         raise NoPlaceError(f"{len(found)} calls that are known to run leave something on")
@@ -178,7 +192,7 @@ def _only_shows(statement: ast.stmt) -> bool:
     What a loop adds up is read by nobody either, where the whole loop can be left out.
     """
     if isinstance(statement, ast.For | ast.While):
-        adds_or_shows = all(isinstance(each, ast.AugAssign) or _only_shows(each) for each in statement.body)
+        adds_or_shows = all(isinstance(node, ast.AugAssign) or _only_shows(node) for node in statement.body)
         return adds_or_shows and not statement.orelse
     if isinstance(statement, ast.With):
         return all(map(_only_shows, statement.body))
@@ -198,7 +212,7 @@ def _around(file: SourceFile, statement: ast.stmt) -> list[ast.stmt]:
 def _opened_around(file: SourceFile, statement: ast.stmt) -> str:
     """Return what a `with` around a statement opens in the same loop, such as a file, which would then stay empty."""
     opened = [item for outer in _around(file, statement) if isinstance(outer, ast.With) for item in outer.items]
-    calls = [each.context_expr.func for each in opened if isinstance(each.context_expr, ast.Call)]
+    calls = [item.context_expr.func for item in opened if isinstance(item.context_expr, ast.Call)]
     names = [call.attr if isinstance(call, ast.Attribute) else ast.unparse(call) for call in calls]
     return next((name for name in names if name not in OPENS_NOTHING), "")
 
@@ -213,12 +227,16 @@ def _index_of(file: SourceFile, statement: ast.stmt) -> str | None:
 
 def _count_of(loop: ast.stmt) -> str | None:
     """Return the name to which each turn of a loop adds 1, and that it changes nowhere else."""
-    stored = [each.id for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    stored = [
+        name_node.id
+        for name_node in ast.walk(loop)
+        if isinstance(name_node, ast.Name) and isinstance(name_node.ctx, ast.Store)
+    ]
     added = [
-        each.target.id
-        for each in getattr(loop, "body", ())
-        if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) and isinstance(each.target, ast.Name)
-        if isinstance(each.value, ast.Constant) and each.value.value == 1
+        node.target.id
+        for node in getattr(loop, "body", ())
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name)
+        if isinstance(node.value, ast.Constant) and node.value.value == 1
     ]
     return next((name for name in added if stored.count(name) == 1), None)
 
@@ -232,7 +250,11 @@ def _index_of_for(file: SourceFile, inner: ast.stmt) -> str | None:
         target = target.elts[0]
     elif _called(counts) != "range":
         return None
-    stored = [each.id for each in ast.walk(inner) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    stored = [
+        name_node.id
+        for name_node in ast.walk(inner)
+        if isinstance(name_node, ast.Name) and isinstance(name_node.ctx, ast.Store)
+    ]
     return target.id if isinstance(target, ast.Name) and stored.count(target.id) == 1 else None
 
 

@@ -89,7 +89,7 @@ class Proof:
 
     def find_cut(self, plan: Plan, one: PlannedLane, other: PlannedLane) -> Missing | None:
         """Return why two lanes of one training do not do the same work, where a batch is cut for one of them."""
-        parts = {each.shares if self._is_cut(plan, each) else 1 for each in (one, other)}
+        parts = {lane.shares if self._is_cut(plan, lane) else 1 for lane in (one, other)}
         return None if len(parts) == 1 else Missing("batch norm sees each device's part of a batch alone")
 
     def find_difference(self, one: Subject, other: Subject) -> OtherWork | Missing | None:
@@ -99,7 +99,7 @@ class Proof:
         """
         if one.command and other.command:
             return None
-        mine, theirs = (self.references.get(each.name) for each in (one, other))
+        mine, theirs = (self.references.get(subject.name) for subject in (one, other))
         if not isinstance(mine, Reference) or not isinstance(theirs, Reference):
             return Missing("a reference is missing")
         return compare_references(mine, theirs)
@@ -143,7 +143,11 @@ class Proof:
         sign = partial(self._announce, f"computing the float64 reference of the proof{of}, once")
         sign()
         processor = Device("cpu", "cpu", "the processor", usable=True)
-        alike = [each for each in lanes if each.framework == framework and each.may_fork and not each.settings.threads]
+        alike = [
+            planned_lane
+            for planned_lane in lanes
+            if planned_lane.framework == framework and planned_lane.may_fork and not planned_lane.settings.threads
+        ]
         is_forked = prestarter is not None and bool(alike)
         environment = (
             alike[0].environment if is_forked else KEEP_MEMORY | name_device(find_framework(framework), processor)

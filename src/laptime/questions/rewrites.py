@@ -178,9 +178,9 @@ def _workers(code: UserCode, value: int) -> tuple[SourceFile, int, Sequence[Text
     unit, call = _training_loader(code)
     if not value:
         return unit.file, call.lineno, _without_workers(unit.file, call)
-    for each in code.units:
-        if isinstance(each.node, ast.ClassDef) and any("IterableDataset" in ast.dump(base) for base in each.node.bases):
-            raise NoPlaceError(f"{each.node.name} is an IterableDataset: each worker would give all of its items")
+    for part in code.units:
+        if isinstance(part.node, ast.ClassDef) and any("IterableDataset" in ast.dump(base) for base in part.node.bases):
+            raise NoPlaceError(f"{part.node.name} is an IterableDataset: each worker would give all of its items")
     forks = sys.platform == "linux" and sys.version_info < FORKS_UNTIL
     if code.function is None and not forks and not any(map(is_main_guard, code.start.tree.body)):
         raise NoPlaceError('workers import the script here, and it has no `if __name__ == "__main__":`')
@@ -254,10 +254,10 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
     if any(_is_train_dataloader(node) and any(each is call for each in ast.walk(node)) for node in ast.walk(unit.node)):
         return True
     is_global = not isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    nodes = [each.node for each in code.units if each is unit or (is_global and each.file is unit.file)]
+    nodes = [part.node for part in code.units if part is unit or (is_global and part.file is unit.file)]
     if any(_trains_over(node, names, call) or _is_fitted(node, names, call) for node in nodes):
         return True
-    functions = {each.node.name: each.node for each in code.units if isinstance(each.node, ast.FunctionDef)}
+    functions = {part.node.name: part.node for part in code.units if isinstance(part.node, ast.FunctionDef)}
     for node in nodes:
         for handed in ast.walk(node):
             if isinstance(handed, ast.Call) and isinstance(handed.func, ast.Name) and handed.func.id in functions:
@@ -279,7 +279,7 @@ def _is_fitted(node: ast.AST, names: set[str], call: ast.Call) -> bool:
                 *fit.args[:2],
                 *(keyword.value for keyword in fit.keywords if keyword.arg in {"train_dataloaders", "x"}),
             ]
-            if any(_means(each, names, call) for each in given):
+            if any(_means(expression, names, call) for expression in given):
                 return True
     return False
 
@@ -326,7 +326,7 @@ def _fused(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextE
         for keyword in call.keywords
         if not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
     ]
-    if any(each.arg in {"foreach", "capturable", "differentiable"} for each in asked):
+    if any(keyword_.arg in {"foreach", "capturable", "differentiable"} for keyword_ in asked):
         raise NoPlaceError(f"{name_call(unit.file, call)} has foreach, capturable or differentiable")
     return unit.file, call.lineno, set_keywords(unit.file, call, {"fused": "True"}, ())
 
@@ -343,7 +343,7 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     if "torch." in line and unit.file.imported.get("torch") != "torch":
         raise NoPlaceError(f"{unit.file.path.name} does not import torch")
     added = line.format(model=model)
-    if any(said(each.file, node) == added for each in code.units for node in ast.walk(each.node)):
+    if any(said(part.file, node) == added for part in code.units for node in ast.walk(part.node)):
         raise NoPlaceError(f"{added} is there already")
     inner_first = reversed([*_statements(unit.node)])
     statement = next(node for node in inner_first if any(each is call for each in ast.walk(node)))
@@ -376,7 +376,7 @@ def _model_of(unit: CodePart, call: ast.Call) -> str:
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
     """Yield all statements within one, outer ones first."""
-    return (each for each in ast.walk(node) if isinstance(each, ast.stmt))
+    return (statement for statement in ast.walk(node) if isinstance(statement, ast.stmt))
 
 
 # A call that is made once, at the top of the training's file.
@@ -440,9 +440,9 @@ def _kept_passes(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence
     ((unit, call),) = found
     function, *others = call.args
     named = [keyword for keyword in call.keywords if keyword.arg not in OF_CHECKPOINT]
-    given = [said(unit.file, each) for each in others]
-    given += [f"{each.arg}={said(unit.file, each.value)}" for each in named if each.arg]
-    given += [f"**{said(unit.file, each.value)}" for each in named if each.arg is None]
+    given = [said(unit.file, expression) for expression in others]
+    given += [f"{keyword_.arg}={said(unit.file, keyword_.value)}" for keyword_ in named if keyword_.arg]
+    given += [f"**{said(unit.file, keyword_.value)}" for keyword_ in named if keyword_.arg is None]
     text = f"{said(unit.file, function)}({', '.join(given)})"
     if not isinstance(function, ast.Name | ast.Attribute | ast.Subscript):
         raise NoPlaceError(f"{name_call(unit.file, call)} checkpoints {said(unit.file, function)}")
@@ -493,9 +493,9 @@ def _is_double(file: SourceFile, node: ast.expr) -> bool:
 def _reads(code: UserCode, _value: int) -> tuple[SourceFile, int, Sequence[TextEdit]]:
     """Add up the loss without reading it: `total += loss.item()`, where `total` is only printed later."""
     found = [(unit, loop) for unit in code.units for loop in ast.walk(unit.node) if _is_step_loop(loop)]
-    sums = {id(read): (unit, each, read) for unit, loop in found for each in ast.walk(loop)
-            if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add) and isinstance(each.target, ast.Name)
-            for read in ast.walk(each.value) if _is_read(read)}  # fmt: skip
+    sums = {id(read): (unit, node, read) for unit, loop in found for node in ast.walk(loop)
+            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name)
+            for read in ast.walk(node.value) if _is_read(read)}  # fmt: skip
     reads = [(unit, read) for unit, loop in found for read in ast.walk(loop) if _is_read(read)]
     if len({id(read) for _, read in reads}) != 1 or len(sums) != 1:
         raise NoPlaceError("the value that each step reads is not one sum, as in `total += loss.item()`")
@@ -529,7 +529,9 @@ def _is_only_printed(unit: CodePart, name: str) -> bool:
             allowed.add(id(node.targets[0]))
         elif isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name | ast.BinOp):
             allowed |= {id(inner) for inner in (node.value, *ast.iter_child_nodes(node.value))}
-    return all(id(each) in allowed for each in nodes if isinstance(each, ast.Name) and each.id == name)
+    return all(
+        id(name_node) in allowed for name_node in nodes if isinstance(name_node, ast.Name) and name_node.id == name
+    )
 
 
 IN_BFLOAT16 = '{{model}}.forward = torch.autocast("{}", dtype=torch.bfloat16)({{model}}.forward)'

@@ -172,7 +172,9 @@ class _Reading:
         """Yield the functions and classes that a statement names, of its file and of modules in its folder."""
         for node in ast.walk(unit.node):
             if isinstance(node, ast.Name):
-                yield from (CodePart(unit.file, each) for each in unit.file.tree.body if _defines(each, node.id))
+                yield from (
+                    CodePart(unit.file, statement) for statement in unit.file.tree.body if _defines(statement, node.id)
+                )
                 yield from self._imported(unit.file, node.id, None)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 yield from self._imported(unit.file, node.value.id, node.attr)
@@ -200,8 +202,8 @@ class _Reading:
         """Return a module of the user's own folder, or None."""
         folder = file.path.parents[level - 1] if 0 < level <= len(file.path.parents) else self.start.parent
         place = folder.joinpath(*name.split(".")) if name else folder
-        found = (each for each in (place.with_suffix(".py") if name else place, place / "__init__.py"))
-        return next((read for each in found if (read := self._file(each)) is not None), None)
+        found = (path for path in (place.with_suffix(".py") if name else place, place / "__init__.py"))
+        return next((read for path in found if (read := self._file(path)) is not None), None)
 
     def _file(self, path: Path) -> SourceFile | None:
         """Read a file, once. One outside of the training's folder, or a link to elsewhere, is not the user's own."""

@@ -80,7 +80,7 @@ class LoaderSearch:
         """Leave out the current setting, which could not load a batch."""
         self._failed.add(self.current)
         self.turns.pop(self.current, None)
-        self._queue = [each for each in self._queue if each != self.current]
+        self._queue = [loader_setting for loader_setting in self._queue if loader_setting != self.current]
         self._finalists = [finalist for finalist in self._finalists if finalist != self.current]
         self._go_on()
 
@@ -193,7 +193,7 @@ class LoaderSearch:
         ordered = sorted(self.turns, key=self.batch_s)
         spread = median([turn.spread for turns in self.turns.values() for turn in turns])
         most_s = max(NEAR, 1 + spread) * self.batch_s(ordered[0])  # on busy cores a turn says less
-        near = [each for each in ordered if self.batch_s(each) <= most_s]
+        near = [loader_setting for loader_setting in ordered if self.batch_s(loader_setting) <= most_s]
         return sorted({*near[: FINALISTS_MOST - 1], min(near)}, key=self.batch_s)
 
     def _is_slower(self, setting: LoaderSetting) -> bool:

@@ -42,10 +42,10 @@ def lane_bars(record: Record) -> list[Figure]:
     if ran and all(lane.lap_s is not None for lane in ran):
         published = record.published.results if record.published else ()
         reported = tuple(
-            Bar(each.device, lap_s, words=published_lap(lap_s), kind="published")
-            for each in published
-            if each.lap_s
-            for lap_s in (sorted(each.lap_s)[len(each.lap_s) // 2],)
+            Bar(published_result.device, lap_s, words=published_lap(lap_s), kind="published")
+            for published_result in published
+            if published_result.lap_s
+            for lap_s in (sorted(published_result.lap_s)[len(published_result.lap_s) // 2],)
         )
         bars = tuple(_bar(lane, lane.lap_s, lap_words(lane), record) for lane in lanes)
         below = " Hollow circles are published results of other machines." if reported else ""
@@ -145,7 +145,7 @@ def _watched(record: Record) -> Iterator[tuple[str, Timeline]]:
         yield from ((run.process.lane, each.timeline) for run in answer.runs for each in run.watched)
         return
     if isinstance(answer, WatchAnswer):
-        yield from ((record.workload.name, each) for each in (answer.timeline,) if each is not None)
+        yield from ((record.workload.name, timeline) for timeline in (answer.timeline,) if timeline is not None)
         return
     processes = [result.heat.process for lane in record.lanes for result in lane.heats]
     if isinstance(answer, InferAnswer):
@@ -287,9 +287,9 @@ def _settings(record: Record) -> list[Figure]:
     """Return the settings in which any lane differs from a lane as written."""
     plain = Settings()
     names = [
-        each.name
-        for each in fields(Settings)
-        if any(lane.settings.value_of(each.name) != plain.value_of(each.name) for lane in record.lanes)
+        field_.name
+        for field_ in fields(Settings)
+        if any(lane.settings.value_of(field_.name) != plain.value_of(field_.name) for lane in record.lanes)
     ]
     if not names:
         return []

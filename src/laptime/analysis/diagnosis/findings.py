@@ -272,7 +272,7 @@ def find_findings(lanes: Sequence[LaneResult], machine: Machine) -> tuple[Findin
     readings = [read_lane(lane, machine) for lane in lanes if lane.status == "ok"]
     found = (rule(reading) for reading in readings for rule in RULES)
     others = (*find_states(lanes), *find_slow_loaders(lanes))
-    return (*find_unreliable(lanes), *(each for each in found if each is not None), *others)
+    return (*find_unreliable(lanes), *(finding for finding in found if finding is not None), *others)
 
 
 def find_unreliable(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
@@ -364,20 +364,20 @@ def judge_trainings(runs: Sequence[FullRun], cores: int) -> tuple[Finding, ...]:
 def find_slow_loaders(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
     """Return the loader's share, where the same lane was raced without its loader, or its loader alone."""
     found = (_loader_of(lane, lanes) for lane in lanes if lane.status == "ok" and lane.step_ms is not None)
-    return tuple(each for each in found if each is not None)
+    return tuple(finding for finding in found if finding is not None)
 
 
 def _loader_of(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None:
     if lane.settings.input in {*KEPT_INPUTS, "only"} or lane.step_ms is None:
         return None
-    ready = next((each for each in lanes if _is_it_with(lane, each, *READY)), None)
+    ready = next((lane_result for lane_result in lanes if _is_it_with(lane, lane_result, *READY)), None)
     if ready is not None and ready.step_ms is not None:
         share = 1 - ready.step_ms.median / lane.step_ms.median
         ends = lane.step_ms.ends
         proven = ends is not None and ready.step_ms.is_below(ends[0])
         how = f"{ready.name} takes {brief(ready.step_ms.median)} ms a step, and it {brief(lane.step_ms.median)}"
         return _of_loader(lane, share, how, proven=proven) if proven and share >= LOADED else None
-    alone = next((each for each in lanes if _is_it_with(lane, each, "only")), None)
+    alone = next((lane_result for lane_result in lanes if _is_it_with(lane, lane_result, "only")), None)
     if alone is None or alone.step_ms is None:
         return None
     share = alone.step_ms.median / lane.step_ms.median
@@ -435,7 +435,7 @@ class Denormals:
 def find_states(lanes: Sequence[LaneResult]) -> tuple[Finding, ...]:
     """Return a finding for each lane whose state costs time."""
     found = (_find_state(lane, lanes) for lane in lanes if lane.status == "ok" and lane.step_ms is not None)
-    return tuple(each for each in found if each is not None)
+    return tuple(finding for finding in found if finding is not None)
 
 
 def denormals_of(lane: LaneResult) -> Denormals | None:
@@ -473,7 +473,7 @@ def describe_state(state: StateChange, what: str = "step") -> str:
 def find_slow_trainings(lanes: Sequence[LaneResult], runs: Sequence[FullRun]) -> tuple[Finding, ...]:
     """Return a finding for each lane whose laps become slow while its loss falls, or whose numbers become denormal."""
     found = (_find_slow_training(lane, [run for run in runs if run.process.lane == lane.name]) for lane in lanes)
-    return tuple(each for each in found if each is not None)
+    return tuple(finding for finding in found if finding is not None)
 
 
 def _find_slow_training(lane: LaneResult, runs: Sequence[FullRun]) -> Finding | None:
@@ -551,10 +551,10 @@ def _what_it_is_not(lane: LaneResult, denormals: Denormals | None) -> str:
 
 def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateChange | None) -> float | None:
     """Return how many times as long its steps take as those of the same lane that flushes, where that was raced."""
-    twin = next((each for each in lanes if _is_it_flushed(lane, each)), None)
+    twin = next((lane_result for lane_result in lanes if _is_it_flushed(lane, lane_result)), None)
     if twin is None or twin.step_ms is None or lane.step_ms is None:
         return None
-    mine, theirs = ([each.heat for each in finished(one)] for one in (lane, twin))
+    mine, theirs = ([result.heat for result in finished(one)] for one in (lane, twin))
     if min(len(mine), len(theirs)) < FINDING_HEATS_LEAST:
         return None
     if state is not None:

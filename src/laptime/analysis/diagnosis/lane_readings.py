@@ -119,7 +119,7 @@ class LaneReadings:
 
 
 def read_lane(lane: LaneResult, machine: Machine) -> LaneReadings:
-    heats = tuple(each for each in map(_timed, finished(lane)) if each is not None)
+    heats = tuple(timed_heat for timed_heat in map(_timed, finished(lane)) if timed_heat is not None)
     return LaneReadings(lane, machine, heats, watched_card(lane.device, heats[0].timeline) if heats else None)
 
 

@@ -123,7 +123,7 @@ def is_slowed_by_setting(process: ScriptProcess, _loop: TrainingLoop, _machine: 
         {
             "share": most.saves,
             "settings": [*process.left_on],
-            "of_all_that_is_seen": any(each.records for each in known),
+            "of_all_that_is_seen": any(left_on.records for left_on in known),
         },
         most.advice,
         "likely",

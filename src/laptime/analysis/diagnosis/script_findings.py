@@ -106,7 +106,7 @@ SET_BY: dict[str, tuple[str, ...]] = {
     "script has too many threads": ("torch.set_num_threads",),
     "script finds anomalies": ("torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly"),
     "script without oneDNN": ("torch.backends.mkldnn.set_flags", "torch.backends.mkldnn.flags"),
-    "script left on": tuple(call for each in LEFT_ON.values() for call in each.calls),
+    "script left on": tuple(call for left_on in LEFT_ON.values() for call in left_on.calls),
     "script restarts workers": LOADER_CALLS,
     "script small batches": LOADER_CALLS,
 }
@@ -167,7 +167,7 @@ def script_findings(
             busy = 0.0 if isinstance(busy, Missing) else busy / 100
             found = _ranked(first, first.loop, machine, busy, is_quiet=is_quiet)
         if denormal_times is not None:
-            found = [each for each in map(partial(_with_cost, denormal_times), found) if each is not None]
+            found = [finding for finding in map(partial(_with_cost, denormal_times), found) if finding is not None]
     skew = answer.skew
     if skew is not None and skew.spread >= SKEWED and skew.is_above(1):
         found.insert(0, _skewed(skew))

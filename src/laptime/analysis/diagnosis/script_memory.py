@@ -41,8 +41,10 @@ LET_GO = "Let go of what one iteration hands to the next: hidden = hidden.detach
 def memory_grows(process: ScriptProcess, _loop: TrainingLoop, _machine: Machine) -> Finding | None:
     """Memory becomes more with each iteration, or a list keeps tensors together with all that they were made of."""
     on_card, here = process.card_memory, process.memory
-    trend = next((each for each in (on_card, here) if each is not None and each.grows), None)
-    longer = [each for each in process.lists if trend is not None or each.holds in {GRAPH, SUM}]
+    trend = next(
+        (memory_trend for memory_trend in (on_card, here) if memory_trend is not None and memory_trend.grows), None
+    )
+    longer = [growing_list for growing_list in process.lists if trend is not None or growing_list.holds in {GRAPH, SUM}]
     if trend is None and not longer:
         return None
     what = "The memory of the card" if trend is on_card and trend is not None else "Memory"

@@ -103,7 +103,7 @@ class FakeClock:
 def script_for(order: HeatOrder) -> Script:
     lane = order.lane
     script = Script(STEP_MS.get(lane.device.name, 50.0) * PRESET_FACTOR[lane.settings.preset])
-    known = {each.name for each in fields(Script)}
+    known = {field_.name for field_ in fields(Script)}
     for pattern, given in read_scripts().items():
         if pattern in {SENSOR_TABLE, PEAKS_TABLE, CARDS_TABLE}:
             continue
@@ -287,7 +287,7 @@ def _divided(stages: Stages, gain: float | dict[str, float], word: str) -> Stage
 
 def symptoms_of(script: Script) -> StepSymptoms:
     """Return the symptoms that the script names; the others are those of a step without problems."""
-    if unknown := set(script.signs) - {each.name for each in fields(StepSymptoms)}:
+    if unknown := set(script.signs) - {field_.name for field_ in fields(StepSymptoms)}:
         raise LaneError(f"LAPTIME_FAKE: signs has no {', '.join(sorted(unknown))}",
                         f"it has: {', '.join(each.name for each in fields(StepSymptoms))}")  # fmt: skip
     quiet: dict[str, Any] = msgspec.to_builtins(QUIET_SYMPTOMS)

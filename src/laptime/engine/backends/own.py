@@ -53,10 +53,10 @@ def call_own(file: str, function: str) -> Training:
 
 def _why_not_callable(path: Path, function: str, module: Any) -> tuple[str, str]:
     """Return why a file has no such function at its top, and what to name instead."""
-    found = [each for each in ast.walk(ast.parse(path.read_bytes())) if isinstance(each, ast.FunctionDef)]
-    at_the_top = [each.name for each in found if callable(getattr(module, each.name, None))]
+    found = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.FunctionDef)]
+    at_the_top = [node.name for node in found if callable(getattr(module, node.name, None))]
     way = f"its functions: {', '.join(at_the_top)}" if at_the_top else "give file.py:function"
-    if any(each.name == function for each in found):
+    if any(node.name == function for node in found):
         says = f"{path.name}: '{function}' is defined inside something else, and only its top can be called"
         return says, f"move it to the top of the file; {way}"
     if hasattr(module, function):
@@ -310,7 +310,10 @@ def find_own_error(error: BaseException, file: str) -> OwnError | None:
 
 def _own_frames(error: BaseException, is_own: Callable[[str], bool]) -> list[traceback.FrameSummary]:
     """Return the user's frames, outermost first, without columns: Python would mark these in rows of `^`."""
-    told = [(each.filename, each.lineno or 0, each.name) for each in traceback.extract_tb(error.__traceback__)]
+    told = [
+        (frame_summary.filename, frame_summary.lineno or 0, frame_summary.name)
+        for frame_summary in traceback.extract_tb(error.__traceback__)
+    ]
     if TRACE in str(error) or OF_A_GRAPH in str(error):
         told += [(path, int(line), name) for path, line, name in FRAME.findall(str(error))]
     if isinstance(error, SyntaxError) and error.filename:

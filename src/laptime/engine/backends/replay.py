@@ -437,7 +437,7 @@ def compare_with_chance(
     An honest end is one more of them: as far from their middle as each of them is from the middle of the rest, and no
     further along the way than they are.
     """
-    ends = [_joined(each) for each in (*others, end)]
+    ends = [_joined(sequence) for sequence in (*others, end)]
     begun = _joined(start)
     far, along = zip(
         *(_place_among(ends[:number] + ends[number + 1 :], each, begun) for number, each in enumerate(ends)),

@@ -498,7 +498,7 @@ def take_steps(
     after = steps.floats(state)
     if [each.shape for each in before] != [each.shape for each in after]:
         raise LaneError("its step gives a state of other arrays than it was given")
-    if wide and any(each.dtype != np.float64 for each in after):
+    if wide and any(array.dtype != np.float64 for array in after):
         raise LaneError("its step casts to float32 on its own")
     run = make_run(precision, losses, before, after, time.perf_counter() - began)
     beyond = f"it draws random numbers within {draws.beyond}, a kernel that draws its own" if draws.beyond else None
@@ -512,7 +512,7 @@ def compare_with_float64(
     with _draws_for(steps) as draws:
         batches, again = draw_batches(steps, draws), draw_batches(steps, draws)
     twin = take(batches)
-    depth, weights = len(twin.moves), sum(each.size for each in steps.floats(steps.fresh_state()))
+    depth, weights = len(twin.moves), sum(array.size for array in steps.floats(steps.fresh_state()))
     if not all(map(math.isfinite, twin.losses)):
         raise LaneError("the loss is not finite in the proof's first steps")
     problem = DATA_CHANGES if _digest(steps, again) != twin.batches else _why_unproven(twin, take(batches))

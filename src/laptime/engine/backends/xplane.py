@@ -93,7 +93,7 @@ def host_operators(planes: Iterable[XPlane]) -> tuple[OperatorSum, ...]:
         if CARD_PLANES.match(plane.name):
             continue
         for line in plane.lines:
-            for event, own_ns in own_times([each for each in line.events if operator_of(each)]):
+            for event, own_ns in own_times([x_event for x_event in line.events if operator_of(x_event)]):
                 name = operator_of(event)
                 calls[name] = calls.get(name, 0) + 1
                 times[name] = times.get(name, 0.0) + own_ns

@@ -76,9 +76,9 @@ def find_peak(clock: Clock, exercises: Exercises, order: PeakOrder, limit: str) 
     """Try each method, then measure those that are not far slower; return the peak of the fastest."""
     methods = _copies(exercises, order) if limit == COPY_EXERCISE else _products(exercises, order, limit)
     tried, failed = _each(partial(_try, clock), methods)
-    most = max((each.rate for each in tried), default=0.0)
+    most = max((method.rate for method in tried), default=0.0)
     peaks, failed_later = _each(
-        partial(_measure, clock, exercises.by), [each for each in tried if each.rate > LEFT_BEHIND * most]
+        partial(_measure, clock, exercises.by), [method for method in tried if method.rate > LEFT_BEHIND * most]
     )
     if not peaks:
         raise [*failed_later, *failed][0]

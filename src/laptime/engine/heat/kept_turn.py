@@ -80,7 +80,7 @@ def read_turn(path: Path) -> tuple[StateNumbers, StateNumbers] | str:
         if path.is_symlink() or not path.is_file():
             return f"it showed no turn of its own at {path}"
         with zipfile.ZipFile(path) as stored:  # what is packed may be a thousand times as large
-            if sum(each.file_size for each in stored.infolist()) > 4 * LARGEST_STATE_BYTES:
+            if sum(zip_info.file_size for zip_info in stored.infolist()) > 4 * LARGEST_STATE_BYTES:
                 return f"the turn that it showed is larger than {4 * LARGEST_STATE_BYTES >> 30} GiB"
         state = read_checkpoint(path, {}).state
         start, end = ([(str(of), np.asarray(array)) for of, array in state[key]] for key in ("start", "end"))

@@ -98,7 +98,7 @@ class Leader:
 
     def delay_ns(self) -> int:
         """Return how long an order takes to the farthest rank on another node; 0 where all ranks are on this one."""
-        return max((each.round_trip_ns() // 2 for each in self._far), default=0)
+        return max((follower.round_trip_ns() // 2 for follower in self._far), default=0)
 
     @contextmanager
     def blaming(self) -> Iterator[None]:

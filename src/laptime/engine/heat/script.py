@@ -223,7 +223,11 @@ def _learn(script: RacedScript, line: ParentLine) -> ProofRun:
         raise TrainingError(_why_nothing_seen(script, began_s)) from None
     losses, after = tuple(seen.losses[:PROOF_STEPS]), tuple[int, ...]()
     if not losses:
-        read = [(each.taken, each.loss) for each in (*holds[:PROOF_STEPS], *later) if each.loss is not None]
+        read = [
+            (held_script.taken, held_script.loss)
+            for held_script in (*holds[:PROOF_STEPS], *later)
+            if held_script.loss is not None
+        ]
         losses = tuple(loss for _, loss in read)
         after = tuple(step for step, _ in read) if held.taken else ()
     first = holds[0].lengths

@@ -248,7 +248,7 @@ class TrainingRunner(ProcessRunner):
             case wire.Tested(test=test, predictions=predictions):
                 self._test, self._predictions = test, predictions
             case wire.Counted(census=census):
-                taken = sum(each.steps for each in self.laps)
+                taken = sum(lap_result.steps for lap_result in self.laps)
                 self._census = replace(census, step=taken + 1)
             case _:
                 pass

@@ -76,9 +76,9 @@ def _allows(*layered: str) -> bool:
 def _list_traces(folder: str, begin: str = "") -> Traces:
     found: Traces = {}
     with contextlib.suppress(OSError):
-        for each in os.scandir(folder):
+        for entry in os.scandir(folder):
             with contextlib.suppress(OSError):
-                status = each.stat(follow_symlinks=False)
-                if each.name.startswith(begin) and status.st_uid == os.geteuid():
-                    found[each.path] = (status.st_ino, status.st_size, status.st_mtime_ns)
+                status = entry.stat(follow_symlinks=False)
+                if entry.name.startswith(begin) and status.st_uid == os.geteuid():
+                    found[entry.path] = (status.st_ino, status.st_size, status.st_mtime_ns)
     return found

@@ -192,11 +192,11 @@ def remove_folder(folder: str) -> None:
         os.chmod(folder, 0o700)  # noqa: PTH101  as above
         with os.scandir(folder) as found:
             inside = list(found)
-        for each in inside:
-            if each.is_dir(follow_symlinks=False):
-                remove_folder(each.path)
+        for entry in inside:
+            if entry.is_dir(follow_symlinks=False):
+                remove_folder(entry.path)
             else:
-                os.unlink(each.path)  # noqa: PTH108
+                os.unlink(entry.path)  # noqa: PTH108
         os.rmdir(folder)  # noqa: PTH106
 
 

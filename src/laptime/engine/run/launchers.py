@@ -266,7 +266,7 @@ class Fleet:
     def first_of(self, kind: NodeType) -> FleetNode:
         """Return a node of a type, if possible one that can be used."""
         mine = [node for node in self.nodes if node.of == kind.name]
-        return next((each for each in mine if each.problem is None), mine[0])
+        return next((fleet_node for fleet_node in mine if fleet_node.problem is None), mine[0])
 
     def settle(self, kind: NodeType) -> None:
         """Let what belongs to no lane run on this type's nodes."""

@@ -116,7 +116,9 @@ class KeptTurns:
 
     def _is_shared(self, runner: HeatRunner, turn: int) -> bool:
         """Whether both took the same steps in this turn."""
-        mine, its = ((each.begins[turn], each.windows[turn].steps) for each in (self._base.runner, runner))
+        mine, its = (
+            (heat_runner.begins[turn], heat_runner.windows[turn].steps) for heat_runner in (self._base.runner, runner)
+        )
         return mine == its
 
     def _replay(self, player: Player[HeatRunner], place: int) -> wire.TurnReplayed | None:

@@ -192,8 +192,8 @@ class HeatTemplates:
 
     def settle(self, deadline: float) -> None:
         """Wait until all that were started have imported: nothing may do so while a heat is timed."""
-        for each in self._made.values():
-            each.make_ready(deadline)
+        for template in self._made.values():
+            template.make_ready(deadline)
 
     def missing(self, lanes: Iterable[PlannedLane]) -> int:
         """Return how many templates the next heats of these lanes would have to start."""
@@ -202,7 +202,7 @@ class HeatTemplates:
 
     @property
     def usual_s(self) -> float:
-        told = [each.told for each in self._made.values() if each.told is not None]
+        told = [template.told for template in self._made.values() if template.told is not None]
         return told[-1].start_s + told[-1].import_s if told else 0.0
 
     def _start(self, key: TemplateKey, framework: str, environment: dict[str, str]) -> bool:

@@ -180,15 +180,15 @@ def play_turns(
     steps = _begin_steps([player for player in players if not player.is_over], pace, kept, least)
     while True:
         playing = [player for player in players if not player.is_over]
-        _play_one(playing, turn, {each: steps[each].order(turn) for each in playing})
+        _play_one(playing, turn, {player: steps[player].order(turn) for player in playing})
         after_turn(turn)
-        left = [each for each in playing if not each.is_over]
+        left = [player for player in playing if not player.is_over]
         if turn == 0 and not kept:
             steps = _correct_steps(left, pace)
         turn += 1
         if not left:
             return _by_lane(steps)
-        runners = [each.runner for each in left]
+        runners = [player.runner for player in left]
         _flag_slow_spells(runners)
         timed = list(zip(*(runner.windows for runner in runners), strict=True))
         spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
@@ -270,10 +270,10 @@ def play_parts(
     """
     turn = 0
     while playing := [player for player in players if not player.is_over]:
-        part = min(each.runner.part for each in playing)
+        part = min(player.runner.part for player in playing)
         if turn:
             told(part, turn + 1)
-        _play_one([each for each in playing if each.runner.part == part], turn)
+        _play_one([player for player in playing if player.runner.part == part], turn)
         turn += 1
 
 
@@ -361,8 +361,8 @@ def fit_steps(kept: Sequence[TurnSteps], entrants: Sequence[Entrant]) -> list[Tu
     fitted: dict[TurnSteps, TurnSteps] = {}
     for steps in set(kept):
         group = [entrant for mine, entrant in zip(kept, entrants, strict=True) if mine == steps]
-        over = max(each.taken + steps.untimed - steps.after for each in group)
-        stride = math.lcm(*(each.needs.stride for each in group))
+        over = max(entrant.taken + steps.untimed - steps.after for entrant in group)
+        stride = math.lcm(*(entrant.needs.stride for entrant in group))
         fitted[steps] = steps.shifted(max(math.ceil(over / stride), 0) * stride)
     return [fitted[steps] for steps in kept]
 
@@ -427,13 +427,15 @@ def _shared_steps(entrants: Sequence[Entrant], window_s: float, least: int) -> T
 
 def _steps_of(group: Sequence[Entrant], window_s: float, least: int) -> TurnSteps:
     """Return turns that last `window_s` in the mean of the lanes, and in no lane too short to see disturbances."""
-    times_s = [max(each.needs.step_ns, 1.0) / 1e9 for each in group]
+    times_s = [max(entrant.needs.step_ns, 1.0) / 1e9 for entrant in group]
     fitting = max(window_s * len(group) / sum(times_s), SHORTEST_S / min(times_s))
-    unit = math.lcm(*(each.needs.unit for each in group))
-    stride = math.lcm(*(each.needs.stride for each in group))
-    units = max(math.ceil(fitting / unit - TURN_SHORTER), *(math.ceil(each.needs.least / unit) for each in group), 1)
-    untimed = math.ceil(max(each.needs.warm for each in group) / stride) * stride
-    taken = math.ceil(max(each.taken for each in group) / stride) * stride + untimed
+    unit = math.lcm(*(entrant.needs.unit for entrant in group))
+    stride = math.lcm(*(entrant.needs.stride for entrant in group))
+    units = max(
+        math.ceil(fitting / unit - TURN_SHORTER), *(math.ceil(entrant.needs.least / unit) for entrant in group), 1
+    )
+    untimed = math.ceil(max(entrant.needs.warm for entrant in group) / stride) * stride
+    taken = math.ceil(max(entrant.taken for entrant in group) / stride) * stride + untimed
     wanted = math.ceil(least / stride) * stride
     after = wanted if taken < wanted <= taken + LATER else taken
     return TurnSteps(after, untimed, units * unit)
@@ -546,7 +548,7 @@ class Prestarter:
 
     def pass_over(self, lane: PlannedLane) -> None:
         """Skip a lane. End its child if it was started."""
-        self._waiting = [each for each in self._waiting if each.name != lane.name]
+        self._waiting = [planned_lane for planned_lane in self._waiting if planned_lane.name != lane.name]
         if lane.name in self._held:
             self._held.pop(lane.name).child.abandon()
 

@@ -47,7 +47,7 @@ def read_devices(place: Path) -> tuple[KnownDevice, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--device-file {place} cannot be read: {error}", "give a TOML file of devices") from None
     own = _read(text, f"--device-file {place}")
-    named = {each.short for each in own}
+    named = {device.short for device in own}
     return (*own, *(device for device in known_devices() if device.short not in named))
 
 

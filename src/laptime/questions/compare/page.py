@@ -118,7 +118,11 @@ def _not_ruled_out(found: Compared) -> str:
 
 def _least(found: Compared, name: str) -> str:
     """Return by how much a lane is slower at the end of its interval that is nearest to 1."""
-    lane = next(each for each in found.lanes if name in {each.lane, f"{each.lane}{OF_TRAINING}{each.training}"})
+    lane = next(
+        lane_change
+        for lane_change in found.lanes
+        if name in {lane_change.lane, f"{lane_change.lane}{OF_TRAINING}{lane_change.training}"}
+    )
     return "" if lane.ends is None else f"{100 * (over(1, lane.ends[1]) - 1):.1f} %"
 
 

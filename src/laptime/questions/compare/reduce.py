@@ -38,7 +38,7 @@ def compare_records(before: Record, after: Record, fail_above: float | None = No
     ours, theirs = _lanes_of(before), _lanes_of(after)
     pairs = {key: (lane, theirs[key]) for key, lane in ours.items() if key in theirs}
     if not pairs:
-        names = (", ".join(lane.name for lane in each.lanes) or "none" for each in (before, after))
+        names = (", ".join(lane.name for lane in record.lanes) or "none" for record in (before, after))
         says = "{} and {} have no lane in common: {}; and {}".format(before.id, after.id, *names)
         raise UsageError(says, f"laptime race --against {before.id} races the lanes of the first again")
     changes = {key: change_of(before, after, pair) for key, pair in pairs.items()}
@@ -109,8 +109,8 @@ def _rates_of_loop(loop: TrainingLoop, *, by_items: bool) -> list[float]:
     windows = [window for window in (loop.windows[1:] or loop.windows)[loop.steady_from :] if window.wall_ns > 0]
     size = max(1, len(windows) // BLOCKS)
     blocks = [windows[first : first + size] for first in range(0, len(windows) - size + 1, size)]
-    counts = [sum(each.items if by_items else each.iterations for each in block) for block in blocks]
-    took_ns = [sum(each.wall_ns for each in block) for block in blocks]
+    counts = [sum(window.items if by_items else window.iterations for window in block) for block in blocks]
+    took_ns = [sum(window.wall_ns for window in block) for block in blocks]
     return [count / ns * 1e9 for count, ns in zip(counts, took_ns, strict=True) if count]
 
 
@@ -159,9 +159,9 @@ def _spoken(record: Record) -> str:
 
 def _refuse(before: Record, after: Record) -> None:
     """Refuse two records whose ratio would mean nothing."""
-    for each in (before, after):
-        if not find_question(each.question).rates and each.question != "watch":
-            says = f"{each.id} is {_spoken(each)}, which has no figures to compare"
+    for record in (before, after):
+        if not find_question(record.question).rates and record.question != "watch":
+            says = f"{record.id} is {_spoken(record)}, which has no figures to compare"
             raise UsageError(says, "compare two races, two trainings, two of inference, or two watches")
     if before.id == after.id and before.started == after.started:
         hint = f"laptime race --against {before.id} runs it again and compares"
@@ -257,9 +257,9 @@ def rates_of_trainings(record: Record, lane: LaneResult) -> Iterator[float]:
 
 def rates_of_answers(record: Record, lane: LaneResult) -> Iterator[float]:
     assert isinstance(record.answer, InferAnswer)
-    for each in record.answer.lanes:
-        if each.lane == lane.name:
-            yield from (1e3 / ms for heat in each.heats if (ms := single_item_ms(heat)))
+    for infer_lane in record.answer.lanes:
+        if infer_lane.lane == lane.name:
+            yield from (1e3 / ms for heat in infer_lane.heats if (ms := single_item_ms(heat)))
 
 
 def _unpaired(
@@ -353,7 +353,7 @@ def _of_lanes(pairs: Sequence[LanePair]) -> Iterator[Difference]:
     for before, after in pairs:
         of = f" of {before.name}"
         yield from _differing(f"device{of}", before.device.label, after.device.label, doubtful=True)
-        settings = [{**asdict(each.settings), **each.settings.extra, "extra": None} for each in (before, after)]
+        settings = [{**asdict(lane.settings), **lane.settings.extra, "extra": None} for lane in (before, after)]
         for name in dict.fromkeys((*settings[0], *settings[1])):
             yield from _differing(f"{name}{of}", settings[0].get(name), settings[1].get(name), doubtful=True)
         if before.settings.batch == after.settings.batch:

@@ -148,7 +148,7 @@ def _history_of_watches(what: str, lane: str | None, chosen: Sequence[RecordRow]
 
 def choose_lane(places: Iterable[Sequence[str]], lane: str | None, what: str) -> tuple[str, list[str]]:
     """Return the lane that is meant, by default the one that is in most records, and the others."""
-    counted = Counter(place for each in places for place in each)
+    counted = Counter(place for sequence in places for place in sequence)
     known = [place for place, _ in counted.most_common()]
     if not known:
         raise RecordError(f"no record of {what} has a lane", "`laptime list` shows all records.")

@@ -386,13 +386,13 @@ def not_permitted(unused: UnusedCard) -> Problem | None:
         return None
     first = shut[0]
     says = f"this user may not open {first.path} (mode {first.mode}, owner {first.owner}, group {first.group})"
-    groups = ",".join(dict.fromkeys(each.group for each in shut if each.group != "root"))
+    groups = ",".join(dict.fromkeys(device_node.group for device_node in shut if device_node.group != "root"))
     command = (
         f"sudo usermod -aG {groups} $USER && newgrp {groups.split(',')[0]}"
         if groups
         else f"sudo chmod a+rw {first.path}"
     )
-    return unused.problem("permission", says, command, nodes=", ".join(each.path for each in shut))
+    return unused.problem("permission", says, command, nodes=", ".join(device_node.path for device_node in shut))
 
 
 def hosted_without_card(unused: UnusedCard) -> Problem | None:
@@ -418,7 +418,7 @@ def _why_hidden(unused: UnusedCard, value: str) -> str:
     if named[0] in NOBODY:
         return "hides every card"
     there = [card for card in unused.machine.cards if card.maker == unused.maker and card.computes]
-    whole = [each for each in there if each.parent is None]
+    whole = [card for card in there if card.parent is None]
     for place, name in enumerate(named):
         if re.fullmatch(r"\d+", name):
             if int(name) >= len(whole):
@@ -426,7 +426,7 @@ def _why_hidden(unused: UnusedCard, value: str) -> str:
                 return f"names card {name}, and there are {len(whole)}, counted from 0{rest}"
         elif name in NOBODY:
             return f"ends with its place {place + 1}, and this card is not among those before"
-        elif not any(_is_uuid(each.uuid, name) for each in there):
+        elif not any(_is_uuid(card.uuid, name) for card in there):
             return f"names {name}, which is no card here"
     return "does not name this card" if len(named) < len(whole) or len(there) != len(whole) else ""
 
@@ -505,7 +505,7 @@ def _as_finding(unused: UnusedCard, found: Problem, cards: int) -> Finding:
 
 def _judge(unused: UnusedCard) -> Problem:
     found = (rule(unused) for rule in CARD_RULES)
-    return next((each for each in found if each is not None), None) or of_unknown_cause(unused)
+    return next((problem for problem in found if problem is not None), None) or of_unknown_cause(unused)
 
 
 def _packages(framework: str) -> str:
@@ -593,4 +593,4 @@ HOST_RULES: tuple[Callable[[Machine], Problem | None], ...] = (
 
 def find_host_problems(machine: Machine) -> tuple[Problem, ...]:
     found = (rule(machine) for rule in HOST_RULES)
-    return tuple(each for each in found if each is not None)
+    return tuple(problem for problem in found if problem is not None)

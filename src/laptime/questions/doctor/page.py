@@ -60,7 +60,7 @@ def _verdict(checkup: Checkup) -> str:
         well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
         return well if not checkup.around else f"{well} What is named below can slow them."
     failed = [f"{trial.framework}/{trial.device}" for trial in checkup.trials if trial.product is None]
-    unused = [each.about for each in checkup.unused]
+    unused = [problem.about for problem in checkup.unused]
     return f"Not every device can be used: {'; '.join([*unused, *failed])}."
 
 
@@ -290,7 +290,7 @@ ShownLimits = Sequence["tuple[DeviceKey, DevicePeaks | Missing]"]
 def peak_lines(limits: ShownLimits, width: int) -> list[str]:
     """Return the table of all measured devices, then a line for each unknown peak with the reason."""
     measured = [each for _, each in limits if isinstance(each, DevicePeaks)]
-    rows = [row for each in measured for row in _peak_rows(each)]
+    rows = [row for device_peaks in measured for row in _peak_rows(device_peaks)]
     columns: list[Column[tuple[str, ...]]] = [
         Column("at most", lambda row: row[0], least=12),
         Column("what", lambda row: row[1]),

@@ -157,7 +157,7 @@ def _turns(machine: Machine) -> Iterator[_Turn]:
 def with_driver(key: DeviceKey, seen: list[tuple[DeviceKey, str, Device]]) -> DeviceKey:
     """Return a device's key from a framework that reports the driver, if there is one."""
     same = [each for each, _, _ in seen if each.device == key.device]
-    return next((each for each in same if each.driver), same[0])
+    return next((device_key for device_key in same if device_key.driver), same[0])
 
 
 def _order(framework: str, device: Device, precisions: tuple[str, ...]) -> PeakOrder:

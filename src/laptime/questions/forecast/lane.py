@@ -150,12 +150,12 @@ def find_lane(record: Record, name: str | None) -> LaneResult:
     training = training_lanes(record)
     if name is None and record.question == "why" and training[:1] == [*record.lanes[:1]]:
         return training[0]
-    meant = training if name is None else [each for each in training if is_exactly(each.name, name)]
-    meant = meant or [each for each in training if name is not None and is_lane(each.name, name)]
+    meant = training if name is None else [lane for lane in training if is_exactly(lane.name, name)]
+    meant = meant or [lane for lane in training if name is not None and is_lane(lane.name, name)]
     if record.question == "watch":
         raise UsageError(f"{record.id} is of a watch, which counts no operators", FORECAST_SCRIPT)
     if not meant:
-        lanes = ", ".join(each.name for each in training) or "none"
+        lanes = ", ".join(lane.name for lane in training) or "none"
         raise RecordError(f"{record.id} has no measured lane {name or 'that trains'}", f"it has: {lanes}")
     return meant[-1]
 
@@ -163,7 +163,7 @@ def find_lane(record: Record, name: str | None) -> LaneResult:
 def training_lanes(record: Record) -> list[LaneResult]:
     """Return the lanes that trained on one device."""
     done = [lane for lane in record.lanes if lane.status == "ok" and lane.step_ms is not None]
-    return [each for each in done if each.settings.input not in NO_TRAINING and not each.devices]
+    return [lane for lane in done if lane.settings.input not in NO_TRAINING and not lane.devices]
 
 
 def measure_lane(record: Record, lane: LaneResult) -> MeasuredLane | Missing:
@@ -339,10 +339,10 @@ def scale_operators(counted: Sequence[StepOperator], larger: float, narrower: fl
     Weights and their update stay as they are.
     """
     return tuple(
-        each
-        if each.kind == "update"
-        else replace(each, flops=larger * each.flops, bytes=larger * narrower * each.bytes)
-        for each in counted
+        step_operator
+        if step_operator.kind == "update"
+        else replace(step_operator, flops=larger * step_operator.flops, bytes=larger * narrower * step_operator.bytes)
+        for step_operator in counted
     )
 
 
@@ -352,8 +352,10 @@ def _precision_of(settings: Settings) -> str:
 
 def _loader_of(record: Record, lane: LaneResult) -> MeasuredLoader | Missing:
     """Return what the loader of a lane makes alone; of laptime's own, on one core."""
-    alone = (each for each in record.lanes if each.status == "ok" and _is_loader_of(each, lane))
-    rate = next((each.items_per_s.median for each in alone if each.items_per_s is not None), None)
+    alone = (
+        lane_result for lane_result in record.lanes if lane_result.status == "ok" and _is_loader_of(lane_result, lane)
+    )
+    rate = next((lane_result.items_per_s.median for lane_result in alone if lane_result.items_per_s is not None), None)
     if rate is None:
         return LOADER_NOT_TIMED
     cores = max(1, record.machine.processor.cores_usable)

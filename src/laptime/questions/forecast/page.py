@@ -63,10 +63,10 @@ def say(found: HardwareForecast) -> str:
     fitting = [row for row in found.rows if row.fits != HAS_NO_ROOM]
     if not fitting:
         return "no device has room for it."
-    faster = [each for each in fitting if each.factor.is_above(1)]
+    faster = [forecast for forecast in fitting if forecast.factor.is_above(1)]
     if not faster:
         return f"no device would surely be faster than {short_name(found.lane)} here.{_loaders(found, fitting)}"
-    priced = [each for each in faster if not isinstance(each.cost, Missing)]
+    priced = [forecast for forecast in faster if not isinstance(forecast.cost, Missing)]
     best = min(priced, key=_cost) if priced else faster[0]
     cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
     each = "a lap" if found.per == PER_LAP else f"for {found.per}"
@@ -224,7 +224,7 @@ def render_checked(found: Sequence[CheckedForecast], view: View) -> str:
     ]
     if not found:
         return "Nothing to check: no record and no published result is of a known device.\n"
-    within = [each for each in found if each.is_within]
+    within = [forecast for forecast in found if forecast.is_within]
     said = f"{len(found)} steps, off by {_mean_off(found)} on average; {len(within)} within their 80 % range"
     said += f", off by {_mean_off(within)}." if 0 < len(within) < len(found) else "."
     table = table_or_sentences(columns, found, view.inner.width, color=view.color)

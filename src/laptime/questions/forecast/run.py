@@ -300,8 +300,8 @@ def check_forecasts(
 
     A step on a processor is predicted from the same step on each other one, where records have two.
     """
-    recorded = [each for record in records for each in recorded_steps(record, match)]
-    found = [each for each in (_check(step, known) for step in recorded) if each is not None]
+    recorded = [measured_step for record in records for measured_step in recorded_steps(record, match)]
+    found = [forecast for forecast in (_check(step, known) for step in recorded) if forecast is not None]
     return (*_check_published(match, known), *found, *_check_processors(records, recall))
 
 
@@ -313,10 +313,10 @@ def _check_published(match: Match, known: Efficiencies) -> Iterator[CheckedForec
         if len(found) < LEAST_TO_COMPARE:
             continue
         slower = median([each.measured_ms / each.predicted_ms.middle for each in found])
-        for each in found:
-            told = each.predicted_ms
+        for forecast in found:
+            told = forecast.predicted_ms
             predicted = Range(slower * told.middle, slower * told.low, slower * told.high)
-            yield replace(each, predicted_ms=predicted, software=slower)
+            yield replace(forecast, predicted_ms=predicted, software=slower)
         share = median([_flops(step) / (step.ms / 1e3) / _peak(step.device) for step in steps if _is_modelled(step)])
         yield from (_check_by_peak(step, share, known) for step in steps if not _is_modelled(step))
 
@@ -401,13 +401,17 @@ def with_cards(record: Record) -> Record:
 
 
 def predict_cards(record: Record) -> PredictedCards | None:
-    lanes = [each for each in training_lanes(record) if each.device.kind == "cpu"]
+    lanes = [lane_result for lane_result in training_lanes(record) if lane_result.device.kind == "cpu"]
     lane = _lane_of(record, lanes)
     measured = None if lane is None else measure_lane(record, lane)
     if measured is None or isinstance(measured, Missing):
         return None
     found = [forecast_device(measured, find_device(each, known_devices()), known_efficiencies()) for each in THREE]
-    rows = tuple(_factor_of(each) for each in found if not isinstance(each, Missing) and each.fits != "does not fit")
+    rows = tuple(
+        _factor_of(forecast)
+        for forecast in found
+        if not isinstance(forecast, Missing) and forecast.fits != "does not fit"
+    )
     return PredictedCards(measured.lane.name, rows, loader_is_known=measured.knows_loader) if rows else None
 
 

@@ -81,7 +81,11 @@ def glance_of(record: Record) -> Glance | None:
     if not lanes:
         return None
     lane, middle = min(lanes, key=lambda each: each[1].median)
-    rates = [(each.items_per_s.median, each.batch) for each in lane.batches if each.items_per_s is not None]
+    rates = [
+        (batch_result.items_per_s.median, batch_result.batch)
+        for batch_result in lane.batches
+        if batch_result.items_per_s is not None
+    ]
     facts = [
         GlanceFact(f"{step(found.median)} a call", f"{short_name(each.lane)}{_tail_words(each)}")
         for each, found in lanes[:2]
@@ -90,7 +94,11 @@ def glance_of(record: Record) -> Glance | None:
         best, batch = max(rates)
         facts.append(GlanceFact(f"{number(best)} {record.workload.items}/s", f"{short_name(lane.lane)}, batch {batch}"))
     facts.append(GlanceFact("Same answers", _answers_clauses(record)))
-    fair = [each for each in inference_of(record).factors if each.batch is None and each.same_work is not False]
+    fair = [
+        infer_factor
+        for infer_factor in inference_of(record).factors
+        if infer_factor.batch is None and infer_factor.same_work is not False
+    ]
     fastest = max(fair, key=lambda each: each.ratio, default=None)
     if fastest is not None and fastest.ratio > 0:
         ratio, low, high = above_one(fastest.ratio, fastest.low, fastest.high)
@@ -114,7 +122,11 @@ def _answer(record: Record) -> str:
     lanes = [lane for lane in inference_of(record).lanes if lane.p50_ms is not None]
     if not lanes:
         return "no call was answered."
-    fair = [each for each in inference_of(record).factors if each.batch is None and each.same_work is not False]
+    fair = [
+        infer_factor
+        for infer_factor in inference_of(record).factors
+        if infer_factor.batch is None and infer_factor.same_work is not False
+    ]
     fastest = max(fair, key=lambda each: each.ratio, default=None)
     call = _call_words(lanes[0], record)
     if fastest is None:
@@ -292,14 +304,17 @@ def _median_words(estimate: Estimate | None) -> str:
 
 def _against(lane: InferLane, record: Record) -> Cell:
     """Return the factor of a lane's single calls against the first lane, unless the answers of one are wrong."""
-    own = next((each for each in record.lanes if each.name == lane.lane), None)
+    own = next((lane_result for lane_result in record.lanes if lane_result.name == lane.lane), None)
     if own is None:
         return Cell("-")
-    first = next((each for each in record.lanes if each.step_ms is not None), own)
+    first = next((lane_result for lane_result in record.lanes if lane_result.step_ms is not None), own)
     if "differs" in {own.parity.status, first.parity.status}:
         return Cell(NOT_SAME, "bad")
     factors = inference_of(record).factors
-    found = next((each for each in factors if each.lane == lane.lane and each.batch is None), None)
+    found = next(
+        (infer_factor for infer_factor in factors if infer_factor.lane == lane.lane and infer_factor.batch is None),
+        None,
+    )
     if found is None:
         return Cell("1" if lane.lane == first.name and own.step_ms is not None else "-")
     return _factor(found)
@@ -329,8 +344,12 @@ def _batch_factors(record: Record, width: int) -> list[str]:
     """Return a line per lane with its factors by batch size."""
     lines: list[str] = []
     for lane in inference_of(record).lanes:
-        mine = [each for each in inference_of(record).factors if each.lane == lane.lane and each.batch is not None]
-        if mine and all(each.same_work is not False for each in mine):
+        mine = [
+            infer_factor
+            for infer_factor in inference_of(record).factors
+            if infer_factor.lane == lane.lane and infer_factor.batch is not None
+        ]
+        if mine and all(infer_factor.same_work is not False for infer_factor in mine):
             parts = [f"batch {each.batch} {_factor(each).text}" for each in mine]
             start = f"{short_name(lane.lane)} in {record.workload.items}/s against {short_name(mine[0].reference)}: "
             lines += flow(parts, width, start)
@@ -370,7 +389,7 @@ def _published(record: Record) -> str:
     if not quotes:
         return ""
     said = f"Published for one item: {SEPARATOR.join(quotes)}."
-    lane = next((each for each in inference_of(record).lanes if each.wait is not None), None)
+    lane = next((infer_lane for infer_lane in inference_of(record).lanes if infer_lane.wait is not None), None)
     if lane is None or lane.wait is None or isinstance(lane.wait.further_call_s, Missing):
         return said
     first, further = about(lane.wait.first_answer_s), step(lane.wait.further_call_s * 1e3)
@@ -432,12 +451,21 @@ def _factor_figures(record: Record) -> list[Figure]:
     if not fair:
         return []
     rows = []
-    for each in fair:
-        low, high = each.drawn_ends
-        ends = "" if low is None or high is None else f" ({factor(low, each.ratio)}-{factor(high, each.ratio)})"
-        lane, what = short_name(each.lane), "one call" if each.batch is None else f"batch {each.batch}"
+    for infer_factor in fair:
+        low, high = infer_factor.drawn_ends
+        ends = (
+            ""
+            if low is None or high is None
+            else f" ({factor(low, infer_factor.ratio)}-{factor(high, infer_factor.ratio)})"
+        )
+        lane, what = (
+            short_name(infer_factor.lane),
+            "one call" if infer_factor.batch is None else f"batch {infer_factor.batch}",
+        )
         rows.append(
-            ShownFactor(f"{lane}, {what}", each.ratio, low, high, words=f"{factor(each.ratio)}x{ends}", of=lane)
+            ShownFactor(
+                f"{lane}, {what}", infer_factor.ratio, low, high, words=f"{factor(infer_factor.ratio)}x{ends}", of=lane
+            )
         )
     reference = short_name(fair[0].reference)
     title = f"How sure is {factor(fair[0].ratio)}x?" if len(fair) == 1 else f"How many times as fast as {reference}?"

@@ -187,7 +187,7 @@ def single_item_ms(heat: InferHeat) -> float | None:
 def _item_ms(heat: InferHeat, batch: int | None) -> float | None:
     if batch is None:
         return None if (call := _percentile_ms(heat, 0.5)) is None else call / (heat.items_a_call or 1)
-    run = next((each for each in heat.batches if each.batch == batch), None)
+    run = next((batch_run for batch_run in heat.batches if batch_run.batch == batch), None)
     return batch_item_ms(run) if run else None
 
 

@@ -214,8 +214,8 @@ class InferenceRace:
         """Return a lane's result as all records have it. Its step and its usage are those of a single call."""
         found = summarise_infer_lane(lane, self._heats[lane.name], self._reference)
         peak = found.peak_memory_bytes
-        for each in told.usages:
-            peak = most_memory(peak, each.usage.memory_most_bytes)
+        for answer_usage in told.usages:
+            peak = most_memory(peak, answer_usage.usage.memory_most_bytes)
         usage = next((each.usage for each in told.usages if each.batch is None), None)
         return replace(found, usage=usage, peak_memory_bytes=peak)
 

@@ -83,7 +83,8 @@ def _table(lane: LaneResult, profile: Profile, shown: Sequence[Operator], width:
         Column("memory", lambda each: _bytes(each.memory_bytes), right=True),
     ]
     taken = sum(
-        COLUMN_GAP + max(cells_wide(text) for text in (column.title, *(str(column.value(each)) for each in shown)))
+        COLUMN_GAP
+        + max(cells_wide(text) for text in (column.title, *(str(column.value(operator)) for operator in shown)))
         for column in figures
     )
     least = max(width - taken, LEAST_NAME)
@@ -114,7 +115,7 @@ def _others(profile: Profile, shown: int) -> str:
     rest = profile.operators[shown:]
     if not rest:
         return ""
-    together = sum(each.own_ms for each in rest)
+    together = sum(operator.own_ms for operator in rest)
     return f"and {len(rest)} more, {step(together)} together"
 
 
@@ -314,11 +315,11 @@ def _of(lane: LaneResult, profile: Profile) -> list[Figure]:
     shown = profile.operators[:OPERATORS_MOST]
     bars = tuple(
         Bar(
-            kernel_name(each.name),
-            each.own_ms,
-            words=f"{number(each.own_ms)} ms, {number(each.calls)} calls, {each.where}",
+            kernel_name(operator.name),
+            operator.own_ms,
+            words=f"{number(operator.own_ms)} ms, {number(operator.calls)} calls, {operator.where}",
         )
-        for each in shown
+        for operator in shown
     )
     busy = "" if isinstance(profile.device_busy, Missing) else f" The device was busy {percent(profile.device_busy)}."
     says = f"Own time a step in {profile.steps} steps under {profile.by}, {profile.cost:.2f} times a plain step.{busy}"

@@ -315,7 +315,7 @@ def _minutes_more(record: Record) -> int | None:
 
     An interval narrows with the root of its rounds, and the next part has less of the error rate.
     """
-    times = [_rounds_to_settle(each, record) for each in _unsettled(record)]
+    times = [_rounds_to_settle(comparison, record) for comparison in _unsettled(record)]
     known = [time for time in times if time is not None]
     more_s = max(known, default=inf) * (record.elapsed_s - record.beyond_budget_s)
     return max(1, ceil(more_s / 60)) if len(known) == len(times) and 0 <= more_s <= MORE_MOST_S else None
@@ -325,7 +325,7 @@ def _unsettled(record: Record) -> list[Comparison]:
     """Return the comparisons that `race --more` may settle."""
     may_go_on = record.question == "race" and record.ask.heats is None and record.ask.on is None
     found = record.answer.comparisons if may_go_on and record.status != "running" else ()
-    return [each for each in found if not each.settled and each.same_work is not False]
+    return [comparison for comparison in found if not comparison.settled and comparison.same_work is not False]
 
 
 def _rounds_to_settle(found: Comparison, record: Record) -> float | None:
@@ -493,11 +493,22 @@ def _factors(record: Record) -> Factors | None:
     if not compared:
         return None
     rows = []
-    for each in compared:
-        low, high = each.drawn_ends
-        ends = "" if low is None or high is None else f" ({factor(low, each.ratio)}-{factor(high, each.ratio)})"
+    for comparison in compared:
+        low, high = comparison.drawn_ends
+        ends = (
+            ""
+            if low is None or high is None
+            else f" ({factor(low, comparison.ratio)}-{factor(high, comparison.ratio)})"
+        )
         rows.append(
-            ShownFactor(short_name(each.lane), each.ratio, low, high, each.ratios, f"{factor(each.ratio)}x{ends}")
+            ShownFactor(
+                short_name(comparison.lane),
+                comparison.ratio,
+                low,
+                high,
+                comparison.ratios,
+                f"{factor(comparison.ratio)}x{ends}",
+            )
         )
     return Factors(short_name(compared[0].reference), tuple(rows))
 
@@ -539,8 +550,8 @@ def _turns_of(heats: list[tuple[str, HeatResult]]) -> tuple[ShownTurn, ...]:
 
 def _factors_of(number: int, rounds: int, factors: Factors) -> tuple[tuple[str, float], ...]:
     """Return the factors that a round gave, where every round gave one."""
-    known = [each for each in factors.factors if len(each.rounds) == rounds]
-    return tuple((each.label, each.rounds[number - 1]) for each in known)
+    known = [shown_factor for shown_factor in factors.factors if len(shown_factor.rounds) == rounds]
+    return tuple((shown_factor.label, shown_factor.rounds[number - 1]) for shown_factor in known)
 
 
 # The display while lanes race, whatever the question: the words and figures of the page, without a verdict.

@@ -168,7 +168,7 @@ def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
 def _beyond_words(curve: ScaleCurve, record: Record) -> str:
     """Return what more devices would bring, with the means to doubt it."""
     most = _most(curve)
-    shown = [each for each in curve.beyond if each.devices // most in SHOWN_BEYOND]
+    shown = [projection for projection in curve.beyond if projection.devices // most in SHOWN_BEYOND]
     if not shown:
         return ""
     told = ", ".join(f"{each.devices:,}: {gain_words(each.speedup)}" for each in shown)

@@ -118,9 +118,9 @@ def _lost(
         return NO_ALONE if any(role.role == "alone" for role in roles) else NOT_ALONE
     count = alone[0].count
     shares: dict[LostTo, list[float]] = {}
-    for each in alone:
-        for name, ms in each.parts_ms().items():
-            shares.setdefault(name, []).append(ms / each.several_ms[count])
+    for scale_round in alone:
+        for name, ms in scale_round.parts_ms().items():
+            shares.setdefault(name, []).append(ms / scale_round.several_ms[count])
     computing = _span_of_ratios(shares.pop("computing"))
     computing = replace(computing, value=min(1.0, computing.value))  # above 1 is noise: then nothing is lost
     parts = [LostPart("computing", computing), *_share_out(shares, 1 - computing.value)]
@@ -148,7 +148,7 @@ def _share_out(shares: Mapping[LostTo, Sequence[float]], lost: float) -> list[Lo
 def _first(parts: Sequence[LostPart]) -> LostTo | None:
     """Return the largest loss that is surely one."""
     lost = [part for part in parts if part.of != "computing" and part.share.value >= WORTH_NAMING]
-    sure = [each for each in lost if each.share.ends is None or each.share.is_above(0)]
+    sure = [lost_part for lost_part in lost if lost_part.share.ends is None or lost_part.share.is_above(0)]
     return sure[0].of if sure else None
 
 
@@ -156,9 +156,9 @@ def profiled_exchange(heats: Sequence[HeatResult]) -> ProfiledExchange | Missing
     """Return the mean over the heats of what the profiler saw in their first ranks."""
     done = [heat for heat in heats if heat.step_ms is not None]
     first = [result.heat.ranks[0] for result in done if result.heat.ranks]
-    seen = [each.collectives for each in first if each.collectives is not None]
+    seen = [report.collectives for report in first if report.collectives is not None]
     if not seen:
-        absent = [each.absent.get("collectives", NOT_RANKED) for each in first]
+        absent = [report.absent.get("collectives", NOT_RANKED) for report in first]
         return absent[-1] if absent else NOT_RANKED if done else NO_GROUP_HEAT
     in_progress = _span([each.in_progress_ns / each.step_ns for each in seen])
     return ProfiledExchange(seen[-1].by, in_progress, _span([each.exposed_ns / each.step_ns for each in seen]))
@@ -176,7 +176,7 @@ def find_straggler(heats: Sequence[HeatResult]) -> Straggler | None:
     if not reports:
         return Straggler(rank, "", "", slower, ONE_ROUND, ONE_ROUND)
     own = reports[-1][rank]
-    waited = [[_waited(each.waited_s, each.timed_s) for each in ranks] for ranks in reports]
+    waited = [[_waited(report.waited_s, report.timed_s) for report in ranks] for ranks in reports]
     known = [row for row in waited if not any(isinstance(each, Missing) for each in row)]
     if not known:
         return Straggler(rank, own.device, own.host, slower, waited[0][rank], waited[0][rank])
@@ -314,12 +314,12 @@ def ranks_alone(heat: HeatResult, times: float) -> AloneRanks | None:
     steps = sum(window.steps for window in windows)
     per_step = times / steps / 1e6
     told = [window.ranks for window in windows if window.ranks is not None]
-    rank_ns = [sum(column) for column in zip(*(each.rank_ns for each in told), strict=True)]
+    rank_ns = [sum(column) for column in zip(*(rank_times.rank_ns for rank_times in told), strict=True)]
     draws = [ns for window in windows for ns in window.step_ns]
     middle = sum(draws) / len(draws) if draws else 0.0
     return AloneRanks(
         tuple(each * per_step for each in rank_ns),
-        sum(each.slowest_ns for each in told) * per_step,
+        sum(rank_times.slowest_ns for rank_times in told) * per_step,
         tuple(draw / middle for draw in draws) if middle else (),
     )
 
@@ -468,19 +468,19 @@ def expected_slowest(draws: Sequence[float], devices: int) -> float:
 
 def describe_link(rounds: Sequence[ScaleRound], count: int) -> LinkCost | Missing:
     """Return what an all-reduce costs among the measured devices: the means of the rounds."""
-    fits = [each for each in (fit(one, count) for one in rounds) if each is not None]
+    fits = [model for model in (fit(one, count) for one in rounds) if model is not None]
     if not fits:
         return NO_EXCHANGE
-    hop_ms = sum(each.reduce.hop_ms for each in fits) / len(fits)
-    byte_ms = sum(each.reduce.byte_ms for each in fits) / len(fits)
+    hop_ms = sum(model.reduce.hop_ms for model in fits) / len(fits)
+    byte_ms = sum(model.reduce.byte_ms for model in fits) / len(fits)
     rate = 1e-6 / byte_ms if byte_ms else float("inf")
-    hidden_ms = -sum(each.more_ms for each in fits) / len(fits)
+    hidden_ms = -sum(model.more_ms for model in fits) / len(fits)
     return LinkCost(hop_ms * 1e3, rate, fits[0].reduce.size_bytes, hidden_ms)
 
 
 def project(rounds: Sequence[ScaleRound], count: int, held_out: HeldOut | Missing) -> tuple[Projection, ...] | Missing:
     """Predict the speed-up of more devices than were measured: by powers of two, up to eight times as many."""
-    fits = [each for each in (fit(one, count) for one in rounds) if each is not None]
+    fits = [model for model in (fit(one, count) for one in rounds) if model is not None]
     if not fits:
         return NO_EXCHANGE if rounds else ONE_COUNT
     off = 0.0 if isinstance(held_out, Missing) else abs(held_out.error)
@@ -490,14 +490,14 @@ def project(rounds: Sequence[ScaleRound], count: int, held_out: HeldOut | Missin
 
 def hold_out(rounds: Sequence[ScaleRound]) -> HeldOut | Missing:
     """Predict the largest count from the one below it, and compare with what was measured."""
-    counts = sorted({count for each in rounds for count in each.several_ms})
+    counts = sorted({count for scale_round in rounds for count in scale_round.several_ms})
     if len(counts) < 2:
         return Missing("the smaller counts are one device alone: none could be held out")
     largest, below = counts[-1], counts[-2]
     pairs = [
-        (model.speedup(largest), _predicted_speedup(each, largest))
-        for each in rounds
-        if largest in each.several_ms and (model := fit(each, below)) is not None
+        (model.speedup(largest), _predicted_speedup(scale_round, largest))
+        for scale_round in rounds
+        if largest in scale_round.several_ms and (model := fit(scale_round, below)) is not None
     ]
     if not pairs:
         return NO_EXCHANGE
@@ -510,15 +510,17 @@ def _predicted_speedup(seen: ScaleRound, count: int) -> float:
 
 
 def _project(fits: Sequence[StepModel], devices: int, off: float) -> Projection:
-    rings = [each.speedup(devices) for each in fits]
-    trees = [each.speedup(devices, by_tree=True) for each in fits]
+    rings = [model.speedup(devices) for model in fits]
+    trees = [model.speedup(devices, by_tree=True) for model in fits]
     middle = sum(rings + trees) / 2 / len(fits)
     further = 1 + off + DOUBLING_ERROR * log2(devices / fits[0].count)
     low = max(0.0, mean_interval(rings, ALPHA)[1]) if len(fits) >= INTERVAL_ROUNDS else min(rings)
     high = mean_interval(trees, ALPHA)[2] if len(fits) >= INTERVAL_ROUNDS else max(trees)
     span = Bounded(middle, min(low, middle) / further, max(high, middle) * further)
     parts = fits[0].parts_ms(devices)
-    lost = {name: sum(each.parts_ms(devices).get(name, 0.0) for each in fits) for name in parts if name != "computing"}
+    lost = {
+        name: sum(model.parts_ms(devices).get(name, 0.0) for model in fits) for name in parts if name != "computing"
+    }
     binds = max(lost, key=lambda name: lost[name], default=None)
     return Projection(devices, span, binds if binds is not None and lost[binds] > 0 else None)
 

@@ -232,7 +232,11 @@ def _curves(sweep: Sweep, record: Record, what: str) -> list[Figure]:
     curves = []
     for of in lanes_of(sweep):
         for along in _alongs(sweep):
-            cells = [each for each in sweep.cells if each.of == of and (along is None or each.at[1] == along)]
+            cells = [
+                sweep_cell
+                for sweep_cell in sweep.cells
+                if sweep_cell.of == of and (along is None or sweep_cell.at[1] == along)
+            ]
             points, ends = [], []
             for cell in cells:
                 lane = lanes.get(cell.lane or "")
@@ -264,22 +268,26 @@ def _factor_figures(sweep: Sweep) -> list[Figure]:
                 for factor in sweep.factors
                 if (factor.lane, factor.against, factor.along) == (lane, against, along)
             ]
-            mine = [each for each in mine if each.ratio > 0]
-            points = tuple((float(each.at), each.ratio) for each in mine)
+            mine = [factor for factor in mine if factor.ratio > 0]
+            points = tuple((float(factor.at), factor.ratio) for factor in mine)
             name = _curve_name(lane, along, sweep)
-            curves += [Curve(name, points, "banded", ends=tuple(each.ends for each in mine))] if points else []
+            curves += [Curve(name, points, "banded", ends=tuple(factor.ends for factor in mine))] if points else []
         crossed = [
             crossover for crossover in sweep.crossovers if {crossover.lane, crossover.against} == {lane, against}
         ]
         bands = tuple(
-            Band(*(each.at.ends or (each.at.value, each.at.value)), "crossover", f"{axis} {bounded_words(each.at)}")
-            for each in crossed
+            Band(
+                *(crossover.at.ends or (crossover.at.value, crossover.at.value)),
+                "crossover",
+                f"{axis} {bounded_words(crossover.at)}",
+            )
+            for crossover in crossed
         )
         said = [
-            f"{short_name(each.lane)} {'may overtake' if is_of_one_round(each.at) else 'overtakes'} "
-            f"{short_name(each.against)} at {axis} {bounded_words(each.at)}"
-            + (f" with {sweep.axes[-1].name} {each.along}." if each.along is not None else ".")
-            for each in crossed
+            f"{short_name(crossover.lane)} {'may overtake' if is_of_one_round(crossover.at) else 'overtakes'} "
+            f"{short_name(crossover.against)} at {axis} {bounded_words(crossover.at)}"
+            + (f" with {sweep.axes[-1].name} {crossover.along}." if crossover.along is not None else ".")
+            for crossover in crossed
         ]
         has_ends = any(ends for curve in curves for ends in curve.ends)
         band = "The band is the 95 % interval." if has_ends else ONE_HEAT_EACH
@@ -305,9 +313,15 @@ def glance_of(record: Record, sweep: Sweep) -> Glance | None:
         at = sweep.crossovers[0].at
         ends = "no interval" if at.ends is None else f"{'-'.join(brief(end) for end in at.ends)} at 95 %"
         return Glance(brief(at.value), f"{axis}, {ends}", sweep.says, (fact, raced))
-    same = (each for each in sweep.cells if each.of == best.of and each.items_per_s == best.best_items_per_s)
+    same = (
+        sweep_cell
+        for sweep_cell in sweep.cells
+        if sweep_cell.of == best.of and sweep_cell.items_per_s == best.best_items_per_s
+    )
     cell = next(same, None)
-    lane = next((each for each in record.lanes if cell is not None and each.name == cell.lane), None)
+    lane = next(
+        (lane_result for lane_result in record.lanes if cell is not None and lane_result.name == cell.lane), None
+    )
     ends = "" if lane is None or lane.items_per_s is None else spread(lane.items_per_s)
     ends = f"{items} a second, {ends} at 95 %" if ends else f"{items} a second"
     return Glance(number(best.best_items_per_s), ends, sweep.says, (raced,))

@@ -80,7 +80,7 @@ def _answer(record: Record) -> str:
         return "no lap was trained."
     count = full.protocol.laps
     laps = f"{count:,} lap{'s' * (count != 1)}"
-    fair = [(each, each.later_laps) for each in full.factors if each.same_work is not False]
+    fair = [(lap_factor, lap_factor.later_laps) for lap_factor in full.factors if lap_factor.same_work is not False]
     known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
     if not known:
         whole = all(total(lane, record).style == "" for lane in trained)
@@ -109,7 +109,7 @@ def glance_of(record: Record) -> Glance | None:
         learned = "" if accuracy == "-" else f", accuracy {accuracy}"
         facts.append(GlanceFact(short_name(lane.name), f"{total(lane, record).text}{learned}"))
     facts.append(GlanceFact("Same work", proof_at_a_glance(record)))
-    fair = [(each, each.later_laps) for each in full.factors if each.same_work is not False]
+    fair = [(lap_factor, lap_factor.later_laps) for lap_factor in full.factors if lap_factor.same_work is not False]
     known = [(each, ratio) for each, ratio in fair if isinstance(ratio, float)]
     said = _answer(record)
     if not known:
@@ -284,8 +284,8 @@ def total(lane: LaneResult, record: Record) -> Cell:
 
 def against_first_lane(lane: LaneResult, record: Record) -> Cell:
     """Return the factor of the later laps against the first lane, unless one of the two did other work."""
-    found = next((each for each in training_of(record).factors if each.lane == lane.name), None)
-    first = next((each for each in record.lanes if each.step_ms is not None), lane)
+    found = next((lap_factor for lap_factor in training_of(record).factors if lap_factor.lane == lane.name), None)
+    first = next((lane_result for lane_result in record.lanes if lane_result.step_ms is not None), lane)
     if "differs" in {lane.parity.status, first.parity.status}:
         return Cell(NOT_SAME, "bad")
     if found is None:
@@ -410,8 +410,8 @@ def _failures(record: Record, width: int) -> list[str]:
 
 
 def first_lap_words(record: Record) -> str:
-    factors = [each for each in training_of(record).factors if each.same_work is not False]
-    first = [(short_name(each.lane), each.first_lap) for each in factors]
+    factors = [lap_factor for lap_factor in training_of(record).factors if lap_factor.same_work is not False]
+    first = [(short_name(lap_factor.lane), lap_factor.first_lap) for lap_factor in factors]
     said = [f"{name} {faster_or_slower(ratio)}" for name, ratio in first if not isinstance(ratio, Missing)]
     head = "The factor is of later laps; in the first, with the first step in it: "
     return f"{head}{', '.join(said)}." if said else ""
@@ -524,7 +524,7 @@ def figures(record: Record) -> list[Figure]:
 
 
 def _name(run: FullRun, runs: Sequence[FullRun]) -> str:
-    several = len({each.seed for each in runs}) > 1
+    several = len({full_run.seed for full_run in runs}) > 1
     return short_name(run.process.lane) + (f", seed {run.seed}" if several else "")
 
 

@@ -301,7 +301,7 @@ def find_protocol(plan: Plan) -> Protocol | None:
     if not plan.subject.is_built_in:
         return None
     workload = find_workload(plan.subject.name)
-    on_disk = [each.test_items for each in (plan.data, *plan.sets.values()) if each is not None]
+    on_disk = [data_source.test_items for data_source in (plan.data, *plan.sets.values()) if data_source is not None]
     there = min(on_disk, default=workload.test_items_made)
     meant = make_protocol(FullAsk(), workload)
     return replace(

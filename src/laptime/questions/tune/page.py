@@ -109,7 +109,7 @@ def _change_lines(tuned: TunedLane, record: Record, width: int) -> list[str]:
         return []
     lines = []
     for change in tuned.changes:
-        place = [each for lane in tuning_of(record).lanes for each in lane.changes].index(change)
+        place = [code_change for lane in tuning_of(record).lanes for code_change in lane.changes].index(change)
         lines += ["", *wrap(footnotes.apply_words(record, change, place), width)]
         if isinstance(change.diff, Missing):
             lines += wrap(f"Its lines are not shown: {change.diff.missing}.", width)
@@ -119,7 +119,7 @@ def _change_lines(tuned: TunedLane, record: Record, width: int) -> list[str]:
 
 
 def _columns(shown: Sequence[SettingWorth], tuned: TunedLane, record: Record, view: View) -> list[Column[SettingWorth]]:
-    most = max((each.alone.ratio for each in shown if each.alone is not None), default=1.0)
+    most = max((worth.alone.ratio for worth in shown if worth.alone is not None), default=1.0)
 
     def bars(each: SettingWorth) -> str:
         return bar(None if each.alone is None else each.alone.ratio, most, wide, blocks=view.blocks)
@@ -136,7 +136,7 @@ def _columns(shown: Sequence[SettingWorth], tuned: TunedLane, record: Record, vi
         ),
         Column("between", _between),
         Column("taken", lambda each: "yes" if _is_taken(each, tuned) else "-"),
-        *(changes if any(each.changes for each in shown) else []),
+        *(changes if any(worth.changes for worth in shown) else []),
     ]
 
 
@@ -155,8 +155,8 @@ def _notes_by_name(tuned: TunedLane, record: Record, several: bool) -> list[str]
     found = _notes(tuned, record)
     if tuned.standing not in {"no gain", "not compared"}:
         lost = [setting for setting in tuned.settings if setting.reason is not None and setting.in_winner]
-        for reason in dict.fromkeys(each.reason for each in lost):
-            words = tuple(each.word for each in lost if each.reason == reason)
+        for reason in dict.fromkeys(worth.reason for worth in lost):
+            words = tuple(worth.word for worth in lost if worth.reason == reason)
             verb = "was" if len(words) == 1 else "were"
             is_all = len(words) == len(tuned.words) > 1
             which = "No setting of it was" if is_all else f"{', '.join(words)} {verb} not"
@@ -304,9 +304,9 @@ def _missing(tuned: TunedLane, record: Record) -> list[str]:
     if not tuned.learned:
         return [NO_WINNER]
     told: dict[tuple[str, str], list[str]] = {}
-    for each in tuned.learned:
-        for lack in _lacks(each):
-            told.setdefault(lack, []).append(short_name(each.lane))
+    for learned in tuned.learned:
+        for lack in _lacks(learned):
+            told.setdefault(lack, []).append(short_name(learned.lane))
     return [f"No {lacks} of {joined(lanes)}: {why}." for (lacks, why), lanes in told.items()]
 
 
@@ -325,7 +325,7 @@ def _differences(tuned: TunedLane, record: Record) -> list[str]:
         for finding in record.findings
         if finding.rule == "learning" and finding.evidence["lane"] == tuned.winner
     )
-    return [finding_words(each) for each in found]
+    return [finding_words(finding) for finding in found]
 
 
 def next_command(tuned: TunedLane, record: Record) -> str:

@@ -205,7 +205,7 @@ class Tune:
         """Go on with the sets of settings that a record has."""
         answer = begun.answer
         tuning = answer.tuning if isinstance(answer, TuneAnswer) else None
-        told = {each.asked: each for each in ([] if tuning is None else tuning.lanes)}
+        told = {lane.asked: lane for lane in ([] if tuning is None else tuning.lanes)}
         for search in self._searches:
             search.take_up(begun.lanes, told.get(search.tunable.base.name))
         check_known(begun, {lane.name: lane for lane in self._job.plan.lanes})
@@ -495,7 +495,7 @@ class TunedLaps:
     def findings(self, tuning: Tuning) -> tuple[Finding, ...]:
         """Return a finding for each winner that learns differently, by more than chance explains."""
         found = (self._compare(lane.winner, lane.asked) for lane in tuning.lanes if lane.words)
-        return tuple(each for each in found if each is not None)
+        return tuple(finding for finding in found if finding is not None)
 
     def _learned_of(self, tuned: TunedLane) -> tuple[Learned, ...]:
         return tuple(map(self._learned, (tuned.asked, tuned.winner))) if tuned.words else ()

@@ -66,7 +66,7 @@ def describe_tuning(
     named = {lane.name: lane for lane in lanes}
     tuned = tuple(_describe(job, search, named, fresh, unconfirmed) for search in searches)
     if is_interrupted:
-        tuned = tuple(_break_off(each) if _is_open(named[each.asked], each) else each for each in tuned)
+        tuned = tuple(_break_off(lane) if _is_open(named[lane.asked], lane) else lane for lane in tuned)
     objective = searches[0].objective
     at_best = _compare_winners(tuned, fresh, objective)
     said = [f"{_say(each, objective.aim)}{_say_tried(search)}" for each, search in zip(tuned, searches, strict=True)]
@@ -345,7 +345,7 @@ def _say_best(tuned: Sequence[TunedLane], at_best: Sequence[AtBest], aim: Aim) -
     """Return which lane is the best at its best."""
     if not at_best:
         return []
-    asked = {each.winner: _short(each.asked) for each in tuned}
+    asked = {lane.winner: _short(lane.asked) for lane in tuned}
     next_ = max(at_best, key=lambda each: each.factor.ratio)
     first, other, how_much = asked[tuned[0].winner], asked[next_.lane], times_words(next_.factor)
     if next_.factor.ratio < 1:
@@ -436,16 +436,16 @@ def _winner(record: Record, ask: Ask, lane: Lane) -> tuple[Record, TunedLane] | 
         return None
     if is_script != (lane.framework == SCRIPT):
         return None
-    for each in answer.tuning.lanes:
-        framework, device, words = _parts(each.asked, lane)
+    for tuned_lane in answer.tuning.lanes:
+        framework, device, words = _parts(tuned_lane.asked, lane)
         is_here = lane.device in {None, device, device.partition(":")[0]} or (lane.device == GPU and device != "cpu")
         if (
             framework == lane.framework
             and is_here
             and words == AS_WRITTEN
-            and each.standing in {"confirmed", "no gain"}
+            and tuned_lane.standing in {"confirmed", "no gain"}
         ):
-            return record, each
+            return record, tuned_lane
     return None
 
 

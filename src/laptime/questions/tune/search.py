@@ -56,7 +56,7 @@ class Search:
                 self._rounds.admit(planned)
         if found is None:
             return
-        kept = {each.words for each in found.path if each.kept}
+        kept = {tried_set.words for tried_set in found.path if tried_set.kept}
         self.kept = {words for words in self.tried if self.tunable.written(words) in kept}
         if found.standing == "confirmed" and found.gain is not None and (words := self.tunable.words_of(found.winner)):
             self.confirmed = words, Gain(found.gain, found.pairs)

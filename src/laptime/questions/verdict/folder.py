@@ -51,7 +51,7 @@ def _python_files(folder: Path) -> list[Path]:
         return sorted(path for path in folder.glob("*.py") if path.is_file())
     inside = (place for place in files_of(top).values() if place.suffix == ".py" and place.is_file())
     root = folder.resolve()
-    return sorted(folder / each.relative_to(root) for each in inside if each.is_relative_to(root))
+    return sorted(folder / path.relative_to(root) for path in inside if path.is_relative_to(root))
 
 
 def _changed_files(folder: Path, patch: str) -> set[str]:

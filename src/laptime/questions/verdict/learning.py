@@ -65,7 +65,7 @@ def prepare_learning(ask: Ask, machine: Machine) -> PreparedLearning:
         why = f"{lane.name} shows no weights"
     elif own is not None and own.kind == "step":
         why = "a step of its own gives no network that laptime can call without training it"
-    elif any(each.shares > 1 or each.devices for each in prepared.plan.lanes):
+    elif any(planned_lane.shares > 1 or planned_lane.devices for planned_lane in prepared.plan.lanes):
         why = "a lane on several devices shows no weights"
     plan = replace(prepared.plan, alone="whole trainings have the machine to themselves")
     return PreparedLearning(

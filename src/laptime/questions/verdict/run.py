@@ -164,7 +164,7 @@ def find_left(launcher: Launcher, processes: Iterable[ProcessRun]) -> tuple[str,
 def judge_code(job: Job) -> Decision | None:
     """Return the verdict if a file of code has changed since before anything of the two sides ran."""
     job.look_at_code()
-    return judge_changes(*(job.code_changes.get(each.name) for each in (job.plan.subject, job.plan.others[0])))
+    return judge_changes(*(job.code_changes.get(subject.name) for subject in (job.plan.subject, job.plan.others[0])))
 
 
 def judge_changes(of_base: FileChange | None, of_candidate: FileChange | None) -> Decision | None:
@@ -300,7 +300,7 @@ class VerdictRace(Race):
         # A script's turns hold what is no iteration, such as its validations: they are no time that it hides.
         is_script = bool(plan.subject.command)
         trick = None if is_script else find_replaced(result.heat.changed for result in candidate.heats)
-        failed = [(each.training or each.name, _why_failed(each)) for each in (base, candidate)]
+        failed = [(lane.training or lane.name, _why_failed(lane)) for lane in (base, candidate)]
         if trick is None and not is_script and not any(why for _, why in failed):
             trick = find_hidden_time(candidate, base)
         decided = self._judge_factor(lanes, compared)
@@ -344,8 +344,8 @@ class VerdictRace(Race):
         data = find_other_data(candidate, base)
         if isinstance(replayed, OtherWork):
             return data or replayed
-        unproven = [each.parity for each in (base, candidate) if each.parity.status != "same"]
-        reasons = dict.fromkeys(each.reason or "no proof was taken" for each in unproven)
+        unproven = [lane.parity for lane in (base, candidate) if lane.parity.status != "same"]
+        reasons = dict.fromkeys(parity.reason or "no proof was taken" for parity in unproven)
         not_known = Missing("; ".join(reasons)) if reasons else replayed
         return other or (Missing(data.says) if data else not_known)
 
@@ -361,7 +361,10 @@ class VerdictRace(Race):
     def _split(self, compared: tuple[Comparison, ...]) -> tuple[Comparison | None, Comparison | None]:
         """Return the comparison of the candidate, and that of the base's twin, each with the base."""
         others = [other.name for other in self._job.plan.others]
-        found = [next((each for each in compared if each.lane.endswith(f" {name}")), None) for name in others]
+        found = [
+            next((comparison for comparison in compared if comparison.lane.endswith(f" {name}")), None)
+            for name in others
+        ]
         return found[0], found[1] if len(found) > 1 else None
 
 

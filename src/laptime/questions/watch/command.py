@@ -69,6 +69,6 @@ def watch(
         blocks = may_draw(MESSAGES.encoding)
         view = showing.View(message_width(), kept=not unsaved, blocks=blocks, details=details)
         say(showing.as_text(record, view))
-    for each in (*unsaved[-1:], *filter(None, [unwritten])):
-        complain(each)
+    for laptime_error in (*unsaved[-1:], *filter(None, [unwritten])):
+        complain(laptime_error)
     return watch_of(record).exit_code or 0

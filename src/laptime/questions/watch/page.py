@@ -125,7 +125,7 @@ def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptPro
     rate = "" if isinstance(loop.items_per_s, Missing) else f", {number(loop.items_per_s)} items/s"
     said = Said(f"{name} takes {step(loop.step_ms.median)} {spread(loop.step_ms)} per iteration{rate}.")
     changes = [Said(_level_words(loop, loop.levels))] if loop.levels is not None else []
-    return [*footnotes.distrust(record), said, *changes, *(Said(each.says) for each in _judged(record)[:1])]
+    return [*footnotes.distrust(record), said, *changes, *(Said(finding.says) for finding in _judged(record)[:1])]
 
 
 def _level_words(loop: TrainingLoop, levels: LoopLevels) -> str:
@@ -171,10 +171,10 @@ def phase_rows(loop: TrainingLoop, view: View) -> list[str]:
 
 def _notes(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[str]:
     judged = _judged(record)
-    said = [(each.advice, _gain_words(each.gain)) for each in judged]
+    said = [(finding.advice, _gain_words(finding.gain)) for finding in judged]
     advice = [" ".join(filter(None, each)) + _place_of(record, found) for each, found in zip(said, judged, strict=True)]
     notes = [*advice[:1], *(_count_words(loop) for _, loop in loops[:1])]
-    if not any(each.gain for each in judged):
+    if not any(finding.gain for finding in judged):
         notes += [_longest_lines(process, loop) for process, loop in loops[:1]]
     notes += [f"{each.says} {then}" for each, then in zip(judged[1:], advice[1:], strict=True)]
     notes += [f"Some iterations take far longer: half of them take {step(ms)} or less." for ms in _usual_ms(loops)]
@@ -224,7 +224,7 @@ def _usual_ms(loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[float
     counted = [window for window in (loop.windows[1:] or loop.windows)[loop.steady_from :] if window.iterations]
     if not counted:
         return []
-    usual_ms = median(each.wall_ns / each.iterations / 1e6 for each in counted)
+    usual_ms = median(window.wall_ns / window.iterations / 1e6 for window in counted)
     return [usual_ms] if loop.step_ms.median >= (1 + DEVIATES) * usual_ms else []
 
 

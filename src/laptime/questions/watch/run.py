@@ -183,7 +183,7 @@ class Watch:
             return Outcome((), WatchAnswer(self._job.plan.ask.command, None, 0.0))
         readers = [*self._visitors.readers.values()]
         seen = [_with_workers(reader, readers) for reader in readers if not reader.hello.loads]
-        trained = tuple(sorted((each for each in seen if isinstance(each.loop, TrainingLoop)), key=_order))
+        trained = tuple(sorted((process for process in seen if isinstance(process.loop, TrainingLoop)), key=_order))
         answer = WatchAnswer(
             command=self._job.plan.ask.command,
             exit_code=self._code,
@@ -197,7 +197,7 @@ class Watch:
             timeline=self._timeline,
         )
         unreliable = self._find_unreliable()
-        has_denormals = any(each.census is not None and each.census.costs for each in trained)
+        has_denormals = any(process.census is not None and process.census.costs for process in trained)
         found = script_findings(
             answer,
             self._job.machine,
@@ -236,10 +236,10 @@ class Watch:
             if self._block is not None:
                 return Missing("the agent of laptime could not report within this process")
             return Missing(why_no_greeting(self._job.plan.ask.command))
-        failed = {f"{hook}: {error}" for each in seen for hook, error in each.failed.items()}
+        failed = {f"{hook}: {error}" for process in seen for hook, error in process.failed.items()}
         if failed:
             return Missing(f"laptime's hooks failed ({'; '.join(sorted(failed))})")
-        known = sorted({name for each in seen for name in each.versions})
+        known = sorted({name for process in seen for name in process.versions})
         if self._block is not None and known != ["jax"]:
             return Missing(f"no training with {' or '.join(known) or 'PyTorch or Keras'} was seen in the block")
         also = "" if known else "; a Python that is started with a PYTHONPATH of its own does not report"

@@ -71,9 +71,9 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
     last.
     """
     possible = [trial for trial in trials.values() if trial.experiment.is_remedy and trial.experiment.absent is None]
-    drawn = [each for each in possible if freezes(facts, each.experiment)]
-    kept = [_row(facts, each) for each in possible if each not in drawn]
-    frozen = [_freezing(_row(facts, each)) for each in drawn]
+    drawn = [trial for trial in possible if freezes(facts, trial.experiment)]
+    kept = [_row(facts, trial) for trial in possible if trial not in drawn]
+    frozen = [_freezing(_row(facts, trial)) for trial in drawn]
     rows = [*sorted(kept, key=_place), *sorted(frozen, key=_place)]
     ruled_out = {verdict.cause for verdict in verdicts if verdict.standing == "ruled out"}
     gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
@@ -166,7 +166,7 @@ def find_distrust(facts: WhyFacts) -> str | None:
             )
     trials = {trial.lane: trial.factor for trial in facts.trials.values() if trial.factor is not None}
     known = [factor for factor in trials.values() if factor.ends is not None]
-    if len(known) > 1 and all(_spans_all(each) for each in known):
+    if len(known) > 1 and all(_spans_all(factor) for factor in known):
         return f"the noise hides every gain: each experiment may be {times(SQRT_2)} as fast or as slow"
     return None
 

@@ -571,9 +571,9 @@ def sum_up(facts: WhyFacts, verdicts: Sequence[Verdict]) -> tuple[str, tuple[str
     """Return the verdict in a sentence or two, and the causes that it names, in their order."""
     standing = sorted((verdict for verdict in verdicts if verdict.standing in {"proven", "likely"}), key=_weight)
     named: list[Verdict] = []
-    for each in standing:
-        if len(named) < NAMED_MOST and not any(_places(each) & _places(other) for other in named):
-            named.append(each)
+    for verdict in standing:
+        if len(named) < NAMED_MOST and not any(_places(verdict) & _places(other) for other in named):
+            named.append(verdict)
     state = find_lane_state(facts.lane)
     if state is not None and state.is_sure and not any(map(compute_causes.may_be_denormals, named)):
         says = f"{_subject(facts)}{describe_state(state)}, and its own code is why.{_pace(facts, None)}"
@@ -636,8 +636,8 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
 def _changes_learning(facts: WhyFacts, verdict: Verdict) -> bool:
     """Whether a gain was only found by what changes the learning: the same training cannot have it."""
     tried = [trial for trial in facts.trials.values() if trial.lane in verdict.lanes]
-    deciding = [each.experiment for each in tried if each.factor and each.factor.ratio == verdict.gain]
-    return bool(deciding) and all(each.changes == LEARNING for each in deciding)
+    deciding = [trial.experiment for trial in tried if trial.factor and trial.factor.ratio == verdict.gain]
+    return bool(deciding) and all(experiment.changes == LEARNING for experiment in deciding)
 
 
 def _nothing_found(facts: WhyFacts, verdicts: Sequence[Verdict]) -> str:

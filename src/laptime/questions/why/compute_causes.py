@@ -222,7 +222,7 @@ def double_numbers(facts: WhyFacts) -> Verdict:
     says += f", since {where}" if where else ""
     evidence = {"types": list(types), "where": where}
     sign = Signature(is_there=True, says=says, evidence=evidence)
-    watched = next((each for each in facts.watched or () if each.rule == "script in float64"), None)
+    watched = next((finding for finding in facts.watched or () if finding.rule == "script in float64"), None)
     if watched is not None and watched.gain is not None:  # of a script, how long it computes was timed
         timed = {**evidence, TIMED_LINES: watched.evidence["share"]}
         sign = replace(sign, evidence=timed, gain=watched.gain.likely)

@@ -287,7 +287,7 @@ def _placed_share(facts: WhyFacts) -> float:
         besides = (steady.outside_s, steady.no_grad_s, steady.checkpoint_s)
         return sum(0.0 if isinstance(beside, Missing) else beside for beside in besides) / steady.wall_s
     known = None if facts.symptoms is None else places_of(facts.symptoms)
-    return 0.0 if known is None else sum(each.ns for each in known[0]) / known[1]
+    return 0.0 if known is None else sum(place.ns for place in known[0]) / known[1]
 
 
 def _idle(facts: WhyFacts, computing: float) -> float:

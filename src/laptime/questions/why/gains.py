@@ -50,7 +50,7 @@ def bound_of(facts: WhyFacts, of: tuple[PartOf, ...]) -> float:
     if not of or any(isinstance(facts.stage_ms(stage), Missing) for stage in STEP_STAGES if stage in of):
         return inf
     parts = (*of, "unattributed") if "compute" in of else of
-    return 1 / (1 - min(fsum(each.share for each in split(facts) if each.of in parts), NEARLY_ALL))
+    return 1 / (1 - min(fsum(step_part.share for step_part in split(facts) if step_part.of in parts), NEARLY_ALL))
 
 
 def surely(_facts: WhyFacts) -> float:

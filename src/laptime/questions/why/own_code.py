@@ -48,12 +48,12 @@ def timed_places(cause: str) -> Callable[[WhyFacts], Verdict]:
             return Verdict(cause, "not tested", "the lines of this script were not timed")
         places, wall_ns = known
         mine = [place for place in places if place.what == cause]
-        share = fsum(each.ns for each in mine) / wall_ns
+        share = fsum(place.ns for place in mine) / wall_ns
         says = f"{cause} {_takes(cause)} {percent(share)} of the steps"
         if not mine:
             return Verdict(cause, "ruled out", f"{says}: none was seen within them", {TIMED_LINES: share})
         says += f": {', '.join(_line(each, symptoms.steps) for each in mine[:LINES_NAMED])}"
-        most = [each.where for each in mine if each.where and each.ns >= NAMED_SHARE * mine[0].ns]
+        most = [place.where for place in mine if place.where and place.ns >= NAMED_SHARE * mine[0].ns]
         evidence = {TIMED_LINES: share, "where": most, "steps": symptoms.steps}
         if share < WORTH_SHARE:
             return Verdict(cause, "ruled out", says, evidence)
@@ -110,7 +110,7 @@ def find_watched(lane: LaneResult, machine: Machine) -> tuple[Finding, ...]:
     """Return what the rules find in the heat of a script whose steps were looked at; what gains most is first."""
     seen = first_script(lane)
     answer = WatchAnswer((), None, 0.0, () if seen is None else (seen,), usage=lane.usage)
-    return tuple(each for each in script_findings(answer, machine, is_quiet=True) if each.gain is not None)
+    return tuple(finding for finding in script_findings(answer, machine, is_quiet=True) if finding.gain is not None)
 
 
 def with_lines(
@@ -123,7 +123,9 @@ def with_lines(
         file, _, line = (finding.where or "").rpartition(":")
         place = f"{file.rpartition('/')[2]}:{line}"
         source = source_of(file) if LANE_PLACE.fullmatch(place) else None  # a script says where, and may say anything
-        if source is None or any({WITHOUT + place, TWICE + place} & {*each.settings} for each in named.values()):
+        if source is None or any(
+            {WITHOUT + place, TWICE + place} & {*experiment.settings} for experiment in named.values()
+        ):
             continue
         for word in (WITHOUT, TWICE):
             lines = lines_changed(source, int(line), word.rstrip("="))
@@ -168,7 +170,9 @@ def as_watched(rule: str, otherwise: Expect) -> Expect:
     def expect(facts: WhyFacts) -> float:
         if facts.watched is None:
             return otherwise(facts)
-        return max((each.gain.likely for each in facts.watched if each.rule == rule and each.gain), default=0.0)
+        return max(
+            (finding.gain.likely for finding in facts.watched if finding.rule == rule and finding.gain), default=0.0
+        )
 
     return expect
 
@@ -177,8 +181,8 @@ def of_line(name: str) -> Expect:
     """Expect what the finding says whose line an experiment leaves out."""
 
     def expect(facts: WhyFacts) -> float:
-        found = [each for each in facts.watched or () if _experiment_of(each, facts) == name]
-        return max((each.gain.likely for each in found if each.gain), default=0.0)
+        found = [finding for finding in facts.watched or () if _experiment_of(finding, facts) == name]
+        return max((finding.gain.likely for finding in found if finding.gain), default=0.0)
 
     return expect
 
@@ -211,21 +215,21 @@ def own_code(facts: WhyFacts) -> Verdict:
 
 def untested_advice(facts: WhyFacts) -> list[Remedy]:
     """Return what the findings advise that no experiment takes out."""
-    found = [each for each in facts.watched or () if each.rule not in JUDGED_ELSEWHERE]
+    found = [finding for finding in facts.watched or () if finding.rule not in JUDGED_ELSEWHERE]
     return [
         Remedy(
             cause=OWN_CODE,
-            says=f"change {each.where}" if each.where else "change its code",
-            predicted=NO_LINE if each.gain is None else each.gain.likely,
+            says=f"change {finding.where}" if finding.where else "change its code",
+            predicted=NO_LINE if finding.gain is None else finding.gain.likely,
             measured=None,
             changes=WHAT_IT_DOES,
-            code=each.advice,
+            code=finding.advice,
             reason=NOT_LEFT_OUT,
-            change=each.change,
-            unchanged=each.unchanged,
+            change=finding.change,
+            unchanged=finding.unchanged,
         )
-        for each in found
-        if _experiment_of(each, facts) is None
+        for finding in found
+        if _experiment_of(finding, facts) is None
     ]
 
 

@@ -98,7 +98,7 @@ def _figures(record: Record, why: Why, view: View) -> list[str]:
     if not shown:
         return [*lines, *_untested(record, why, view.width)]
     table = table_or_sentences(_columns()[:-1], shown, view.width, color=view.color)
-    coded = next((each for each in shown if each.code and each.is_code), None)
+    coded = next((remedy for remedy in shown if remedy.code and remedy.is_code), None)
     code = (
         []
         if coded is None
@@ -231,7 +231,7 @@ def _step(record: Record, why: Why, width: int, *, blocks: bool) -> list[str]:
 def _ceilings(record: Record, why: Why, width: int) -> list[str]:
     """Return the ceilings. Unknown ones come last, with their reasons."""
     told = sorted(why.ceilings, key=lambda ceiling: isinstance(ceiling.items_per_s, Missing))
-    return flow((_ceiling(each, record.workload.items) for each in told), width, "ceilings: ") if told else []
+    return flow((_ceiling(ceiling, record.workload.items) for ceiling in told), width, "ceilings: ") if told else []
 
 
 def _ceiling(ceiling: Ceiling, items: str) -> str:
@@ -322,7 +322,7 @@ def _shared_out(shares: Sequence[float], whole: int, *, least: float) -> list[in
 def remedy_sections(remedies: Sequence[Remedy], width: int, *, color: bool) -> list[list[str]]:
     """Return the table of tried remedies, failed ones with their reason. Then list the others, grouped by reason."""
     tried = [remedy for remedy in remedies if was_tried(remedy)]
-    unknown = [each for each in tried if isinstance(each.predicted, Missing)]
+    unknown = [remedy for remedy in tried if isinstance(remedy.predicted, Missing)]
     others = [remedy for remedy in remedies if remedy not in tried]
     return [
         _remedy_table(tried, width, color=color) if tried else [],

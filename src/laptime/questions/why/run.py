@@ -326,7 +326,10 @@ class WhySearch:
         else:
 
             def may_run(lane: PlannedLane, after: Sequence[PlannedLane]) -> bool:
-                return self._cost_s([lane, *(each for each in after if each == self._base)]) <= self._left_s
+                return (
+                    self._cost_s([lane, *(planned_lane for planned_lane in after if planned_lane == self._base)])
+                    <= self._left_s
+                )
 
             rounds.run_apart(lanes, prestarter, may_run=may_run)
             self._learn_costs(lanes)
@@ -629,21 +632,21 @@ def check_experiments(asked: AskedLane, experiments: Iterable[Experiment]) -> tu
     The code of a preset is that of the experiments whose settings it has.
     """
     checked = [_checked(asked, experiment) for experiment in experiments]
-    possible = [each for each in checked if each.absent is None]
-    changes = {each.settings: _changed(asked, plan_experiment(asked, each)) for each in possible}
+    possible = [experiment for experiment in checked if experiment.absent is None]
+    changes = {experiment.settings: _changed(asked, plan_experiment(asked, experiment)) for experiment in possible}
     return tuple(
-        replace(each, code=code, is_code=True)
-        if each in possible
-        and each.settings[0] in PRESETS
-        and (code := _code_of(changes[each.settings], possible, changes))
-        else each
-        for each in checked
+        replace(experiment, code=code, is_code=True)
+        if experiment in possible
+        and experiment.settings[0] in PRESETS
+        and (code := _code_of(changes[experiment.settings], possible, changes))
+        else experiment
+        for experiment in checked
     )
 
 
 def _changed(asked: AskedLane, lane: PlannedLane) -> set[tuple[str, object]]:
     """Return the settings in which a lane differs from the lane under study."""
-    mine, theirs = (asdict(each.settings) for each in (lane, asked.planned))
+    mine, theirs = (asdict(planned_lane.settings) for planned_lane in (lane, asked.planned))
     return {(name, str(value)) for name, value in mine.items() if name != "preset" and value != theirs[name]}
 
 

@@ -360,7 +360,7 @@ def not_on_device(facts: WhyFacts) -> Verdict:
     if facts.unseen and facts.on_processor:
         found = facts.unseen[0]
         says = f"{found.says.rstrip('.')} ({found.advice})" if found.advice else found.says.rstrip(".")
-        return Verdict(NOT_ON_DEVICE, "likely", says, {"unseen": [each.says for each in facts.unseen]})
+        return Verdict(NOT_ON_DEVICE, "likely", says, {"unseen": [finding.says for finding in facts.unseen]})
     return _on_processor(facts) if facts.on_processor else _on_card(facts)
 
 

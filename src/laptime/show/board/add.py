@@ -139,7 +139,10 @@ def _is_fake(_record: Record, lane: LaneResult) -> str | None:
     framework = lane.name.partition("/")[0]
     if framework == "fake" or lane.device.label == "fake":
         return "it is a fake, whose figures are made up"
-    row = next((each for each in FRAMEWORKS if each.name == framework and not each.switch), None)
+    row = next(
+        (framework_row for framework_row in FRAMEWORKS if framework_row.name == framework and not framework_row.switch),
+        None,
+    )
     if row is None:
         return f"{framework} is no framework of laptime's own"
     if row.engine.name not in lane.framework:
@@ -166,7 +169,7 @@ def _not_proven(_record: Record, lane: LaneResult) -> str | None:
 def _no_lap(_record: Record, lane: LaneResult) -> str | None:
     if lane.lap_s is None or lane.step_ms is None:
         return "it has no lap: its rounds are too far apart"
-    is_possible_time = all(SHORTEST <= each.median <= LARGEST for each in (lane.step_ms, lane.lap_s))
+    is_possible_time = all(SHORTEST <= estimate.median <= LARGEST for estimate in (lane.step_ms, lane.lap_s))
     return None if is_possible_time else "its step or its lap takes a time that nothing takes"
 
 
@@ -303,12 +306,12 @@ def add(record: Record, lanes: Sequence[str], board: Path, find_faults: Callable
     if refusal is not None:
         raise RecordError(f"{record.id} has no row: {refusal}", "laptime board --help says what a row needs.")
     meant = _meant(record, lanes)
-    refused = {each.name: why for each in meant if (why := why_no_row(record, each)) is not None}
+    refused = {lane.name: why for lane in meant if (why := why_no_row(record, lane)) is not None}
     stripped = strip(record)
     refuse_without_whole(stripped, record.id)
     data = canonical(stripped)
     made = {row.lane: row for row in board_rows(stripped, digest_of(data))}
-    wanted = [each.name for each in meant if each.name not in refused]
+    wanted = [lane.name for lane in meant if lane.name not in refused]
     refused |= dict.fromkeys((name for name in wanted if name not in made), NOT_PROVEN_AGAIN)
     rows = [made[name] for name in wanted if name in made]
     if not rows:

@@ -143,12 +143,12 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
     }
     notes += [BoardNote(str(record_place(each.identity)), says) for each in evidence.values() for says in each.notes]
     rows: dict[PurePosixPath, BoardRow] = {}
-    for place in (each for each in places if each.parts[0] == ROWS):
+    for place in (path for path in places if path.parts[0] == ROWS):
         row = _read_row(board, place, evidence, faults)
         if row is not None:
             rows[place] = row
             notes += _outlier(place, row)
-    for place in (each for each in places if each.parts[0] == PREDICTED):
+    for place in (path for path in places if path.parts[0] == PREDICTED):
         faults += _find_wrong_prediction(board, place)
     if wholes is not None:
         by_id = _whole_records(wholes)
@@ -163,7 +163,7 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
     faults += _find_copies(rows)
     in_order = sorted(dict.fromkeys(faults), key=lambda fromkey: (fromkey.file, fromkey.check))
     return BoardCheck(
-        len([each for each in places if each.parts[0] == ROWS]), len(evidence), tuple(in_order), tuple(notes)
+        len([path for path in places if path.parts[0] == ROWS]), len(evidence), tuple(in_order), tuple(notes)
     )
 
 
@@ -273,8 +273,8 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
 def _whole_records(folder: Path) -> dict[str, Path]:
     """Return the files of a keeper's folder by the id in their name; of two with one id, the first by its path."""
     listed = (Path(inside) / name for inside, _, names in os.walk(folder) for name in names)
-    found = (each for each in sorted(listed, reverse=True) if WHOLE_NAME.fullmatch(each.name))
-    return {each.name.partition(".")[0]: each for each in found if each.is_file()}
+    found = (path for path in sorted(listed, reverse=True) if WHOLE_NAME.fullmatch(path.name))
+    return {path.name.partition(".")[0]: path for path in found if path.is_file()}
 
 
 def _hold_against_whole(found: Evidence, file: Path) -> Iterator[BoardFault]:
@@ -445,6 +445,6 @@ def _find_copies(rows: dict[PurePosixPath, BoardRow]) -> Iterator[BoardFault]:
         by_numbers.setdefault(numbers, []).append(place)
     for places in by_numbers.values():
         first, *others = sorted(places)
-        for place in (each for each in others if rows[each].record != rows[first].record):
+        for place in (path for path in others if rows[path].record != rows[first].record):
             says = f"it has the same numbers as {first} under another id"
             yield _fault(place, "copies", says, "Keep the row of the record that was measured.")

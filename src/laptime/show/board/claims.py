@@ -51,7 +51,7 @@ def _is_allowed(record: Record) -> Iterator[str]:
 def _is_what_it_is_called(record: Record) -> Iterator[str]:
     """Yield where a lane's name says something else than its settings and its device."""
     usual = CATALOGUE[record.workload.name].batch
-    lanes = [each for each in record.lanes if why_no_row(record, each) is None]
+    lanes = [lane_result for lane_result in record.lanes if why_no_row(record, lane_result) is None]
     if record.started[:10] != record.id[2:12]:
         yield f"it began on {record.started[:10]!a}, and its id is of {record.id[2:12]}"
     if len({lane.name for lane in lanes}) < len(lanes):
@@ -120,7 +120,7 @@ def _nothing_is_left_out(record: Record) -> Iterator[str]:
     for lane, result in heats:
         if not result.counted:
             continue
-        others = [each for each in by_round.get(result.heat.round, ()) if _turns(each)]
+        others = [heat_result for heat_result in by_round.get(result.heat.round, ()) if _turns(heat_result)]
         # Without turns, what the lanes of a round have not in common is at the ends.
         stop = len(result.heat.windows) if _turns(result) else max(result.counted)
         for place in set(range(min(result.counted), stop)) - set(result.counted):
@@ -128,7 +128,7 @@ def _nothing_is_left_out(record: Record) -> Iterator[str]:
             theirs = (window for other in others for window in other.heat.windows if window.turn == turn)
             meanwhile = [result.heat.windows[place]] if turn is None else list(theirs)
             is_common = turn is None or len(meanwhile) == len(others)
-            if is_common and all(each.flag is None for each in meanwhile):
+            if is_common and all(window.flag is None for window in meanwhile):
                 where = f"round {result.heat.round} of {lane.name}"
                 yield f"{where} leaves out its window {place + 1}, which was not disturbed"
 
@@ -222,13 +222,15 @@ def _factors_follow(record: Record) -> Iterator[str]:
         yield f"it went on after its factors were seen, so their intervals are at {sure}, and those of a row at 95 %"
     for comparison in record.answer.comparisons:
         if not 0 < comparison.alpha <= ALPHA:  # an early look has less, which widens its interval
-            yield f"the interval of the factor of {comparison.lane} is for an error rate of {comparison.alpha:g}, and not {ALPHA:g}"
+            rates = f"for an error rate of {comparison.alpha:g}, and not {ALPHA:g}"
+            yield f"the interval of the factor of {comparison.lane} is {rates}"
             continue
         made = compare_lanes(lanes[comparison.lane], lanes[comparison.reference], record.ask.margin, comparison.alpha)
         told_ends, made_ends = (comparison.low, comparison.high), (made.low, made.high) if made else (None, None)
         counted, again = (comparison.pairs, comparison.verdict), (made.pairs, made.verdict) if made else None
         if made is None or not _are_close((made.ratio, *made.ratios), (comparison.ratio, *comparison.ratios)):
-            yield f"the factor of {comparison.lane} is not the quotient of its rounds and those of {comparison.reference}"
+            whose = f"its rounds and those of {comparison.reference}"
+            yield f"the factor of {comparison.lane} is not the quotient of {whose}"
         elif not _are_close(made_ends, told_ends):
             yield f"the interval of the factor of {comparison.lane} is not the one that its {made.pairs} pairs allow"
         elif counted != again:

@@ -135,7 +135,7 @@ def hardware_of(row: BoardRow) -> str:
 
 @cache
 def names_of_devices() -> dict[str, str]:
-    return {each.short: each.name for each in known_devices()}
+    return {device.short: device.name for device in known_devices()}
 
 
 def _memory_gb(row: BoardRow) -> float | None:
@@ -179,7 +179,7 @@ def reported_entry(found: Reported) -> Entry | None:
 
 def predicted_entries(found: PredictedFile) -> Iterator[Entry]:
     """Yield a line for each device that is predicted: a range, and no figure of its own."""
-    by_short = {each.short: each for each in known_devices()}
+    by_short = {known_device.short: known_device for known_device in known_devices()}
     loader = () if found.loader_is_known else ("Its loader was not timed alone, and may take longer than this.",)
     for row in found.rows:
         device = by_short.get(row.short)
@@ -235,8 +235,8 @@ def _fastest(group: Sequence[BoardRow]) -> Entry:
 
 def tier_of(row: BoardRow, group: Sequence[BoardRow]) -> int:
     """Return how well a row was repeated: by other records whose steps agree with it."""
-    agreeing = [each for each in group if each.record != row.record and agree(each, row)]
-    if any(_machine_kind(each) != _machine_kind(row) for each in agreeing):
+    agreeing = [board_row for board_row in group if board_row.record != row.record and agree(board_row, row)]
+    if any(_machine_kind(board_row) != _machine_kind(row) for board_row in agreeing):
         return ANOTHER
     return SAME_KIND if agreeing else ONCE
 

@@ -54,7 +54,7 @@ class SiteFolder:
         """Remove a listed file, and the folders that are empty then. Nothing behind a link is touched."""
         target = self.place / name
         folders = [self.place / parent for parent in Path(name).parents if parent != Path()]
-        if any(each.is_symlink() for each in folders):
+        if any(path.is_symlink() for path in folders):
             return
         if target.is_file() or target.is_symlink():
             target.unlink()

@@ -67,7 +67,7 @@ def line_files(name: str, entries: Sequence[Entry], root: str) -> Iterator[tuple
     yield f"{name}.data.js", _script("laptimeIndex", tree)
     for file, of in by_file.items():
         for first in range(0, len(of), CHUNK):
-            chunk = [_details(each) for each in of[first : first + CHUNK]]
+            chunk = [_details(entry) for entry in of[first : first + CHUNK]]
             stem = f"{file}.{first // CHUNK}"
             yield f"{FOLDER}/{name}/{stem}.js", _script("laptimeDetails", [stem, chunk])
 

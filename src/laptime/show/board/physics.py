@@ -30,7 +30,7 @@ TWO_BYTES = ("bf16", "fp16")
 
 
 def known_device(short: str | None) -> KnownDevice | None:
-    return next((each for each in known_devices() if each.short == short), None)
+    return next((device for device in known_devices() if device.short == short), None)
 
 
 def find_impossible(row: BoardRow, workload: Workload, processor: Processor) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _lane_here(name: str) -> str:
 def compare(row: BoardRow, record: Record) -> Repeated:
     """Hold a row against the record that was just made of it."""
     stripped = strip(record)
-    mine = next((each for each in board_rows(stripped, "") if _is_same_lane(each, row)), None)
+    mine = next((board_row for board_row in board_rows(stripped, "") if _is_same_lane(board_row, row)), None)
     refusal = why_no_rows(record)
     if mine is None or refusal is not None:
         whys = [refusal, *(why_no_row(record, lane) for lane in record.lanes)]

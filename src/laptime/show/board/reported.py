@@ -224,7 +224,7 @@ def read_predictions(board: Path, training: str) -> PredictedFile | None:
 @cache
 def price_of(short: str | None) -> KnownDevice | None:
     """Return the device whose price of an hour is known, with its date."""
-    known = next((each for each in known_devices() if each.short == short), None)
+    known = next((device for device in known_devices() if device.short == short), None)
     return known if known is not None and known.price_per_hour is not None else None
 
 

@@ -195,8 +195,8 @@ def decode_row(data: bytes, where: str) -> BoardRow:
 
 def is_possible(row: BoardRow) -> bool:
     """Whether a row's figures may be those of a training at all: finite, and no time that cannot be."""
-    times = [each.middle for each in (row.step_ms, row.lap_s)]
-    highs = [each.high for each in (row.step_ms, row.lap_s) if each.high is not None]
+    times = [row_figure.middle for row_figure in (row.step_ms, row.lap_s)]
+    highs = [row_figure.high for row_figure in (row.step_ms, row.lap_s) if row_figure.high is not None]
     return all(time >= SHORTEST for time in times) and all(high > 0 for high in highs) and has_possible_numbers(row)
 
 

@@ -85,7 +85,7 @@ def build(board: Path, site: Path) -> BuiltSite:
         by_training[row.training].append(row)
         by_device.setdefault(row.device_slug, []).append(row)
     others = {name: _not_measured(board, workload) for name, workload in CATALOGUE.items()}
-    devices = _devices(by_device, [each for of in others.values() for each in of])
+    devices = _devices(by_device, [entry for of in others.values() for entry in of])
     try:
         with SiteFolder(site) as folder:
             pages = sum(
@@ -106,16 +106,16 @@ def build(board: Path, site: Path) -> BuiltSite:
 def _not_measured(board: Path, workload: Workload) -> list[Entry]:
     """Return what others reported of a training, and what is predicted of it."""
     predictions = read_predictions(board, workload.name)
-    found = [line for each in reported_rows(workload) if (line := reported_entry(each)) is not None]
+    found = [line for reported in reported_rows(workload) if (line := reported_entry(reported)) is not None]
     return [*found, *([] if predictions is None else predicted_entries(predictions))]
 
 
 def _devices(by_device: dict[str, list[BoardRow]], others: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Return the lines of each device's page. Every card has one, measured or not."""
     found = {device: all_of_each(rows) for device, rows in by_device.items()}
-    for each in others:
-        if each.device is not None and (each.device in found or each.device_kind != "cpu"):
-            found.setdefault(each.device, []).append(each)
+    for entry in others:
+        if entry.device is not None and (entry.device in found or entry.device_kind != "cpu"):
+            found.setdefault(entry.device, []).append(entry)
     return found
 
 
@@ -233,7 +233,7 @@ def _write_device(site: SiteFolder, device: str, lines: Sequence[Entry]) -> int:
     entries = sorted(lines, key=lambda line: (line.training, line.lap_s))
     first = entries[0]
     measured = [entry for entry in entries if entry.kind == "measured"]
-    trainings = len({each.training for each in measured})
+    trainings = len({entry.training for entry in measured})
     rows = f"{len(measured):,} row{'s' if len(measured) > 1 else ''}"
     count = f"{rows} of {trainings} training{'s' if trainings > 1 else ''}, each with its record."
     told = count if measured else "Nobody sent a measured row of it yet."
@@ -276,7 +276,7 @@ def _write_tables(site: SiteFolder, made: _TablePage) -> int:
     for number in range(count):
         shown = entries[number * LINES_A_PAGE : (number + 1) * LINES_A_PAGE]
         pages = _page_links(stem, number, count)
-        body = "".join(_line(each, axis, reference, root) for each in shown)
+        body = "".join(_line(entry, axis, reference, root) for entry in shown)
         page = "".join(
             [
                 HEAD.format(policy=POLICY, title=f"{safe(made.title)} on the board - laptime", root=root),
@@ -314,7 +314,7 @@ def _page_links(stem: str, number: int, count: int) -> str:
 def _reference(entries: Sequence[Entry]) -> Entry | None:
     """Return what factors are against at first: the slowest processor as written, else the slowest measured line."""
     measured = [entry for entry in entries if entry.kind == "measured"]
-    written = [each for each in measured if each.device_kind == "cpu" and each.settings == "as-written"]
+    written = [entry for entry in measured if entry.device_kind == "cpu" and entry.settings == "as-written"]
     return max(written or measured, key=lambda each: each.lap_s, default=None)
 
 
@@ -455,7 +455,7 @@ ADD_A_ROW = (
 
 def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devices: dict[str, list[Entry]]) -> int:
     """Write the first page and, where there are many devices, the pages that list them all; return how many."""
-    measured = {name: sum(each.kind == "measured" for each in of) for name, of in devices.items()}
+    measured = {name: sum(entry.kind == "measured" for entry in of) for name, of in devices.items()}
     often = sorted(devices, key=lambda device: (-measured[device], device))
     listed = [_device_item(each, devices[each][0].hardware, measured[each]) for each in often]
     more = f'<p><a href="devices.html">All {len(often):,} devices</a></p>' if len(often) > LISTED_DEVICES else ""

@@ -65,7 +65,8 @@ def _find_lost_comparisons(record: Record) -> Iterator[str]:
         yield f"the factor of {alone[0]} is left out of it"
     for comparison in record.answer.comparisons:
         if comparison.pairs != len(comparison.ratios):
-            yield f"the factor of {comparison.lane} is of {comparison.pairs} pairs, and has {len(comparison.ratios)} ratios"
+            ratios = len(comparison.ratios)
+            yield f"the factor of {comparison.lane} is of {comparison.pairs} pairs, and has {ratios} ratios"
 
 
 def _find_lost_windows(lane: LaneResult, heat: Heat) -> Iterator[str]:

@@ -274,11 +274,11 @@ def _sides(reference: str, one: float, width: int) -> Iterator[str]:
 def _draw_turns(turns: Turns, width: int, colours: Colours) -> Picture:
     left = 46
     space = width - left - EDGE_PIXELS
-    lasted = [_lasted(each) for each in turns.rounds]
+    lasted = [_lasted(shown_round) for shown_round in turns.rounds]
     scale_s = (space - BETWEEN_ROUNDS * (len(lasted) - 1)) / (sum(lasted) or 1.0)
     begins = [left + sum(lasted[:number]) * scale_s + BETWEEN_ROUNDS * number for number in range(len(lasted))]
     keys, top = _keys(turns.labels, width, colours)
-    up = _up_scale([turn.ms for each in turns.rounds for turn in each.turns])
+    up = _up_scale([turn.ms for shown_round in turns.rounds for turn in shown_round.turns])
     bottom = top + TURNS_HIGH
     ticks = [(bottom - TURNS_HIGH * (place - up.low) / (up.high - up.low), told) for place, told in up.ticks()]
     inside = [*keys, _text(0, top - 8, f"{turns.unit}, logarithmic" if up.is_log else turns.unit, "t")]
@@ -342,7 +342,7 @@ def _factors_below(
     """Return the factor of each round below it, around the whole one and its interval; and where all ends."""
     left, width = sides
     rows = turns.factors.factors
-    told = [ratio for each in turns.rounds for _, ratio in each.factors if ratio > 0]
+    told = [ratio for shown_round in turns.rounds for _, ratio in shown_round.factors if ratio > 0]
     if not rows or not told:
         return [], int(top)
     scale = _log_scale([1.0, *told, *(end for row in rows for end in (row.value, row.low, row.high) if end)], 0.1)

@@ -113,7 +113,11 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
                 )
         case Turns():
             unit = as_cell(chart.unit)
-            turns = ((f"round {each.number}: {turn.start_s!r} s", turn) for each in chart.rounds for turn in each.turns)
+            turns = (
+                (f"round {shown_round.number}: {turn.start_s!r} s", turn)
+                for shown_round in chart.rounds
+                for turn in shown_round.turns
+            )
             yield from ((as_cell(turn.label), place, repr(turn.ms), "", "", unit) for place, turn in turns)
         case Plane():
             for curve in chart.curves:
@@ -176,12 +180,12 @@ def rows_of(chart: Chart) -> Table:
 def _turns(turns: Turns) -> Table:
     """Return a row a round: the middle turn of each lane, and the factors."""
     rows = []
-    for each in turns.rounds:
-        of = {label: sorted(turn.ms for turn in each.turns if turn.label == label) for label in turns.labels}
+    for shown_round in turns.rounds:
+        of = {label: sorted(turn.ms for turn in shown_round.turns if turn.label == label) for label in turns.labels}
         told = [f"{found[len(found) // 2]:.4g}" if found else "-" for found in of.values()]
-        factors = dict(each.factors)
+        factors = dict(shown_round.factors)
         told += [f"{factors[row.label]:.3g}x" if row.label in factors else "-" for row in turns.factors.factors]
-        rows.append((str(each.number), *told))
+        rows.append((str(shown_round.number), *told))
     heads = (
         *(f"={label}, {turns.unit}" for label in turns.labels),
         *(f"={row.label}" for row in turns.factors.factors),
@@ -247,7 +251,7 @@ def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
 
 def _rounds(turns: Turns, width: int, *, blocks: bool) -> list[str]:
     """Return a line a lane: its turns in their order, on one scale."""
-    told = [(label, [turn.ms for each in turns.rounds for turn in each.turns if turn.label == label])
+    told = [(label, [turn.ms for shown_round in turns.rounds for turn in shown_round.turns if turn.label == label])
             for label in turns.labels]  # fmt: skip
     values = [value for _, each in told for value in each]
     if not values:
@@ -389,7 +393,7 @@ def _sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
 def _spark(values: Sequence[float], low: float, high: float, room: int, *, blocks: bool) -> str:
     columns = min(room, len(values))
     cut = [values[len(values) * each // columns : len(values) * (each + 1) // columns] for each in range(columns)]
-    middles = [sorted(each)[len(each) // 2] for each in cut]
+    middles = [sorted(sequence)[len(sequence) // 2] for sequence in cut]
     span = high - low or 1.0
     return sparkline([(middle - low) / span for middle in middles], blocks=blocks)
 

@@ -66,7 +66,7 @@ def failure_sentences(record: Record) -> list[str]:
             words = f": {last[0]}" if last and last[0] not in ended[-1].reason else ""
             said.append(f"{short_name(lane.name)} did not finish, {_end_words(ended[-1])}{words}")
         elif ended:
-            why = f": {NODE_IS_GONE}" if all(each.lost_its_node for each in ended) else ""
+            why = f": {NODE_IS_GONE}" if all(dnf.lost_its_node for dnf in ended) else ""
             said.append(f"{short_name(lane.name)}: {len(ended)} of {len(lane.heats)} heats did not finish{why}.")
         elif lane.status == "dnf" and lane.reason:
             said.append(f"{short_name(lane.name)} did not finish: {lane.reason}")
@@ -75,7 +75,7 @@ def failure_sentences(record: Record) -> list[str]:
 
 def doubts(record: Record) -> list[str]:
     """Return what limits how far the figures can be trusted, and what was proven about them."""
-    proven = [finding_words(each) for each in _judged(record) if each.sure == "proven"]
+    proven = [finding_words(finding) for finding in _judged(record) if finding.sure == "proven"]
     return list(
         filter(
             None,
@@ -112,7 +112,9 @@ def _other_steps(record: Record) -> list[str]:
 
 def _steps_words(lane: LaneResult) -> str:
     counted = [result.heat.windows[place] for result in _finished(lane) for place in result.counted or ()]
-    known = [(each.first_step, each.first_step + each.steps - 1) for each in counted if each.first_step is not None]
+    known = [
+        (window.first_step, window.first_step + window.steps - 1) for window in counted if window.first_step is not None
+    ]
     return f"{min(first for first, _ in known):,} to {max(last for _, last in known):,}" if known else "-"
 
 
@@ -334,7 +336,7 @@ def _extent(record: Record) -> str:
     elapsed = duration(record.elapsed_s)
     if record.status == "finished":
         compared = record.answer.comparisons
-        is_settled = bool(compared) and all(each.settled for each in compared)
+        is_settled = bool(compared) and all(comparison.settled for comparison in compared)
         settled = f", settled within {percent(record.ask.margin)}" if is_settled else ""
         return f"{runs_words(record)}, {elapsed}{settled}."
     counts = [len(_finished(lane)) for lane in record.lanes if lane.status != "unusable"]
@@ -363,8 +365,8 @@ def sure_at(confidence: float) -> str:
 def _duets(record: Record) -> str:
     """Return how often the lanes took turns; empty where they did not, or not all equally often."""
     compared = record.answer.comparisons
-    rounds = {each.pairs for each in compared if each.in_turns}
-    if len(rounds) != 1 or not all(each.in_turns for each in compared):
+    rounds = {comparison.pairs for comparison in compared if comparison.in_turns}
+    if len(rounds) != 1 or not all(comparison.in_turns for comparison in compared):
         return ""
     (count,) = rounds
     return f"{count} duet{'s' * (count != 1)}" if len(compared) == 1 else f"{count} round{'s' * (count != 1)} in turns"
@@ -408,15 +410,17 @@ def _unsettled(record: Record) -> str:
     margin, budget = percent(record.ask.margin), duration(record.ask.budget_s)
     if over := over_budget(record):
         return f"Not settled within {margin}: {over}"
-    if all(each.in_turns and each.pairs > 1 for each in open_):
+    if all(comparison.in_turns and comparison.pairs > 1 for comparison in open_):
         told = [
-            f"{short_name(each.lane)} by {_spread_words(max(each.ratios) / min(each.ratios))}"
-            for each in open_
-            if each.ratios
+            f"{short_name(comparison.lane)} by {_spread_words(max(comparison.ratios) / min(comparison.ratios))}"
+            for comparison in open_
+            if comparison.ratios
         ]
         return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(told)}."
     spreads = {lane.name: _variation(lane) for lane in record.lanes}
-    concerned = {name: spreads.get(name, 0.0) for each in open_ for name in (each.lane, each.reference)}
+    concerned = {
+        name: spreads.get(name, 0.0) for comparison in open_ for name in (comparison.lane, comparison.reference)
+    }
     varying = [
         f"{short_name(name)} varies {percent(share)}" for name, share in concerned.items() if share > record.ask.margin
     ]

@@ -50,7 +50,10 @@ VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
 
 def lap_cost(lane: LaneResult, record: Record) -> float | None:
     """Return what the time of a lap costs at its type's price, or None where no price was given."""
-    price = next((each.per_hour for each in record.ask.prices if lane.where and each.of == lane.where.value), None)
+    price = next(
+        (type_price.per_hour for type_price in record.ask.prices if lane.where and type_price.of == lane.where.value),
+        None,
+    )
     return None if price is None or lane.lap_s is None else price * lane.lap_s.median / HOUR_S
 
 
@@ -124,7 +127,10 @@ def proof_at_a_glance(record: Record) -> str:
 
 def _proof_clauses(record: Record) -> list[str]:
     done = [lane for lane in record.lanes if not failure_words(lane) and lane.step_ms is not None]
-    by_status = {status: [each for each in done if each.parity.status == status] for status in PARITY_STATUSES}
+    by_status = {
+        status: [lane_result for lane_result in done if lane_result.parity.status == status]
+        for status in PARITY_STATUSES
+    }
     proven = by_status["same"]
     said = []
     if by_status["differs"]:
@@ -268,7 +274,7 @@ def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
     known = [column for column in columns if any(not isinstance(column.figure(row), Missing) for row in rows)]
     if not known:
         return []
-    shown = [Column(each.title, each.cell) for each in known]
+    shown = [Column(usage_column.title, usage_column.cell) for usage_column in known]
     table = lay_out_table([Column("while timed", lambda row: row.name, least=14), *shown], rows, width, color=color)
     told = [*(table or _as_sentences(known, rows, width)), *wrap_all(_reasons(columns, rows), width)]
     return [*told, *_card_lines(rows, width, color=color)]
@@ -353,7 +359,7 @@ def _answers(record: Record) -> list[UsageRow]:
     """Return rows for each lane's single calls, and for its batch size with the most answers, each with its memory."""
     lanes = {lane.name: lane for lane in record.lanes}
     rows: list[UsageRow] = []
-    for answers in (each for each in inference_of(record).lanes if each.lane in lanes):
+    for answers in (infer_lane for infer_lane in inference_of(record).lanes if infer_lane.lane in lanes):
         lane = replace(lanes[answers.lane], peak_memory_bytes=NO_FIGURE, device_memory_bytes=NO_FIGURE, lap_s=None)
         rates = {batch.batch: batch.items_per_s for batch in answers.batches if batch.items_per_s is not None}
         fastest = max(rates, key=lambda batch: rates[batch].median, default=None)

@@ -246,7 +246,7 @@ def _failed(record: Record) -> list[str]:
 
 def _found_cause(why: Why) -> list[str]:
     """Return the first cause, and the gain of the recommended remedy."""
-    standing = {each.cause: each.standing for each in why.causes}
+    standing = {verdict.cause: verdict.standing for verdict in why.causes}
     cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
     words = [f"why {short_name(why.lane)}: {cause}"]
     best = next((remedy for remedy in why.remedies if remedy.recommended and remedy.measured is not None), None)
@@ -265,7 +265,7 @@ def _heaviest_operator(record: Record) -> list[str]:
 def _fastest_training(full: TrainingAnswer) -> list[str]:
     """Return the fastest lane's factor, if it trains faster than the reference lane."""
     shown = [factor for factor in full.factors if factor.same_work is not False]
-    known = [(each.later_laps, each) for each in shown if isinstance(each.later_laps, float)]
+    known = [(factor.later_laps, factor) for factor in shown if isinstance(factor.later_laps, float)]
     ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
     return [_factor(best, ratio)] if best and ratio > 1 else []
 
@@ -273,7 +273,7 @@ def _fastest_training(full: TrainingAnswer) -> list[str]:
 def _fastest_answer(infer: InferAnswer) -> list[str]:
     """Return the fastest lane's factor, if it answers faster than the reference lane."""
     single = [factor for factor in infer.factors if factor.batch is None and factor.same_work is not False]
-    faster = [each for each in single if each.verdict == "faster"]
+    faster = [factor for factor in single if factor.verdict == "faster"]
     if not faster:
         return ["answers"]
     best = max(faster, key=lambda each: each.ratio)

@@ -162,7 +162,7 @@ def fit_table(
 
     Also return the columns that are not in the table.
     """
-    candidates = [each for each in columns if each.shown(record)]
+    candidates = [record_column for record_column in columns if record_column.shown(record)]
     leaving = sorted(
         (candidate for candidate in candidates if candidate.leaves), key=lambda candidate: candidate.leaves
     )

@@ -121,9 +121,9 @@ def against_title(record: Record) -> str:
 def against_first(lane: LaneResult, record: Record) -> Cell:
     """Return a lane's factor against the reference lane, unless one of the two did other work."""
     reference = reference_name(record)
-    others = {each.name: each for each in record.lanes}
+    others = {lane_result.name: lane_result for lane_result in record.lanes}
     both = [lane, others[reference]] if reference in others else [lane]
-    if any(each.parity.status == "differs" for each in both):
+    if any(lane_result.parity.status == "differs" for lane_result in both):
         return Cell(NOT_SAME, "bad")
     if lane.name == reference:
         return Cell("1")
@@ -142,7 +142,11 @@ def same_work(lane: LaneResult, record: Record) -> Cell:
         return Cell(f"no: {parity.reason or _distance(parity)}", "bad")
     if parity.status == "unproven":
         return Cell(f"unproven: {parity.reason}" if parity.reason else "unproven", "quiet")
-    first = next(each.name for each in record.lanes if each.parity.status == "same" and each.status == lane.status)
+    first = next(
+        lane_result.name
+        for lane_result in record.lanes
+        if lane_result.parity.status == "same" and lane_result.status == lane.status
+    )
     figures = _proof(parity, "losses" if record.workload.command else "proof")
     parts = [f"yes{figures}" if lane.name == first else "yes", *_batch(lane, record)]
     return Cell("; ".join([", but ".join(parts), *_strays(parity)]), "good")

@@ -114,7 +114,7 @@ def check_set(folder: Path) -> SetCheck:
 
 def remove_set(name: str) -> MadeSet:
     """Remove a set and return its description."""
-    sets = {each.name: each for each in made_sets()}
+    sets = {made_set.name: made_set for made_set in made_sets()}
     folder = data_folder() / name
     if name not in sets:
         if Path(name).name == name and os.path.lexists(folder) and not PART.fullmatch(name):

@@ -433,7 +433,7 @@ def open_maker(workload: Workload, folder: Path) -> SetMaker:
     check_pillow(f"making the data of {workload.name}")
     if workload.data_layout == "plates":
         return FileMaker(folder, draw_plate, ())
-    kind = next(each for each in (SCENES, PETS) if tuple(each.motifs) == workload.classes)
+    kind = next(photograph_set for photograph_set in (SCENES, PETS) if tuple(photograph_set.motifs) == workload.classes)
     return FileMaker(folder, kind.draw, workload.classes)
 
 

@@ -146,7 +146,7 @@ class Drawer:
         """Draw one class in each picture of a block, and the five labels of each picture."""
         own = chance.permutation(PICTURES) % self._classes if not self._plate else self._any_class(chance)
         other, third = (self._another(chance, own) for _ in range(2))
-        seen, hiding = (self._view(chance, each) for each in (own, other))
+        seen, hiding = (self._view(chance, array) for array in (own, other))
         shape = (PICTURES, 1, 1, 1)
         share = chance.uniform(*self._hardness.hidden, shape).astype(np.float32)
         light = chance.uniform(*LIGHT_RANGE, (*shape[:3], self._channels)).astype(np.float32)

@@ -275,7 +275,7 @@ def as_operators(counted: Mapping[tuple[str, float, float, tuple[int, ...]], int
     ]
     least = SMALL_OPERATOR * max((operator.bytes for operator in found), default=0.0)
     small = [operator for operator in found if operator.kind == "move" and operator.bytes < least]
-    folded = StepOperator("move", 0.0, sum(each.calls * each.bytes for each in small))
+    folded = StepOperator("move", 0.0, sum(step_operator.calls * step_operator.bytes for step_operator in small))
     kept = [operator for operator in found if operator not in small]
     return (*kept, folded) if small else tuple(kept)
 

@@ -291,7 +291,7 @@ def list_plugins() -> list[str]:
     spec = util.find_spec("jax_plugins")
     shared = pkgutil.iter_modules(spec.submodule_search_locations or ()) if spec else ()
     told = metadata.entry_points(group="jax_plugins")
-    return sorted({each.name for each in shared} | {each.name for each in told})
+    return sorted({each.name for each in shared} | {entry_point.name for entry_point in told})
 
 
 def _describe(device: Any) -> Device:
@@ -357,7 +357,7 @@ class JaxExercises:
         set_precision(precision)
         random = np.random.default_rng(0)
         drawn = (random.standard_normal((rows, rows), np.float32) for _ in range(2))
-        left, right = (jax.device_put(each, self._device).astype(JAX_TYPES[precision]) for each in drawn)
+        left, right = (jax.device_put(array, self._device).astype(JAX_TYPES[precision]) for array in drawn)
         multiply = jax.jit(jnp.matmul)
         last = left
 

@@ -203,7 +203,7 @@ class KerasRecipe(BuiltInItems):
         images, labels = self._arrays(self.items(batch))
         whole = max(1, len(labels) // batch) * batch
         if len(labels) < batch:  # a user's small data set: its items come more than once
-            images, labels = (np.resize(each, (batch, *each.shape[1:])) for each in (images, labels))
+            images, labels = (np.resize(array, (batch, *array.shape[1:])) for array in (images, labels))
         return images[:whole], labels[:whole]
 
     def test_arrays(self, count: int) -> Arrays:

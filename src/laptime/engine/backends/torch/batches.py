@@ -368,7 +368,7 @@ def _cut(given: Sequence[Any], batch: int) -> list[Any]:
     """Join all batches along their first axis, and cut them into batches of another size, in the same order."""
     columns = zip(*map(leaves, given), strict=True)
     whole = [None if column[0] is None else torch.cat(column) for column in columns]
-    count = min(len(each) for each in whole if each is not None) // batch
+    count = min(len(tensor) for tensor in whole if tensor is not None) // batch
     cuts = [slice(start * batch, (start + 1) * batch) for start in range(count)]
     return [filled(given[0], iter([None if each is None else each[cut] for each in whole])) for cut in cuts]
 

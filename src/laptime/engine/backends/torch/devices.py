@@ -408,7 +408,7 @@ def keeps_denormals() -> bool:
         (DENORMAL_ROWS, DENORMAL_ROWS), DENORMAL_FACTOR_2
     )
     scaled = torch.full((EXERCISE_NUMBERS,), DENORMAL_FACTOR) * DENORMAL_FACTOR_2
-    return any(bool(each.view(torch.int32).any()) for each in (product, scaled))
+    return any(bool(tensor.view(torch.int32).any()) for tensor in (product, scaled))
 
 
 # Deep copies of PyTorch's optimizers with all that they hold.

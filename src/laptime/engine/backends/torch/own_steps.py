@@ -207,7 +207,7 @@ def _refuse_others(name: str, state: Any) -> None:
 
 def _left_out(settings: Settings) -> tuple[str, ...]:
     stale = (STALE,) if settings.reads == "deferred" else ()
-    named = [each for each in (settings.layout, settings.optimizer) if each in {"channels_last", "fused"}]
+    named = [literal for literal in (settings.layout, settings.optimizer) if literal in {"channels_last", "fused"}]
     if not named:
         return stale
     return (*stale, f"{' and '.join(named)}: up to the code of a step of your own, and not set here")

@@ -169,7 +169,7 @@ def read_answers(precision: str, answers: Any) -> AnswerRun:
     """Return the floating-point numbers of all tensors, one after another, in the form that a proof compares."""
     floats = (tensor for tensor in tensors(answers) if tensor.is_floating_point())
     found = [torch.empty(0, dtype=torch.float64), *floats]
-    return make_answers(precision, torch.cat([each.detach().cpu().double().flatten() for each in found]).numpy())
+    return make_answers(precision, torch.cat([tensor.detach().cpu().double().flatten() for tensor in found]).numpy())
 
 
 def part(one: AnswerRun, other: AnswerRun) -> float:

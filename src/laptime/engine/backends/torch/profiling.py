@@ -248,7 +248,7 @@ class TorchExchangeProfiler(TorchProfiler):
 
 def sum_on_card(ran: Iterable[Activity]) -> CollectiveSum | Missing:
     """Compare the kernels of NCCL with all others."""
-    kernels = [each for each in ran if each.is_kernel]
+    kernels = [activity for activity in ran if activity.is_kernel]
     exchange = [
         (kernel.start_ns, kernel.end_ns) for kernel in kernels if kernel.name.lower().startswith(CARD_COLLECTIVES)
     ]

@@ -135,7 +135,7 @@ def _is_traced(args: Any, kwargs: Given) -> bool:
     if str(kwargs.get("device")) == "meta":
         return True
     held = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
-    return any(each.device.type == "meta" or isinstance(each, FakeTensor) for each in held)
+    return any(tensor.device.type == "meta" or isinstance(tensor, FakeTensor) for tensor in held)
 
 
 # How PyTorch's random operators draw in a proof: each in one way, for any precision, device and layout.
@@ -235,7 +235,7 @@ def _shape(given: Given) -> Any:
         return given["size"]
     if isinstance(given.get("self"), Tensor):
         return given["self"].shape
-    held = [each.shape for each in (given.get("mean"), given.get("std")) if isinstance(each, Tensor)]
+    held = [tensor.shape for tensor in (given.get("mean"), given.get("std")) if isinstance(tensor, Tensor)]
     return torch.broadcast_shapes(*held)  # type: ignore[no-untyped-call]
 
 
@@ -253,7 +253,7 @@ def _placed(values: Tensor, name: str, given: Given) -> Tensor:
         return out.resize_(values.shape).copy_(values)  # type: ignore[no-any-return]
     if name.endswith("_"):
         return like.copy_(values)  # type: ignore[union-attr,no-any-return]
-    held = next((each for each in (like, given.get("mean"), given.get("std")) if isinstance(each, Tensor)), None)
+    held = next((tensor for tensor in (like, given.get("mean"), given.get("std")) if isinstance(tensor, Tensor)), None)
     if held is None:
         return values.to(given.get("device") or "cpu", given.get("dtype") or _dtype_made(values))
     if name == "multinomial" or held.shape != values.shape:

@@ -621,10 +621,12 @@ def _signature_of(model: nn.Module) -> inspect.Signature | None:
 def _names_of(signature: inspect.Signature | None) -> frozenset[str] | None:
     """Return the names that a forward takes; None if it takes any."""
     told = signature.parameters.values() if signature is not None else ()
-    if signature is None or any(each.kind is PARAMETER.VAR_KEYWORD for each in told):
+    if signature is None or any(parameter.kind is PARAMETER.VAR_KEYWORD for parameter in told):
         return None
     return frozenset(
-        each.name for each in told if each.kind in {PARAMETER.POSITIONAL_OR_KEYWORD, PARAMETER.KEYWORD_ONLY}
+        parameter.name
+        for parameter in told
+        if parameter.kind in {PARAMETER.POSITIONAL_OR_KEYWORD, PARAMETER.KEYWORD_ONLY}
     )
 
 

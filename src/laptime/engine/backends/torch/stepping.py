@@ -306,14 +306,14 @@ class RunningScore:
         self._items += count_items(targets)
 
     def clear(self) -> None:
-        for each in self._sums:
-            each.zero_()
+        for tensor in self._sums:
+            tensor.zero_()
         self._items = 0
 
     def score(self) -> Score:
         """Return the means over all batches so far."""
         items = max(self._items, 1)
-        lost, right, whole = (float(each.item()) for each in self._sums)
+        lost, right, whole = (float(tensor.item()) for tensor in self._sums)
         loss: float | Missing = lost / items
         if not math.isfinite(lost):
             loss = Missing(f"the loss became {lost}")

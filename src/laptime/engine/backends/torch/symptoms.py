@@ -68,11 +68,11 @@ class DenormalCount:
         self._all: dict[str, int] = {}
 
     def take(self, kind: str, found: Iterable[Tensor]) -> None:
-        for each in found:
-            if each.dtype in TORCH_FLOAT_BITS and each.layout == torch.strided and each.numel():
-                taken = sample(each)
-                self._found.setdefault(kind, []).append((count(taken), each.numel() / taken.numel()))
-                self._all[kind] = self._all.get(kind, 0) + each.numel()
+        for tensor in found:
+            if tensor.dtype in TORCH_FLOAT_BITS and tensor.layout == torch.strided and tensor.numel():
+                taken = sample(tensor)
+                self._found.setdefault(kind, []).append((count(taken), tensor.numel() / taken.numel()))
+                self._all[kind] = self._all.get(kind, 0) + tensor.numel()
 
     def shares(self) -> dict[str, float]:
         """Return the share of each kind, each tensor by its size."""

@@ -281,7 +281,7 @@ class TreeCounter(Generic[M]):
         if not self._last.keys() <= shown.keys():
             self._settle(shown)
         self._last = shown
-        columns = zip(*(each.total for each in shown.values()), self._kept, self._most, strict=True)
+        columns = zip(*(process_counts.total for process_counts in shown.values()), self._kept, self._most, strict=True)
         self._most = tuple(max(sum(column[:-1]), column[-1]) for column in columns)
         return self._most
 

@@ -229,7 +229,7 @@ def survey_cards() -> Survey | Missing:
         return Missing(error.says)
     try:
         found, unseen = find_cards(nvml)
-        return Survey(tuple(_describe(nvml, each) for each in found), unseen)
+        return Survey(tuple(_describe(nvml, card) for card in found), unseen)
     except nvml.NVMLError as error:
         return why_missing(error)
     finally:
