@@ -105,7 +105,6 @@ OF_ANOTHER_QUESTION = {
     ("compare", "train.reduce"): "laps are compared as a training has them",
     ("forecast", "compare.run"): "it reads records that others wrote, and refuses them in the same words",
     ("race", "compare.command"): "race --against and --fail-above print a comparison",
-    ("race", "compare.nouns"): "the same",
     ("race", "doctor.checkup"): "each answer names a card that is there and was not used, as the doctor does",
     ("race", "doctor.nouns"): "the same",
     ("race", "forecast.page"): "a race without a card says what cards would bring",

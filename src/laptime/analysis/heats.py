@@ -238,20 +238,16 @@ def estimate_memory(batch: int, peaks: Mapping[int, int], shapes: HeldBefore | M
     Where the shapes are not known, it is on the line through the peaks of the two largest batches.
     """
     if isinstance(shapes, Missing):
-        return _on_line(batch, peaks)
+        if len(peaks) < 2:
+            return Missing("fewer than two batches of this lane have run")
+        small, large = sorted(peaks)[-2:]
+        if peaks[large] < GROWS * peaks[small]:
+            return Missing(f"its memory hardly grows from batch {small:,} to {large:,}")
+        return round(peaks[large] + (peaks[large] - peaks[small]) * (batch - large) / (large - small))
     if not peaks:
         return Missing("no batch of this lane has run")
     near = min(peaks, key=lambda peak: abs(peak - batch))
     return max(0, peaks[near] + shapes(batch) - shapes(near))
-
-
-def _on_line(batch: int, peaks: Mapping[int, int]) -> int | Missing:
-    if len(peaks) < 2:
-        return Missing("fewer than two batches of this lane have run")
-    small, large = sorted(peaks)[-2:]
-    if peaks[large] < GROWS * peaks[small]:
-        return Missing(f"its memory hardly grows from batch {small:,} to {large:,}")
-    return round(peaks[large] + (peaks[large] - peaks[small]) * (batch - large) / (large - small))
 
 
 def find_largest_batch(room_bytes: int, estimate: Callable[[int], int | Missing]) -> int | None:

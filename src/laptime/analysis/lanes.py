@@ -76,7 +76,9 @@ def summarise_lane(
     if isinstance(reference, FirstLosses):
         parity = judge_losses(lane, [proof for proof in proofs if proof], reference)
     else:
-        parity = judge_parity(lane.settings, proofs, reference, appeal) if heats else _no_heats()
+        parity = (
+            judge_parity(lane.settings, proofs, reference, appeal) if heats else Parity("unproven", reason=NO_HEAT_RUN)
+        )
         parity = _with_later_batches(parity, heats, items, steps)
     return LaneResult(
         name=lane.name,
@@ -224,10 +226,6 @@ def _with_later_batches(parity: Parity, heats: Sequence[HeatResult], items: int 
             says = f"the batch of step {census.step:,} has {census.items:,} items, and those of the proof {items:,}"
             return replace(parity, status="unproven", reason=says, kind="fewer items")
     return parity
-
-
-def _no_heats() -> Parity:
-    return Parity("unproven", reason=NO_HEAT_RUN)
 
 
 def forecast_whole(

@@ -275,7 +275,13 @@ def _distance(moved: Triple, reference: Reference, precision: str, hidden: float
     parts = [_length_distance(moved.mine, moved.exact) / length]
     if precision == "fp32":
         parts.append(abs(moved.mine.shrink - moved.exact.shrink) / _shrink_tolerance(moved, reference, hidden))
-        parts.append(_array_distance(moved))
+        # The distance of the worst single array, in units of what is allowed: a frozen array is above 1. What only
+        # rounding moves, as Adam does with a bias before a normalisation, also moves differently in the twin.
+        pairs = zip(_array_distances(moved.mine, moved.exact), _array_distances(moved.twin, moved.exact), strict=True)
+        array_distance = max(
+            (distance / max(ARRAY_TOLERANCE, TWIN_MARGIN * chance) for distance, chance in pairs), default=0.0
+        )
+        parts.append(array_distance)
     return max(parts) if all(map(math.isfinite, parts)) else math.inf
 
 
@@ -297,15 +303,6 @@ def _decay_distance(moved: Triple, start: float) -> float:
 
 def _length_distance(run: Movement, exact: Movement) -> float:
     return relative(math.hypot(*run.moves), math.hypot(*exact.moves))
-
-
-def _array_distance(moved: Triple) -> float:
-    """Return the distance of the worst single array, in units of what is allowed: a frozen array is above 1.
-
-    What only rounding moves, as Adam does with a bias before a normalisation, also moves differently in the twin.
-    """
-    pairs = zip(_array_distances(moved.mine, moved.exact), _array_distances(moved.twin, moved.exact), strict=True)
-    return max((distance / max(ARRAY_TOLERANCE, TWIN_MARGIN * chance) for distance, chance in pairs), default=0.0)
 
 
 def _array_distances(run: Movement, exact: Movement) -> list[float]:

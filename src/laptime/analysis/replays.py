@@ -70,7 +70,9 @@ def find_difference(replay: TurnTakenAgain) -> OtherWork | None:
             continue
         steps = f"{replay.steps:,} timed steps, {TAKEN_AGAIN}, lead elsewhere"
         if chance is not None:
-            says = f"{steps}, with any random draws: its {part.of} end {number(_nearness(chance))} times as far apart"
+            *others, far = chance.far
+            nearness = far / max(fmean(others), 1e-30)
+            says = f"{steps}, with any random draws: its {part.of} end {number(nearness)} times as far apart"
             return OtherWork("other random draws", says)
         says = f"{steps}: its {part.of} are {number(part.apart)} of the way off ({number(part.allowed)} allowed)"
         return OtherWork("knows the judge", says)
@@ -84,8 +86,3 @@ def is_one_of(chance: ReplayChance) -> bool:
     usual = fmean(others)
     off = abs(far - usual) <= max(FAR_APART * usual, SPREADS * stdev(others))
     return off and abs(along - fmean(rest)) <= max(FAR_APART * usual, SPREADS * stdev(rest))
-
-
-def _nearness(chance: ReplayChance) -> float:
-    *others, far = chance.far
-    return far / max(fmean(others), 1e-30)

@@ -208,7 +208,11 @@ class LoopSummary:
         else:
             self._windows.append(_window_of(unit))
             if len(self._windows) > WINDOWS_MOST:
-                self._merge()
+                # Make each two neighbours one window
+                self._each *= 2
+                for first, second in zip(self._windows[::2], self._windows[1::2], strict=False):
+                    first.join(second)
+                del self._windows[1::2]
 
     def skip(self, events: Mapping[int, int]) -> None:
         """Count events that were not sent."""
@@ -343,13 +347,6 @@ class LoopSummary:
             typical=self._in_time.typical(since=kept[0].start_ns),
         )
 
-    def _merge(self) -> None:
-        """Make each two neighbours one window."""
-        self._each *= 2
-        for first, second in zip(self._windows[::2], self._windows[1::2], strict=False):
-            first.join(second)
-        del self._windows[1::2]
-
 
 def _lengthen(gaps: dict[GapKind, Gap], kind: GapKind, begin: int, end: int) -> None:
     """Add a time to those of its kind."""
@@ -475,18 +472,16 @@ class IterationBuilder:
             self._group += [*self._held, unit]
             self._held = []
         else:
-            if self._is_next_part(unit):
+            # Whether optimizers do not take turns, but one has ended its part of the training, and another goes on
+            updates = [each.optimizers for each in self._group if each.updated]
+            is_new = len(updates) > 1 and unit.optimizers.isdisjoint(updates[0])
+            is_next_part = is_new and not self._has_fetch and self._last == updates[0]
+            if is_next_part:
                 self._emit_updates(self._group)
             else:
                 self._split_group()
             self._group, self._held = [*self._held, unit], []
             self._has_fetch = False
-
-    def _is_next_part(self, unit: Unit) -> bool:
-        """Whether optimizers do not take turns, but one has ended its part of the training, and another goes on."""
-        updates = [each.optimizers for each in self._group if each.updated]
-        is_new = len(updates) > 1 and unit.optimizers.isdisjoint(updates[0])
-        return is_new and not self._has_fetch and self._last == updates[0]
 
     def skip(self) -> None:
         """End the last iteration: units follow that are not known. One that has no update yet is left out."""

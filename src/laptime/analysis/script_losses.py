@@ -43,21 +43,18 @@ def judge_losses(lane: PlannedLane, proofs: Sequence[tuple[ProofRun, ...]], refe
     says = f"its losses differ from those of {reference.lane} by up to {brief(100 * worst)} %"
     if lane.settings.batch is not None or lane.settings.joined is not None:
         return Parity("unproven", steps, worst, allowed, reason=f"{says}, as where a batch has other items")
-    draws = _who_draws(lane, reference)
+    # Why the lane's random numbers may be others than the reference's; None if they are the same
+    if lane.device.kind != reference.device_kind:
+        draws = ", as where each device draws its own random numbers"
+    elif lane.settings.workers is not None:
+        draws = ", as where worker processes draw random numbers"
+    elif lane.settings.is_compiled:
+        draws = ", as where compiled code draws its own random numbers"
+    else:
+        draws = None
     if draws is None and allowed == TIME_TOLERANCE:
         return Parity("differs", steps, worst, allowed, reason=says, kind="other computation")
     return Parity("unproven", steps, worst, allowed, reason=f"{says}{draws or ', and it computes with fewer digits'}")
-
-
-def _who_draws(lane: PlannedLane, reference: FirstLosses) -> str | None:
-    """Return why the lane's random numbers may be others than the reference's; None if they are the same."""
-    if lane.device.kind != reference.device_kind:
-        return ", as where each device draws its own random numbers"
-    if lane.settings.workers is not None:
-        return ", as where worker processes draw random numbers"
-    if lane.settings.is_compiled:
-        return ", as where compiled code draws its own random numbers"
-    return None
 
 
 def changes_arithmetic(settings: Settings) -> bool:

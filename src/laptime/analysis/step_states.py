@@ -126,7 +126,9 @@ def find_state(heats: Sequence[StepSeries]) -> StateChange | None:
     """Find steps from which on all heats are slower. One heat alone is believed, but the state is not sure then."""
     heats = [heat for heat in heats if heat]
     steps, times = _together(heats)
-    points = _points(steps, times)
+    # The series; a long one in parts, each as its first step and the median of its times
+    size = max(1, ceil(len(steps) / SERIES_MOST))
+    points = [(steps[at], median(times[at : at + size])) for at in range(0, len(steps), size)]
     smooth = _smooth([time for _, time in points])
     place = _find_run(smooth)
     if place is None:
@@ -177,12 +179,6 @@ def _together(heats: Sequence[StepSeries]) -> tuple[list[int], list[float]]:
     told = [(step, sorted(heat[step] for heat in heats if step in heat)) for step in steps]
     kept = [(step, times[(len(times) - 1) // 2]) for step, times in told if len(times) >= needed]
     return [step for step, _ in kept], [time for _, time in kept]
-
-
-def _points(steps: Sequence[int], times: Sequence[float]) -> list[tuple[int, float]]:
-    """Return the series; a long one in parts, each as its first step and the median of its times."""
-    size = max(1, ceil(len(steps) / SERIES_MOST))
-    return [(steps[at], median(times[at : at + size])) for at in range(0, len(steps), size)]
 
 
 def _smooth(times: Sequence[float]) -> list[float]:

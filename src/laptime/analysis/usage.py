@@ -582,7 +582,10 @@ def _energy_of(run: FullRun, device: Device) -> float | Missing:
 
 def answer_usages(lane: InferLane, device: Device, cores: int) -> tuple[AnswerUsage, ...]:
     """Return the usage of single calls, then of each batch size; without those that were not watched."""
-    sizes: list[tuple[int | None, float | None]] = [(None, _call_pace(lane))]
+    call_pace = (
+        None if lane.p50_ms is None or lane.items_a_call is None else 1e3 * lane.items_a_call / lane.p50_ms.median
+    )
+    sizes: list[tuple[int | None, float | None]] = [(None, call_pace)]
     sizes += [(batch.batch, batch.items_per_s.median if batch.items_per_s else None) for batch in lane.batches]
     told = [(batch, answer_pairs(lane.heats, batch), pace) for batch, pace in sizes]
     return tuple(AnswerUsage(batch, _usage(pairs, device, cores, pace)) for batch, pairs, pace in told if pairs)
@@ -601,10 +604,6 @@ def _usage(pairs: Sequence[TimelineSpan], device: Device, cores: int, pace: floa
     energy = make_energy(of, power, None, pace)
     no_whole = Missing("answers are no training")
     return describe_usage(pairs, device, cores, replace(energy, j_per_lap=NO_LAPS, j_whole=no_whole))
-
-
-def _call_pace(lane: InferLane) -> float | None:
-    return None if lane.p50_ms is None or lane.items_a_call is None else 1e3 * lane.items_a_call / lane.p50_ms.median
 
 
 def _calls_span(heat: InferHeat) -> Span | None:

@@ -54,7 +54,10 @@ def apply(*, identity: str, number: int | None, yes: bool, trust: str | None, ou
     offers = api.code_offers(record)
     is_signed = api.is_ours(record, identity)
     # Before anything of the record is said: its reasons and its gains are a stranger's words, too.
-    api.check_trusted(record, trust, is_ours=is_signed, acts=_acts(offers))
+    # What a record would have done to the user's code, in the words of our table
+    each = [f"{offer.change.file}:{offer.change.line}: {offer.says}" for offer in offers]
+    acts = f"change {' Or '.join(each)}" if each else "change no code"
+    api.check_trusted(record, trust, is_ours=is_signed, acts=acts)
     if not offers:
         reason = api.why_no_offer(record) or "it names no remedy"
         raise UsageError(f"{record.id} has no change of code to make: {reason}", f"See laptime show {record.id}.")
@@ -71,12 +74,6 @@ def apply(*, identity: str, number: int | None, yes: bool, trust: str | None, ou
         return ExitCode.ANSWERED if yes else ExitCode.UNFINISHED
     more = [_choice(offers)] if len(offers) > 1 else []
     return apply_offer(offer, yes=yes, outside=outside, is_signed=is_signed, more=more)
-
-
-def _acts(offers: Sequence[Any]) -> str:
-    """Return what a record would have done to the user's code, in the words of our table."""
-    each = [f"{offer.change.file}:{offer.change.line}: {offer.says}" for offer in offers]
-    return f"change {' Or '.join(each)}" if each else "change no code"
 
 
 def apply_offer(offer: Any, *, yes: bool, outside: bool, is_signed: bool = True, more: Sequence[str] = ()) -> int:
@@ -100,12 +97,17 @@ def apply_offer(offer: Any, *, yes: bool, outside: bool, is_signed: bool = True,
 
 
 def _as_applied(offer: Any, edit: Any, *, is_made: bool, is_signed: bool) -> Applied:
+    # How the change is taken back. With git, what the user had not committed would go as well.
+    if edit.is_clean:
+        undo = f"git checkout -- {shlex.quote(os.path.relpath(edit.path))}"
+    else:
+        undo = "take the lines with + away again, for no commit holds the file as it was"
     return Applied(
         is_made,
         is_signed,
         offer.says,
         replace(edit.change, diff=edit.diff),
-        undo=_undo(os.path.relpath(edit.path), is_clean=edit.is_clean),
+        undo=undo,
         measure=_measure(os.path.relpath(edit.start), edit.change.function, is_clean=edit.is_clean),
     )
 
@@ -117,13 +119,6 @@ def _choice(offers: Sequence[Any]) -> str:
         gain = f", {each.gain}" if each.gain else ""
         lines.append(f"--remedy {number}: {each.says} ({each.change.file}:{each.change.line}{gain})")
     return "\n".join(lines)
-
-
-def _undo(here: str, *, is_clean: bool) -> str:
-    """Return how the change is taken back. With git, what the user had not committed would go as well."""
-    if is_clean:
-        return f"git checkout -- {shlex.quote(here)}"
-    return "take the lines with + away again, for no commit holds the file as it was"
 
 
 def _measure(start: str, function: str | None, *, is_clean: bool) -> str:

@@ -50,7 +50,11 @@ def make_ask(what: What | Trainings, lanes: LaneNames, question: str = "race", *
     """
     read, named = read_arguments(question, given), read_lanes(lanes)
     if isinstance(what, Ask):
-        _refuse_both([*(name for name in read if not find_option(question, name).part), *(["lanes"] if named else [])])
+        names = [*(name for name in read if not find_option(question, name).part), *(["lanes"] if named else [])]
+        if names:
+            raise UsageError(
+                f"an Ask has all arguments in it, and {', '.join(names)} was given too", "Set it in the Ask."
+            )
         return _complete(what, question, read)
     first, *others = [name_subject(each) for each in _listed(what)]
     return options.make_ask(question, read, what=first, others=tuple(others), lanes=named)
@@ -135,11 +139,6 @@ def options_as_arguments() -> Iterator[None]:
 
 def _as_arguments(sentence: str) -> str:
     return OPTION_IN_TEXT.sub(lambda found: ARGUMENT_OF.get(found[0], found[0]), sentence)
-
-
-def _refuse_both(names: Sequence[str]) -> None:
-    if names:
-        raise UsageError(f"an Ask has all arguments in it, and {', '.join(names)} was given too", "Set it in the Ask.")
 
 
 def read_arguments(question: str, given: Mapping[str, object]) -> dict[str, Any]:

@@ -36,6 +36,11 @@ from laptime.model.quantities import Missing
 
 def look_at_machine() -> Machine:
     """Describe this computer; scouts ask later what the frameworks see."""
+    installed = tuple(
+        _framework(row)
+        for row in all_frameworks().values()
+        if (not row.switch or os.environ.get(row.switch)) and all(map(util.find_spec, row.modules))
+    )
     return Machine(
         processor=look_at_processor(),
         memory_bytes=_memory_bytes(),
@@ -43,7 +48,7 @@ def look_at_machine() -> Machine:
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
         container=_container(),
-        frameworks=_installed(),
+        frameworks=installed,
         page_bytes=mmap.PAGESIZE,
     )
 
@@ -77,14 +82,6 @@ def add_cards(machine: Machine, found: Cards) -> Machine:
     if around is None and any(card.computes for card in found.cards):
         around = read_host_environment(container=machine.container)
     return replace(machine, cards=found.cards, absent=found.absent, surroundings=around)
-
-
-def _installed() -> tuple[Framework, ...]:
-    return tuple(
-        _framework(row)
-        for row in all_frameworks().values()
-        if (not row.switch or os.environ.get(row.switch)) and all(map(util.find_spec, row.modules))
-    )
 
 
 def _framework(row: FrameworkRow) -> Framework:
@@ -168,8 +165,10 @@ def read_host_environment(
     *,
     folders: Sequence[Path] = (),
 ) -> HostEnvironment:
+    found = (place for pattern in NODES for place in sorted(dev.glob(pattern)))
+    places = list(dict.fromkeys(found))
     return HostEnvironment(
-        nodes=tuple(node for place in _places(dev) if (node := _node(place)) is not None),
+        nodes=tuple(node for place in places if (node := _node(place)) is not None),
         variables={name: environment[name] for name in VARIABLES if name in environment},
         shared_memory_bytes=_shared_memory(dev / "shm"),
         container=container,
@@ -191,11 +190,6 @@ def find_virtual(proc: Path, sys: Path) -> str | None:
         return firmware if any(word in firmware for word in VIRTUAL) else None
     flags = next((line for line in read_lines(proc / "cpuinfo") if line.startswith("flags")), "")
     return "a hypervisor" if "hypervisor" in flags.split() else None
-
-
-def _places(dev: Path) -> list[Path]:
-    found = (place for pattern in NODES for place in sorted(dev.glob(pattern)))
-    return list(dict.fromkeys(found))
 
 
 def _node(place: Path) -> DeviceNode | None:
@@ -383,7 +377,15 @@ NO_LOAD = Missing("this system reports no load")
 
 
 def look_at_processor() -> Processor:
-    name, flags = _name_and_flags()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        name, flags = _from_cpuinfo(cpuinfo.read_text(errors="replace"))
+    elif platform.system() == "Darwin":
+        asked = subprocess.run(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
+                               capture_output=True, text=True, check=False)  # fmt: skip
+        name, flags = asked.stdout.strip() or platform.processor(), set()
+    else:
+        name, flags = platform.processor() or platform.machine(), set()
     return Processor(
         name=name,
         architecture=platform.machine(),
@@ -392,17 +394,6 @@ def look_at_processor() -> Processor:
         quota_cores=cgroup.quota_cores(),
         features=tuple(sorted(PROCESSOR_FEATURES & flags)),
     )
-
-
-def _name_and_flags() -> tuple[str, set[str]]:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        return _from_cpuinfo(cpuinfo.read_text(errors="replace"))
-    if platform.system() == "Darwin":
-        asked = subprocess.run(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
-                               capture_output=True, text=True, check=False)  # fmt: skip
-        return asked.stdout.strip() or platform.processor(), set()
-    return platform.processor() or platform.machine(), set()
 
 
 def _from_cpuinfo(text: str) -> tuple[str, set[str]]:

@@ -470,7 +470,13 @@ def find_steady(values: Sequence[float]) -> Steady:
         raise ValueError("window times must be positive and finite")
     if len(values) < _FEWEST_STEADY:
         return Steady("unsteady", 0)
-    edges = _pool_edges(len(values))
+    # Divide a long series into blocks of neighbours, few enough for a fast cut. Blocks have 3, 5, ... windows, the last
+    # one more: the median of two would let half of an odd window through.
+    count = len(values)
+    width = 1
+    while count // width > _MOST_WINDOWS:
+        width += 2
+    edges = [*range(0, count - width + 1, width), count]
     logs = [log(median(values[first:end])) for first, end in pairwise(edges)]
     found = _name(_levels(logs))
     start = edges[found.start]
@@ -478,17 +484,6 @@ def find_steady(values: Sequence[float]) -> Steady:
     if mad(steady) * MAD_TO_SD > _WIDEST_SPREAD * median(steady):
         return Steady("unsteady", start)
     return Steady(found.kind, start)
-
-
-def _pool_edges(count: int) -> list[int]:
-    """Divide a long series into blocks of neighbours, few enough for a fast cut.
-
-    Blocks have 3, 5, ... windows, the last one more: the median of two would let half of an odd window through.
-    """
-    width = 1
-    while count // width > _MOST_WINDOWS:
-        width += 2
-    return [*range(0, count - width + 1, width), count]
 
 
 def _levels(logs: list[float]) -> list[_Level]:
@@ -535,27 +530,20 @@ def _name(levels: list[_Level]) -> Steady:
     last = levels[lasting[-1]]
     if odd_end > _MOST_ODD:
         return Steady("unsteady", last.first)
-    earlier = _heights_before(levels[: lasting[-1]])
+    # List the levels that the last one is compared with: a cold start counts however short, an odd window never.
+    # Between lasting levels, a run of short ones that is too long to be odd counts once, by its median.
+    earlier: list[float] = []
+    for place, (lasts, group) in enumerate(groupby(levels[: lasting[-1]], key=lambda level: level.lasts)):
+        run = list(group)
+        if lasts or place == 0:
+            earlier += [level.height for level in run]
+        elif sum(level.windows for level in run) > _MOST_ODD:
+            earlier.append(median([level.height for level in run]))
     if any(last.height - height > _SAME_LEVEL for height in earlier):
         return Steady("slowing", last.first)
     if any(height - last.height > _SAME_LEVEL for height in earlier):
         return Steady("warm-up", last.first)
     return Steady("flat", 0)
-
-
-def _heights_before(levels: list[_Level]) -> list[float]:
-    """List the levels that the last one is compared with: a cold start counts however short, an odd window never.
-
-    Between lasting levels, a run of short ones that is too long to be odd counts once, by its median.
-    """
-    heights: list[float] = []
-    for place, (lasts, group) in enumerate(groupby(levels, key=lambda level: level.lasts)):
-        run = list(group)
-        if lasts or place == 0:
-            heights += [level.height for level in run]
-        elif sum(level.windows for level in run) > _MOST_ODD:
-            heights.append(median([level.height for level in run]))
-    return heights
 
 
 # Where the level of a series changes: the best of all partitions, with a charge for every cut.
@@ -644,26 +632,18 @@ def alpha_for_look(heats: int, *, planned: int, final: bool, total: float = 0.05
     The last look (at the planned heats, or `final` because the budget is used up) gets what earlier ones left. Without
     an adaptive stop there are no earlier looks, and the only one gets everything.
     """
-    _check(heats, planned, total)
+    # Reject a look that is not in the plan
+    if not 0 < total < 1:
+        raise ValueError(f"an error rate between 0 and 1 is needed, not {total}")
+    if not 1 <= heats <= planned:
+        raise ValueError(f"a look after {heats} heats does not fit a plan of at most {planned}")
     if not adaptive:
         return total
     last = final or heats == planned
     if not last and heats < FIRST_LOOK:
         raise ValueError(f"the first look is after {FIRST_LOOK} heats, not after {heats}")
-    shares = _early_shares(planned)
+    # Divide what the looks before the last may spend: equally, and not too much in all
+    looks = planned - FIRST_LOOK
+    shares = [min(_EARLY_SHARE, _MOST_SPENT_EARLY / looks)] * looks if looks > 0 else []
     early = heats - FIRST_LOOK
     return total * (1 - sum(shares[: max(early, 0)])) if last else total * shares[early]
-
-
-def _early_shares(planned: int) -> list[float]:
-    """Divide what the looks before the last may spend: equally, and not too much in all."""
-    looks = planned - FIRST_LOOK
-    return [min(_EARLY_SHARE, _MOST_SPENT_EARLY / looks)] * looks if looks > 0 else []
-
-
-def _check(heats: int, planned: int, total: float) -> None:
-    """Reject a look that is not in the plan."""
-    if not 0 < total < 1:
-        raise ValueError(f"an error rate between 0 and 1 is needed, not {total}")
-    if not 1 <= heats <= planned:
-        raise ValueError(f"a look after {heats} heats does not fit a plan of at most {planned}")

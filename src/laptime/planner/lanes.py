@@ -35,7 +35,13 @@ def parse_lane(text: str) -> Lane:
     if not parts:
         return Lane(framework, None)
     named, settings = _split_device(parts[0])
-    device = _read_device(text, named)
+    if not _is_device(named):
+        names = [row.name for row in all_frameworks().values() if not row.switch]
+        raise UsageError(
+            f"lane '{text}': '{named}' is neither a framework nor a device{_near(named, (*names, *DEVICE_EXAMPLES))}",
+            f"frameworks: {', '.join(names)}; devices: {', '.join(DEVICE_EXAMPLES)}; {SYNTAX}",
+        )
+    device = named
     # Each of cpu/best+fused, cpu/best/fused and cpu+best+fused says what was meant.
     words = [word for part in (*settings, *parts[1:]) for word in part.split("+")]
     preset, overrides = _read_settings(text, words) if words else (AS_WRITTEN, ())
@@ -65,16 +71,6 @@ def name_lane(framework: str, device: str, preset: Preset, overrides: Overrides)
 
 def _is_device(part: str) -> bool:
     return COUNTED_DEVICES.fullmatch(part) is not None or all(map(DEVICE_WORD.fullmatch, part.split(BETWEEN)))
-
-
-def _read_device(text: str, part: str) -> str:
-    if not _is_device(part):
-        names = [row.name for row in all_frameworks().values() if not row.switch]
-        raise UsageError(
-            f"lane '{text}': '{part}' is neither a framework nor a device{_near(part, (*names, *DEVICE_EXAMPLES))}",
-            f"frameworks: {', '.join(names)}; devices: {', '.join(DEVICE_EXAMPLES)}; {SYNTAX}",
-        )
-    return part
 
 
 def _read_settings(text: str, words: Iterable[str]) -> tuple[Preset, Overrides]:

@@ -215,7 +215,12 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     row = lane.row
     view = _view(machine, row)
     spread = spread_out(lane, machine)
-    devices = tuple(_find_device(each, view, machine) for each in _devices_of(lane, spread))
+    # The lane once for each device that it names
+    if lane.device is None:
+        devices_of = [lane]
+    else:
+        devices_of = [replace(lane, device=device) for device in devices_on_nodes(lane.device, spread)]
+    devices = tuple(_find_device(each, view, machine) for each in devices_of)
     device, where = devices[0], devices[0].name
     group: tuple[Device, ...] = ()
     if is_group(lane.device):
@@ -233,13 +238,6 @@ def plan_lane(lane: Lane, machine: Machine, subject: SubjectFacts) -> PlannedLan
     environment = environment_for(row, settings, device)
     environment |= split_processor(row, group, machine.processor.cores_usable)
     return PlannedLane(name, lane.framework, device, settings, environment, notes, devices=group, spread=spread)
-
-
-def _devices_of(lane: Lane, spread: Sequence[int]) -> list[Lane]:
-    """Return the lane once for each device that it names."""
-    if lane.device is None:
-        return [lane]
-    return [replace(lane, device=device) for device in devices_on_nodes(lane.device, spread)]
 
 
 def fill_settings(lane: Lane, facts: LaneFacts) -> Settings:
@@ -465,7 +463,12 @@ def plan_script_lane(lane: Lane, devices: Sequence[Device], machine: Machine) ->
         kept = SETTINGS["malloc"].best(facts)
         settings = settings if kept is None else with_values(settings, {"malloc": kept})
     for name, text in lane.overrides:
-        _check_setting(name, text)
+        if not SETTINGS[name].can_be_outside(text):
+            rows = [row for row in SETTINGS.values() if row.outside and row.name != "input"]
+            able = ", ".join(row.list_values(row.outside) for row in rows)
+            raise UsageError(
+                f"{SETTINGS[name].written(text)} cannot be set from outside of a script", f"what can: {able}"
+            )
         settings = with_values(settings, SETTINGS[name].fill(text, facts))
     for row in SETTINGS.values():
         if row.outside and row.name != "input":
@@ -502,13 +505,6 @@ def _find_script_device(lane: Lane, devices: Sequence[Device]) -> Device:
         there = ", ".join(device.name for device in devices)
         raise UsageError(f"device {lane.device} is not there", f"a script can be raced on: {there}")
     return found
-
-
-def _check_setting(name: str, text: str) -> None:
-    if not SETTINGS[name].can_be_outside(text):
-        rows = [row for row in SETTINGS.values() if row.outside and row.name != "input"]
-        able = ", ".join(row.list_values(row.outside) for row in rows)
-        raise UsageError(f"{SETTINGS[name].written(text)} cannot be set from outside of a script", f"what can: {able}")
 
 
 def _check_options(ask: Ask) -> None:

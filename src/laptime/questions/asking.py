@@ -155,7 +155,14 @@ def _find_trained(ask: Ask, machine: Machine, launcher: Launcher = LOCAL) -> lis
     _refuse_options_of_scripts(ask)
     found = find_subjects((ask.what, *ask.others))
     if ask.pretrained:
-        _check_pretrained(found[0][0].name)
+        name = found[0][0].name
+        if name != "pets-densenet":
+            raise UsageError(f"--pretrained: there are no pre-trained weights for {name}", "only for pets-densenet")
+        if util.find_spec("torchvision") is None:
+            raise UsageError(
+                "--pretrained: torchvision is not installed, and the pre-trained weights come with it",
+                "pip install torchvision, or leave out --pretrained",
+            )
     if found[0][1] is None:
         find_given(ask, None)  # refuses --data before the user's function is called
     noted = [None if subject.file is None else note_files(Path(subject.file)) for subject, _ in found]
@@ -226,16 +233,6 @@ def _refuse_options_of_scripts(ask: Ask) -> None:
                 f"{given}: {ask.what} is no script that runs as it is",
                 "leave it out, name lanes such as torch/cpu/threads=1, or race a script: laptime race train.py -- -e 3",
             )
-
-
-def _check_pretrained(name: str) -> None:
-    if name != "pets-densenet":
-        raise UsageError(f"--pretrained: there are no pre-trained weights for {name}", "only for pets-densenet")
-    if util.find_spec("torchvision") is None:
-        raise UsageError(
-            "--pretrained: torchvision is not installed, and the pre-trained weights come with it",
-            "pip install torchvision, or leave out --pretrained",
-        )
 
 
 def installed_of(wanted: Iterable[str] | None, machine: Machine) -> tuple[str, ...]:

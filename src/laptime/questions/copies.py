@@ -76,7 +76,10 @@ class Copies:
             folder, lock = _make_locked(home)
             self._made[word] = (folder, lock)
             fill(folder)
-            _protect(folder)
+            # Let nobody write to code. A training may still keep a cache or a checkpoint next to itself.
+            for place in code_in(folder):
+                if not place.is_symlink():
+                    place.chmod(place.stat().st_mode & ~0o222)
         except BaseException as error:
             if word in self._made:
                 _remove_locked(*self._made.pop(word))
@@ -152,13 +155,6 @@ def _remove_remains(home: Path) -> None:
 def _remove_locked(folder: Path, lock: int) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     os.close(lock)
-
-
-def _protect(folder: Path) -> None:
-    """Let nobody write to code. A training may still keep a cache or a checkpoint next to itself."""
-    for place in code_in(folder):
-        if not place.is_symlink():
-            place.chmod(place.stat().st_mode & ~0o222)
 
 
 def code_in(folder: Path, most: float = inf) -> Iterator[Path]:

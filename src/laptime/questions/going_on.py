@@ -93,7 +93,10 @@ def prepare_more(
     whats = [find_again(what, each) for what, each in zip((ask.what, *ask.others), subjects, strict=False)]
     for what, subject in zip(whats, subjects, strict=False):
         if not is_copied(what):
-            _check_place(record, what, subject)
+            # Refuse to start a script from another folder: what it reads and writes may be named from the first one
+            if subject.file is not None and subject.command and Path(what).expanduser().resolve() != Path(subject.file):
+                says = f"{record.id} cannot go on from this folder: it raced {subject.file}, as {what}"
+                raise UsageError(says, f"go on from the folder in which it began, or {BEGIN_AGAIN}")
             _check_sources(record, note_code_of({subject.name: subject.file}))
     prepared = prepare(replace(ask, what=whats[0], others=tuple(whats[1:]), budget_s=budget_s), machine)
     _check_sources(record, prepared.code)  # of a commit, the copy is there only now
@@ -129,13 +132,6 @@ def _check_sources(record: Record, code: NotedCode) -> None:
             named = ", ".join(changed[:6]) + (" and others" if len(changed) > 6 else "")
             says = f"{record.id} cannot go on: the code of {name} has changed since ({named})"
             raise UsageError(says, f"restore it, or {BEGIN_AGAIN}: further rounds would be of another training")
-
-
-def _check_place(record: Record, what: str, subject: Subject) -> None:
-    """Refuse to start a script from another folder: what it reads and writes may be named from the first one."""
-    if subject.file is not None and subject.command and Path(what).expanduser().resolve() != Path(subject.file):
-        says = f"{record.id} cannot go on from this folder: it raced {subject.file}, as {what}"
-        raise UsageError(says, f"go on from the folder in which it began, or {BEGIN_AGAIN}")
 
 
 def _check_installed(record: Record, machine: Machine) -> None:

@@ -228,15 +228,24 @@ class HeatRounds:
         """Return the order for the next heat of a lane."""
         plan, proven = self.job.plan, self._proven_losses(lane)
         is_fresh = bool(proven) and self._seed is not None
+        # The versions that a node must have: those with which the lane was planned, unless types are raced
+        if not self.job.launcher.is_elsewhere or self.job.launcher.fleet is not None:
+            versions_of = {}
+        else:
+            planned = self.job.machine.framework(lane.framework)
+            versions_of = {} if planned is None else planned.versions
+        # Whether the next heat counts an iteration of the script: the first that trains on this lane
+        is_counted = any(heat.work is not None or heat.uncounted is not None for heat in self.heats[lane.name])
+        wants_work = bool(self.job.plan.subject.command) and lane.settings.input not in NO_TRAINING and not is_counted
         return replace(
             order_heat(plan, lane, pace, self.done, self._seed if is_fresh else None),
             test_items=self._test_items(lane),
             census=self._wants_census(lane),
-            versions=self._versions_of(lane),
+            versions=versions_of,
             first_losses=() if is_fresh else proven,
             is_fresh=is_fresh,
             replays=self.replays is not None,
-            counts_work=self._wants_work(lane),
+            counts_work=wants_work,
             seen_within_s=max(plan.ask.budget_s, UNSEEN_LEAST_S) if plan.subject.command else None,
             profiles_exchange=plan.ask.scale is not None
             and lane.is_ranked
@@ -256,13 +265,6 @@ class HeatRounds:
         if len(proven) > 1:
             return None
         return proven[0].first_losses if proven and proven[0].process.status == "ok" else ()
-
-    def _versions_of(self, lane: PlannedLane) -> dict[str, str]:
-        """Return the versions that a node must have: those with which the lane was planned, unless types are raced."""
-        if not self.job.launcher.is_elsewhere or self.job.launcher.fleet is not None:
-            return {}
-        planned = self.job.machine.framework(lane.framework)
-        return {} if planned is None else planned.versions
 
     def runner(self, lane: PlannedLane, order: HeatOrder, then: str = "") -> HeatRunner:
         """Return what runs such an order; `then` says what follows when nothing is shown any more."""
@@ -303,11 +305,6 @@ class HeatRounds:
             return not heats and lane.settings.input not in NO_TRAINING
         reached = max(((window.first_step or 0) + window.steps for heat in heats for window in heat.windows), default=0)
         return reached > COUNTED_AGAIN * max(counted)
-
-    def _wants_work(self, lane: PlannedLane) -> bool:
-        """Whether the next heat counts an iteration of the script: the first that trains on this lane."""
-        is_counted = any(heat.work is not None or heat.uncounted is not None for heat in self.heats[lane.name])
-        return bool(self.job.plan.subject.command) and lane.settings.input not in NO_TRAINING and not is_counted
 
     def result_of(self, lane: PlannedLane) -> LaneResult:
         """Return the result of a lane so far by its own heats alone, without its roofline."""

@@ -118,7 +118,15 @@ def _makes_loaders(code: UserCode) -> bool:
 
 def _in_dataset(code: UserCode, keyword: str, text: str) -> PlacedEdits:
     file, call = _dataset_call(code)
-    return file, call.lineno, set_keywords(file, call, {keyword: text}, DATASET_PLACES if _is_plain(code, call) else ())
+    # Whether the arguments of a call are those of PyDataset itself, by their places, too
+    if _is_super_init(call):
+        is_plain = True
+    else:
+        made = _datasets(code)[call.func.id].node if isinstance(call.func, ast.Name) else None
+        is_plain = isinstance(made, ast.ClassDef) and not any(
+            getattr(statement, "name", "") == "__init__" for statement in made.body
+        )
+    return file, call.lineno, set_keywords(file, call, {keyword: text}, DATASET_PLACES if is_plain else ())
 
 
 def _datasets(code: UserCode) -> dict[str, CodePart]:
@@ -170,16 +178,6 @@ def _dataset_call(code: UserCode) -> tuple[SourceFile, ast.Call]:
     if any(keyword.arg is None for keyword in inner.keywords):  # it hands on what it is given: super().__init__(**more)
         return unit.file, call
     return made.file, inner
-
-
-def _is_plain(code: UserCode, call: ast.Call) -> bool:
-    """Whether the arguments of a call are those of PyDataset itself, by their places, too."""
-    if _is_super_init(call):
-        return True
-    made = _datasets(code)[call.func.id].node if isinstance(call.func, ast.Name) else None
-    return isinstance(made, ast.ClassDef) and not any(
-        getattr(statement, "name", "") == "__init__" for statement in made.body
-    )
 
 
 def _is_super_init(call: ast.Call) -> bool:

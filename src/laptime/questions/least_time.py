@@ -43,22 +43,19 @@ class LeastTime:
         starts, set_up = (STARTS_FORKED, SET_UP_FORKED) if forks else (STARTS, SET_UP)
         self._start_s = set_up * job.elapsed_s
         self._round_s = lanes * (starts * job.elapsed_s + pace.measure_s)
-        self._add_built_in()
-        self._most_s = (1 + OVERRUN) * job.plan.ask.budget_s
-        self._has_warned = False
-
-    @property
-    def _least_s(self) -> float:
-        return self._start_s + (self._heats or 1) * self._round_s
-
-    def _add_built_in(self) -> None:
-        """Add the steps of a built-in training, by their work: they take no less than that on the processor."""
+        # Add the steps of a built-in training, by their work: they take no less than that on the processor
         plan = self._job.plan
         steps_s = [expect_step_s(plan, lane, self._job.cores) for lane in plan.lanes]
         known = is_reference_known(self._job.services.references, plan)
         mean_s, items = sum(steps_s) / len(steps_s), plan.proof.steps * plan.proof.batch
         proofs = self._lanes + (0.0 if known else EXACTLY)
         self._add_long_steps(steps_s, proofs * mean_s * items / (plan.subject.batch or items))
+        self._most_s = (1 + OVERRUN) * job.plan.ask.budget_s
+        self._has_warned = False
+
+    @property
+    def _least_s(self) -> float:
+        return self._start_s + (self._heats or 1) * self._round_s
 
     def warn_by_reference(self, reference: Reference | None, rounds: int, aim: str) -> None:
         """Say the same of a training of the user's own, once its reference has shown how long a step takes."""

@@ -345,7 +345,9 @@ def _before_optimizer(code: UserCode, _value: int, *, line: str) -> tuple[Source
     added = line.format(model=model)
     if any(said(part.file, node) == added for part in code.units for node in ast.walk(part.node)):
         raise NoPlaceError(f"{added} is there already")
-    inner_first = reversed([*_statements(unit.node)])
+    # All statements within one, outer ones first
+    statements = (statement for statement in ast.walk(unit.node) if isinstance(statement, ast.stmt))
+    inner_first = reversed([*statements])
     statement = next(node for node in inner_first if any(each is call for each in ast.walk(node)))
     begin = unit.file.line_span(statement.lineno)[0]
     indent = unit.file.text[begin : unit.file.span(statement)[0]]
@@ -372,11 +374,6 @@ def _model_of(unit: CodePart, call: ast.Call) -> str:
         ):
             return said(unit.file, model)
     raise NoPlaceError(f"which model {name_call(unit.file, call)} moves is not certain")
-
-
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """Yield all statements within one, outer ones first."""
-    return (statement for statement in ast.walk(node) if isinstance(statement, ast.stmt))
 
 
 # A call that is made once, at the top of the training's file.

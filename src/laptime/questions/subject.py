@@ -135,7 +135,10 @@ def _own_subject(word: str) -> Subject:
     tree = read_tree(file)
     function = function or _only_training(tree, file)
     _check_function(tree, file, function)
-    gives_step = _gives_step(tree, function)
+    # Whether a Training with a step is made in the function, or anywhere in the file if the function makes none
+    bodies = [node for node in _functions_at_top(tree) if node.name == function]
+    made = [call for body in bodies for call in trainings_in(body)] or trainings_in(tree)
+    gives_step = any(keyword.arg == "step" for call in made for keyword in call.keywords)
     return Subject(
         name=f"{file.name}:{function}",
         title=f"{function} of {file.name}",
@@ -176,13 +179,6 @@ def family_in(tree: ast.Module, *, gives_step: bool = False) -> str | None:
         return found[0].family if found else family_of_any_steps()
     found.sort(key=lambda row: row.engine.name == row.family)
     return found[0].family if found else None
-
-
-def _gives_step(tree: ast.Module, function: str) -> bool:
-    """Whether a Training with a step is made in the function, or anywhere in the file if the function makes none."""
-    bodies = [node for node in _functions_at_top(tree) if node.name == function]
-    made = [call for body in bodies for call in trainings_in(body)] or trainings_in(tree)
-    return any(keyword.arg == "step" for call in made for keyword in call.keywords)
 
 
 def find_trainings(tree: ast.Module) -> list[str]:
@@ -525,18 +521,16 @@ def describe_start(record: Record) -> Iterator[str]:
         yield f"the command: {shlex.join(ask.command)}"
     subjects = (record.workload, *(other.subject for other in record.others))
     for what, subject in zip_longest((ask.what, *ask.others), subjects):
-        yield _describe_training(what, subject)
+        if subject is not None and subject.command:
+            describe_training = f"the command: {shlex.join(subject.command)}"
+        elif subject is not None and subject.file is not None:
+            describe_training = f"the code of {shlex.quote(subject.file)} ({what})"
+        else:
+            describe_training = f"the training {what}"
+        yield describe_training
     if ask.data is not None:
         yield f"on the data in {shlex.quote(ask.data)}"
     if ask.on is not None:
         yield f"on the cluster {shlex.quote(ask.on)}"
     lanes = ", ".join(dict.fromkeys(lane.name for lane in record.lanes))
     yield f"on {lanes or 'no lane'}"
-
-
-def _describe_training(what: str | None, subject: Subject | None) -> str:
-    if subject is not None and subject.command:
-        return f"the command: {shlex.join(subject.command)}"
-    if subject is not None and subject.file is not None:
-        return f"the code of {shlex.quote(subject.file)} ({what})"
-    return f"the training {what}"

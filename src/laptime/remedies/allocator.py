@@ -53,35 +53,29 @@ def keep_memory() -> Allocator:
     """
     try:
         program = ctypes.CDLL(None)
-        version = _glibc_version(program)
+        tell = getattr(program, "gnu_get_libc_version", None)
+        if tell is None:
+            version = None
+        else:
+            tell.restype = ctypes.c_char_p
+            version = str(tell().decode())
         if version is None:
             return Allocator(keeps=False, note="the C library is not glibc, which alone has these settings")
         if not _glibc_answers(program):
             return Allocator(
                 keeps=False, note=f"memory is given out by {_who_answers(program)}, and not by glibc {version}"
             )
-        refused = [name for name, parameter, value in _wanted() if program.mallopt(parameter, value) != 1]
+        wanted = (
+            ("M_MMAP_MAX", M_MMAP_MAX, NO_MAPS),
+            ("M_TRIM_THRESHOLD", M_TRIM_THRESHOLD, NEVER_TRIM),
+            ("M_TOP_PAD", M_TOP_PAD, TOP_PAD_BYTES),
+        )
+        refused = [name for name, parameter, value in wanted if program.mallopt(parameter, value) != 1]
     except (OSError, AttributeError, TypeError) as error:
         return Allocator(keeps=False, note=f"the C library cannot be asked: {error}")
     if refused:
         return Allocator(keeps=False, note=f"glibc {version} refused {', '.join(refused)}")
     return Allocator(keeps=True, note=f"glibc {version}")
-
-
-def _wanted() -> tuple[tuple[str, int, int], ...]:
-    return (
-        ("M_MMAP_MAX", M_MMAP_MAX, NO_MAPS),
-        ("M_TRIM_THRESHOLD", M_TRIM_THRESHOLD, NEVER_TRIM),
-        ("M_TOP_PAD", M_TOP_PAD, TOP_PAD_BYTES),
-    )
-
-
-def _glibc_version(program: Any) -> str | None:
-    tell = getattr(program, "gnu_get_libc_version", None)
-    if tell is None:
-        return None
-    tell.restype = ctypes.c_char_p
-    return str(tell().decode())
 
 
 class _Counts(ctypes.Structure):

@@ -131,7 +131,15 @@ class LoaderSearch:
             return None
         best = min(self.turns, key=self.batch_s)
         if self.waiting(best) > NO_WAITING:
-            more = self._more_workers(best)
+            # A setting with as many workers as the wait asks for, at first; then the next one above the best. A turn in
+            # which other processes stopped the training asks for too few, and a later one may ask for more.
+            known = [turn for turns in self.turns.values() for turn in turns]
+            own_s = min(turn.own_s for turn in known)
+            loads_s = self.batch_s(best) * (best.workers or self.waiting(best))
+            asked = min(ceil(loads_s / max(own_s, 1e-9)), max(self._cores, best.workers + 1))
+            wanted = (asked,) if len(known) == 1 else (best.workers + 1, asked)
+            found = (self._at_workers(min((rung for rung in LADDER if rung >= each), default=-1)) for each in wanted)
+            more = next(filter(None, found), None)
             if more is not None:
                 return more
         cheapest = self._cheapest(list(self.turns))
@@ -140,19 +148,6 @@ class LoaderSearch:
             # What waits for the way from a worker rather than for the loading is fastest without any.
             fewer = self._at_workers(0)
         return fewer or self._further_ahead(cheapest)
-
-    def _more_workers(self, best: LoaderSetting) -> LoaderSetting | None:
-        """Return a setting with as many workers as the wait asks for, at first; then the next one above the best.
-
-        A turn in which other processes stopped the training asks for too few, and a later one may ask for more.
-        """
-        known = [turn for turns in self.turns.values() for turn in turns]
-        own_s = min(turn.own_s for turn in known)
-        loads_s = self.batch_s(best) * (best.workers or self.waiting(best))
-        asked = min(ceil(loads_s / max(own_s, 1e-9)), max(self._cores, best.workers + 1))
-        wanted = (asked,) if len(known) == 1 else (best.workers + 1, asked)
-        found = (self._at_workers(min((rung for rung in LADDER if rung >= each), default=-1)) for each in wanted)
-        return next(filter(None, found), None)
 
     def _further_ahead(self, cheapest: LoaderSetting) -> LoaderSetting | None:
         """Return a setting that prepares more batches ahead: that may help where batches take unequally long."""
@@ -177,7 +172,15 @@ class LoaderSearch:
     def _confirm(self) -> LoaderSetting | None:
         """Return the next of the best settings, which take turns; None once they are told apart, or are as fast."""
         if not self._rounds:
-            self._finalists = self._nearest()
+            # The settings that may be the best, and among them the one with the fewest workers
+            if not self.turns:
+                self._finalists = []
+            else:
+                ordered = sorted(self.turns, key=self.batch_s)
+                spread = median([turn.spread for turns in self.turns.values() for turn in turns])
+                most_s = max(NEAR, 1 + spread) * self.batch_s(ordered[0])  # on busy cores a turn says less
+                near = [loader_setting for loader_setting in ordered if self.batch_s(loader_setting) <= most_s]
+                self._finalists = sorted({*near[: FINALISTS_MOST - 1], min(near)}, key=self.batch_s)
         if not self._queue:
             self._finalists = [finalist for finalist in self._finalists if not self._is_slower(finalist)]
             if len(self._finalists) < 2 or self._rounds == CONFIRM_ROUNDS_MOST:
@@ -185,16 +188,6 @@ class LoaderSearch:
             self._rounds += 1
             self._queue = self._finalists[:: -1 if self._rounds % 2 else 1]
         return self._queue.pop(0)
-
-    def _nearest(self) -> list[LoaderSetting]:
-        """Return the settings that may be the best, and among them the one with the fewest workers."""
-        if not self.turns:
-            return []
-        ordered = sorted(self.turns, key=self.batch_s)
-        spread = median([turn.spread for turns in self.turns.values() for turn in turns])
-        most_s = max(NEAR, 1 + spread) * self.batch_s(ordered[0])  # on busy cores a turn says less
-        near = [loader_setting for loader_setting in ordered if self.batch_s(loader_setting) <= most_s]
-        return sorted({*near[: FINALISTS_MOST - 1], min(near)}, key=self.batch_s)
 
     def _is_slower(self, setting: LoaderSetting) -> bool:
         """Whether a finalist is surely slower than the fastest one, after a few rounds."""

@@ -31,7 +31,9 @@ LOCK_TRIED_EVERY_S = 0.01
 
 def update_session(name: str, change: Callable[[SessionState], SessionState]) -> SessionState:
     """Change the state of a session and return it, once it is on the disk. A session that nobody began is new."""
-    path = _path_of(name)
+    # A path with a readable name. The digest separates sessions whose names become the same here.
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name)[:60].strip("-.") or "session"
+    path = home_folder() / "sessions" / f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:16]}" / STATE_NAME
     try:
         with _locked(path.parent):
             state = change(_load(name, path))
@@ -73,12 +75,6 @@ def _refused(name: str, path: Path, why: str) -> RecordError:
 
 def _digest(line: bytes) -> bytes:
     return hashlib.sha256(FORM + line).hexdigest().encode()
-
-
-def _path_of(name: str) -> Path:
-    """Return a path with a readable name. The digest separates sessions whose names become the same here."""
-    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name)[:60].strip("-.") or "session"
-    return home_folder() / "sessions" / f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:16]}" / STATE_NAME
 
 
 @contextlib.contextmanager

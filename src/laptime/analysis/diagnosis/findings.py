@@ -508,7 +508,13 @@ def _find_state(lane: LaneResult, lanes: Sequence[LaneResult]) -> Finding | None
     evidence: dict[str, object] = {} if state is None else figures_of(state)
     if denormals is None or not denormals.cost:
         assert state is not None
-        says += f"{_what_it_is_not(lane, denormals)}{_doubt(state)}."
+        if denormals is not None and lane.device.kind == "cpu" and lane.settings.denormals != "flush":
+            what_it_is_not = f"; denormal numbers are not the reason ({percent(denormals.share)} of any kind)"
+        elif lane.settings.denormals == "flush" or flushes(lane):
+            what_it_is_not = "; denormal numbers are not the reason: they count as 0 here"
+        else:
+            what_it_is_not = ""
+        says += f"{what_it_is_not}{_doubt(state)}."
         return _finding(SLOWS_DOWN, lane, says, LOOK, evidence, sure=state.is_sure)
     evidence |= {"denormals": denormals.share, "of": denormals.kind}
     cost = _measure_cost(lane, lanes, state)
@@ -539,14 +545,6 @@ def figures_of(state: StateChange) -> dict[str, object]:
 
 def _doubt(state: StateChange | None) -> str:
     return "" if state is None or state.is_sure else " (in its one heat: another process may be the reason)"
-
-
-def _what_it_is_not(lane: LaneResult, denormals: Denormals | None) -> str:
-    if denormals is not None and lane.device.kind == "cpu" and lane.settings.denormals != "flush":
-        return f"; denormal numbers are not the reason ({percent(denormals.share)} of any kind)"
-    if lane.settings.denormals == "flush" or flushes(lane):
-        return "; denormal numbers are not the reason: they count as 0 here"
-    return ""
 
 
 def _measure_cost(lane: LaneResult, lanes: Sequence[LaneResult], state: StateChange | None) -> float | None:

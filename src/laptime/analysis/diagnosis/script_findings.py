@@ -47,7 +47,7 @@ from laptime.analysis.step_states import find_loop_state, loss_around
 from laptime.model.machine import Machine
 from laptime.model.quantities import Missing, brief, count, percent, times
 from laptime.model.record import Finding, PredictedGain
-from laptime.model.script import GapKind, RankSkew, ScriptProcess, SeenLine, SpanPart, TrainingLoop
+from laptime.model.script import GapKind, ScriptProcess, SeenLine, SpanPart, TrainingLoop
 from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION, TimedPlace
 from laptime.model.watched import WatchAnswer
 
@@ -170,7 +170,15 @@ def script_findings(
             found = [finding for finding in map(partial(_with_cost, denormal_times), found) if finding is not None]
     skew = answer.skew
     if skew is not None and skew.spread >= SKEWED and skew.is_above(1):
-        found.insert(0, _skewed(skew))
+        skewed = Finding(
+            "script straggler",
+            f"The other ranks wait for rank {skew.slowest}: its own part of an iteration takes {skew.spread:.1f} times "
+            f"({skew.low:.1f} to {skew.high:.1f}) as long as that of the fastest.",
+            {"own_ms": dict(zip(map(str, skew.ranks), skew.own_ms, strict=True)), "low": skew.low, "high": skew.high},
+            "Look at that rank's data and at what else its device and its cores do.",
+            "likely",
+        )
+        found.insert(0, skewed)
     return tuple(found)
 
 
@@ -551,17 +559,6 @@ def _gaps_share(loop: TrainingLoop, *kinds: GapKind | str) -> float:
 
 def _all_s(loop: TrainingLoop) -> float:
     return loop.whole.wall_s + sum(gap.seconds for gap in loop.gaps)
-
-
-def _skewed(skew: RankSkew) -> Finding:
-    return Finding(
-        "script straggler",
-        f"The other ranks wait for rank {skew.slowest}: its own part of an iteration takes {skew.spread:.1f} times "
-        f"({skew.low:.1f} to {skew.high:.1f}) as long as that of the fastest.",
-        {"own_ms": dict(zip(map(str, skew.ranks), skew.own_ms, strict=True)), "low": skew.low, "high": skew.high},
-        "Look at that rank's data and at what else its device and its cores do.",
-        "likely",
-    )
 
 
 RULES_OF_ANY = (ScriptRule("not on the card", _not_on_card),)

@@ -147,7 +147,9 @@ def loops_in_python(process: ScriptProcess, loop: TrainingLoop, _machine: Machin
 def recomputes(process: ScriptProcess, loop: TrainingLoop, machine: Machine) -> Finding | None:
     """The backward pass computes again what the forward pass did not keep, and there is memory to keep it."""
     shares = shares_of_lines(process.lines, loop.steady)
-    checkpointing = [(line, share) for line, share in shares if CHECKPOINTED & {_last(call) for call in line.calls}]
+    checkpointing = [
+        (line, share) for line, share in shares if CHECKPOINTED & {call.rpartition(".")[2] for call in line.calls}
+    ]
     if not checkpointing:
         return None
     forward = {line.where for line, _ in shares if line.part == "forward"}
@@ -192,7 +194,3 @@ def _described(rule: str, says: str, advice: str, found: list[tuple[SeenLine, fl
 
 def _sum(found: Iterable[tuple[SeenLine, float]]) -> float:
     return sum(share for _, share in found)
-
-
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]

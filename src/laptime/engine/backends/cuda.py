@@ -8,7 +8,6 @@ it.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 from uuid import UUID
 
 AMPERE = (8, 0)  # the compute capability from which on a card has tf32 and bf16
@@ -26,7 +25,16 @@ def identify_card(number: int) -> dict[str, str]:
     device = ctypes.c_int()
     if cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), number):
         return {}
-    told = {"uuid": _ask_uuid(cuda, device), "bus": _ask_bus(cuda, device)}
+    uuid = (ctypes.c_ubyte * UUID_BYTES)()
+    ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid  # only v2 knows the UUID of a MIG instance
+    ask_uuid = "" if ask(uuid, device) else str(UUID(bytes=bytes(uuid)))
+    # Domain:bus:device, as in 0000:3b:00, without the function number: a card has only one function
+    bus = ctypes.create_string_buffer(BUS_BYTES)
+    if cuda.cuDeviceGetPCIBusId(bus, BUS_BYTES, device):
+        ask_bus = ""
+    else:
+        ask_bus = bus.value.decode(errors="replace").lower().partition(".")[0]
+    told = {"uuid": ask_uuid, "bus": ask_bus}
     return {name: words for name, words in told.items() if words}
 
 
@@ -39,17 +47,3 @@ def ask_driver() -> dict[str, str]:
         return {"driver": str(pynvml.nvmlSystemGetDriverVersion())}
     except pynvml.NVMLError:
         return {}
-
-
-def _ask_uuid(cuda: Any, device: ctypes.c_int) -> str:
-    uuid = (ctypes.c_ubyte * UUID_BYTES)()
-    ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or cuda.cuDeviceGetUuid  # only v2 knows the UUID of a MIG instance
-    return "" if ask(uuid, device) else str(UUID(bytes=bytes(uuid)))
-
-
-def _ask_bus(cuda: Any, device: ctypes.c_int) -> str:
-    """Return domain:bus:device, as in 0000:3b:00, without the function number: a card has only one function."""
-    bus = ctypes.create_string_buffer(BUS_BYTES)
-    if cuda.cuDeviceGetPCIBusId(bus, BUS_BYTES, device):
-        return ""
-    return bus.value.decode(errors="replace").lower().partition(".")[0]

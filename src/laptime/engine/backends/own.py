@@ -18,7 +18,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -139,7 +138,10 @@ class LapNotes:
         """Let the lap after `laps` begin next, with the data as it was."""
         self.laps = laps
         for part, state in zip(_parts_of(self.data), states, strict=False):
-            _put_state(part, state)
+            if is_generator(part):
+                put_generator(part, state)
+            elif hasattr(part, "__dict__"):
+                part.__dict__.update(state)
 
 
 PARTS_OF_LOADERS = ("dataset", "sampler", "batch_sampler")
@@ -182,13 +184,6 @@ def _state_of(part: Any) -> Any:
     if is_generator(part):
         return read_generator(part)
     return {key: value for key, value in getattr(part, "__dict__", {}).items() if isinstance(value, KEPT_VALUES)}
-
-
-def _put_state(part: Any, state: Any) -> None:
-    if is_generator(part):
-        put_generator(part, state)
-    elif hasattr(part, "__dict__"):
-        part.__dict__.update(state)
 
 
 def endless(data: Iterable[Any], name: str, notes: LapNotes | None = None) -> Iterator[Any]:
@@ -305,7 +300,8 @@ def find_own_error(error: BaseException, file: str) -> OwnError | None:
     source = f"{last.lineno} | {last.line}" if last.line else ""
     rows = traceback.format_list(frames)
     trace = "".join(["Traceback of your own code (most recent call last):\n", *rows, f"{words}\n"])
-    return OwnError(f"{place}: {words}", source, _is_on_load(error.__traceback__), trace)
+    is_on_load = any(frame.f_code is call_own.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+    return OwnError(f"{place}: {words}", source, is_on_load, trace)
 
 
 def _own_frames(error: BaseException, is_own: Callable[[str], bool]) -> list[traceback.FrameSummary]:
@@ -339,10 +335,6 @@ def _words_of(error: BaseException) -> str:
 def _shortened(words: str) -> str:
     told = " ".join(words.split())
     return told if len(told) <= LONGEST_ERROR else f"{told[: LONGEST_ERROR - 4]} ..."
-
-
-def _is_on_load(trace: TracebackType | None) -> bool:
-    return any(frame.f_code is call_own.__code__ for frame, _ in traceback.walk_tb(trace))
 
 
 # What a user's function returned: a training that can be run, or a sentence that says what to return instead.
@@ -385,7 +377,9 @@ def as_training(returned: Any, name: str) -> Training:
     if returned.step is not None:
         _check_step(returned, name)
     elif is_keras(returned.model):
-        _check_compiled(returned, name)
+        if returned.loss is not None or returned.optimizer is not None:
+            raise TrainingError(f"{name}: returns a Keras model, and a loss or an optimizer next to it",
+                                "compile the model with them, and leave them out here")  # fmt: skip
     elif returned.loss is not None and not callable(returned.loss):
         kind = type(returned.loss).__name__
         raise TrainingError(f"{name}: loss is {kind}, not a function of (outputs, targets)")
@@ -449,12 +443,6 @@ def _checked_data(training: Training, field: str, name: str) -> Any:
         raise TrainingError(f"{name}: gives no data", hint)
     hint = "give a list of batches, a DataLoader, or a function that makes a generator of batches"
     raise TrainingError(f"{name}: {field} is {kind}, which cannot be iterated", hint)
-
-
-def _check_compiled(training: Training, name: str) -> None:
-    if training.loss is not None or training.optimizer is not None:
-        raise TrainingError(f"{name}: returns a Keras model, and a loss or an optimizer next to it",
-                            "compile the model with them, and leave them out here")  # fmt: skip
 
 
 def _check_step(training: Training, name: str) -> None:

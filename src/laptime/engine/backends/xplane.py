@@ -265,7 +265,10 @@ def _origins_of(program: str, told: bytes) -> Iterator[tuple[tuple[str, str], st
             name = b"".join(_held(instruction, INSTRUCTION_NAME)).decode()
             origin = _origin_of(instruction) or _origin_within(instruction, bodies)
             if origin:
-                yield (program, name), _without_program(origin)
+                # Remove the program from an origin: in `jit(step)/jvp()/dot_general`, all operators are in `jit(step)`
+                first, _, rest = origin.partition("/")
+                without_program = rest if first.startswith("jit(") and rest else origin
+                yield (program, name), without_program
 
 
 def _origin_of(instruction: bytes) -> str:
@@ -309,12 +312,6 @@ def _id_of(computation: bytes) -> int:
     return next(
         (value for field, value in _fields(computation) if field == COMPUTATION_ID and isinstance(value, int)), -1
     )
-
-
-def _without_program(origin: str) -> str:
-    """Remove the program from an origin: in `jit(step)/jvp()/dot_general`, all operators are in `jit(step)`."""
-    first, _, rest = origin.partition("/")
-    return rest if first.startswith("jit(") and rest else origin
 
 
 def _held(message: bytes, number: int) -> list[bytes]:

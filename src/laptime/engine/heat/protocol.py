@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laptime.engine import wire
-from laptime.engine.backends.base import Backend, BuiltTraining, Learner
+from laptime.engine.backends.base import Backend, Learner
 from laptime.engine.heat.loop import ParentLine, build_training, prove_training, send_notes, take_census
 from laptime.engine.heat.work import Clock
 from laptime.model.errors import LaneError
@@ -24,7 +24,11 @@ def run_protocol(backend: Backend, order: FullOrder, line: ParentLine) -> int | 
     training = build_training(backend, order.heat, line)
     if order.prove:
         prove_training(backend, training, order.heat.lane.settings, line)
-    timed = TimedLaps(backend.clock, training.learn(), order, _steps_of_lap(order, training), line)
+    steps = order.protocol.steps_per_lap or training.steps_per_lap
+    if steps is None:
+        raise LaneError("nobody said how many steps make a lap: the data have no length", "give --steps-per-lap")
+    steps_of_lap = steps
+    timed = TimedLaps(backend.clock, training.learn(), order, steps_of_lap, line)
     for number in range(_resume(timed) + 1, order.protocol.laps + 1):
         timed.run_lap(number)
         if not isinstance(line.listen(), wire.GoOn):
@@ -34,13 +38,6 @@ def run_protocol(backend: Backend, order: FullOrder, line: ParentLine) -> int | 
     send_notes((*notes, *timed.learner.close()), line)
     line.say(wire.Phase("end", backend.clock()))
     return training.device_memory_bytes()
-
-
-def _steps_of_lap(order: FullOrder, training: BuiltTraining) -> int:
-    steps = order.protocol.steps_per_lap or training.steps_per_lap
-    if steps is None:
-        raise LaneError("nobody said how many steps make a lap: the data have no length", "give --steps-per-lap")
-    return steps
 
 
 @dataclass(slots=True)

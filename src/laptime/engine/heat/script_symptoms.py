@@ -31,7 +31,13 @@ def read_symptoms(visitor: Visitor, held: HeldScript | None, device: Device) -> 
     notes |= {MADE_DOUBLE: reader.double_at} if reader.double_at and "float64" in reader.types else {}
     line = _data_line(reader)
     notes |= {DATA_LINE: line} if line is not None else {}
-    longest = _longest_lines(reader)
+    # The lines of the script that take most of an iteration; nothing where none takes much
+    seen = reader.process()
+    found = longest_lines(seen.lines, seen.loop.steady) if isinstance(seen.loop, TrainingLoop) else []
+    if not found or found[0][1] < LONGEST_LEAST:
+        longest = ""
+    else:
+        longest = ", ".join(f"{where} ({percent(share)})" for where, share in found[:LONGEST_NAMED])
     notes |= {LONGEST_LINES: longest} if longest else {}
     return StepSymptoms(
         progress.later,
@@ -66,15 +72,6 @@ def _data_line(reader: ProcessReader) -> str | None:
         default=None,
     )
     return most.where if most is not None and most.share >= LINE_MOST else None
-
-
-def _longest_lines(reader: ProcessReader) -> str:
-    """Return the lines of the script that take most of an iteration; nothing where none takes much."""
-    seen = reader.process()
-    found = longest_lines(seen.lines, seen.loop.steady) if isinstance(seen.loop, TrainingLoop) else []
-    if not found or found[0][1] < LONGEST_LEAST:
-        return ""
-    return ", ".join(f"{where} ({percent(share)})" for where, share in found[:LONGEST_NAMED])
 
 
 def is_replayable(reader: ProcessReader) -> bool:

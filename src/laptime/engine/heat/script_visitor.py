@@ -49,7 +49,9 @@ class Visitor:
 
     def take_facts(self, facts: dict[str, Any]) -> None:
         if "held" in facts:
-            self._read_events()
+            for body in self._events:
+                self.reader.take_events(body)
+            self._events = []
             self.held = _read_held(facts)
         elif "has_set" in facts:
             self.set.add(text(facts["has_set"]))
@@ -62,11 +64,6 @@ class Visitor:
     def take_events(self, body: bytes) -> None:
         if self.is_counted:
             self._events.append(body)
-
-    def _read_events(self) -> None:
-        for body in self._events:
-            self.reader.take_events(body)
-        self._events = []
 
 
 def _read_held(facts: Mapping[str, Any]) -> HeldScript:

@@ -48,7 +48,10 @@ class BatchMaker:
 
     def __call__(self, number: int, images: Pixels, labels: Labels) -> list[Bad]:
         """Make batch `number`. Return the files that were skipped."""
-        chosen = self._chosen(number)
+        if self._order is not None:
+            chosen = self._order(number)
+        else:
+            chosen = np.arange(number * self._job.batch, (number + 1) * self._job.batch) % len(self._job.paths)
         rng = rng_of(self._job.seed, number)
         turns = draw_turns(rng, len(chosen)) if self._job.turned else []
         bad: list[Bad] = []
@@ -64,11 +67,6 @@ class BatchMaker:
         for _ in self._spread(make_one, range(len(chosen))):
             pass
         return bad
-
-    def _chosen(self, number: int) -> Any:
-        if self._order is not None:
-            return self._order(number)
-        return np.arange(number * self._job.batch, (number + 1) * self._job.batch) % len(self._job.paths)
 
     def _sound_one(self, item: int, bad: list[Bad]) -> tuple[int, Pixels]:
         """Return this item and its pixels, or the next item that can be read."""
@@ -87,18 +85,14 @@ class BatchMaker:
         job = self._job
         pixels = decode_small(job.paths[index], job.height, job.width)
         if not job.turned and pixels.shape[:2] != (job.height, job.width):
-            pixels = _fit(pixels, job)
+            # Resize an image: shrink it by averaging, enlarge it by interpolation
+            pillow = import_pillow()
+            shrinks = pixels.shape[0] >= job.height and pixels.shape[1] >= job.width
+            way = pillow.Resampling.BOX if shrinks else pillow.Resampling.BILINEAR
+            pixels = np.asarray(pillow.fromarray(pixels).resize((job.width, job.height), way))
         if self._held is not None:
             self._held.put(index, pixels)
         return pixels
-
-
-def _fit(pixels: Pixels, job: LoaderJob) -> Pixels:
-    """Resize an image: shrink it by averaging, enlarge it by interpolation."""
-    pillow = import_pillow()
-    shrinks = pixels.shape[0] >= job.height and pixels.shape[1] >= job.width
-    way = pillow.Resampling.BOX if shrinks else pillow.Resampling.BILINEAR
-    return np.asarray(pillow.fromarray(pixels).resize((job.width, job.height), way))
 
 
 # Memory that a loader's processes share with the training: slots for batches, and decoded images.

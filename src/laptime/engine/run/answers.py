@@ -110,7 +110,11 @@ class InferenceRunner(ProcessRunner):
                 if name.startswith(WINDOWED):
                     self._watch.open(child)
             case wire.Calls(ns=ns):
-                self._close_calls(ns)
+                # Read the instruments after single calls: after all of them, or after those of one turn
+                self._calls_noise, flag = self._watch.close_span(sum(ns))
+                self._calls_flag = self._calls_flag or flag
+                if self.turn is not None:
+                    self._call_turns += (CallTurn(self.turn, len(ns), flag),)
             case wire.Closed(window=window):
                 self._windows.append(self._watch.close_window(replace(window, turn=self.turn)))
             case _:
@@ -141,13 +145,6 @@ class InferenceRunner(ProcessRunner):
     def part(self) -> int:
         """The batch size that is timed; 0 before the first one, so in single calls."""
         return int(self.phase.removeprefix(BATCH_PHASE)) if self.phase.startswith(BATCH_PHASE) else 0
-
-    def _close_calls(self, ns: tuple[int, ...]) -> None:
-        """Read the instruments after single calls: after all of them, or after those of one turn."""
-        self._calls_noise, flag = self._watch.close_span(sum(ns))
-        self._calls_flag = self._calls_flag or flag
-        if self.turn is not None:
-            self._call_turns += (CallTurn(self.turn, len(ns), flag),)
 
     def _without_memory(self, dnf: Dnf | None) -> tuple[tuple[BatchRun, ...], Dnf | None]:
         """If memory ran out at a batch size, give up this size and larger ones, and keep the rest of the heat."""
@@ -240,7 +237,11 @@ class TrainingRunner(ProcessRunner):
                 # The checkpoint decides which laps there are. Those noted here also know how long its writing took.
                 self.laps = [*self.laps[: len(laps)], *laps[len(self.laps) :]]
             case wire.Stepped():
-                self._note_silence()
+                # Keep the longest time between two messages of progress within a lap
+                now_s = time.monotonic()
+                if self._stepped is not None:
+                    self._silence_s = max(self._silence_s, now_s - self._heard_s)
+                self._heard_s = now_s
                 self._stepped = message
             case wire.LapDone(lap=lap):
                 self.laps.append(lap)
@@ -271,13 +272,6 @@ class TrainingRunner(ProcessRunner):
             return self.limits.patience_s
         first_s = FIRST_STEPS_OF_SILENCE * self.first_step_ns / 1e9
         return max(self.limits.watchdog_s, first_s, MEDIANS_OF_SILENCE * self._silence_s)
-
-    def _note_silence(self) -> None:
-        """Keep the longest time between two messages of progress within a lap."""
-        now_s = time.monotonic()
-        if self._stepped is not None:
-            self._silence_s = max(self._silence_s, now_s - self._heard_s)
-        self._heard_s = now_s
 
     def _look(self) -> None:
         now_s = time.monotonic()
@@ -366,7 +360,12 @@ class ProfileRunner(ProcessRunner):
     def run(self) -> ProfileRun:
         """Run to the end, whether it finishes or not. A profile that came is kept even if the process fails later."""
         dnf = self.follow(Started(Child(self._order.heat.lane.environment)), wire.Observe(self._order))
-        profile = self._whole_profile(dnf)
+        profile = self._profile
+        if profile is not None and dnf is not None:
+            ended = Missing(f"the process ended in {dnf.phase}: {dnf.reason}")
+            profile = replace(profile, absent=dict.fromkeys(profile.absent, ended))
+        if profile is not None and self._flag is not None:
+            profile = replace(profile, notes=(*profile.notes, f"disturbed while it was profiled: {self._flag}"))
         reason = None if profile is not None else f"in {dnf.phase}: {dnf.reason}" if dnf else self._reason
         return ProfileRun(self.process_run(dnf), profile, reason, self.first_step_ns)
 
@@ -386,12 +385,3 @@ class ProfileRunner(ProcessRunner):
 
     def end(self) -> None:
         self._watch.end()
-
-    def _whole_profile(self, dnf: Dnf | None) -> Profile | None:
-        profile = self._profile
-        if profile is not None and dnf is not None:
-            ended = Missing(f"the process ended in {dnf.phase}: {dnf.reason}")
-            profile = replace(profile, absent=dict.fromkeys(profile.absent, ended))
-        if profile is not None and self._flag is not None:
-            profile = replace(profile, notes=(*profile.notes, f"disturbed while it was profiled: {self._flag}"))
-        return profile

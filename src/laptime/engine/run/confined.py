@@ -29,7 +29,10 @@ class ConfinedLauncher(LocalLauncher):
 
     def __init__(self, written: Sequence[Path] = ()) -> None:
         self._shared = _list_traces(SHM_FOLDER)
-        layered = tuple(map(str, filter(_may_have_layer, _outermost(written))))
+        # The folders that are in none of the others
+        found = {folder.resolve() for folder in written}
+        outermost = sorted(folder for folder in found if not any(other in folder.parents for other in found))
+        layered = tuple(map(str, filter(_may_have_layer, outermost)))
         if layered and _allows(*layered):
             self._sandbox = Sandbox(has_namespaces=True, layered=layered)
         else:
@@ -46,12 +49,6 @@ class ConfinedLauncher(LocalLauncher):
         folders = _list_traces(tempfile.gettempdir(), f"{OWN_FOLDERS}{os.getpid()}-")
         now = _list_traces(SHM_FOLDER) if shares_memory else {}
         return (*folders, *(path for path, trace in now.items() if self._shared.get(path) != trace))
-
-
-def _outermost(folders: Sequence[Path]) -> list[Path]:
-    """Return the folders that are in none of the others."""
-    found = {folder.resolve() for folder in folders}
-    return sorted(folder for folder in found if not any(other in folder.parents for other in found))
 
 
 def _may_have_layer(folder: Path) -> bool:

@@ -266,7 +266,15 @@ class ProcessRunner:
             kind = "node" if isinstance(broken, NodeGoneError) else type(broken).__name__
         else:
             sent = ended.signal
-            reason, kind = _why_gone(ended)
+            # Why a process ended that sent no reason itself, and of what kind that is. TensorFlow's convolutions on a
+            # processor print that memory was refused, go on without it, and end in a SIGSEGV.
+            refusal = find_refusal(ended.stderr_tail) if ended.signal in CRASHES else ""
+            if refusal:
+                reason, kind = f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less", "memory"
+            elif ended.signal == "SIGKILL":
+                reason, kind = "killed by SIGKILL: most often the system ran out of memory", "memory"
+            else:
+                reason, kind = (f"ended by {ended.signal}" if ended.signal else "the process ended on its own"), ""
         return Dnf(self.phase, reason, sent, ended.exit_code, ended.peak_memory_bytes, ended.stderr_tail, kind)
 
 
@@ -308,19 +316,6 @@ class WindowWatch:
 def judge_windows(windows: list[Window], *, shares_our_clock: bool) -> tuple[Window, ...]:
     """Flag the window in which the run stood still. With a virtual clock this cannot be seen."""
     return flag_halts(windows) if shares_our_clock else tuple(windows)
-
-
-def _why_gone(ended: Ended) -> tuple[str, str]:
-    """Return why a process ended that sent no reason itself, and of what kind that is.
-
-    TensorFlow's convolutions on a processor print that memory was refused, go on without it, and end in a SIGSEGV.
-    """
-    refusal = find_refusal(ended.stderr_tail) if ended.signal in CRASHES else ""
-    if refusal:
-        return f"out of memory: {refusal.rstrip('.')}; a smaller batch needs less", "memory"
-    if ended.signal == "SIGKILL":
-        return "killed by SIGKILL: most often the system ran out of memory", "memory"
-    return (f"ended by {ended.signal}" if ended.signal else "the process ended on its own"), ""
 
 
 # Run one heat of a race in one child. Read the machine's noise after each window; return a Heat whatever happens.

@@ -59,7 +59,10 @@ def _answers(found: Compared) -> list[tuple[str, Style]]:
 
 def change_words(lane: LaneChange, found: Compared) -> str:
     """Return how one lane changed, in a sentence."""
-    one, other = _names(lane, found)
+    if found.interleaved:
+        one, other = f"{lane.training} on {short_name(lane.lane)}", found.before.training
+    else:
+        one, other = f"{short_name(lane.lane)} in {side_words(found.after)}", side_words(found.before)
     if lane.ends is None:
         why = lane.low.missing if isinstance(lane.low, Missing) else "no interval"
         return f"{one} runs at {factor(lane.ratio)}x the rate of {other} ({why})"
@@ -68,12 +71,6 @@ def change_words(lane: LaneChange, found: Compared) -> str:
     ratio, low, high = above_one(lane.ratio, lane.low, lane.high)
     ends = "-".join(factor(end, ratio) for end in (low, high) if not isinstance(end, Missing))
     return f"{one} is {factor(ratio)}x {lane.verdict} than {other} ({ends})"
-
-
-def _names(lane: LaneChange, found: Compared) -> tuple[str, str]:
-    if found.interleaved:
-        return f"{lane.training} on {short_name(lane.lane)}", found.before.training
-    return f"{short_name(lane.lane)} in {side_words(found.after)}", side_words(found.before)
 
 
 def side_words(side: Side) -> str:
@@ -104,16 +101,14 @@ def gate_words(found: Compared) -> str:
         return f"Gate {state}: slower by more than {allowed}: {names}."
     if state == UNJUDGED:
         return f"Gate {state}: no result of {joined([_short(name) for name in found.unjudged])}."
-    return f"Gate {state}: no lane is slower by more than {allowed} for certain{_not_ruled_out(found)}."
-
-
-def _not_ruled_out(found: Compared) -> str:
-    """Return how much slower a lane may still be, at the other end of its interval."""
+    # How much slower a lane may still be, at the other end of its interval
     slowest = [(over(1, lane.ends[0]) - 1, lane) for lane in found.lanes if lane.ends is not None]
     most, lane = max(slowest, key=lambda pair: pair[0], default=(0.0, None))
     if lane is None or most <= (found.fail_above or 0.0):
-        return ""
-    return f", but up to {percent(most)} is not ruled out on {short_name(lane.lane)}"
+        not_ruled_out = ""
+    else:
+        not_ruled_out = f", but up to {percent(most)} is not ruled out on {short_name(lane.lane)}"
+    return f"Gate {state}: no lane is slower by more than {allowed} for certain{not_ruled_out}."
 
 
 def _least(found: Compared, name: str) -> str:
@@ -262,7 +257,11 @@ def _answer(found: History) -> list[str]:
     """Return the newest figure, and when it last changed beyond noise."""
     newest, count = found.points[-1], len(found.points)
     records = f"the newest of {count} records" if count > 1 else "the only record"
-    said = [f"{_newest_words(found, newest)} in {records}."]
+    if newest.step_ms is None:
+        newest_words = f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s"
+    else:
+        newest_words = f"{found.what} takes {step(newest.step_ms.median)} {spread(newest.step_ms)} per iteration"
+    said = [f"{newest_words} in {records}."]
     changed = [point for point in found.points if is_changed(point)]
     if not changed:
         return [*said, "No change beyond noise."] if count > 1 else said
@@ -274,12 +273,6 @@ def _answer(found: History) -> list[str]:
         *said,
         f"Last change beyond noise: {faster_or_slower(last.change.ratio)} on {_day(last)} ({last.id}){since}{more}.",
     ]
-
-
-def _newest_words(found: History, newest: HistoryPoint) -> str:
-    if newest.step_ms is None:
-        return f"{found.what} on {short_name(found.lane)}: {number(newest.items_per_s.median)}/s"
-    return f"{found.what} takes {step(newest.step_ms.median)} {spread(newest.step_ms)} per iteration"
 
 
 def is_changed(point: HistoryPoint) -> bool:

@@ -30,8 +30,25 @@ ALL_ASKED_WELL = "Every device that is here can be used by what was asked."
 
 def render_checkup(checkup: Checkup, width: int, *, color: bool) -> str:
     """Return the page of the doctor: whether all can be used, what was tried, and each problem with its command."""
-    lines = painted(_verdict(checkup), width, "strong", color=color)
-    lines += [*wrap(machine_words(checkup.machine), width, "  "), *_tried(checkup.trials, width, color=color)]
+    # The answer in a sentence
+    if not checkup.trials:
+        verdict = f"{NO_FRAMEWORK}, so nothing can be tried: {install_command('torch')}"
+    elif checkup.is_well:
+        well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
+        verdict = well if not checkup.around else f"{well} What is named below can slow them."
+    else:
+        failed = [f"{trial.framework}/{trial.device}" for trial in checkup.trials if trial.product is None]
+        unused = [problem.about for problem in checkup.unused]
+        verdict = f"Not every device can be used: {'; '.join([*unused, *failed])}."
+    lines = painted(verdict, width, "strong", color=color)
+    columns: list[Column[DeviceTest]] = [
+        Column("framework", lambda trial: trial.framework),
+        Column("device", lambda trial: trial.device),
+        Column("what it is", lambda trial: trial.label, least=12),
+        Column("a product of matrices", _outcome, least=24),
+    ]
+    tried = table_or_sentences(columns, checkup.trials, width, color=color) if checkup.trials else []
+    lines += [*wrap(machine_words(checkup.machine), width, "  "), *tried]
     unknown = {trial.share.missing for trial in checkup.trials if trial.product and isinstance(trial.share, Missing)}
     lines += wrap_all((f"- (share of the peak: {reason})" for reason in sorted(unknown)), width)
     lines += wrap(slowed, width, "  ") if (slowed := _slowed(checkup)) else []
@@ -52,18 +69,6 @@ def _slowed(checkup: Checkup) -> str:
     return f"Other processes took up to {max(took):.1f} of {cores} cores meanwhile: rates on busy cores are too low."
 
 
-def _verdict(checkup: Checkup) -> str:
-    """Return the answer in a sentence."""
-    if not checkup.trials:
-        return f"{NO_FRAMEWORK}, so nothing can be tried: {install_command('torch')}"
-    if checkup.is_well:
-        well = ALL_ASKED_WELL if _not_asked(checkup) else ALL_WELL
-        return well if not checkup.around else f"{well} What is named below can slow them."
-    failed = [f"{trial.framework}/{trial.device}" for trial in checkup.trials if trial.product is None]
-    unused = [problem.about for problem in checkup.unused]
-    return f"Not every device can be used: {'; '.join([*unused, *failed])}."
-
-
 def _not_asked(checkup: Checkup) -> list[str]:
     """Return the frameworks that were not asked. One that was asked has a processor at least, or a problem."""
     return [
@@ -71,16 +76,6 @@ def _not_asked(checkup: Checkup) -> list[str]:
         for framework in checkup.machine.frameworks
         if not framework.devices and framework.problem is None
     ]
-
-
-def _tried(trials: Sequence[DeviceTest], width: int, *, color: bool) -> list[str]:
-    columns: list[Column[DeviceTest]] = [
-        Column("framework", lambda trial: trial.framework),
-        Column("device", lambda trial: trial.device),
-        Column("what it is", lambda trial: trial.label, least=12),
-        Column("a product of matrices", _outcome, least=24),
-    ]
-    return table_or_sentences(columns, trials, width, color=color) if trials else []
 
 
 def _outcome(trial: DeviceTest) -> Cell:
@@ -112,7 +107,16 @@ def hardware(machine: Machine, width: int) -> list[str]:
     facts = [*_processor(machine), *_memory(machine)] if machine.use is not None else []
     facts += _drivers(machine)
     facts += [fact for card in machine.cards for fact in _card(card, machine)]
-    facts += _no_cards(machine)
+    # Why no card is known, or why the NVIDIA driver failed although other cards are known
+    if not machine.cards:
+        reasons = [why.missing for name in ("PCI", "NVIDIA") if (why := machine.absent.get(name)) is not None]
+        no_cards = [("cards", f"none: {'; '.join(reasons)}")] if reasons else []
+    else:
+        nvidia = machine.absent.get("NVIDIA")
+        silent = nvidia is None or not any(card.maker == "NVIDIA" for card in machine.cards)
+        told = any(nvidia is not None and card.reason == nvidia.missing for card in machine.cards)
+        no_cards = [] if silent or told or nvidia is None else [("NVIDIA driver", nvidia.missing)]
+    facts += no_cards
     return fact_lines([*facts, *_around(machine)], width)
 
 
@@ -202,7 +206,16 @@ def _card(card: Card, machine: Machine) -> list[Fact]:
     bus = "" if isinstance(card.bus, Missing) else f" {card.bus}"
     label = f"card{bus}" if card.parent is None else "  instance"
     told = [_name(card), *_abilities(card), *_card_now(card)]
-    return [(label, ", ".join(told)), ("", _whose(card, machine))]
+    users = users_of(card, machine)
+    if users:
+        whose = f"used by {', '.join(users)}"
+    elif card.reason is not None:
+        whose = f"{UNUSED}: {card.reason}"
+    elif not card.computes:
+        whose = DRAWS
+    else:
+        whose = UNUSED if _is_unused(card, machine) else "used by its instances"
+    return [(label, ", ".join(told)), ("", whose)]
 
 
 def _name(card: Card) -> str:
@@ -242,34 +255,12 @@ def _card_now(card: Card) -> list[str]:
     return told
 
 
-def _whose(card: Card, machine: Machine) -> str:
-    users = users_of(card, machine)
-    if users:
-        return f"used by {', '.join(users)}"
-    if card.reason is not None:
-        return f"{UNUSED}: {card.reason}"
-    if not card.computes:
-        return DRAWS
-    return UNUSED if _is_unused(card, machine) else "used by its instances"
-
-
 def _is_unused(card: Card, machine: Machine) -> bool:
     """Whether no framework uses a card, or one of the instances into which it is cut."""
     if users_of(card, machine):
         return False
     parts = [each for each in machine.cards if each.parent is not None and each.parent == card.uuid]
     return card.reason is not None or not any(users_of(part, machine) for part in parts)
-
-
-def _no_cards(machine: Machine) -> list[Fact]:
-    """Return why no card is known, or why the NVIDIA driver failed although other cards are known."""
-    if not machine.cards:
-        reasons = [why.missing for name in ("PCI", "NVIDIA") if (why := machine.absent.get(name)) is not None]
-        return [("cards", f"none: {'; '.join(reasons)}")] if reasons else []
-    nvidia = machine.absent.get("NVIDIA")
-    silent = nvidia is None or not any(card.maker == "NVIDIA" for card in machine.cards)
-    told = any(nvidia is not None and card.reason == nvidia.missing for card in machine.cards)
-    return [] if silent or told or nvidia is None else [("NVIDIA driver", nvidia.missing)]
 
 
 def _around(machine: Machine) -> list[Fact]:

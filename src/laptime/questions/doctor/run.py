@@ -151,19 +151,17 @@ def _turns(machine: Machine) -> Iterator[_Turn]:
                 for product_precision in PRODUCT_PRECISIONS
                 if product_precision == "fp32" or product_precision in features[key.device]
             )
-            yield _Turn(with_driver(key, seen), _order(framework, device, able))
+            if device.kind == "cpu":
+                order = PeakOrder(framework, device, able, PROCESSOR_ROWS, PROCESSOR_COPY_BYTES)
+            else:
+                order = PeakOrder(framework, device, able, CARD_ROWS, CARD_COPY_BYTES)
+            yield _Turn(with_driver(key, seen), order)
 
 
 def with_driver(key: DeviceKey, seen: list[tuple[DeviceKey, str, Device]]) -> DeviceKey:
     """Return a device's key from a framework that reports the driver, if there is one."""
     same = [each for each, _, _ in seen if each.device == key.device]
     return next((device_key for device_key in same if device_key.driver), same[0])
-
-
-def _order(framework: str, device: Device, precisions: tuple[str, ...]) -> PeakOrder:
-    if device.kind == "cpu":
-        return PeakOrder(framework, device, precisions, PROCESSOR_ROWS, PROCESSOR_COPY_BYTES)
-    return PeakOrder(framework, device, precisions, CARD_ROWS, CARD_COPY_BYTES)
 
 
 def environment_of_peak(order: PeakOrder, machine: Machine) -> dict[str, str]:

@@ -70,7 +70,8 @@ def say(found: HardwareForecast) -> str:
     best = min(priced, key=_cost) if priced else faster[0]
     cost = "" if isinstance(best.cost, Missing) else f"; {_whole(found)} would cost about {usd(best.cost)}"
     each = "a lap" if found.per == PER_LAP else f"for {found.per}"
-    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {_times(best.factor)} as fast as"
+    times = f"{rough(best.factor.low)} to {rough(best.factor.high)} times"
+    told = f"{_short(best)} would take {_ends(best.lap_s, lap, ' to ')} {each}, {times} as fast as"
     return f"{told} {short_name(found.lane)} here{cost}.{_loaders(found, faster)}"
 
 
@@ -154,10 +155,6 @@ def _in_one_unit(found: Range) -> str:
     return f"{rough(found.low / unit_s)}-{rough(found.high / unit_s)} {unit}"
 
 
-def _times(found: Range) -> str:
-    return f"{rough(found.low)} to {rough(found.high)} times"
-
-
 def usd(amount: float) -> str:
     return f"{number(amount) if amount >= 0.995 else rough(amount)} USD"
 
@@ -169,7 +166,17 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
     cost = "" if isinstance(found.cost_here, Missing) else f" and cost{one} {usd(found.cost_here)}"
     whole = f"{_whole(found)} here take{one} {lap(found.whole_here_s)}{cost}"
     refused = [f"{short}: not predicted, {why}." for short, why in found.refused.items()]
-    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", *_memory_note(found), RANGES_SENTENCE]
+    # What a card needs, and which cards have no room for it, or may not have it
+    needed = [row for row in found.rows if row.device.kind != "cpu"]
+    ends = [row.memory_bytes for row in needed if row.memory_bytes is not None]
+    if not ends:
+        memory_note = []
+    else:
+        least, most = min(ends, key=lambda end: end.low), max(ends, key=lambda end: end.high)
+        told = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
+        named = ((fits, joined([_short(row) for row in needed if row.fits == fits])) for fits in DOUBTS)
+        memory_note = [f"{told}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
+    notes = [f"Measured here: {here}. {whole[0].upper()}{whole[1:]}.", *memory_note, RANGES_SENTENCE]
     if not view.details:
         if len(refused) > REASONS_SHOWN:
             ((why, often),) = Counter(found.refused.values()).most_common(1)
@@ -182,18 +189,6 @@ def _notes(found: HardwareForecast, view: View) -> list[str]:
         notes.append(f"Loader: {loader.missing}.")
     notes += [f"{_short(row)}: {'; '.join(row.notes)}." for row in found.rows if row.notes]
     return [*notes, *refused]
-
-
-def _memory_note(found: HardwareForecast) -> list[str]:
-    """Return what a card needs, and which cards have no room for it, or may not have it."""
-    needed = [row for row in found.rows if row.device.kind != "cpu"]
-    ends = [row.memory_bytes for row in needed if row.memory_bytes is not None]
-    if not ends:
-        return []
-    least, most = min(ends, key=lambda end: end.low), max(ends, key=lambda end: end.high)
-    told = f"A step takes {_ends(Range(least.middle, least.low, most.high), size)} of a card"
-    named = ((fits, joined([_short(row) for row in needed if row.fits == fits])) for fits in DOUBTS)
-    return [f"{told}{''.join(f'; it {fits} {names}' for fits, names in named if names)}."]
 
 
 def _parts(held: HeldMemory) -> str:

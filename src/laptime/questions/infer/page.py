@@ -62,11 +62,18 @@ LANE: RecordColumn[InferLane] = RecordColumn("lane", lambda lane, _: short_name(
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
+    # The table of single calls, with each lane's highest throughput
+    lanes = inference_of(record).lanes
+    columns = [*SHORT_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1)]
+    rows = fit_table(columns, lanes, record, view.inner.width, color=view.inner.color, failed=_failure)[0]
+    # Whether all lanes answer as the reference does, in one sentence
+    clauses = _answers_clauses(record)
+    answers_sentence = f"Same answers: {clauses}." if clauses else ""
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
-        figures=_rows(record, view.inner),
+        figures=rows,
         notes=_notes(record),
-        done=" ".join(filter(None, [_answers_sentence(record), _closing(record)])),
+        done=" ".join(filter(None, [answers_sentence, _closing(record)])),
         details=_details(record, view),
         glance=glance_of(record),
     )
@@ -128,19 +135,15 @@ def _answer(record: Record) -> str:
         if infer_factor.batch is None and infer_factor.same_work is not False
     ]
     fastest = max(fair, key=lambda each: each.ratio, default=None)
-    call = _call_words(lanes[0], record)
+    count = lanes[0].items_a_call or 1
+    items = record.workload.items
+    call = f"one {items.removesuffix('s')}" if count == 1 else f"a call of {count} {items}"
     if fastest is None:
         return f"{short_name(lanes[0].lane)} answers {call} in {_latency_words(lanes[0].p50_ms)} (median)."
     names = (fastest.lane, fastest.reference) if fastest.ratio >= 1 else (fastest.reference, fastest.lane)
     faster = next((lane for lane in lanes if lane.lane == names[0]), lanes[0])
     answers = f"{spoken_name(*names)} answers {call} in {_latency_words(faster.p50_ms)} (median)"
     return f"{answers}, {_factor_words(fastest, spoken_name(*reversed(names)))}."
-
-
-def _call_words(lane: InferLane, record: Record) -> str:
-    count = lane.items_a_call or 1
-    items = record.workload.items
-    return f"one {items.removesuffix('s')}" if count == 1 else f"a call of {count} {items}"
 
 
 def _factor_words(found: InferFactor, other: str) -> str:
@@ -151,13 +154,6 @@ def _factor_words(found: InferFactor, other: str) -> str:
         names = f"{short_name(found.lane)} and {short_name(found.reference)}"
         return f"and no difference was found between {names} (ratio {ends_words(found)})"
     return f"{factor(ratio)}x as fast as {other} ({factor(low, ratio)}-{factor(high, ratio)})"
-
-
-def _rows(record: Record, view: View) -> list[str]:
-    """Return the table of single calls, with each lane's highest throughput."""
-    lanes = inference_of(record).lanes
-    columns = [*SHORT_COLUMNS, RecordColumn(f"most {record.workload.items}/s", _most, leaves=1)]
-    return fit_table(columns, lanes, record, view.width, color=view.color, failed=_failure)[0]
 
 
 def _most(lane: InferLane, _record: Record) -> str:
@@ -187,12 +183,6 @@ def _notes(record: Record) -> list[str]:
     )
 
 
-def _answers_sentence(record: Record) -> str:
-    """Return whether all lanes answer as the reference does, in one sentence."""
-    clauses = _answers_clauses(record)
-    return f"Same answers: {clauses}." if clauses else ""
-
-
 def _answers_clauses(record: Record) -> str:
     told = [lane for lane in record.lanes if lane.step_ms is not None or lane.parity.status == "differs"]
     said = []
@@ -209,10 +199,13 @@ def _details(record: Record, view: View) -> list[list[str]]:
     width, color, lanes = view.width, view.color, inference_of(record).lanes
     said = [f"{short_name(lane.lane)} batch {batch.batch}: {batch.reason}"
             for lane in lanes for batch in lane.batches if batch.reason]  # fmt: skip
+    # The table of percentiles of single calls, and the factors between their medians
+    table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, failed=_failure)
+    latency = ["latency of one call:", *table]
     return [
         header(record, width, color=color),
         wrap(INFERENCE_HOW, width, "  "),
-        _latency(record, width, color=color),
+        latency,
         _throughput(record, width, color=color),
         _batch_factors(record, width),
         _waits(record, width, color=color),
@@ -235,12 +228,6 @@ def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
         )
         rows.append(Row(short_name(lane.lane), call, figures, _failure(lane) if lane.heats else ""))
     return live_page(joined([*record.trainings]), progress, rows, view)
-
-
-def _latency(record: Record, width: int, *, color: bool) -> list[str]:
-    """Return the table of percentiles of single calls, and the factors between their medians."""
-    table, _ = fit_table(CALL_COLUMNS, inference_of(record).lanes, record, width, color=color, failed=_failure)
-    return ["latency of one call:", *table]
 
 
 def _throughput(record: Record, width: int, *, color: bool) -> list[str]:
@@ -442,7 +429,14 @@ def _closing(record: Record) -> str:
 def figures(record: Record) -> list[Figure]:
     """Return all figures of inference, the most telling first."""
     more = folded(*reading_figures(record), *fact_figures(record))
-    return [*_factor_figures(record), *_calls(record), *_throughput_figure(record), *more]
+    # The percentiles of single calls, each with its interval
+    lanes = inference_of(record).lanes
+    bars = tuple(bar for lane in lanes for bar in _bars(lane))
+    is_log = are_far_apart(bars)
+    says = "The middle call (p50), and those that 95 and 99 of 100 calls do not exceed, with 95 % intervals."
+    says += " Shorter is faster." + " The scale is logarithmic." * is_log
+    calls = [Figure("One call", Bars("ms", bars, is_log=is_log), says)] if lanes else []
+    return [*_factor_figures(record), *calls, *_throughput_figure(record), *more]
 
 
 def _factor_figures(record: Record) -> list[Figure]:
@@ -473,16 +467,6 @@ def _factor_figures(record: Record) -> list[Figure]:
         f"In single calls, and in {record.workload.items} per second of each batch. The line is the estimate, the band"
     )
     return [Figure(title, Factors(reference, tuple(rows)), f"{says} its 95 % interval.")]
-
-
-def _calls(record: Record) -> list[Figure]:
-    """Return the percentiles of single calls, each with its interval."""
-    lanes = inference_of(record).lanes
-    bars = tuple(bar for lane in lanes for bar in _bars(lane))
-    is_log = are_far_apart(bars)
-    says = "The middle call (p50), and those that 95 and 99 of 100 calls do not exceed, with 95 % intervals."
-    says += " Shorter is faster." + " The scale is logarithmic." * is_log
-    return [Figure("One call", Bars("ms", bars, is_log=is_log), says)] if lanes else []
 
 
 def _bars(lane: InferLane) -> list[Bar]:

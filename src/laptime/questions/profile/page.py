@@ -66,7 +66,13 @@ def _of_lane(lane: LaneResult, profile: Profile, width: int, top: int, *, color:
     lines = [*painted(title, width, "strong", color=color), *wrap(cost, width, "  ")]
     shown = profile.operators[:top]
     lines += _table(lane, profile, shown, width, color=color)
-    lines += wrap(_others(profile, len(shown)), width, "  ")
+    rest = profile.operators[len(shown) :]
+    if not rest:
+        others = ""
+    else:
+        together = sum(operator.own_ms for operator in rest)
+        others = f"and {len(rest)} more, {step(together)} together"
+    lines += wrap(others, width, "  ")
     lines += _memory(profile, width)
     lines += [] if lane.device.kind == "cpu" else wrap(_device(profile), width, "  ")
     lines += [] if profile.work is None and lane.roofline is not None else wrap(_work(profile), width, "  ")
@@ -109,14 +115,6 @@ def cut_middle(name: str, places: int) -> str:
     head = (places - 1) // 2
     tail = places - 1 - head
     return name[:head] + ELLIPSIS + name[len(name) - tail :]
-
-
-def _others(profile: Profile, shown: int) -> str:
-    rest = profile.operators[shown:]
-    if not rest:
-        return ""
-    together = sum(operator.own_ms for operator in rest)
-    return f"and {len(rest)} more, {step(together)} together"
 
 
 def _memory(profile: Profile, width: int) -> list[str]:
@@ -182,12 +180,26 @@ def _bytes(value: float | Missing) -> str:
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
+    reasons = [(lane, lane.absent.get("profile")) for lane in record.lanes if lane.profile is None]
+    absent = [f"{short_name(lane.name)} has no profile: {why.missing}" for lane, why in reasons if why is not None]
+    # All that the record holds, in sections
+    width, color = view.width, view.color
+    details = [
+        header(record, width, color=color),
+        *profiles(record, width, TOP_ALONE, color=color),
+        limit_lines(record, width),
+        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
+    ]
+    done, lanes = sum(lane.profile is not None for lane in record.lanes), len(record.lanes)
+    count = str(done) if done == lanes else f"{done} of {lanes}"
+    said = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
+    closing = said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
     return PageParts(
         answer=[Said(f"{place_words(record)}: {_answer(record)}")],
         figures=profile_figures(record, view.inner),
-        notes=[*footnotes.failure_sentences(record), *_absent(record), *footnotes.doubts(record)],
-        done=_closing(record),
-        details=_details(record, view),
+        notes=[*footnotes.failure_sentences(record), *absent, *footnotes.doubts(record)],
+        done=closing,
+        details=details,
         glance=glance_of(record),
     )
 
@@ -241,29 +253,6 @@ def profile_figures(record: Record, view: View, lanes: int = LANES_SHOWN) -> lis
         lines += _table(lane, profile, profile.operators[:TOP_BELOW_A_RACE], view.width, color=view.color)
         lines += [] if isinstance(profile.trace, Missing) else _trace(profile, view.width)
     return lines
-
-
-def _absent(record: Record) -> list[str]:
-    reasons = [(lane, lane.absent.get("profile")) for lane in record.lanes if lane.profile is None]
-    return [f"{short_name(lane.name)} has no profile: {why.missing}" for lane, why in reasons if why is not None]
-
-
-def _details(record: Record, view: View) -> list[list[str]]:
-    """Return all that the record holds, in sections."""
-    width, color = view.width, view.color
-    return [
-        header(record, width, color=color),
-        *profiles(record, width, TOP_ALONE, color=color),
-        limit_lines(record, width),
-        *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
-    ]
-
-
-def _closing(record: Record) -> str:
-    done, lanes = sum(lane.profile is not None for lane in record.lanes), len(record.lanes)
-    count = str(done) if done == lanes else f"{done} of {lanes}"
-    said = f"{count} lane{'s' * (lanes != 1)} profiled, {duration(record.elapsed_s)}."
-    return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
 
 
 LIMIT_HEAD, LIMIT_INDENT = "limit: ", "  "

@@ -33,7 +33,6 @@ from laptime.model.errors import RecordError, UsageError
 from laptime.model.questions import WHAT_HELP
 from laptime.model.record import Record
 from laptime.questions.compare.command import emit_compared, gate_code
-from laptime.questions.compare.nouns import Compared
 
 RACE_HELP = f"""Race WHAT on each LANE: which is faster, and by how much?
 
@@ -132,7 +131,10 @@ def _refuse_own(context: click.Context) -> None:
 def _judge(before: Record | None, record: Record, fail_above: float | None, *, as_json: bool) -> int:
     """Print how the race compares, and return the exit code."""
     try:
-        found = _compare(before, record, fail_above)
+        if before is None:
+            found = api.compare_trainings(record, fail_above)
+        else:
+            found = api.compare_records(before, record, fail_above)
         if as_json:
             say(showing.compared_as_text(found, showing.View()))  # stdout has the record, and nothing else
         else:
@@ -142,12 +144,6 @@ def _judge(before: Record | None, record: Record, fail_above: float | None, *, a
         complain(error)
         return error.exit_code
     return gate_code(found)
-
-
-def _compare(before: Record | None, record: Record, fail_above: float | None) -> Compared:
-    if before is None:
-        return api.compare_trainings(record, fail_above)
-    return api.compare_records(before, record, fail_above)
 
 
 # `laptime plan`: what `laptime race --dry-run` prints.

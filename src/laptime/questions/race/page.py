@@ -82,7 +82,9 @@ from laptime.show.pages.words import (
 def fleet_words(record: Record) -> list[str]:
     """Return how the versions on the nodes differ, and which nodes were left out: for the top of the page."""
     nodes = nodes_of(record)
-    differing = [_differing(what, nodes, record) for what in _facts_of(nodes, record)]
+    found = (what for node in nodes if node.machine is not None for what, _ in _facts(node.machine, record))
+    facts_of = list(dict.fromkeys(found))
+    differing = [_differing(what, nodes, record) for what in facts_of]
     out: dict[str, list[str]] = {}
     for node in nodes:
         if node.problem is not None:
@@ -141,11 +143,6 @@ def _facts(machine: Machine, record: Record) -> Iterator[tuple[str, str]]:
         yield "driver", " and ".join(drivers)
 
 
-def _facts_of(nodes: tuple[FleetNode, ...], record: Record) -> list[str]:
-    found = (what for node in nodes if node.machine is not None for what, _ in _facts(node.machine, record))
-    return list(dict.fromkeys(found))
-
-
 def _differing(what: str, nodes: tuple[FleetNode, ...], record: Record) -> str:
     """Return the values of one fact on each type, or "" if all nodes have the same."""
     of: dict[str, list[str]] = {}
@@ -166,6 +163,10 @@ MORE_MOST_S = 3600.0  # that a page expects: what would take longer is too rough
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
+    # Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle
+    minutes, within = _minutes_more(record), percent(record.ask.margin)
+    more = f"About {minutes} min more should bring every factor within {within}."
+    parts_words = [*footnotes.spent_words(record, "race"), *([] if minutes is None else [more])]
     return PageParts(
         answer=[
             *footnotes.distrust(record),
@@ -175,7 +176,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         ],
         figures=[*_bars(record, view.inner), *_profiles(record, view.inner)],
         notes=_notes(record, view.width),
-        done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record), *_parts_words(record)])),
+        done=" ".join(filter(None, [proof_sentence(record), footnotes.closing(record), *parts_words])),
         then=_then(record),
         details=_details(record, view),
         glance=glance_of(record),
@@ -303,13 +304,6 @@ def _notes(record: Record, width: int) -> list[str]:
     ]
 
 
-def _parts_words(record: Record) -> list[str]:
-    """Say at which confidence the intervals are, where that is less than of a race in one go; and what would settle."""
-    minutes, within = _minutes_more(record), percent(record.ask.margin)
-    more = f"About {minutes} min more should bring every factor within {within}."
-    return [*footnotes.spent_words(record, "race"), *([] if minutes is None else [more])]
-
-
 def _minutes_more(record: Record) -> int | None:
     """Return for how long a race that did not settle goes on until it does; None where that can hardly be guessed.
 
@@ -342,16 +336,13 @@ def _rounds_to_settle(found: Comparison, record: Record) -> float | None:
         return None
 
 
-def _more(record: Record) -> list[str]:
-    """Return the command that goes on with a race that did not settle."""
-    minutes = _minutes_more(record)
-    time = [] if minutes is None else [f"{minutes}m"]
-    return [" ".join(["laptime race --more", *time, record.id])] if _unsettled(record) else []
-
-
 def _then(record: Record) -> list[str]:
     """Return what to type next: what settles the race, and what finds the limit of the fastest lane."""
-    commands = [*_more(record), *_why(record)]
+    # The command that goes on with a race that did not settle
+    minutes = _minutes_more(record)
+    time = [] if minutes is None else [f"{minutes}m"]
+    more = [" ".join(["laptime race --more", *time, record.id])] if _unsettled(record) else []
+    commands = [*more, *_why(record)]
     return [f"{'Next: ' * (place == 0)}{command}" for place, command in enumerate(commands)]
 
 

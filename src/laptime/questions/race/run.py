@@ -314,7 +314,10 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
 
     What belongs to no lane, as the reference, runs on the first type that can.
     """
-    _refuse_prices(ask, fleet)
+    there = [kind.value for kind in fleet.types]
+    unknown = [price.of for price in ask.prices if price.of not in there]
+    if unknown:
+        raise UsageError(f"--prices {unknown[0]}: no node is of this type", f"there are: {', '.join(there)}")
     made: list[tuple[NodeType, Prepared]] = []
     nodes = {node.node: node for node in fleet.nodes}
     for kind in fleet.types:
@@ -323,7 +326,8 @@ def prepare_fleet(ask: Ask, launcher: Launcher, fleet: Fleet) -> Prepared:
             continue
         fleet.settle(kind)
         try:
-            made.append((kind, prepare_trainings(ask, _without_cards(first.machine), launcher)))
+            # A machine as others on a cluster are planned with: a lane sees the cards of its place only
+            made.append((kind, prepare_trainings(ask, replace(first.machine, cards=(), absent={}), launcher)))
         except UsageError as error:
             nodes |= {node.node: _refused(node, error.says) for node in fleet.nodes if node.of == kind.name}
     fleet.note(tuple(nodes.values()))
@@ -349,17 +353,5 @@ def _on(lane: PlannedLane, kind: NodeType) -> PlannedLane:
     return replace(lane, name=f"{lane.name}{ON_NODES}{kind.name}", where=kind)
 
 
-def _without_cards(machine: Machine) -> Machine:
-    """Return a machine as others on a cluster are planned with: a lane sees the cards of its place only."""
-    return replace(machine, cards=(), absent={})
-
-
 def _refused(node: FleetNode, says: str) -> FleetNode:
     return replace(node, problem=node.problem or says)
-
-
-def _refuse_prices(ask: Ask, fleet: Fleet) -> None:
-    there = [kind.value for kind in fleet.types]
-    unknown = [price.of for price in ask.prices if price.of not in there]
-    if unknown:
-        raise UsageError(f"--prices {unknown[0]}: no node is of this type", f"there are: {', '.join(there)}")

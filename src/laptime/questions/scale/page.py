@@ -44,17 +44,26 @@ def page_parts(record: Record, view: View) -> PageParts:
     scaling = scaling_of(record)
     view = replace(view, width=max(view.width, NARROWEST))
     first = scaling.curves[0]
+    # The record without the experiments, which train nothing on purpose
+    lanes = tuple(lane for lane in record.lanes if lane.settings.value_of("sync") is None)
+    of_training = replace(record, lanes=lanes)
+    # Which rank is slower, where that is not the first loss
+    if first.lost is None or first.lost.straggler is None or first.lost.first == "straggler":
+        straggler_words = []
+    else:
+        slow = first.lost.straggler
+        straggler_words = [f"Rank {slow.rank} ({slow.device}) takes {percent(slow.slower)} longer than the others."]
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {scaling.says}")],
         figures=[line for curve in scaling.curves for line in _figures(curve, record, view.inner)],
         notes=[
             *footnotes.failure_sentences(record),
-            *_straggler_words(first),
+            *straggler_words,
             *_all_cores_words(first, record),
             _beyond_words(first, record),
             *footnotes.doubts(record),
         ],
-        done=" ".join(filter(None, [proof_sentence(_of_training(record)), footnotes.closing(record)])),
+        done=" ".join(filter(None, [proof_sentence(of_training), footnotes.closing(record)])),
         then=[],
         details=_details(record, scaling, view),
         glance=glance_of(record, scaling),
@@ -69,12 +78,6 @@ def scaling_of(record: Record) -> Scaling:
     assert isinstance(record.answer, ScaleAnswer)
     assert record.answer.scaling is not None
     return record.answer.scaling
-
-
-def _of_training(record: Record) -> Record:
-    """Return the record without the experiments, which train nothing on purpose."""
-    lanes = tuple(lane for lane in record.lanes if lane.settings.value_of("sync") is None)
-    return replace(record, lanes=lanes)
 
 
 def kind_of(record: Record) -> str:
@@ -147,14 +150,6 @@ def _doubt(part: LostPart) -> str:
     return "" if is_sure or part.of == "computing" or part.share.value < WORTH_NAMING else " (not sure)"
 
 
-def _straggler_words(curve: ScaleCurve) -> list[str]:
-    """Return which rank is slower, where that is not the first loss."""
-    if curve.lost is None or curve.lost.straggler is None or curve.lost.first == "straggler":
-        return []
-    slow = curve.lost.straggler
-    return [f"Rank {slow.rank} ({slow.device}) takes {percent(slow.slower)} longer than the others."]
-
-
 def _all_cores_words(curve: ScaleCurve, record: Record) -> list[str]:
     """Return whether one process on all cores is faster than several."""
     whole = curve.all_cores
@@ -184,10 +179,19 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
     kind = kind_of(record)
     sections: list[list[str]] = [header(record, width, color=color)]
     for curve in scaling.curves:
+        if curve.lost is None:
+            lost_table = wrap(f"Where the time of a step goes is not known: {curve.why_not('lost')}.", width, "  ")
+        else:
+            columns: list[Column[LostPart]] = [
+                Column("a step on all of them", lambda each: name_loss(each.of), least=18),
+                Column("share", lambda each: percent(each.share.value), right=True),
+                Column("between", lambda each: _between(each.share.low, each.share.high)),
+            ]
+            lost_table = table_or_sentences(columns, curve.lost.parts, width, color=color)
         sections += [
             wrap(f"{short_name(curve.of)}, {curve.mode}: {say_curve(curve, kind)}", width, "  "),
             table_or_sentences(_columns(curve, record, view), curve.points, width, color=color),
-            _lost_table(curve, width, color=color),
+            lost_table,
             [line for word in exchange_words(curve) for line in wrap(word, width, "  ")],
             wrap(_link_words(curve), width, "  "),
             _beyond_table(curve, width, color=color),
@@ -202,17 +206,6 @@ def _details(record: Record, scaling: Scaling, view: View) -> list[list[str]]:
         *(wrap(remark, width, "  ") for remark in footnotes.remarks(record)),
         quiet(footnotes.starts(record, width), color=color),
     ]
-
-
-def _lost_table(curve: ScaleCurve, width: int, *, color: bool) -> list[str]:
-    if curve.lost is None:
-        return wrap(f"Where the time of a step goes is not known: {curve.why_not('lost')}.", width, "  ")
-    columns: list[Column[LostPart]] = [
-        Column("a step on all of them", lambda each: name_loss(each.of), least=18),
-        Column("share", lambda each: percent(each.share.value), right=True),
-        Column("between", lambda each: _between(each.share.low, each.share.high)),
-    ]
-    return table_or_sentences(columns, curve.lost.parts, width, color=color)
 
 
 def _between(low: float | Missing, high: float | Missing) -> str:

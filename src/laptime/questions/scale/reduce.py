@@ -127,7 +127,11 @@ def _lost(
     parts.sort(key=lambda part: (part.of != "computing", -part.share.value))
     lane = next(role.name for role in roles if role.role == "several" and role.devices == count)
     alone_lane = lanes[next(role.name for role in roles if role.role == "alone")]
-    return LostTime(count, lane, tuple(parts), find_straggler(alone_lane.heats), _first(parts))
+    # The largest loss that is surely one
+    lost = [part for part in parts if part.of != "computing" and part.share.value >= WORTH_NAMING]
+    sure = [lost_part for lost_part in lost if lost_part.share.ends is None or lost_part.share.is_above(0)]
+    first = sure[0].of if sure else None
+    return LostTime(count, lane, tuple(parts), find_straggler(alone_lane.heats), first)
 
 
 def _share_out(shares: Mapping[LostTo, Sequence[float]], lost: float) -> list[LostPart]:
@@ -143,13 +147,6 @@ def _share_out(shares: Mapping[LostTo, Sequence[float]], lost: float) -> list[Lo
         LostPart(name, Bounded(max(span.value, 0.0) * times, scaled(span.low), scaled(span.high)))
         for name, span in spans.items()
     ]
-
-
-def _first(parts: Sequence[LostPart]) -> LostTo | None:
-    """Return the largest loss that is surely one."""
-    lost = [part for part in parts if part.of != "computing" and part.share.value >= WORTH_NAMING]
-    sure = [lost_part for lost_part in lost if lost_part.share.ends is None or lost_part.share.is_above(0)]
-    return sure[0].of if sure else None
 
 
 def profiled_exchange(heats: Sequence[HeatResult]) -> ProfiledExchange | Missing:

@@ -136,14 +136,13 @@ def plan_scale(ask: ScaleAsk, asked: Sequence[Lane], facts: ScaleFacts) -> Scale
             for role, count, wanted in _lanes_of(lane, mode, ask, facts):
                 made = facts.plan(wanted)
                 planned.setdefault(made.name, made)
-                roles.append(ScaleLane(_name(lane), mode, role, count, made.name))
+                settings = [
+                    value if key in {"parallel", "scaling"} else f"{key}={value}" for key, value in lane.overrides
+                ]
+                words = [lane.preset, *settings] if lane.preset != "as-written" else settings
+                name = "/".join(filter(None, (lane.framework, lane.device, "+".join(words))))
+                roles.append(ScaleLane(name, mode, role, count, made.name))
     return ScaleLanes(tuple(planned.values()), tuple(roles))
-
-
-def _name(lane: Lane) -> str:
-    settings = [value if key in {"parallel", "scaling"} else f"{key}={value}" for key, value in lane.overrides]
-    words = [lane.preset, *settings] if lane.preset != "as-written" else settings
-    return "/".join(filter(None, (lane.framework, lane.device, "+".join(words))))
 
 
 def _lanes_of(lane: Lane, mode: Mode, ask: ScaleAsk, facts: ScaleFacts) -> list[tuple[Role, int, Lane]]:

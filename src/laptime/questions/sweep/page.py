@@ -31,7 +31,7 @@ def page_parts(record: Record, view: View) -> PageParts:
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {sweep.says}")],
         figures=_figures(sweep, record, view.inner),
         notes=[*(note for curve in sweep.curves for note in _notes(curve, sweep)), *footnotes.doubts(record)],
-        done=" ".join(filter(None, [_done(sweep), footnotes.closing(record)])),
+        done=" ".join(filter(None, [f"{_raced(sweep)} cells have a result.", footnotes.closing(record)])),
         then=[],
         details=_details(record, sweep, view),
         glance=glance_of(record, sweep),
@@ -62,17 +62,15 @@ def _figures(sweep: Sweep, record: Record, view: View) -> list[str]:
     lines: list[str] = []
     for along in _alongs(sweep):
         lines += [] if along is None else [f"{sweep.axes[-1].name} {along}"]
-        rows = _rows(sweep, along)
+        found = {(cell.of, cell.at): cell for cell in sweep.cells}
+        rest = () if along is None else (along,)
+        rows = [
+            (value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values
+        ]
         drawn = lay_out_table(_columns(sweep, record, view, has_bars=True), rows, view.width, color=view.color)
         plain = _columns(sweep, record, view, has_bars=False)
         lines += drawn or table_or_sentences(plain, rows, view.width, color=view.color)
     return lines
-
-
-def _rows(sweep: Sweep, along: str | None) -> list[SweepRow]:
-    found = {(cell.of, cell.at): cell for cell in sweep.cells}
-    rest = () if along is None else (along,)
-    return [(value, [found.get((lane, (value, *rest))) for lane in lanes_of(sweep)]) for value in sweep.axes[0].values]
 
 
 def _columns(sweep: Sweep, record: Record, view: View, *, has_bars: bool) -> list[Column[SweepRow]]:
@@ -101,15 +99,13 @@ def _bar(cell: SweepCell | None, most: float, view: View) -> str:
 
 def _rate(cell: SweepCell | None) -> Cell:
     if cell is None or cell.items_per_s is None:
-        return Cell(_why_no_rate(cell), "bad")
+        if cell is None:
+            why_no_rate = "-"
+        else:
+            why = (("no memory", cell.out_of_memory), ("too large", cell.too_large), ("too slow", cell.too_long))
+            why_no_rate = next((words for words, holds in why if holds), "-")
+        return Cell(why_no_rate, "bad")
     return Cell(number(cell.items_per_s))
-
-
-def _why_no_rate(cell: SweepCell | None) -> str:
-    if cell is None:
-        return "-"
-    why = (("no memory", cell.out_of_memory), ("too large", cell.too_large), ("too slow", cell.too_long))
-    return next((words for words, holds in why if holds), "-")
 
 
 def _step(cell: SweepCell | None) -> str:
@@ -164,10 +160,6 @@ def _empty(empty: Bounded) -> str:
         return ""
     low, high = empty.ends
     return f"{taken(empty.value)} ({brief(max(0.0, low))}-{brief(high)} ms)"
-
-
-def _done(sweep: Sweep) -> str:
-    return f"{_raced(sweep)} cells have a result."
 
 
 def _raced(sweep: Sweep) -> str:

@@ -39,16 +39,10 @@ def find_crossovers(points: Sequence[RatioPoint]) -> list[tuple[Bounded, bool]]:
         at = _passes(before.value, before.ratio, after.value, after.ratio)
         upper, lower = _crossing(points, at, "high"), _crossing(points, at, "low")
         low, high = (upper, lower) if rises else (lower, upper)
-        found.append((Bounded(at, _at_most(low, at), _at_least(high, at)), rises))
+        at_most = low if isinstance(low, Missing) else min(low, at)
+        at_least = high if isinstance(high, Missing) else max(high, at)
+        found.append((Bounded(at, at_most, at_least), rises))
     return found
-
-
-def _at_most(end: float | Missing, at: float) -> float | Missing:
-    return end if isinstance(end, Missing) else min(end, at)
-
-
-def _at_least(end: float | Missing, at: float) -> float | Missing:
-    return end if isinstance(end, Missing) else max(end, at)
 
 
 def _crossing(points: Sequence[RatioPoint], near: float, bound: str) -> float | Missing:

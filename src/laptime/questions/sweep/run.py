@@ -85,17 +85,14 @@ def _read_values(name: str, text: str) -> At:
     else:
         values = text.split(",")
     for value in values:
-        if not _can_be(name, value):
+        can_be = is_width(value) if name == WIDTH_AXIS else SETTINGS[name].can_be(value) and not value.endswith("x")
+        if not can_be:
             raise UsageError(f"--{name} {text}: '{value}' cannot be", f"such as --{name} 1..64 or --{name} 1,2,3")
     if len(set(map(float, values))) < len(values):
         raise UsageError(f"--{name} {text}: a value is named twice", "name each once")
     if not 2 <= len(values) <= VALUES_MOST:
         raise UsageError(f"--{name} {text}: expected 2 to {VALUES_MOST} values", f"such as --{name} 1..64")
     return tuple(sorted(values, key=float))
-
-
-def _can_be(name: str, value: str) -> bool:
-    return is_width(value) if name == WIDTH_AXIS else SETTINGS[name].can_be(value) and not value.endswith("x")
 
 
 def _doubled(first: float, last: float) -> list[float]:
@@ -161,7 +158,11 @@ def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
         raise UsageError("laptime sweep takes lanes, and --every races all that is installed", "name lanes")
     ask = replace(ask, sweep=ask.sweep or SweepAsk())
     subject, workload = find_subject(ask.what)
-    widths = _find_widths(ask, axes, subject)
+    # The training at each width that the axes name
+    wanted = next((axis.values for axis in axes if axis.name == WIDTH_AXIS), ())
+    if wanted and ask.pretrained:
+        raise UsageError("--width: there are no pre-trained weights of other widths", "leave --pretrained out")
+    widths = find_widths(subject, wanted) if wanted else {}
     prepared = prepare(ask, machine, one_lane=True)
     for planned in prepared.plan.lanes:
         refuse_group_for("sweep", planned)
@@ -181,14 +182,6 @@ def prepare_sweep(ask: Ask, machine: Machine) -> SweepPrepared:
     others = tuple(width for width in widths.values() if width != prepared.plan.subject)
     whole = replace(prepared.plan, lanes=planned_cells, alone=alone, pace=pace, others=others)
     return SweepPrepared(whole, prepared.machine, prepared.published, axes, lanes, cells, plan)
-
-
-def _find_widths(ask: Ask, axes: Sequence[SweepAxis], subject: Subject) -> dict[str, Subject]:
-    """Return the training at each width that the axes name."""
-    wanted = next((axis.values for axis in axes if axis.name == WIDTH_AXIS), ())
-    if wanted and ask.pretrained:
-        raise UsageError("--width: there are no pre-trained weights of other widths", "leave --pretrained out")
-    return find_widths(subject, wanted) if wanted else {}
 
 
 def _plan_cell(
@@ -278,7 +271,14 @@ class SweepRace:
 
     def _may_fit(self, name: str, at: At, lane: PlannedLane) -> bool:
         """Estimate the memory and time of a cell before it runs, and leave it out if it surely does not fit."""
-        if self._fails_before(name, at):
+        # Whether a smaller batch of this lane had no room in memory
+        axes = self._prepared.axes
+        if axes[0].name != "batch":
+            fails_before = False
+        else:
+            smaller = axes[0].values[: axes[0].values.index(at[0])]
+            fails_before = any(self._has_no_room(name, (value, *at[1:])) for value in smaller)
+        if fails_before:
             self._left_out[name, at] = "a smaller batch had no room in memory"
             return False
         self._estimates[name, at] = self._fitting.estimate(lane)
@@ -300,14 +300,6 @@ class SweepRace:
 
     def _has_failed(self, lane: PlannedLane) -> bool:
         return any(heat.process.status != "ok" for heat in self._rounds.heats[lane.name])
-
-    def _fails_before(self, name: str, at: At) -> bool:
-        """Whether a smaller batch of this lane had no room in memory."""
-        axes = self._prepared.axes
-        if axes[0].name != "batch":
-            return False
-        smaller = axes[0].values[: axes[0].values.index(at[0])]
-        return any(self._has_no_room(name, (value, *at[1:])) for value in smaller)
 
     def _has_no_room(self, name: str, at: At) -> bool:
         planned = self._prepared.cells.get((name, at))
@@ -340,7 +332,14 @@ class SweepRace:
             planned = self._prepared.plan_cell(lane, (str(value), *rest))
             if isinstance(planned, UsageError) or self._why_too_long(planned, self._job.left_s) is not None:
                 return
-            fits, fails = (value, fails) if self._tries(planned, prestarter) else (fits, value)
+            # Whether a lane runs at a batch; one that surely does not fit is not started
+            if self._fitting.why_too_large(planned) is not None:
+                tries = False
+            else:
+                self._rounds.admit(planned)
+                self._rounds.run_apart([planned], prestarter)
+                tries = not self._has_failed(planned)
+            fits, fails = (value, fails) if tries else (fits, value)
             value = size_between(fits, fails)
         if fits and value is None:
             self._largest[name, rest[0] if rest else None] = fits
@@ -350,14 +349,6 @@ class SweepRace:
         planned = self._prepared.plan_cell(lane, (str(fails), *rest))
         likely = None if isinstance(planned, UsageError) else self._fitting.largest_batch(planned)
         return likely if likely is not None and fits < likely < fails else None
-
-    def _tries(self, planned: PlannedLane, prestarter: Prestarter) -> bool:
-        """Whether a lane runs at a batch; one that surely does not fit is not started."""
-        if self._fitting.why_too_large(planned) is not None:
-            return False
-        self._rounds.admit(planned)
-        self._rounds.run_apart([planned], prestarter)
-        return not self._has_failed(planned)
 
     def _does_not_fit(self, name: str, at: At) -> bool:
         return (name, at) in self._too_large or self._has_no_room(name, at)

@@ -58,11 +58,28 @@ from laptime.show.pages.words import (
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     view = replace(view, width=max(view.width, NARROWEST))
+    # What a reader must know, the most important first
+    notes = [
+        *_ended_runs(record),
+        *[footnotes.finding_words(finding) for finding in record.findings if finding.rule == "learning"],
+        *footnotes.doubts(record),
+        *footnotes.notes(record),
+        *money_words(record),
+        *filter(None, [first_lap_words(record), reached_words(record), published_laps(record, view.width)]),
+    ]
+    full = training_of(record)
+    laps, elapsed = sum(map(count_checkpoints, full.runs)), duration(record.elapsed_s)
+    if _is_whole(record):
+        closing = f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
+    else:
+        wanted = full.protocol.laps * full.protocol.seeds * len(record.lanes)
+        begin = "" if record.status == "finished" else f"{footnotes.status_words(record)}: "
+        closing = f"{begin}{laps:,} of {wanted:,} laps kept, {elapsed}."
     return PageParts(
         answer=[*footnotes.distrust(record), Said(f"{place_words(record)}: {_answer(record)}")],
         figures=_bars(record, view.inner),
-        notes=_notes(record, view.width),
-        done=" ".join(filter(None, [proof_sentence(record), _closing(record)])),
+        notes=notes,
+        done=" ".join(filter(None, [proof_sentence(record), closing])),
         details=training_details(record, view),
         command="laptime show" if _is_whole(record) else "to go on: laptime resume",
         glance=glance_of(record),
@@ -147,18 +164,6 @@ def _bars(record: Record, view: View) -> list[str]:
     return bar_rows(rows, view)
 
 
-def _notes(record: Record, width: int) -> list[str]:
-    """Return what a reader must know, the most important first."""
-    return [
-        *_ended_runs(record),
-        *[footnotes.finding_words(finding) for finding in record.findings if finding.rule == "learning"],
-        *footnotes.doubts(record),
-        *footnotes.notes(record),
-        *money_words(record),
-        *filter(None, [first_lap_words(record), reached_words(record), published_laps(record, width)]),
-    ]
-
-
 def _ended_runs(record: Record) -> list[str]:
     """Return why trainings ended early, a sentence each."""
     full = training_of(record)
@@ -171,16 +176,6 @@ def _ended_runs(record: Record) -> list[str]:
     told = {run.process.lane for run, _ in ended}
     others = [lane for lane in record.lanes if lane.status == "dnf" and lane.name not in told]
     return [*said, *(f"{short_name(lane.name)} did not finish: {lane.reason}" for lane in others)]
-
-
-def _closing(record: Record) -> str:
-    full = training_of(record)
-    laps, elapsed = sum(map(count_checkpoints, full.runs)), duration(record.elapsed_s)
-    if _is_whole(record):
-        return f"{laps:,} lap{'s' * (laps != 1)}, {elapsed}."
-    wanted = full.protocol.laps * full.protocol.seeds * len(record.lanes)
-    begin = "" if record.status == "finished" else f"{footnotes.status_words(record)}: "
-    return f"{begin}{laps:,} of {wanted:,} laps kept, {elapsed}."
 
 
 def _is_whole(record: Record) -> bool:
@@ -514,11 +509,22 @@ NOT_EVALUATED = Missing("not measured")
 def figures(record: Record) -> list[Figure]:
     """Return all figures of whole trainings, the most telling first."""
     runs = training_of(record).runs
+    bars = tuple(_bar(run, runs) for run in runs)
+    says = "From the start of the process to the end of the test, without what only laptime does."
+    times = Figure("Whole trainings", Bars("s", bars), says)
+    # Loss and accuracy by lap, in training and in validation: lanes that learn alike lie on each other
+    curves = [
+        *_by_lap("Loss of each lap", "loss", runs, lambda lap: lap.score.loss),
+        *_by_lap("Validation loss of each lap", "loss", runs, lambda lap: _validated(lap, "loss")),
+        *_by_lap("Accuracy of each lap", "accuracy", runs, lambda lap: lap.score.accuracy),
+        *_by_lap("Validation accuracy of each lap", "accuracy", runs, lambda lap: _validated(lap, "accuracy")),
+    ]
+    laps_figure = _by_lap("Training time of each lap", "seconds", runs, lambda lap: lap.train_s, from_zero=True)
     return [
-        _times(runs),
+        times,
         *_over_time(record, runs),
-        *_laps_figure(runs),
-        *folded(*_curves(runs)),
+        *laps_figure,
+        *folded(*curves),
         *folded(*proof_figures(record), *reading_figures(record), *fact_figures(record)),
     ]
 
@@ -526,12 +532,6 @@ def figures(record: Record) -> list[Figure]:
 def _name(run: FullRun, runs: Sequence[FullRun]) -> str:
     several = len({full_run.seed for full_run in runs}) > 1
     return short_name(run.process.lane) + (f", seed {run.seed}" if several else "")
-
-
-def _times(runs: Sequence[FullRun]) -> Figure:
-    bars = tuple(_bar(run, runs) for run in runs)
-    says = "From the start of the process to the end of the test, without what only laptime does."
-    return Figure("Whole trainings", Bars("s", bars), says)
 
 
 def _bar(run: FullRun, runs: Sequence[FullRun]) -> Bar:
@@ -603,23 +603,9 @@ def _published_curves(record: Record, field: str) -> list[Curve]:
     return curves
 
 
-def _curves(runs: Sequence[FullRun]) -> list[Figure]:
-    """Return loss and accuracy by lap, in training and in validation: lanes that learn alike lie on each other."""
-    return [
-        *_by_lap("Loss of each lap", "loss", runs, lambda lap: lap.score.loss),
-        *_by_lap("Validation loss of each lap", "loss", runs, lambda lap: _validated(lap, "loss")),
-        *_by_lap("Accuracy of each lap", "accuracy", runs, lambda lap: lap.score.accuracy),
-        *_by_lap("Validation accuracy of each lap", "accuracy", runs, lambda lap: _validated(lap, "accuracy")),
-    ]
-
-
 def _validated(lap: LapResult, name: str) -> float | Missing:
     found: float | Missing = NOT_EVALUATED if lap.validation is None else getattr(lap.validation.score, name)
     return found
-
-
-def _laps_figure(runs: Sequence[FullRun]) -> list[Figure]:
-    return _by_lap("Training time of each lap", "seconds", runs, lambda lap: lap.train_s, from_zero=True)
 
 
 def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, from_zero: bool = False) -> list[Figure]:

@@ -12,7 +12,7 @@ from laptime.analysis.usage import training_usage
 from laptime.engine.run.answers import TrainingRunner
 from laptime.engine.run.instruments import SensorSelection
 from laptime.engine.run.runner import Limits
-from laptime.model.ask import Ask, DataSource
+from laptime.model.ask import Ask
 from laptime.model.errors import UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan, PlannedLane
@@ -49,7 +49,13 @@ class WholeTrainings:
         job = self._job
         job.save()
         job.supply_data(self._announce)
-        _check_data(job.plan.data, self._before)
+        # Refuse to continue a training with other data than it began with
+        began_with = self._before.record.data if self._before is not None else None
+        if began_with is not None and (job.plan.data is None or job.plan.data.digest != began_with.digest):
+            raise UsageError(
+                f"the data in {began_with.folder} is not what this training began with",
+                f"it had {began_with.train_items:,} items to train and {began_with.test_items:,} to test; begin again",
+            )
         job.plan = self._proof.make_ready(job.plan)
         for order in self._orders():
             self._trainings.train(order)
@@ -122,16 +128,6 @@ class WholeTrainings:
             return lane
         peak = most_memory(lane.peak_memory_bytes, usage.memory_most_bytes)
         return replace(lane, usage=usage, energy_j_per_lap=usage.energy.j_per_lap, peak_memory_bytes=peak)
-
-
-def _check_data(data: DataSource | None, before: Before | None) -> None:
-    """Refuse to continue a training with other data than it began with."""
-    began_with = before.record.data if before is not None else None
-    if began_with is not None and (data is None or data.digest != began_with.digest):
-        raise UsageError(
-            f"the data in {began_with.folder} is not what this training began with",
-            f"it had {began_with.train_items:,} items to train and {began_with.test_items:,} to test; begin again",
-        )
 
 
 # Whole trainings, one lane from one seed at a time: each in a fresh process, and kept however it ends.

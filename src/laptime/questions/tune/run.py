@@ -519,13 +519,10 @@ def describe_learned(run: FullRun, protocol: Protocol) -> Learned:
     """Return the loss and accuracy at the end of a training, or why it has no end."""
     lane, laps = run.process.lane, len(run.laps)
     if run.process.status != "ok":
-        why = Missing(f"it ended in lap {laps + 1} of {protocol.laps}: {_why_ended(run)}")
+        why_ended = "it was stopped" if run.process.dnf is None else run.process.dnf.reason
+        why = Missing(f"it ended in lap {laps + 1} of {protocol.laps}: {why_ended}")
         return Learned(lane, laps, "training", 0, why, why)
     at_end, last = final_score(run), run.laps[-1].score
     if at_end is None:
         return Learned(lane, laps, "training", last.items, last.loss, last.accuracy)
     return Learned(lane, laps, "validation" if run.test is None else "test", at_end.items, at_end.loss, at_end.accuracy)
-
-
-def _why_ended(run: FullRun) -> str:
-    return "it was stopped" if run.process.dnf is None else run.process.dnf.reason

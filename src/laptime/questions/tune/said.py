@@ -13,7 +13,7 @@ from laptime.model.ask import Ask
 from laptime.model.errors import UsageError
 from laptime.model.frameworks import DEFAULT_FRAMEWORK, SCRIPT
 from laptime.model.machine import Machine
-from laptime.model.plan import PlannedLane, Subject
+from laptime.model.plan import PlannedLane
 from laptime.model.process import AS_WRITTEN, Lane
 from laptime.model.quantities import Factor, Missing, times
 from laptime.model.record import LaneResult, Record
@@ -68,7 +68,10 @@ def describe_tuning(
     if is_interrupted:
         tuned = tuple(_break_off(lane) if _is_open(named[lane.asked], lane) else lane for lane in tuned)
     objective = searches[0].objective
-    at_best = _compare_winners(tuned, fresh, objective)
+    # Compare the best of each lane with that of the first
+    first, *others = tuned
+    found = [(other, objective.compare(fresh[other.winner], fresh[first.winner])) for other in others]
+    at_best = tuple(AtBest(each.winner, first.winner, gain.factor) for each, gain in found if isinstance(gain, Gain))
     said = [f"{_say(each, objective.aim)}{_say_tried(search)}" for each, search in zip(tuned, searches, strict=True)]
     return Tuning(" ".join([*said, *_say_best(tuned, at_best, objective.aim)]), tuned, at_best)
 
@@ -234,7 +237,9 @@ def _code_by_word(job: Job, search: Search, words: Sequence[str]) -> dict[str, s
     """Return the code that does the same in a training of your own, for each word of a lane that has some."""
     subject = job.plan.subject
     workload = None if subject.command else find_subject(job.plan.ask.what)[1]
-    training = AskedTraining(search.tunable.base, job.machine, workload, _family(subject))
+    # What a script is written for; the lanes of all else say it themselves
+    family = (subject.written_for or DEFAULT_FRAMEWORK) if subject.command else ""
+    training = AskedTraining(search.tunable.base, job.machine, workload, family)
     known = {
         experiment.settings[0]: experiment.code
         for experiment in list_experiments(training)
@@ -243,11 +248,6 @@ def _code_by_word(job: Job, search: Search, words: Sequence[str]) -> dict[str, s
     fits = bool(subject.command) and subject.written_for == "keras"
     found = {word: (fits and _code_in_keras(word)) or known.get(word) or _code_of_word(word) for word in words}
     return {word: line for word, line in found.items() if line}
-
-
-def _family(subject: Subject) -> str:
-    """Return what a script is written for; the lanes of all else say it themselves."""
-    return (subject.written_for or DEFAULT_FRAMEWORK) if subject.command else ""
 
 
 def _code_of_word(word: str) -> str:
@@ -290,15 +290,6 @@ def _with_changes(job: Job, tuned: TunedLane, search: Search, finder: ChangeFind
 
 def _variables_besides(lane: PlannedLane, base: PlannedLane) -> dict[str, str]:
     return {name: value for name, value in lane.environment.items() if base.environment.get(name) != value}
-
-
-def _compare_winners(
-    tuned: Sequence[TunedLane], fresh: Mapping[str, LaneResult], objective: Objective
-) -> tuple[AtBest, ...]:
-    """Compare the best of each lane with that of the first."""
-    first, *others = tuned
-    found = [(other, objective.compare(fresh[other.winner], fresh[first.winner])) for other in others]
-    return tuple(AtBest(each.winner, first.winner, gain.factor) for each, gain in found if isinstance(gain, Gain))
 
 
 def times_words(factor: Factor) -> str:

@@ -15,7 +15,6 @@ from laptime.engine.run.instruments import SensorSelection
 from laptime.model.ask import Ask
 from laptime.model.errors import UsageError
 from laptime.model.frameworks import SCRIPT
-from laptime.model.machine import Device
 from laptime.model.plan import PlannedLane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import HeatResult, LaneResult
@@ -24,7 +23,6 @@ from laptime.questions.heat_rounds import Fitting, HeatRounds
 from laptime.questions.job import FAKE_FRAMEWORK
 from laptime.questions.tune.lanes import SettingWords, Tunable, changed, read_look
 from laptime.questions.tune.nouns import TunedLane
-from laptime.questions.tune.options import Aim, LanePrices
 
 GAINS = 0.01  # a setting that seems faster by this is joined with others
 HURTS = -0.15  # a setting that alone costs more than this is not tried together with others
@@ -247,28 +245,23 @@ def check_objective(ask: Ask, lanes: Sequence[PlannedLane]) -> None:
     for lane in lanes:
         prices = ask.prices_of(lane.device)
         if aim.word == "money":
-            _check_price(prices, lane.device)
+            device = lane.device
+            if prices.per_hour is None:
+                raise UsageError(
+                    f"--for money: what an hour of {device.name} costs is not known",
+                    f"add --rate 0.50 for the machine, or a price for each device: --prices {device.kind}=0.50",
+                )
+            if not prices.per_hour and not prices.per_kwh:
+                raise UsageError(f"--for money: an hour of {device.name} costs 0", "name a price above 0")
         if aim.needs_power(prices):
-            _check_power(ask, aim, lane)
-
-
-def _check_price(prices: LanePrices, device: Device) -> None:
-    if prices.per_hour is None:
-        raise UsageError(
-            f"--for money: what an hour of {device.name} costs is not known",
-            f"add --rate 0.50 for the machine, or a price for each device: --prices {device.kind}=0.50",
-        )
-    if not prices.per_hour and not prices.per_kwh:
-        raise UsageError(f"--for money: an hour of {device.name} costs 0", "name a price above 0")
-
-
-def _check_power(ask: Ask, aim: Aim, lane: PlannedLane) -> None:
-    if lane.framework == FAKE_FRAMEWORK:
-        why: Missing | None = FAKE_CLOCK
-    else:
-        why = SensorSelection(ask.sensors, ask.sensors_hz).why_no_power(lane.device)
-    if why is not None:
-        raise UsageError(f"--for {aim.word}: the power of {lane.device.name} cannot be read: {why.missing}", POWER_HINT)
+            if lane.framework == FAKE_FRAMEWORK:
+                why: Missing | None = FAKE_CLOCK
+            else:
+                why = SensorSelection(ask.sensors, ask.sensors_hz).why_no_power(lane.device)
+            if why is not None:
+                raise UsageError(
+                    f"--for {aim.word}: the power of {lane.device.name} cannot be read: {why.missing}", POWER_HINT
+                )
 
 
 # Heats of many lanes, of which only some race in a round -> how fast each is, and how sure that is.

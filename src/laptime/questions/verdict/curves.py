@@ -158,7 +158,12 @@ def _judge(factor: Factor, excess: tuple[float, float, float], pairs: Sequence[S
     is_worse = worse_low > 0 and worse >= NEARER * END_MARGIN
     is_flat = mean_over_seeds(pair.late_gains[1] for pair in pairs) < END_MARGIN * _base_falls(pairs)
     ends = f"its loss ends at {_loss(_ends(pairs, 1))}, the base's at {_loss(_ends(pairs, 0))}"
-    times = f"{factor.ratio:.2f}x as fast ({low:.2f}-{high:.2f}), {_seconds_words(pairs)}"
+    # The loss that both reach, and after how many seconds each does, in the mean of the seeds
+    base_s = mean_over_seeds(pair.base_s for pair in pairs if pair.base_s)
+    candidate_s = mean_over_seeds(pair.candidate_s for pair in pairs if pair.candidate_s)
+    loss = _loss(mean_over_seeds(pair.loss for pair in pairs))
+    seconds_words = f"to a loss of {loss} in {candidate_s:.3g} s, the base in {base_s:.3g} s"
+    times = f"{factor.ratio:.2f}x as fast ({low:.2f}-{high:.2f}), {seconds_words}"
     if is_worse and (is_flat or high >= 1):
         return Decision("DISCARD", "learns worse", f"it learns worse: {ends}.", factor=factor)
     if high < 1:
@@ -278,14 +283,6 @@ def _refuse_pairs(pairs: Sequence[SeedPair]) -> Decision | None:
 
 def _ends(pairs: Sequence[SeedPair], place: int) -> float:
     return mean_over_seeds(pair.ends[place] for pair in pairs)
-
-
-def _seconds_words(pairs: Sequence[SeedPair]) -> str:
-    """Return the loss that both reach, and after how many seconds each does, in the mean of the seeds."""
-    base_s = mean_over_seeds(pair.base_s for pair in pairs if pair.base_s)
-    candidate_s = mean_over_seeds(pair.candidate_s for pair in pairs if pair.candidate_s)
-    loss = _loss(mean_over_seeds(pair.loss for pair in pairs))
-    return f"to a loss of {loss} in {candidate_s:.3g} s, the base in {base_s:.3g} s"
 
 
 def _loss(value: float) -> str:

@@ -22,7 +22,15 @@ def find_training_of(folder: Path, patch: str) -> str:
 
     Where these make none, it is the one script that the patch changes. Refuse what is not clear, with a list.
     """
-    files, changed = _python_files(folder), _changed_files(folder, patch)
+    # The Python files that git knows of in a folder; outside a repository, those that are right in it
+    top = top_of(folder.resolve())
+    if top is None:
+        python_files = sorted(path for path in folder.glob("*.py") if path.is_file())
+    else:
+        inside = (place for place in files_of(top).values() if place.suffix == ".py" and place.is_file())
+        root = folder.resolve()
+        python_files = sorted(folder / path.relative_to(root) for path in inside if path.is_relative_to(root))
+    files, changed = python_files, _changed_files(folder, patch)
     trainings = [(file, function) for file in files for function in _trainings(file)]
     scripts: list[str] = []
     if len(trainings) != 1:
@@ -42,16 +50,6 @@ def find_training_of(folder: Path, patch: str) -> str:
     listed = ", ".join(found[:TRAININGS_LISTED]) + (f" and {more} more" if more > 0 else "")
     says = f"{folder} has {len(found)} {'trainings' if words else 'scripts that the patch changes'}: {listed}"
     raise UsageError(says, f"name one: laptime verdict {found[0]} {patch}")
-
-
-def _python_files(folder: Path) -> list[Path]:
-    """Return the Python files that git knows of in a folder; outside a repository, those that are right in it."""
-    top = top_of(folder.resolve())
-    if top is None:
-        return sorted(path for path in folder.glob("*.py") if path.is_file())
-    inside = (place for place in files_of(top).values() if place.suffix == ".py" and place.is_file())
-    root = folder.resolve()
-    return sorted(folder / path.relative_to(root) for path in inside if path.is_relative_to(root))
 
 
 def _changed_files(folder: Path, patch: str) -> set[str]:

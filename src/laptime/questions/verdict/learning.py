@@ -27,7 +27,7 @@ from laptime.questions.asking import Prepared
 from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.proving import order_heat
 from laptime.questions.verdict.curves import POINTS_LEAST, SEED_PAIRS_LEAST, is_lost, judge_learning, pair_runs, usual_s
-from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, SeedPair, VerdictAnswer
+from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, judge_left, looks
 from laptime.questions.verdict.run import find_left, judge_code, names_the_candidate, prepare_pair_of
@@ -185,7 +185,15 @@ class LearningVerdict:
             judge.close()
         finally:
             judge.abandon()
-        self._learning = replace(self._learning, pairs=self._pairs())
+        # The pairs of all seeds that both sides were trained from
+        by_seed = {
+            lane.name: {run.seed: run for run in self._learning.runs if self._is_whole(run, lane)}
+            for lane in (self._base, self._candidate)
+        }
+        base, candidate = by_seed[self._base.name], by_seed[self._candidate.name]
+        made = (pair_runs(base[seed], candidate[seed]) for seed in base if seed in candidate)
+        pairs = tuple(pair for pair in made if pair is not None)
+        self._learning = replace(self._learning, pairs=pairs)
 
     def _share_out(self, start_s: float) -> None:
         """Find how long a side trains, and from how many seeds, by the budget and the time that a process starts in."""
@@ -260,16 +268,6 @@ class LearningVerdict:
 
     def _tell(self, turn: int, doing: str) -> None:
         self._job.show(Progress(f"seed {turn + 1} of at most {self._learning.seeds}: {doing}", self._job.elapsed_s))
-
-    def _pairs(self) -> tuple[SeedPair, ...]:
-        """Return the pairs of all seeds that both sides were trained from."""
-        by_seed = {
-            lane.name: {run.seed: run for run in self._learning.runs if self._is_whole(run, lane)}
-            for lane in (self._base, self._candidate)
-        }
-        base, candidate = by_seed[self._base.name], by_seed[self._candidate.name]
-        made = (pair_runs(base[seed], candidate[seed]) for seed in base if seed in candidate)
-        return tuple(pair for pair in made if pair is not None)
 
     def _is_whole(self, run: LearningRun, lane: PlannedLane) -> bool:
         length = self._lengths.get(lane.name)

@@ -25,6 +25,15 @@ def page_parts(record: Record, learning: Learning, view: View) -> PageParts:
     gain = (record.ask.verdict or VerdictAsk()).gain
     seeds = len(learning.pairs)
     sure = f"At most one KEEP in {2 / ERRORS:.0f} is of a change that learns no faster (p < {ERRORS / 2:g})."
+    # How long each side trained from a seed
+    said = []
+    for lane, runs in _sides(learning).items():
+        last = runs[0].points[-1] if runs[0].points else None
+        if last is not None:
+            said.append(
+                f"{lane}: {last.steps:,} steps in {len(runs[0].points) - 1} legs from each of {len(runs)} seeds"
+            )
+    how_long = f"{'; '.join(said)}. {record.elapsed_s:.0f} s in all." if said else ""
     return PageParts(
         answer=[Said(f"{verdict.word}: {verdict.says}", style), *needs],  # type: ignore[arg-type]
         figures=_seed_table(record, learning.pairs, view.inner) if seeds else [],
@@ -39,7 +48,7 @@ def page_parts(record: Record, learning: Learning, view: View) -> PageParts:
         details=[
             _seed_table(record, learning.pairs, view),
             _curve_table(record, learning, view),
-            wrap(_how_long(record, learning), view.width),
+            wrap(how_long, view.width),
         ],
         glance=Glance(verdict.word, "", verdict.says, (GlanceFact("Judged", _judged_on(record, learning)),)),
     )
@@ -105,18 +114,6 @@ def _point(point: object) -> str:
     if train_s is None:
         return ""
     return f"{train_s:.3g} s: {'not finite' if loss is None else f'{loss:.4g}'}"
-
-
-def _how_long(record: Record, learning: Learning) -> str:
-    """Return how long each side trained from a seed."""
-    said = []
-    for lane, runs in _sides(learning).items():
-        last = runs[0].points[-1] if runs[0].points else None
-        if last is not None:
-            said.append(
-                f"{lane}: {last.steps:,} steps in {len(runs[0].points) - 1} legs from each of {len(runs)} seeds"
-            )
-    return f"{'; '.join(said)}. {record.elapsed_s:.0f} s in all." if said else ""
 
 
 def figures(record: Record, learning: Learning) -> list[Figure]:

@@ -56,7 +56,14 @@ def judge_change(
     if found is None or found.ends is None or (gate and (twin is None or twin.ends is None)):
         needs = "more time: an interval needs three rounds"
         return Decision("UNDECIDED", "early", "there are too few rounds for an interval.", needs)
-    factor = _widened(found, twin, BUSY_TIMES if busy else 1.0)
+    # The candidate's factor, with an interval that is no narrower than that of the base against itself
+    times = BUSY_TIMES if busy else 1.0
+    if twin is None and times == 1:
+        factor = Factor(found.ratio, found.low, found.high)
+    else:
+        half = times * max(_half(found), 0.0 if twin is None else _half(twin))
+        half = half if half < WIDEST else inf
+        factor = Factor(found.ratio, found.ratio * exp(-half), found.ratio * exp(half))
     again = None if twin is None else Factor(twin.ratio, twin.low, twin.high)
     if again is not None and (again.is_above(1) or again.is_below(1)):
         says = f"the base differs from itself by {again.ratio:.3f}x: the machine changes from round to round."
@@ -87,15 +94,6 @@ def confirm_change(decided: Decision, session: SessionPart) -> Decision:
 
 
 WIDEST = 7.0  # half of an interval, as a logarithm: one that reaches over a thousand times as far has no end
-
-
-def _widened(found: Comparison, twin: Comparison | None, times: float) -> Factor:
-    """Return the candidate's factor, with an interval that is no narrower than that of the base against itself."""
-    if twin is None and times == 1:
-        return Factor(found.ratio, found.low, found.high)
-    half = times * max(_half(found), 0.0 if twin is None else _half(twin))
-    half = half if half < WIDEST else inf
-    return Factor(found.ratio, found.ratio * exp(-half), found.ratio * exp(half))
 
 
 def _half(found: Comparison | Factor) -> float:

@@ -79,14 +79,22 @@ GAP_WORDS = {
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page of a watched command says."""
     answer = watch_of(record)
-    loops = _loops(answer)
+    loops = [(process, process.loop) for process in answer.processes if isinstance(process.loop, TrainingLoop)]
     said = _answer(record, answer, loops)
     figures = phase_rows(loops[0][1], view.inner) if loops else []
+    words = f"{as_command(answer.command)} ran for" if answer.command else "The block took"
+    words += f" {duration(answer.wall_s) if answer.command else lap(answer.wall_s)}"
+    usage = answer.usage
+    if usage is not None and not isinstance(usage.processor_percent, Missing):
+        words += f", used {usage.processor_percent:.0f} % of the processor"
+    if usage is not None and not isinstance(usage.memory_most_bytes, Missing):
+        words += f" and up to {size(usage.memory_most_bytes)}"
+    done = clean(f"{words}.")
     return PageParts(
         answer=said,
         figures=figures,
         notes=_notes(record, answer, loops),
-        done=_done(answer),
+        done=done,
         details=[
             header(record, view.width, color=view.color),
             *_details(answer, loops, view),
@@ -106,10 +114,6 @@ render = rendered(page_parts)
 def live_lines(_record: Record, progress: Progress, view: View) -> list[str]:
     """Return the line that a terminal shows while the command runs."""
     return painted(progress_line(progress), view.width, "quiet", color=view.color)[:1]
-
-
-def _loops(answer: WatchAnswer) -> list[tuple[ScriptProcess, TrainingLoop]]:
-    return [(process, process.loop) for process in answer.processes if isinstance(process.loop, TrainingLoop)]
 
 
 def _answer(record: Record, answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[Said]:
@@ -211,11 +215,6 @@ def _place_of(record: Record, finding: Finding) -> str:
     return f" {footnotes.apply_words(record, finding.change, place)}"
 
 
-def _steady_words(loop: TrainingLoop) -> str:
-    last = max(1, len(loop.windows) - 1)
-    return f"Counted by {loop.counted}; {loop.steady_kind}: figures are of windows {loop.steady_from + 1} to {last}."
-
-
 def _usual_ms(loops: Sequence[tuple[ScriptProcess, TrainingLoop]]) -> list[float]:
     """Return the median of the first loop's iterations, if their mean is far from it."""
     loop = loops[0][1] if loops else None
@@ -276,17 +275,6 @@ def often_words(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _done(answer: WatchAnswer) -> str:
-    words = f"{as_command(answer.command)} ran for" if answer.command else "The block took"
-    words += f" {duration(answer.wall_s) if answer.command else lap(answer.wall_s)}"
-    usage = answer.usage
-    if usage is not None and not isinstance(usage.processor_percent, Missing):
-        words += f", used {usage.processor_percent:.0f} % of the processor"
-    if usage is not None and not isinstance(usage.memory_most_bytes, Missing):
-        words += f" and up to {size(usage.memory_most_bytes)}"
-    return clean(f"{words}.")
-
-
 def _details(answer: WatchAnswer, loops: Sequence[tuple[ScriptProcess, TrainingLoop]], view: View) -> list[list[str]]:
     sections = [_process_lines(process, loop, view) for process, loop in loops]
     if answer.skew is not None:
@@ -309,30 +297,35 @@ def _process_lines(process: ScriptProcess, loop: TrainingLoop, view: View) -> li
         f"process {process.pid}{rank}: Python {process.python}, {versions}", view.width, "strong", color=view.color
     )
     lines += ["  " + line for line in phase_rows(loop, view.inner)]
-    sentences = [
-        _count_words(loop),
-        _steady_words(loop),
-        _trainings_words(loop),
-        _gap_words(loop, with_timed=True),
-        *(_optimizer_words(optimizer.name, optimizer.parameters, optimizer.dtypes) for optimizer in process.optimizers),
-        *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
-        _loss_words(loop),
-        *_line_words(process),
-        _memory_words(process),
-    ]
-    for sentence in filter(None, sentences):
-        lines += wrap(clean(sentence), view.width, "  ")
-    return lines
-
-
-def _line_words(process: ScriptProcess) -> list[str]:
-    """Return which lines take most of each part of an iteration, and which read values of tensors."""
+    last = max(1, len(loop.windows) - 1)
+    steady_words = (
+        f"Counted by {loop.counted}; {loop.steady_kind}: figures are of windows {loop.steady_from + 1} to {last}."
+    )
+    # Which lines take most of each part of an iteration, and which read values of tensors
     found = []
     for part in dict.fromkeys(line.part for line in process.lines):
         here = [f"{line.where} {percent(line.share)}" for line in process.lines if line.part == part][:LINES_SHOWN]
         found.append(f"Lines of '{PART_WORDS[part]}': {', '.join(here)}.")
     reads = [f"{read.where} {count(read.per_step)} in a step" for read in process.reads][:LINES_SHOWN]
-    return [*found, f"Values of tensors are read: {', '.join(reads)}."] if reads else found
+    line_words = [*found, f"Values of tensors are read: {', '.join(reads)}."] if reads else found
+    if not loop.losses:
+        loss_words = "Its losses were not seen."
+    else:
+        loss_words = f"Loss: {loop.losses[0][1]:.4g} at first, {loop.losses[-1][1]:.4g} at last."
+    sentences = [
+        _count_words(loop),
+        steady_words,
+        _trainings_words(loop),
+        _gap_words(loop, with_timed=True),
+        *(_optimizer_words(optimizer.name, optimizer.parameters, optimizer.dtypes) for optimizer in process.optimizers),
+        *dict.fromkeys(map(_loader_words, process.loaders)),  # Keras makes a loader of its own for each call
+        loss_words,
+        *line_words,
+        _memory_words(process),
+    ]
+    for sentence in filter(None, sentences):
+        lines += wrap(clean(sentence), view.width, "  ")
+    return lines
 
 
 def _longest_lines(process: ScriptProcess, loop: TrainingLoop) -> str:
@@ -361,12 +354,6 @@ def _loader_words(loader: SeenLoader) -> str:
     return f"{loader.kind}: batch {batch}, {batches} batches, {workers} workers."
 
 
-def _loss_words(loop: TrainingLoop) -> str:
-    if not loop.losses:
-        return "Its losses were not seen."
-    return f"Loss: {loop.losses[0][1]:.4g} at first, {loop.losses[-1][1]:.4g} at last."
-
-
 def _or_unknown(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
@@ -380,7 +367,18 @@ def figures(record: Record) -> list[Figure]:
     """Return all figures of a watched command."""
     processes = watch_of(record).processes
     loops = [(_name(process, processes), process.loop) for process in processes if process.loop is not None]
-    drawn = [*_parts(loops), *_in_time(loops), *_over_time(loops), *_losses(loops), *_gaps(loops)]
+    known = [(name, loop) for name, loop in loops if loop.losses]
+    if not known:
+        losses = []
+    else:
+        start_ns = min(loop.windows[0].start_ns for _, loop in known)
+        curves = tuple(
+            Curve(name, tuple(((at - start_ns) / 1e9, loss) for at, loss in loop.losses)) for name, loop in known
+        )
+        losses = [Figure("Loss", Plane(Axis("seconds"), Axis("loss"), curves), "As the script computed it.")]
+    bars = tuple(_gap_bar(name if len(loops) > 1 else "", gap) for name, loop in loops for gap in loop.gaps)
+    gaps = [Figure("Between iterations", Bars("s", bars))] if bars else []
+    drawn = [*_parts(loops), *_in_time(loops), *_over_time(loops), *losses, *gaps]
     return [*drawn, *folded(*reading_figures(record), *fact_figures(record))]
 
 
@@ -501,22 +499,6 @@ def _over_time(loops: Loops) -> list[Figure]:
 def _point(window: LoopWindow, start_ns: int) -> tuple[float, float]:
     middle_ns = (window.start_ns + window.end_ns) / 2 - start_ns
     return middle_ns / 1e9, window.wall_ns / window.iterations / 1e6
-
-
-def _losses(loops: Loops) -> list[Figure]:
-    known = [(name, loop) for name, loop in loops if loop.losses]
-    if not known:
-        return []
-    start_ns = min(loop.windows[0].start_ns for _, loop in known)
-    curves = tuple(
-        Curve(name, tuple(((at - start_ns) / 1e9, loss) for at, loss in loop.losses)) for name, loop in known
-    )
-    return [Figure("Loss", Plane(Axis("seconds"), Axis("loss"), curves), "As the script computed it.")]
-
-
-def _gaps(loops: Loops) -> list[Figure]:
-    bars = tuple(_gap_bar(name if len(loops) > 1 else "", gap) for name, loop in loops for gap in loop.gaps)
-    return [Figure("Between iterations", Bars("s", bars))] if bars else []
 
 
 def _gap_bar(name: str, gap: Gap) -> Bar:

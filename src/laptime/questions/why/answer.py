@@ -49,17 +49,14 @@ def _say_tried(facts: WhyFacts, missing: tuple[str, ...], *, is_whole: bool) -> 
     """Return how many experiments were tried, where some were not, and why not."""
     if not missing:
         return ""
-    tried = len({trial.lane for trial in _experiments(facts) if trial.lane is not None})
+    # The trials that are no stage alone; several may share a lane
+    experiments = [trial for name, trial in facts.trials.items() if name not in STEP_STAGES]
+    tried = len({trial.lane for trial in experiments if trial.lane is not None})
     whole = tried + len(missing)
     if not tried:
         return f" None of {whole} experiments was tried: {'there was no time' if is_whole else 'it was interrupted'}."
     why_not = "there was no time for the others" if is_whole else "it was interrupted"
     return f" {tried} of {whole} experiments were tried: {why_not}."
-
-
-def _experiments(facts: WhyFacts) -> list[Trial]:
-    """Return the trials that are no stage alone; several may share a lane."""
-    return [trial for name, trial in facts.trials.items() if name not in STEP_STAGES]
 
 
 def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Verdict]) -> tuple[Remedy, ...]:
@@ -79,25 +76,20 @@ def remedies(facts: WhyFacts, trials: Mapping[str, Trial], verdicts: Sequence[Ve
     gaining = [row for row in rows if _gains(row, facts.margin) and row.cause not in ruled_out]
     free = [row for row in gaining if row.changes == NO_CHANGE]
     memory = [row for row in gaining if any(word in row.changes for word in MEMORY_WORDS)]
-    best = _preferred(_parts_first(free, trials), memory)
+    # Put a single change before the preset that sets it and more, where it gains as much
+    if not free or PRESET not in trials or free[0].says != trials[PRESET].experiment.says:
+        parts_first = free
+    else:
+        parts = [row for row in free[1:] if _ratio(row) >= NEARLY_AS_GOOD * _ratio(free[0])]
+        parts_first = [*parts[:1], *free]
+    # Choose between the best of both groups; both are sorted
+    if not parts_first or not memory:
+        best = next(iter([*parts_first, *memory]), None)
+    else:
+        best = parts_first[0] if _ratio(parts_first[0]) >= NEARLY_AS_GOOD * _ratio(memory[0]) else memory[0]
     lines = [row for row in gaining if row.changes == WHAT_IT_DOES]
     best = max([*filter(None, [best]), *lines], key=_ratio, default=None)
     return tuple(replace(row, recommended=True) if row is best else row for row in rows)
-
-
-def _parts_first(rows: Sequence[Remedy], trials: Mapping[str, Trial]) -> Sequence[Remedy]:
-    """Put a single change before the preset that sets it and more, where it gains as much."""
-    if not rows or PRESET not in trials or rows[0].says != trials[PRESET].experiment.says:
-        return rows
-    parts = [row for row in rows[1:] if _ratio(row) >= NEARLY_AS_GOOD * _ratio(rows[0])]
-    return [*parts[:1], *rows]
-
-
-def _preferred(free: Sequence[Remedy], memory: Sequence[Remedy]) -> Remedy | None:
-    """Choose between the best of both groups; both are sorted."""
-    if not free or not memory:
-        return next(iter([*free, *memory]), None)
-    return free[0] if _ratio(free[0]) >= NEARLY_AS_GOOD * _ratio(memory[0]) else memory[0]
 
 
 def _ratio(row: Remedy) -> float:

@@ -261,19 +261,16 @@ def _judge_shapes(facts: WhyFacts, sign: Signature, untried: Sequence[str]) -> V
 
     Where it was not run, `untried` says for which experiments that counts.
     """
-    beyond = _beyond_resident(facts)
+    # The gain of one repeated batch over batches that are ready, at the worst. Neither has a loader.
+    one, resident = facts.factor("one"), facts.factor("compute")
+    if one is None or resident is None:
+        beyond = one
+    else:
+        beyond = Factor(one.ratio / resident.ratio, _over(one.low, resident.high), _over(one.high, resident.low))
     if beyond is None:
         return judge(facts, SHAPES, sign, untried)
     trials = {**facts.trials, "one": replace(facts.trials["one"], factor=beyond)}
     return judge(replace(facts, trials=trials), SHAPES, sign, ["one"])
-
-
-def _beyond_resident(facts: WhyFacts) -> Factor | None:
-    """Return the gain of one repeated batch over batches that are ready, at the worst. Neither has a loader."""
-    one, resident = facts.factor("one"), facts.factor("compute")
-    if one is None or resident is None:
-        return one
-    return Factor(one.ratio / resident.ratio, _over(one.low, resident.high), _over(one.high, resident.low))
 
 
 def _over(ours: float | Missing, theirs: float | Missing) -> float | Missing:

@@ -260,7 +260,15 @@ def ceilings(facts: WhyFacts) -> tuple[Ceiling, ...]:
 def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
     """Return the share that each part claims, in the order in which the claims are met."""
     pauses = facts.pauses()
-    placed = _placed_share(facts)
+    # The share of a script's iterations that is neither loading nor training
+    seen = first_script(facts.lane)
+    if seen is not None and isinstance(seen.loop, TrainingLoop):
+        steady = seen.loop.steady
+        besides = (steady.outside_s, steady.no_grad_s, steady.checkpoint_s)
+        placed = sum(0.0 if isinstance(beside, Missing) else beside for beside in besides) / steady.wall_s
+    else:
+        known = None if facts.symptoms is None else places_of(facts.symptoms)
+        placed = 0.0 if known is None else sum(place.ns for place in known[0]) / known[1]
     compute, copy, loader = (facts.stage_ms(stage) for stage in ("compute", "copy", "loader"))
     if isinstance(compute, Missing) and not isinstance(wait := facts.breakdown_ms("loader"), Missing):
         loader = wait  # a loader that overlaps with the step may take long but cost nothing
@@ -277,17 +285,6 @@ def _claims(facts: WhyFacts, whole_ms: float) -> list[tuple[PartOf, float]]:
         ("copy", 0.0 if isinstance(copy, Missing) else copy / whole_ms),
         ("loader", 0.0 if isinstance(loader, Missing) else loader / whole_ms),
     ]
-
-
-def _placed_share(facts: WhyFacts) -> float:
-    """Return the share of a script's iterations that is neither loading nor training."""
-    seen = first_script(facts.lane)
-    if seen is not None and isinstance(seen.loop, TrainingLoop):
-        steady = seen.loop.steady
-        besides = (steady.outside_s, steady.no_grad_s, steady.checkpoint_s)
-        return sum(0.0 if isinstance(beside, Missing) else beside for beside in besides) / steady.wall_s
-    known = None if facts.symptoms is None else places_of(facts.symptoms)
-    return 0.0 if known is None else sum(place.ns for place in known[0]) / known[1]
 
 
 def _idle(facts: WhyFacts, computing: float) -> float:
@@ -360,7 +357,7 @@ def judge(
         standing, came = "not tested", f"too few heats to tell: {came}"  # what was seen speaks against the sign
     elif sign.is_there is not None:
         standing, gain = ("likely", sign.gain) if sign.is_there else ("ruled out", PART_NOT_KNOWN)
-    elif best.ratio > bound and _exceeds_noise(best):
+    elif best.ratio > bound and (best.ends is None or best.is_above(1)):
         standing, gain = "likely", best.ratio
     else:
         standing, came = "not tested", f"too few heats to tell: {came}"
@@ -383,11 +380,6 @@ def _untried(facts: WhyFacts, cause: str, sign: Signature, experiments: Sequence
     reasons = [trial.reason for trial in trials if trial.reason and trial.experiment.absent is None]
     says = _joined(sign.says, reasons[0] if reasons else NO_EXPERIMENT)
     return Verdict(cause, "not tested", says, dict(sign.evidence))
-
-
-def _exceeds_noise(factor: Factor) -> bool:
-    """Whether a gain is larger than the spread of its heats: an interval that holds 1 says nothing. None is unknown."""
-    return factor.ends is None or factor.is_above(1)
 
 
 def _joined(first: str, then: str) -> str:

@@ -275,7 +275,12 @@ def predict_decoded(facts: WhyFacts, _experiment: Experiment) -> float | Missing
         return first[0] / first[1]
     if not _knows_parts(facts):
         return Missing("what the loader takes of a step was not measured")
-    return _without(part_share(facts, "loader") + _pauses_of_loader(facts))
+    # The share of the pauses, if the loader alone has them too; else 0
+    pauses, loader = facts.pauses(), facts.ceilings_lanes.get("loader")
+    pauses_of_loader = (
+        pauses.share if pauses is not None and loader is not None and find_pauses(loader) is not None else 0.0
+    )
+    return _without(part_share(facts, "loader") + pauses_of_loader)
 
 
 def predict_resident(facts: WhyFacts, _experiment: Experiment) -> float | Missing:
@@ -386,12 +391,6 @@ def predict_flushed_denormals(facts: WhyFacts, _experiment: Experiment) -> float
 
 def _without(share: float) -> float:
     return 1 / max(1 - share, LEAST_LEFT)
-
-
-def _pauses_of_loader(facts: WhyFacts) -> float:
-    """Return the share of the pauses, if the loader alone has them too; else 0."""
-    pauses, loader = facts.pauses(), facts.ceilings_lanes.get("loader")
-    return pauses.share if pauses is not None and loader is not None and find_pauses(loader) is not None else 0.0
 
 
 def _first_ms(lane: LaneResult | None) -> float | None:

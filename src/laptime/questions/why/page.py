@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import floor, isfinite
 
@@ -69,25 +69,29 @@ def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
     why = why_of(record)
     view = replace(view, width=max(view.width, NARROWEST))
+    # Whether a search that goes on may find more
+    is_likely = any(cause.standing == "likely" for cause in why.causes if cause.cause in why.first)
+    has_few = any(comparison.pairs < PAIRS_FEW for comparison in record.answer.comparisons)
+    is_open = bool(why.missing) or record.status == "interrupted" or (is_likely and has_few)
+    # How many heats ran, and how long they took
+    heats = sum(len(lane.heats) for lane in record.lanes)
+    lanes = len(record.lanes)
+    in_parts = f" in {len(record.parts)} parts" if record.parts else ""
+    ran = f"{heats} heat{'s' * (heats != 1)} of {lanes} lane{'s' * (lanes != 1)}{in_parts}"
+    said = f"{ran}, {duration(record.elapsed_s)}."
+    closing = said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
     return PageParts(
         answer=[*footnotes.distrust(record), Said(why.says)],
         figures=_figures(record, why, view.inner),
         notes=_notes(record, why),
-        done=" ".join([_closing(record), *footnotes.spent_words(record, "search")]),
-        then=[f"Next: laptime why --more {record.id}"] if _is_open(record, why) else [],
+        done=" ".join([closing, *footnotes.spent_words(record, "search")]),
+        then=[f"Next: laptime why --more {record.id}"] if is_open else [],
         details=_details(record, why, view),
         glance=glance_of(record, why),
     )
 
 
 render = rendered(page_parts)
-
-
-def _is_open(record: Record, why: Why) -> bool:
-    """Whether a search that goes on may find more."""
-    is_likely = any(cause.standing == "likely" for cause in why.causes if cause.cause in why.first)
-    has_few = any(comparison.pairs < PAIRS_FEW for comparison in record.answer.comparisons)
-    return bool(why.missing) or record.status == "interrupted" or (is_likely and has_few)
 
 
 def _figures(record: Record, why: Why, view: View) -> list[str]:
@@ -208,15 +212,27 @@ def _redrawn_words(record: Record, why: Why) -> list[str]:
 def _details(record: Record, why: Why, view: View) -> list[list[str]]:
     """Return all that was found, in sections."""
     width, color = view.width, view.color
+    # The ceilings. Unknown ones come last, with their reasons.
+    told = sorted(why.ceilings, key=lambda ceiling: isinstance(ceiling.items_per_s, Missing))
+    ceilings = flow((_ceiling(ceiling, record.workload.items) for ceiling in told), width, "ceilings: ") if told else []
+    if not why.missing:
+        missing = []
+    else:
+        names = ", ".join(why.missing)
+        missing = wrap(f"The budget had no room for: {names}.", width, "  ")
+    # What a reader must know about the lane itself
+    asked = _of_lane(record)
+    said = [wrap(each, width, "  ") for each in [*footnotes.remarks(asked), machine_words(record.machine)]]
+    remarks = [quiet(lines, color=color) for lines in [footnotes.failures(asked, width), *said]]
     return [
         _step(record, why, width, blocks=view.blocks),
-        _ceilings(record, why, width),
+        ceilings,
         *remedy_sections(why.remedies, width, color=color),
         *(_causes(why, standing, width) for standing in STANDINGS),
-        _missing(why, width),
+        missing,
         *(wrap(word, width, "  ") for word in _line_words(record, why)),
         *(wrap(word, width, "  ") for word in [*_redrawn_words(record, why), *card_sentence(record)]),
-        *_remarks(record, width, color=color),
+        *remarks,
     ]
 
 
@@ -228,25 +244,17 @@ def _step(record: Record, why: Why, width: int, *, blocks: bool) -> list[str]:
     return [f"a step {step_words(lane)}", *bar]
 
 
-def _ceilings(record: Record, why: Why, width: int) -> list[str]:
-    """Return the ceilings. Unknown ones come last, with their reasons."""
-    told = sorted(why.ceilings, key=lambda ceiling: isinstance(ceiling.items_per_s, Missing))
-    return flow((_ceiling(ceiling, record.workload.items) for ceiling in told), width, "ceilings: ") if told else []
-
-
 def _ceiling(ceiling: Ceiling, items: str) -> str:
     rate = ceiling.items_per_s
     if isinstance(rate, Missing):
         return f"{ceiling.stage} only - ({rate.missing})"
-    words = f"{ceiling.stage} only {number(rate)} {items}/s{_spread(ceiling, rate)}"
-    return f"{words} (binds)" if ceiling.binds else words
-
-
-def _spread(ceiling: Ceiling, rate: float) -> str:
     if ceiling.half is None or not rate:
-        return ""
-    half = ceiling.half / rate
-    return f" \N{PLUS-MINUS SIGN}{percent(half)}" if half <= 1 else " (from two heats that differ)"
+        spread = ""
+    else:
+        half = ceiling.half / rate
+        spread = f" \N{PLUS-MINUS SIGN}{percent(half)}" if half <= 1 else " (from two heats that differ)"
+    words = f"{ceiling.stage} only {number(rate)} {items}/s{spread}"
+    return f"{words} (binds)" if ceiling.binds else words
 
 
 def _causes(why: Why, standing: CauseStanding, width: int) -> list[str]:
@@ -254,37 +262,13 @@ def _causes(why: Why, standing: CauseStanding, width: int) -> list[str]:
     return flow(told, width, f"{standing}: ") if told else []
 
 
-def _missing(why: Why, width: int) -> list[str]:
-    if not why.missing:
-        return []
-    names = ", ".join(why.missing)
-    return wrap(f"The budget had no room for: {names}.", width, "  ")
-
-
 def _of_lane(record: Record) -> Record:
     """Return the record of the lane itself. Of the experiments only the gains matter."""
     return replace(record, lanes=record.lanes[:1], findings=(), answer=WhyAnswer())
 
 
-def _remarks(record: Record, width: int, *, color: bool) -> list[list[str]]:
-    """Return what a reader must know about the lane itself."""
-    asked = _of_lane(record)
-    said = [wrap(each, width, "  ") for each in [*footnotes.remarks(asked), machine_words(record.machine)]]
-    return [quiet(lines, color=color) for lines in [footnotes.failures(asked, width), *said]]
-
-
 def _lane(record: Record, why: Why) -> LaneResult | None:
     return next((lane for lane in record.lanes if lane.name == why.lane), None)
-
-
-def _closing(record: Record) -> str:
-    """Return how many heats ran, and how long they took."""
-    heats = sum(len(lane.heats) for lane in record.lanes)
-    lanes = len(record.lanes)
-    in_parts = f" in {len(record.parts)} parts" if record.parts else ""
-    ran = f"{heats} heat{'s' * (heats != 1)} of {lanes} lane{'s' * (lanes != 1)}{in_parts}"
-    said = f"{ran}, {duration(record.elapsed_s)}."
-    return said if record.status == "finished" else f"{footnotes.status_words(record)}: {said}"
 
 
 def bar_lines(parts: Sequence[StepPart], width: int, *, blocks: bool = True) -> list[str]:
@@ -346,7 +330,13 @@ def _remedy_table(tried: Sequence[Remedy], width: int, *, color: bool) -> list[s
     with_code = lay_out_table(_columns(), tried, width, color=color)
     if with_code is not None:
         return with_code
-    return [*table_or_sentences(_columns()[:-1], tried, width, color=color), *_code_lines(tried, width)]
+    # The code of each remedy that gains something, unbroken at any width
+    lines: list[str] = []
+    for remedy in tried:
+        if remedy.code and remedy.measured is not None and _style(remedy.measured) == "good":
+            lines += [*wrap(f"{remedy.says}:", width, "  "), *(f"  {line}" for line in _code_of(remedy))]
+    code_lines = lines
+    return [*table_or_sentences(_columns()[:-1], tried, width, color=color), *code_lines]
 
 
 def _columns() -> list[Column[Remedy]]:
@@ -378,15 +368,6 @@ def _style(measured: Factor) -> Style:
     return "good" if measured.is_above(1) else "bad" if measured.is_below(1) else ""
 
 
-def _code_lines(tried: Iterable[Remedy], width: int) -> list[str]:
-    """Return the code of each remedy that gains something, unbroken at any width."""
-    lines: list[str] = []
-    for remedy in tried:
-        if remedy.code and remedy.measured is not None and _style(remedy.measured) == "good":
-            lines += [*wrap(f"{remedy.says}:", width, "  "), *(f"  {line}" for line in _code_of(remedy))]
-    return lines
-
-
 def _grouped(remedies: Sequence[Remedy], reason: Callable[[Remedy], str], head: str, width: int) -> list[str]:
     """Return remedies grouped by their reason."""
     by_reason: dict[str, list[str]] = {}
@@ -407,8 +388,17 @@ def _why_not_predicted(remedy: Remedy) -> str:
 def figures(record: Record) -> list[Figure]:
     """Return all figures of why."""
     why = why_of(record)
+    # The measured gains of remedies around 1, the best first
+    rows = []
+    for remedy, found in [each for each in measured_remedies(why) if each[1].ratio > 0][:GAINS_MOST]:
+        low, high = found.drawn_ends
+        rows.append(ShownFactor(_remedy_name(remedy), found.ratio, low, high, words=_factor_words(found)))
+    says = "Each was raced against the lane as it is. The line is the estimate, the band its 95 % interval."
+    gain_figures = (
+        [Figure("What it would gain, as measured", Factors(short_name(why.lane), tuple(rows)), says)] if rows else []
+    )
     return [
-        *_gain_figures(why),
+        *gain_figures,
         *_remedies(why),
         *_parts(why),
         *_ceilings_figure(why, record),
@@ -441,16 +431,6 @@ def _ceilings_figure(why: Why, record: Record) -> list[Figure]:
     is_log = are_far_apart(bars)
     says += " The scale is logarithmic." * is_log
     return [Figure(title, Bars("a second", tuple(bars), is_log=is_log), says)] if bars else []
-
-
-def _gain_figures(why: Why) -> list[Figure]:
-    """Return the measured gains of remedies around 1, the best first."""
-    rows = []
-    for remedy, found in [each for each in measured_remedies(why) if each[1].ratio > 0][:GAINS_MOST]:
-        low, high = found.drawn_ends
-        rows.append(ShownFactor(_remedy_name(remedy), found.ratio, low, high, words=_factor_words(found)))
-    says = "Each was raced against the lane as it is. The line is the estimate, the band its 95 % interval."
-    return [Figure("What it would gain, as measured", Factors(short_name(why.lane), tuple(rows)), says)] if rows else []
 
 
 def _remedies(why: Why) -> list[Figure]:

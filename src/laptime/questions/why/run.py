@@ -26,7 +26,6 @@ from laptime.model.plan import PlannedLane
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, READY, Lane
 from laptime.model.quantities import Factor, Missing
 from laptime.model.record import Comparison, Finding, LaneResult, Record
-from laptime.model.sample import Reference
 from laptime.model.symptoms import NO_INPUT
 from laptime.planner.groups import GROUP_HEATS_LEAST, HEATS_USUAL, OVERRUN, refuse_group_for, shortest_pace
 from laptime.planner.lanes import parse_lane
@@ -305,14 +304,11 @@ class WhySearch:
         reach = find_reach(self._rounds.result_of(self._base))
         self._rounds.pace = replace(self._rounds.pace, reach_step=reach)
         if self._rounds.pace.takes_turns:
-            further_s = self._further_s(reach)
+            # How much longer a heat's turns take at most, so that its steps come as far as the first one's
+            step, measure_s = self._rounds.result_of(self._base).step_ms, self._rounds.pace.measure_s
+            way_s = reach * step.median / 1e3 if step is not None else 0.0
+            further_s = max(0.0, min(way_s, REACH_FACTOR * measure_s) - measure_s)
             self._heat_s = {name: heat_s + further_s for name, heat_s in self._heat_s.items()}
-
-    def _further_s(self, reach: int) -> float:
-        """Return how much longer a heat's turns take at most, so that its steps come as far as the first one's."""
-        step, measure_s = self._rounds.result_of(self._base).step_ms, self._rounds.pace.measure_s
-        way_s = reach * step.median / 1e3 if step is not None else 0.0
-        return max(0.0, min(way_s, REACH_FACTOR * measure_s) - measure_s)
 
     def _run_fitting(self, lanes: Sequence[PlannedLane], prestarter: Prestarter) -> None:
         """Run a round, and leave out lanes for which the time runs short. The lane itself has to fit."""
@@ -518,7 +514,14 @@ class WhySearch:
         }
         if base.settings.input in READY:
             stages.setdefault("compute", base)
-        convolves = _convolves(self._rounds.proof.kept_reference(plan.subject))
+        # Whether a user's own step has convolutions; None where its work was not counted
+        reference = self._rounds.proof.kept_reference(plan.subject)
+        work = None if reference is None else reference.work
+        convolves = (
+            any(operator.kind in CONVOLUTIONS for operator in work.operators)
+            if work is not None and work.operators
+            else None
+        )
         experiments = self._inquiry.experiments if convolves is not False else _without_layout(self._inquiry)
         heats = self._rounds.heats[self._base.name]
         told_steps = next((heat.steps_per_lap for heat in heats if heat.steps_per_lap), None)
@@ -567,16 +570,6 @@ class WhySearch:
         if base.status != "ok" or lane.status != "ok":
             return None
         return compare_lanes(lane, base, margin=0.05, alpha=self._alpha)
-
-
-def _convolves(reference: Reference | None) -> bool | None:
-    """Return whether a user's own step has convolutions; None where its work was not counted."""
-    work = None if reference is None else reference.work
-    return (
-        any(operator.kind in CONVOLUTIONS for operator in work.operators)
-        if work is not None and work.operators
-        else None
-    )
 
 
 def _without_layout(inquiry: Inquiry) -> tuple[Experiment, ...]:

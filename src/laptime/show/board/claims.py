@@ -19,7 +19,7 @@ from laptime.analysis.lanes import compare_lanes, scales
 from laptime.analysis.parity import relative
 from laptime.analysis.weights import with_weights
 from laptime.machine.hardware import known_devices, match_label
-from laptime.model.process import AS_WRITTEN, Lane
+from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.record import HeatResult, LaneResult, Record, TrainingAnswer
 from laptime.planner.lanes import parse_lane
@@ -65,19 +65,15 @@ def _is_what_it_is_called(record: Record) -> Iterator[str]:
             yield f"{lane.name} ran on {lane.device.name}, a device of the kind {lane.device.kind}"
         elif (settings.batch or usual) != batch:
             yield f"{lane.name} ran at a batch of {settings.batch or usual}, and its name says {batch}"
-        yield from _find_unnamed_settings(lane, named)
+        # Where a lane has a setting that laptime does not know, or as written one that its name does not say
+        unknown = sorted(set(lane.settings.extra) - set(SETTINGS))
+        if unknown:
+            yield f"{lane.name} has a setting that laptime does not know: {unknown[0]}"
+        said = {field for name, _ in named.overrides for field in SETTINGS[name].fields or (name,)}
+        more = sorted(set(changed_settings(lane.settings)) - said)
+        if named.preset == AS_WRITTEN and more:
+            yield f"{lane.name} has {more[0]}={lane.settings.value_of(more[0])}, which its name does not say"
         yield from _find_other_card(lane)
-
-
-def _find_unnamed_settings(lane: LaneResult, named: Lane) -> Iterator[str]:
-    """Yield where a lane has a setting that laptime does not know, or as written one that its name does not say."""
-    unknown = sorted(set(lane.settings.extra) - set(SETTINGS))
-    if unknown:
-        yield f"{lane.name} has a setting that laptime does not know: {unknown[0]}"
-    said = {field for name, _ in named.overrides for field in SETTINGS[name].fields or (name,)}
-    more = sorted(set(changed_settings(lane.settings)) - said)
-    if named.preset == AS_WRITTEN and more:
-        yield f"{lane.name} has {more[0]}={lane.settings.value_of(more[0])}, which its name does not say"
 
 
 def _find_other_card(lane: LaneResult) -> Iterator[str]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -85,7 +85,14 @@ def read_evidence(data: bytes, where: str) -> tuple[Record, bytes]:
     """Return a stripped record and its canonical bytes, from its compressed file. One with anything else is refused."""
     found = decompress(data, where)
     schema, record = decode_as_found(found, where)
-    if not _holds(found, strip(record), where, is_older=schema != SCHEMA):
+    # Whether a file holds a stripped record and nothing else, as a laptime wrote it: this one, or an older one.
+    tree = json.loads(found)
+    if tree["schema"] < OLDEST_SCHEMA or _canonical(tree) != found:
+        holds = False
+    else:
+        tree = upgrade(tree, where) if (schema != SCHEMA) else tree
+        holds = _canonical(tree) == _canonical(_without_new(json.loads(canonical(strip(record))), tree))
+    if not holds:
         says = f"{where} is not stripped: it holds what the board does not keep, or is in another order"
         raise RecordError(says, "Write it from the record as laptime saved it: laptime board add ID.")
     if schema >= WHOLE_SINCE:
@@ -98,19 +105,6 @@ def refuse_without_whole(record: Record, where: str) -> None:
     if not WHOLE_DIGEST.fullmatch(record.tool.get(WHOLE, "")):
         says = f"{where} does not name the digest of its whole record: 64 hexadecimal digits"
         raise RecordError(says, "Write it from the record as laptime saved it: laptime board add ID.")
-
-
-def _holds(found: bytes, stripped: Record, where: str, *, is_older: bool) -> bool:
-    """Whether a file holds a stripped record and nothing else, as a laptime wrote it: this one, or an older one.
-
-    An upgrade keeps every value but those of schema 1, which no stripped record has. What a file lacks because its
-    laptime did not know it is empty.
-    """
-    tree = json.loads(found)
-    if tree["schema"] < OLDEST_SCHEMA or _canonical(tree) != found:
-        return False
-    tree = upgrade(tree, where) if is_older else tree
-    return _canonical(tree) == _canonical(_without_new(json.loads(canonical(stripped)), tree))
 
 
 def _without_new(made: Any, found: Any) -> Any:
@@ -131,9 +125,11 @@ def strip(record: Record) -> Record:
     workload = CATALOGUE[record.workload.name]
     runs = record.answer.runs if isinstance(record.answer, TrainingAnswer) else ()
     lanes = tuple(_lane(lane, runs, record.reference) for lane in record.lanes)
+    found = record.tool.get(WHOLE, "")
+    whole = {WHOLE: found} if WHOLE_DIGEST.fullmatch(found) else {}
     return Record(
         schema=SCHEMA,
-        tool={"name": "laptime", "version": _word(record.tool.get("version", "")), **_whole(record.tool)},
+        tool={"name": "laptime", "version": _word(record.tool.get("version", "")), **whole},
         id=record.id,
         started=_day(record.started),
         question=record.question,
@@ -159,11 +155,6 @@ def strip(record: Record) -> Record:
 
 def _day(moment: str) -> str:
     return f"{moment[:10]}T00:00:00+00:00"
-
-
-def _whole(tool: Mapping[str, str]) -> dict[str, str]:
-    found = tool.get(WHOLE, "")
-    return {WHOLE: found} if WHOLE_DIGEST.fullmatch(found) else {}
 
 
 def with_whole(record: Record, whole: bytes) -> Record:

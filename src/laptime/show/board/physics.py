@@ -45,7 +45,9 @@ def find_impossible(row: BoardRow, workload: Workload, processor: Processor) -> 
     if peak is not None and flops / step_s > peak:
         says = f"{flops / step_s / 1e12:.3g} TFLOP/s are above what {row.hardware} can do ({peak / 1e12:.3g})"
         yield f"a step of {row.step_ms.middle:.4g} ms is too short: {says}"
-    moved = _bytes(workload)
+    # The bytes that a step moves at least: weights and the optimizer's state, read and written once
+    arrays = 3 if isinstance(workload.optimizer, Adam) else 1
+    moved = max(0.0, 2.0 * (arrays * FLOAT_BYTES * count_parameters(workload) - CACHE_BYTES))
     if device is not None and device.bandwidth_gb_s is not None and moved / step_s > device.bandwidth_gb_s * 1e9:
         says = f"its weights need {moved / step_s / 1e9:.4g} GB/s, and {row.hardware} moves {device.bandwidth_gb_s:g}"
         yield f"a step of {row.step_ms.middle:.4g} ms is too short: {says}"
@@ -65,12 +67,6 @@ def _peak(row: BoardRow, device: KnownDevice | None, processor: Processor) -> fl
     allowed = ("fp32", "tf32", *TWO_BYTES) if narrow else ("fp32", "tf32")
     peaks = [peak for each in allowed if (peak := device.boosted_flops(each)) is not None]
     return BOOST * max(peaks) if peaks else None
-
-
-def _bytes(workload: Workload) -> float:
-    """Return the bytes that a step moves at least: weights and the optimizer's state, read and written once."""
-    arrays = 3 if isinstance(workload.optimizer, Adam) else 1
-    return max(0.0, 2.0 * (arrays * FLOAT_BYTES * count_parameters(workload) - CACHE_BYTES))
 
 
 def _find_energy(row: BoardRow, device: KnownDevice | None) -> Iterator[str]:

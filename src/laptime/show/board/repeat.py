@@ -12,9 +12,7 @@ from pathlib import Path
 from laptime.model.ask import Ask
 from laptime.model.errors import RecordError, UsageError
 from laptime.model.frameworks import FRAMEWORKS
-from laptime.model.process import Lane
 from laptime.model.record import Record
-from laptime.model.workload import Workload
 from laptime.planner.lanes import DEVICE_WORD, name_lane, parse_lane
 from laptime.planner.settings import resolve_batch
 from laptime.questions.train.options import FullAsk
@@ -55,21 +53,18 @@ def ask_of(row: BoardRow) -> tuple[str, Ask]:
     names = ([] if row.factor is None else [row.factor.reference]) + [row.lane]
     lanes = tuple(dict.fromkeys(map(_lane_here, names)))
     for lane in map(parse_lane, lanes):
-        _refuse_excess(lane, CATALOGUE[row.training])
+        # Refuse what would take all of this machine: a stranger's row may name a million processes
+        workload = CATALOGUE[row.training]
+        named = dict(lane.overrides)
+        for key in ("workers", "prefetch"):
+            if int(named.get(key, "0")) > MOST_WORKERS:
+                raise UsageError(f"{key}={named[key]} is more than a row may ask for here", f"at most {MOST_WORKERS}")
+        most = MOST_BATCHES * workload.batch
+        if resolve_batch(named.get("batch", "1"), workload.batch) > most:
+            raise UsageError(f"batch={named['batch']} is more than a row may ask for here", f"at most {most:,}")
     if row.question == "train":
         return "full", Ask(row.training, lanes, full=FullAsk(laps=LAPS))
     return "race", Ask(row.training, lanes)
-
-
-def _refuse_excess(lane: Lane, workload: Workload) -> None:
-    """Refuse what would take all of this machine: a stranger's row may name a million processes."""
-    named = dict(lane.overrides)
-    for key in ("workers", "prefetch"):
-        if int(named.get(key, "0")) > MOST_WORKERS:
-            raise UsageError(f"{key}={named[key]} is more than a row may ask for here", f"at most {MOST_WORKERS}")
-    most = MOST_BATCHES * workload.batch
-    if resolve_batch(named.get("batch", "1"), workload.batch) > most:
-        raise UsageError(f"batch={named['batch']} is more than a row may ask for here", f"at most {most:,}")
 
 
 def _lane_here(name: str) -> str:
@@ -92,23 +87,19 @@ def compare(row: BoardRow, record: Record) -> Repeated:
         why = next(filter(None, whys), "its lane did not run here")
         return Repeated(row.record, record.id, None, f"{row.lane} cannot be compared: {why}")
     if mine.device_slug == row.device_slug:
-        return _compare_steps(row, mine)
+        # Compare two rows of one kind of device: their intervals overlap, or they do not
+        told = f"a lap takes {_in_words(row.lap_s)} there and {_in_words(mine.lap_s)} here, on {mine.hardware}"
+        found = _overlap(row.step_ms, mine.step_ms)
+        if found is None:
+            says = f"{told}; one of them has no interval, so whether they agree cannot be said"
+        else:
+            says = f"{told}: {'the intervals overlap, so the row agrees' if found else 'the intervals do not overlap'}"
+        return Repeated(row.record, mine.record, found, f"{row.lane}: {says}.")
     return _compare_factors(row, mine)
 
 
 def _is_same_lane(mine: BoardRow, row: BoardRow) -> bool:
     return _lane_here(mine.lane) == _lane_here(row.lane)
-
-
-def _compare_steps(row: BoardRow, mine: BoardRow) -> Repeated:
-    """Compare two rows of one kind of device: their intervals overlap, or they do not."""
-    told = f"a lap takes {_in_words(row.lap_s)} there and {_in_words(mine.lap_s)} here, on {mine.hardware}"
-    found = _overlap(row.step_ms, mine.step_ms)
-    if found is None:
-        says = f"{told}; one of them has no interval, so whether they agree cannot be said"
-    else:
-        says = f"{told}: {'the intervals overlap, so the row agrees' if found else 'the intervals do not overlap'}"
-    return Repeated(row.record, mine.record, found, f"{row.lane}: {says}.")
 
 
 def _compare_factors(row: BoardRow, mine: BoardRow) -> Repeated:

@@ -110,6 +110,13 @@ def _reported(workload: Workload, result: PublishedResult) -> Reported:
         lap_s = result.total_s / workload.laps
     facts = _facts()[workload.name]
     flaws = [facts["flaw"], *([f"Of this row: {result.note}."] if result.note else [])]
+    found = []
+    for name, words in FIGURES.items():
+        value = getattr(result, name)
+        if value not in {None, ()}:
+            values = value if isinstance(value, tuple) else (value,)
+            found.append(words.format(", ".join(f"{each:g}" for each in values)))
+    figures = found
     return Reported(
         training=workload.name,
         hardware=result.device,
@@ -121,7 +128,7 @@ def _reported(workload: Workload, result: PublishedResult) -> Reported:
         source=workload.published.source,
         date=facts["date"],
         flaw=" ".join(flaws),
-        figures=tuple(_figures(result)),
+        figures=tuple(figures),
     )
 
 
@@ -141,16 +148,6 @@ FIGURES = {
     "processes": "{} processes",
     "threads": "{} threads",
 }
-
-
-def _figures(result: PublishedResult) -> list[str]:
-    found = []
-    for name, words in FIGURES.items():
-        value = getattr(result, name)
-        if value not in {None, ()}:
-            values = value if isinstance(value, tuple) else (value,)
-            found.append(words.format(", ".join(f"{each:g}" for each in values)))
-    return found
 
 
 CARDS_TO_PREDICT = tuple(dict.fromkeys((*COMMON, *FOR_THE_BOARD)))

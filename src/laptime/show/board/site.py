@@ -7,7 +7,7 @@ table, of its training's devices or of its device's rows. Nothing that grows wit
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -96,7 +96,11 @@ def build(board: Path, site: Path) -> BuiltSite:
             pages += _write_front(folder, by_training, devices)
             for name in ("board.css", "board.js"):
                 folder.write(name, _asset(name).encode())
-            _copy_records(board, folder, {row.record for row in rows})
+            # Copy the records that rows link to, but no file that is a link: `check` refuses one
+            for identity in sorted({row.record for row in rows}):
+                found = board / record_place(identity)
+                if found.is_file() and not found.is_symlink():
+                    folder.write(str(record_place(identity)), found.read_bytes())
     except OSError as error:
         says = f"{error.filename or site} could not be written: {error.strerror or error}"
         raise StoreError(says, "Make room there, or name another folder with -o.") from error
@@ -127,14 +131,6 @@ def _asset(name: str) -> str:
     return resources.files("laptime.show.board").joinpath(name).read_text(encoding="utf-8")
 
 
-def _copy_records(board: Path, site: SiteFolder, identities: Iterable[str]) -> None:
-    """Copy the records that rows link to, but no file that is a link: `check` refuses one."""
-    for identity in sorted(identities):
-        found = board / record_place(identity)
-        if found.is_file() and not found.is_symlink():
-            site.write(str(record_place(identity)), found.read_bytes())
-
-
 # One training: what was claimed, what was measured, and all lines of a table.
 
 
@@ -145,30 +141,26 @@ def _write_training(
     entries = [line if line.device in devices else replace(line, device=None) for line in lines]
     entries.sort(key=lambda each: each.lap_s)
     lap = f"One epoch of {workload.title}: {workload.steps_per_lap:,} steps of {workload.batch} {workload.items}."
-    top = (
-        f"{_trainings_list(workload.name)}<h1>How long does one lap of {safe(workload.name)} take?</h1>"
-        f'<p class="soft">{safe(lap)}</p>{_claims(workload, rows)}'
-    )
-    return _write_tables(site, _TablePage(workload.name, workload.name, top, entries, _published(workload)))
-
-
-def _trainings_list(here: str) -> str:
     links = " ".join(
-        f'<a aria-current="page" href="{name}.html">{name}</a>' if name == here else f'<a href="{name}.html">{name}</a>'
+        f'<a aria-current="page" href="{name}.html">{name}</a>'
+        if name == workload.name
+        else f'<a href="{name}.html">{name}</a>'
         for name in CATALOGUE
     )
-    return f'<nav class="trainings" aria-label="Trainings"><a href="index.html">the board</a> {links}</nav>'
-
-
-def _claims(workload: Workload, rows: Sequence[BoardRow]) -> str:
-    """Return the claim of the experiment next to what was measured, in one record where one has both."""
+    trainings_list = f'<nav class="trainings" aria-label="Trainings"><a href="index.html">the board</a> {links}</nav>'
+    # The claim of the experiment next to what was measured, in one record where one has both
     measured = _measured_factors(rows)
     told = "Nobody sent a row with a factor yet." if measured is None else measured
-    return (
+    claims = (
         f'<dl class="claims"><div><dt>published</dt><dd>{safe(workload.published.claim)}</dd>'
         f'<dd class="soft">{safe(workload.published.source)}</dd></div>'
         f"<div><dt>measured by laptime</dt><dd>{told}</dd></div></dl>"
     )
+    top = (
+        f"{trainings_list}<h1>How long does one lap of {safe(workload.name)} take?</h1>"
+        f'<p class="soft">{safe(lap)}</p>{claims}'
+    )
+    return _write_tables(site, _TablePage(workload.name, workload.name, top, entries, _published(workload)))
 
 
 def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
@@ -267,9 +259,15 @@ class _TablePage:
 def _write_tables(site: SiteFolder, made: _TablePage) -> int:
     """Write a table over as many pages as it needs, and the file that its filters load."""
     name, root, entries = made.name, made.root, made.entries
-    axis = _axis(entries)
+    ends = [end for entry in entries for end in (entry.lap_s, entry.low_s, entry.high_s) if end is not None and end > 0]
+    low, high = (math.log10(min(ends)), math.log10(max(ends))) if ends else (-1.0, 2.0)
+    room = max(0.04 * (high - low), 0.1)
+    axis = _Axis(low - room, high + room)
     count = max(1, math.ceil(len(entries) / LINES_A_PAGE))
-    reference = _reference(entries)
+    # What factors are against at first: the slowest processor as written, else the slowest measured line
+    measured = [entry for entry in entries if entry.kind == "measured"]
+    written = [entry for entry in measured if entry.device_kind == "cpu" and entry.settings == "as-written"]
+    reference = max(written or measured, key=lambda each: each.lap_s, default=None)
     stem, against = name.rpartition("/")[2], ""
     if reference is not None and not root:
         against = safe(f"; factors are against {reference.hardware}, {reference.settings}")
@@ -311,13 +309,6 @@ def _page_links(stem: str, number: int, count: int) -> str:
     return f'<nav class="pages" aria-label="Pages">{" · ".join(parts)}</nav>'
 
 
-def _reference(entries: Sequence[Entry]) -> Entry | None:
-    """Return what factors are against at first: the slowest processor as written, else the slowest measured line."""
-    measured = [entry for entry in entries if entry.kind == "measured"]
-    written = [entry for entry in measured if entry.device_kind == "cpu" and entry.settings == "as-written"]
-    return max(written or measured, key=lambda each: each.lap_s, default=None)
-
-
 @dataclass(frozen=True, slots=True)
 class _Axis:
     """The two ends of the axis of a lap, as logarithms of seconds."""
@@ -328,13 +319,6 @@ class _Axis:
     def place(self, lap_s: float) -> float:
         """Return where a time is, in percent of the axis."""
         return min(100.0, max(0.0, 100 * (math.log10(lap_s) - self.low) / (self.high - self.low)))
-
-
-def _axis(entries: Sequence[Entry]) -> _Axis:
-    ends = [end for entry in entries for end in (entry.lap_s, entry.low_s, entry.high_s) if end is not None and end > 0]
-    low, high = (math.log10(min(ends)), math.log10(max(ends))) if ends else (-1.0, 2.0)
-    room = max(0.04 * (high - low), 0.1)
-    return _Axis(low - room, high + room)
 
 
 def _table(axis: _Axis, body: str, *, with_factor: bool) -> str:

@@ -15,7 +15,10 @@ from laptime.model.sample import Heat
 
 def find_left_out(record: Record) -> Iterator[str]:
     """Yield a sentence for each gap in the numbers of a record, and for each count that its plan disagrees with."""
-    yield from _find_lost_lanes(record)
+    # Where more lanes were asked for than there are. Batches make several lanes of one.
+    asked = len(record.ask.lanes)
+    if asked > len(record.lanes):
+        yield f"{asked} lanes were asked for, and it has {len(record.lanes)}"
     if isinstance(record.answer, TrainingAnswer):
         yield from _find_lost_runs(record, record.answer)
     else:
@@ -24,13 +27,6 @@ def find_left_out(record: Record) -> Iterator[str]:
     for lane in record.lanes:
         for heat in lane.heats:
             yield from _find_lost_windows(lane, heat.heat)
-
-
-def _find_lost_lanes(record: Record) -> Iterator[str]:
-    """Yield where more lanes were asked for than there are. Batches make several lanes of one."""
-    asked = len(record.ask.lanes)
-    if asked > len(record.lanes):
-        yield f"{asked} lanes were asked for, and it has {len(record.lanes)}"
 
 
 def _find_lost_heats(record: Record) -> Iterator[str]:

@@ -127,7 +127,11 @@ def _downloads(report: Report, room: int) -> tuple[str, list[str]]:
 def _section(report: Report, number: int, body: str, downloads: tuple[str, list[str]]) -> str:
     """Return one record as a part of a page, with the files that this holds and what to type for the others."""
     links, others = downloads
-    begin = f'<section class="record" aria-labelledby="answer-{number}">{_strip(report, links)}'
+    # What was asked of which training, where and when, and the files that the page holds
+    what = safe(f"{report.question} · {report.title}")
+    where = safe(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(links)}")
+    strip = f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where} {links}</span></p>'
+    begin = f'<section class="record" aria-labelledby="answer-{number}">{strip}'
     return "".join([begin, body, *others, "</section>\n"])
 
 
@@ -172,13 +176,6 @@ def as_notebook(report: Report, page: str) -> str:
         data = base64.b64encode(picture.encode()).decode()
         said.append(f'<img alt="{safe(first.title)}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">')
     return f"{''.join(said)}<details><summary>The page</summary><pre>{safe(page)}</pre></details>"
-
-
-def _strip(report: Report, downloads: str) -> str:
-    """Return what was asked of which training, where and when, and the files that the page holds."""
-    what = safe(f"{report.question} · {report.title}")
-    where = safe(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(downloads)}")
-    return f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where} {downloads}</span></p>'
 
 
 def _answer(report: Report, number: int) -> list[str]:
@@ -238,12 +235,9 @@ def _plane(plane: Plane, figure: Figure, lanes: Mapping[str, int]) -> str:
         f'class="k{numbers[label] % SERIES_COLOURS}" disabled><span class="swatch"></span>{safe(label)}</button></li>'
         for label in labels
     )
-    return f'{svg.replace("<svg ", f"<svg {data} ", 1)}<ul class="keys">{keys}</ul>{_in_numbers(plane)}'
-
-
-def _in_numbers(plane: Plane) -> str:
-    """Return each curve in a few numbers, for those who cannot see it."""
-    return f"<details><summary>In numbers ({safe(plane.up.label)})</summary>{_table(rows_of(plane))}</details>"
+    # Each curve in a few numbers, for those who cannot see it
+    in_numbers = f"<details><summary>In numbers ({safe(plane.up.label)})</summary>{_table(rows_of(plane))}</details>"
+    return f'{svg.replace("<svg ", f"<svg {data} ", 1)}<ul class="keys">{keys}</ul>{in_numbers}'
 
 
 def _table(table: Table) -> str:

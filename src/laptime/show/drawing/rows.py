@@ -278,7 +278,13 @@ def _draw_turns(turns: Turns, width: int, colours: Colours) -> Picture:
     scale_s = (space - BETWEEN_ROUNDS * (len(lasted) - 1)) / (sum(lasted) or 1.0)
     begins = [left + sum(lasted[:number]) * scale_s + BETWEEN_ROUNDS * number for number in range(len(lasted))]
     keys, top = _keys(turns.labels, width, colours)
-    up = _up_scale([turn.ms for shown_round in turns.rounds for turn in shown_round.turns])
+    # The scale of turns: from 0, or logarithmic where they are far apart
+    values = [turn.ms for shown_round in turns.rounds for turn in shown_round.turns]
+    least, most = min(values, default=1.0), max(values, default=1.0)
+    if least > 0 and most / least > TURNS_FAR_APART:
+        up = Scale(math.log10(least) - 0.3, math.log10(most) + 0.05, is_log=True)
+    else:
+        up = Scale(0.0, most * 1.05 or 1.0, is_log=False)
     bottom = top + TURNS_HIGH
     ticks = [(bottom - TURNS_HIGH * (place - up.low) / (up.high - up.low), told) for place, told in up.ticks()]
     inside = [*keys, _text(0, top - 8, f"{turns.unit}, logarithmic" if up.is_log else turns.unit, "t")]
@@ -305,14 +311,6 @@ def _draw_turns(turns: Turns, width: int, colours: Colours) -> Picture:
 
 def _lasted(each: ShownRound) -> float:
     return max((turn.end_s for turn in each.turns), default=0.0)
-
-
-def _up_scale(values: Sequence[float]) -> Scale:
-    """Return the scale of turns: from 0, or logarithmic where they are far apart."""
-    least, most = min(values, default=1.0), max(values, default=1.0)
-    if least > 0 and most / least > TURNS_FAR_APART:
-        return Scale(math.log10(least) - 0.3, math.log10(most) + 0.05, is_log=True)
-    return Scale(0.0, most * 1.05 or 1.0, is_log=False)
 
 
 def _turn(turn: ShownTurn, place: tuple[float, float, float, float], number: int) -> str:

@@ -74,10 +74,17 @@ def _map(across: Scale, up: Scale) -> tuple[float, float, float, float]:
 def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
     """Return axes, bands and curves."""
     across, up = scales_of(plane)
+    found = []
+    for place, told in across.ticks():
+        x = LEFT + INNER_WIDTH * (place - across.low) / (across.high - across.low)
+        found.append(f'<path class="grid" d="M{x:.1f} {TOP}v{INNER_HEIGHT}"/>')
+        middle = min(x, CHART_WIDTH - len(told) * TICK_LETTER / 2)
+        found.append(f'<text x="{middle:.1f}" y="{TOP + INNER_HEIGHT + 18}" text-anchor="middle">{told}</text>')
+    across_ticks = found
     return "".join(
         [
             *(_band(band, across) for band in plane.bands),
-            *_across_ticks(across),
+            *across_ticks,
             *_up_ticks(up),
             *_compared(plane, up),
             f'<path class="axis" d="M{LEFT} {TOP}V{TOP + INNER_HEIGHT}H{LEFT + INNER_WIDTH}"/>',
@@ -170,16 +177,6 @@ def _compared(plane: Plane, up: Scale) -> list[str]:
     if plane.at is None:
         return []
     return [f'<path class="one" d="M{LEFT} {TOP + INNER_HEIGHT * (1 - up.share(plane.at)):.1f}h{INNER_WIDTH}"/>']
-
-
-def _across_ticks(scale: Scale) -> list[str]:
-    found = []
-    for place, told in scale.ticks():
-        x = LEFT + INNER_WIDTH * (place - scale.low) / (scale.high - scale.low)
-        found.append(f'<path class="grid" d="M{x:.1f} {TOP}v{INNER_HEIGHT}"/>')
-        middle = min(x, CHART_WIDTH - len(told) * TICK_LETTER / 2)
-        found.append(f'<text x="{middle:.1f}" y="{TOP + INNER_HEIGHT + 18}" text-anchor="middle">{told}</text>')
-    return found
 
 
 def _up_ticks(scale: Scale) -> list[str]:
@@ -301,10 +298,6 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
         shown = [place for place in found if low <= place <= high]
         if len(shown) > 1:
             return [(place, words(10**place)) for place in shown[:: max(1, len(shown) // (TICKS + 1))]]
-    return _words_of_ends(low, high)
-
-
-def _words_of_ends(low: float, high: float) -> list[tuple[float, str]]:
     return [(place, words(10**place)) for place in (low, high)]
 
 

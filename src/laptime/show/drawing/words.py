@@ -59,7 +59,15 @@ def _markdown(report: Report) -> list[str]:
             *([escape_markdown(figure.says), ""] if figure.says else []),
         ]
         picture = [] if figure.more else _chart(figure.chart, FENCED, blocks=True)
-        lines += _fenced(picture)
+        # Lines as a block of code, which none of them can end
+        if not picture:
+            fenced = []
+        else:
+            told = [visible(line).rstrip() for line in picture]
+            longest = max((len(each) for line in told for each in re.findall("`+", line)), default=0)
+            fence = "`" * max(longest + 1, 3)
+            fenced = [f"{fence}text", *told, fence, ""]
+        lines += fenced
         if not picture or (isinstance(figure.chart, Plane) and not _points(figure.chart)):  # a sparkline has no figures
             lines += _markdown_table(rows_of(figure.chart))
     return [
@@ -68,16 +76,6 @@ def _markdown(report: Report) -> list[str]:
         "",
         escape_markdown(f"Record {report.id}, {report.started}."),
     ]
-
-
-def _fenced(lines: Sequence[str]) -> list[str]:
-    """Return lines as a block of code, which none of them can end."""
-    if not lines:
-        return []
-    told = [visible(line).rstrip() for line in lines]
-    longest = max((len(each) for line in told for each in re.findall("`+", line)), default=0)
-    fence = "`" * max(longest + 1, 3)
-    return [f"{fence}text", *told, fence, ""]
 
 
 def _markdown_table(table: Table) -> list[str]:

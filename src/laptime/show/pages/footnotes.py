@@ -76,12 +76,21 @@ def failure_sentences(record: Record) -> list[str]:
 def doubts(record: Record) -> list[str]:
     """Return what limits how far the figures can be trusted, and what was proven about them."""
     proven = [finding_words(finding) for finding in _judged(record) if finding.sure == "proven"]
+    # Report factors of lanes that timed other steps, where the number of a step matters
+    lanes = {lane.name: lane for lane in record.lanes}
+    other_steps = [
+        f"{short_name(comparison.lane)} timed steps {_steps_words(lanes[comparison.lane])} and "
+        f"{short_name(comparison.reference)} steps {_steps_words(lanes[comparison.reference])}, and their steps change "
+        "with the number: the factor is of these steps."
+        for comparison in record.answer.comparisons
+        if comparison.steps == "other" and comparison.lane in lanes and comparison.reference in lanes
+    ]
     return list(
         filter(
             None,
             [
                 *record.answer.alone,
-                *_other_steps(record),
+                *other_steps,
                 _nodes(record),
                 _no_lap(record),
                 _disturbance(record),
@@ -96,18 +105,6 @@ def reaches(processes: Iterable[ProcessRun]) -> list[str]:
     found = {reach for process in processes for reach in process.reaches or ()}
     words = [reach for reach in REACHES if reach in found]
     return [f"This system cannot keep a candidate from {joined(words)} (docs/limits.md)."] if words else []
-
-
-def _other_steps(record: Record) -> list[str]:
-    """Report factors of lanes that timed other steps, where the number of a step matters."""
-    lanes = {lane.name: lane for lane in record.lanes}
-    return [
-        f"{short_name(comparison.lane)} timed steps {_steps_words(lanes[comparison.lane])} and "
-        f"{short_name(comparison.reference)} steps {_steps_words(lanes[comparison.reference])}, and their steps change "
-        "with the number: the factor is of these steps."
-        for comparison in record.answer.comparisons
-        if comparison.steps == "other" and comparison.lane in lanes and comparison.reference in lanes
-    ]
 
 
 def _steps_words(lane: LaneResult) -> str:
@@ -151,7 +148,14 @@ def heat_failures(lane: str, dnfs: Sequence[Dnf | None], width: int) -> list[str
 def end_lines(who: str, dnf: Dnf, width: int, more: str = "") -> list[str]:
     """Report where and why a process ended, and what it printed last."""
     said = wrap(f"{who} did not finish, {_end_words(dnf)}{more}", width, "  ")
-    return [*said, *_last_words(dnf.stderr_tail, width)]
+    told = [line.rstrip() for line in dnf.stderr_tail.splitlines() if clean(line).strip()]
+    lines: list[str] = []
+    for line in told[-STDERR_LINES:]:
+        broken = wrap(f"  | {clean(line).strip()}", width, "  |   ")
+        lines += broken[:STDERR_ROWS_A_LINE]
+        lines += ["  |   (and more)"] if len(broken) > STDERR_ROWS_A_LINE else []
+    last_words = lines
+    return [*said, *last_words]
 
 
 def remarks(record: Record) -> list[str]:
@@ -240,16 +244,6 @@ def _end_words(dnf: Dnf) -> str:
     if not isinstance(dnf.peak_memory_bytes, Missing):
         parts.append(f"peak memory {size(dnf.peak_memory_bytes)}")
     return ", ".join(parts)
-
-
-def _last_words(stderr_tail: str, width: int) -> list[str]:
-    told = [line.rstrip() for line in stderr_tail.splitlines() if clean(line).strip()]
-    lines: list[str] = []
-    for line in told[-STDERR_LINES:]:
-        broken = wrap(f"  | {clean(line).strip()}", width, "  |   ")
-        lines += broken[:STDERR_ROWS_A_LINE]
-        lines += ["  |   (and more)"] if len(broken) > STDERR_ROWS_A_LINE else []
-    return lines
 
 
 def _no_lap(record: Record) -> str:

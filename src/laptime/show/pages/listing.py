@@ -9,17 +9,17 @@ from laptime.model.ask import DataSource, MadeSet
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import repeat_options
 from laptime.model.plan import Pace, Plan, PlannedLane
-from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPace, InferPlan, LapFactor, Protocol
+from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPlan, LapFactor, Protocol
 from laptime.model.quantities import Estimate, Missing, percent, size, step
 from laptime.model.questions import find_question
-from laptime.model.record import Comparison, InferAnswer, InferFactor, Record, TrainingAnswer, inference_of, training_of
+from laptime.model.record import Comparison, InferAnswer, InferFactor, Record, inference_of, training_of
 from laptime.model.script import TrainingLoop
 from laptime.model.visible import as_command
 from laptime.model.watched import watch_of
-from laptime.model.workload import Adam, LayerRow, PublishedResult, Sgd, Workload
+from laptime.model.workload import LayerRow, PublishedResult, Sgd, Workload
 from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.tune.nouns import TuneAnswer
-from laptime.questions.why.nouns import Why, WhyAnswer
+from laptime.questions.why.nouns import WhyAnswer
 from laptime.show.pages.lanes import most_telling, names_of_trainings
 from laptime.show.pages.layout import Column, flow, padded, table_or_sentences, wrap
 from laptime.show.pages.page import NARROWEST
@@ -97,7 +97,11 @@ def _what_each_does(planned: Plan | FullPlan | InferPlan) -> list[str]:
         case FullPlan(plan=plan, protocol=protocol, order=order):
             return [*_trainings(plan, protocol), f"order: {order}", _proof(plan)]
         case InferPlan(plan=plan, pace=pace):
-            return [*_answers(pace), ANSWERS_PROOF, f"budget: {duration(plan.ask.budget_s)}"]
+            sizes = ", ".join(map(str, pace.batches))
+            calls = f"single calls for {lap(pace.measure_s)} ({pace.calls_min:,} to {pace.calls_max:,} of them)"
+            heats = f"heats: {pace.heats} of each lane, interleaved"
+            answers = [heats, f"each heat: {calls}, then batches of {sizes} for as long each"]
+            return [*answers, ANSWERS_PROOF, f"budget: {duration(plan.ask.budget_s)}"]
         case Plan():
             return [_heats(planned), _windows(planned.pace), _proof(planned), _budget(planned)]
 
@@ -113,13 +117,6 @@ def _trainings(plan: Plan, protocol: Protocol) -> list[str]:
     if protocol.seeds > 1:
         said += [f"seeds: {protocol.seeds}, from {plan.ask.seed} on"]
     return said
-
-
-def _answers(pace: InferPace) -> list[str]:
-    sizes = ", ".join(map(str, pace.batches))
-    calls = f"single calls for {lap(pace.measure_s)} ({pace.calls_min:,} to {pace.calls_max:,} of them)"
-    heats = f"heats: {pace.heats} of each lane, interleaved"
-    return [heats, f"each heat: {calls}, then batches of {sizes} for as long each"]
 
 
 def _planned_lane(lane: PlannedLane, width: int) -> list[str]:
@@ -186,7 +183,12 @@ def of_race(record: Record) -> list[str]:
 def of_training(record: Record) -> list[str]:
     answer = training_of(record)
     laps = f"{sum(len(run.laps) for run in answer.runs)} whole laps"
-    return [_lanes(record), laps, *_fastest_training(answer), *_failed(record)]
+    # The fastest lane's factor, if it trains faster than the reference lane
+    shown = [factor for factor in answer.factors if factor.same_work is not False]
+    known = [(factor.later_laps, factor) for factor in shown if isinstance(factor.later_laps, float)]
+    ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
+    fastest_training = [_factor(best, ratio)] if best and ratio > 1 else []
+    return [_lanes(record), laps, *fastest_training, *_failed(record)]
 
 
 def of_inference(record: Record) -> list[str]:
@@ -200,7 +202,13 @@ def of_profile(record: Record) -> list[str]:
 def of_why(record: Record) -> list[str]:
     answer = record.answer
     if isinstance(answer, WhyAnswer) and answer.why is not None:
-        return _found_cause(answer.why)
+        # The first cause, and the gain of the recommended remedy
+        why = answer.why
+        standing = {verdict.cause: verdict.standing for verdict in why.causes}
+        cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
+        words = [f"why {short_name(why.lane)}: {cause}"]
+        best = next((remedy for remedy in why.remedies if remedy.recommended and remedy.measured is not None), None)
+        return [*words, f"{best.says} {best.measured.ratio:.2f}x"] if best and best.measured else words
     return of_race(record)
 
 
@@ -244,15 +252,6 @@ def _failed(record: Record) -> list[str]:
     return [f"{failed} without a result"] if failed else []
 
 
-def _found_cause(why: Why) -> list[str]:
-    """Return the first cause, and the gain of the recommended remedy."""
-    standing = {verdict.cause: verdict.standing for verdict in why.causes}
-    cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
-    words = [f"why {short_name(why.lane)}: {cause}"]
-    best = next((remedy for remedy in why.remedies if remedy.recommended and remedy.measured is not None), None)
-    return [*words, f"{best.says} {best.measured.ratio:.2f}x"] if best and best.measured else words
-
-
 def _heaviest_operator(record: Record) -> list[str]:
     """Return the operator that takes most of a step, on the first lane with a profile."""
     profile = next((lane.profile for lane in record.lanes if lane.profile is not None), None)
@@ -260,14 +259,6 @@ def _heaviest_operator(record: Record) -> list[str]:
         return ["no profile"]
     most = profile.operators[0]
     return [f"profile, most in {most.name[:40]} ({100 * most.own_ms / profile.profiled_ms:.0f} % of a step)"]
-
-
-def _fastest_training(full: TrainingAnswer) -> list[str]:
-    """Return the fastest lane's factor, if it trains faster than the reference lane."""
-    shown = [factor for factor in full.factors if factor.same_work is not False]
-    known = [(factor.later_laps, factor) for factor in shown if isinstance(factor.later_laps, float)]
-    ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
-    return [_factor(best, ratio)] if best and ratio > 1 else []
 
 
 def _fastest_answer(infer: InferAnswer) -> list[str]:
@@ -369,9 +360,18 @@ def classes_words(classes: Sequence[str]) -> str:
 def _protocol(workload: Workload) -> list[tuple[str, str]]:
     items = workload.items
     counts = f"{workload.train_items:,} {items} for training, {workload.test_items:,} for testing"
+    optimizer = workload.optimizer
+    rate, decay = f"learning rate {optimizer.learning_rate:g}", f"weight decay {optimizer.weight_decay:g}"
+    if isinstance(optimizer, Sgd):
+        optimizer_words = f"SGD, {rate}, {decay}"
+    else:
+        betas = f"beta1 {optimizer.beta1:g}, beta2 {optimizer.beta2:g}"
+        small = f"{optimizer.epsilon:g}".replace("e-0", "e-")
+        epsilon = f"epsilon {small} ({PLACEMENTS[optimizer.epsilon_placement]})"
+        optimizer_words = f"Adam, {rate}, {betas}, {epsilon}, {decay}"
     return [
         ("loss", workload.loss.replace("_crossentropy", " and cross-entropy, on the last layer's outputs")),
-        ("optimizer", _optimizer_words(workload.optimizer)),
+        ("optimizer", optimizer_words),
         ("batch", f"{workload.batch:,} {items}"),
         ("a lap", f"{workload.steps_per_lap:,} steps; {workload.laps:,} laps"),
         ("data", f"{counts}; {classes_words(workload.classes)}"),
@@ -379,22 +379,8 @@ def _protocol(workload: Workload) -> list[tuple[str, str]]:
     ]
 
 
-def _optimizer_words(optimizer: Adam | Sgd) -> str:
-    rate, decay = f"learning rate {optimizer.learning_rate:g}", f"weight decay {optimizer.weight_decay:g}"
-    if isinstance(optimizer, Sgd):
-        return f"SGD, {rate}, {decay}"
-    betas = f"beta1 {optimizer.beta1:g}, beta2 {optimizer.beta2:g}"
-    small = f"{optimizer.epsilon:g}".replace("e-0", "e-")
-    epsilon = f"epsilon {small} ({PLACEMENTS[optimizer.epsilon_placement]})"
-    return f"Adam, {rate}, {betas}, {epsilon}, {decay}"
-
-
 def _result_lines(result: PublishedResult, width: int) -> list[str]:
     """Return everything that was reported for one device."""
-    return flow([*_times(result), *_learning(result), *_load(result)], width, f"  {result.device}: ", "    ")
-
-
-def _times(result: PublishedResult) -> list[str]:
     told = []
     if len(result.lap_s) == 1:
         told.append(f"a lap {published_lap(result.lap_s[0])}")
@@ -402,12 +388,10 @@ def _times(result: PublishedResult) -> list[str]:
         told.append(f"laps {_listed(result.lap_s)} s")
     told += [f"step {_listed(result.step_ms)} ms"] if result.step_ms else []
     told += [f"{duration(result.total_s)} in all"] if result.total_s is not None else []
-    return told + ([f"one item inferred in {result.infer_one_s:g} s"] if result.infer_one_s is not None else [])
-
-
-def _learning(result: PublishedResult) -> list[str]:
+    times = told + ([f"one item inferred in {result.infer_one_s:g} s"] if result.infer_one_s is not None else [])
     figures = {"loss": result.loss, "accuracy": result.accuracy, "validation accuracy": result.val_accuracy}
-    return [f"{name} {_listed(values)}" for name, values in figures.items() if values]
+    learning = [f"{name} {_listed(values)}" for name, values in figures.items() if values]
+    return flow([*times, *learning, *_load(result)], width, f"  {result.device}: ", "    ")
 
 
 def _load(result: PublishedResult) -> list[str]:
@@ -448,22 +432,30 @@ def render_environment(
     `version` is laptime's own; `rows` are the workload's layers.
     """
     width = max(width, NARROWEST)
-    facts = [("laptime", version), *_computer(machine)]
-    facts += [fact for name in dict.fromkeys(frameworks) for fact in _framework(name, machine.framework(name))]
-    facts.append((workload.items, _data_words(workload, data)))
-    lines = [*fact_lines(facts, width), *_notes(data, width), ""]
-    lines += [*wrap(f"{workload.name}  {workload.parameters:,} parameters", width, "  ")]
-    return "\n".join([*lines, *layer_lines(workload, rows, width)]) + "\n"
-
-
-def _computer(machine: Machine) -> list[Fact]:
     container = f", container {machine.container}" if machine.container else ""
-    return [
+    computer = [
         ("Python", machine.python),
         ("system", f"{machine.system}{container}"),
         ("processor", processor_words(machine)),
         ("memory", memory_words(machine)),
     ]
+    facts = [("laptime", version), *computer]
+    facts += [fact for name in dict.fromkeys(frameworks) for fact in _framework(name, machine.framework(name))]
+    # The numbers of items and classes, and where they come from
+    published = f"{workload.train_items:,} for training, {workload.test_items:,} for testing"
+    if data is None:
+        data_words = f"{published}; {classes_words(workload.classes)} (as published; not counted here)"
+    else:
+        counted = f"{data.train_items:,} for training, {data.test_items:,} for testing"
+        split = "" if data.split_seed is None else f", split by seed {data.split_seed}"
+        source = f"{'made by laptime' if data.made else 'counted'} in {data.folder}{split}"
+        also = "" if counted == published else f"; published: {published}"
+        data_words = f"{counted}; {classes_words(data.classes)} ({source}{also})"
+    facts.append((workload.items, data_words))
+    notes = [line for note in (data.notes if data else ()) for line in wrap(f"  {note}", width, "    ")]
+    lines = [*fact_lines(facts, width), *notes, ""]
+    lines += [*wrap(f"{workload.name}  {workload.parameters:,} parameters", width, "  ")]
+    return "\n".join([*lines, *layer_lines(workload, rows, width)]) + "\n"
 
 
 def _framework(name: str, framework: Framework | None) -> list[Fact]:
@@ -486,19 +478,3 @@ def _device_words(device: Device) -> str:
     return ", ".join(
         [device.label, *(words.format(known[key]) for key, words in DEVICE_DETAILS.items() if known.get(key))]
     )
-
-
-def _data_words(workload: Workload, data: DataSource | None) -> str:
-    """Return the numbers of items and classes, and where they come from."""
-    published = f"{workload.train_items:,} for training, {workload.test_items:,} for testing"
-    if data is None:
-        return f"{published}; {classes_words(workload.classes)} (as published; not counted here)"
-    counted = f"{data.train_items:,} for training, {data.test_items:,} for testing"
-    split = "" if data.split_seed is None else f", split by seed {data.split_seed}"
-    source = f"{'made by laptime' if data.made else 'counted'} in {data.folder}{split}"
-    also = "" if counted == published else f"; published: {published}"
-    return f"{counted}; {classes_words(data.classes)} ({source}{also})"
-
-
-def _notes(data: DataSource | None, width: int) -> list[str]:
-    return [line for note in (data.notes if data else ()) for line in wrap(f"  {note}", width, "    ")]

@@ -85,7 +85,12 @@ def page_text(page: PageParts, record: Record, view: View) -> str:
     saved = f"Saved as {record.id}; {page.command} {record.id}"
     if view.details:
         body = [line for section in page.details for line in section]
-        return _joined([answer, body, _own_cost(record, view.width), _closing(page, saved, view)])
+        # How much processor time laptime's own process took
+        own_s = record.overhead.get("parent_processor_s")
+        own_cost = (
+            [] if own_s is None else wrap(f"laptime itself took {own_s:.1f} s of processor time.", view.width, "  ")
+        )
+        return _joined([answer, body, own_cost, _closing(page, saved, view)])
     figures = [FIELD_INDENT + line if line else "" for line in page.figures]
     notes, left_out = _first_notes(page.notes, view.width)
     count = sum(1 for section in page.details if section) + left_out
@@ -173,7 +178,13 @@ def fit_table(
         if lines is not None:
             for column in candidates:
                 if column in gone and not column.own_words:
-                    lines += _below(column, candidates[0], items, record, width)
+                    # The figures of a column that has no room in the table
+                    shown, name = column.of(record, breaks=True), candidates[0].of(record, breaks=True)
+                    cells = [(name.value(item), shown.value(item)) for item in items]
+                    told = [[each if isinstance(each, str) else each.text for each in pair] for pair in cells]
+                    known = [" ".join(pair) for pair in told if pair[1] not in {"", "-"}]
+                    below = flow(known, width, f"{shown.title}: ") if known else []
+                    lines += below
             return lines, gone
     whole = [
         candidate.of(record, breaks=True)
@@ -181,17 +192,6 @@ def fit_table(
         if candidate not in leaving or not candidate.own_words
     ]
     return table_or_sentences(whole, items, width, color=color, failed=failed), leaving
-
-
-def _below(
-    column: RecordColumn[Item], names: RecordColumn[Item], items: Sequence[Item], record: Record, width: int
-) -> list[str]:
-    """Return the figures of a column that has no room in the table."""
-    shown, name = column.of(record, breaks=True), names.of(record, breaks=True)
-    cells = [(name.value(item), shown.value(item)) for item in items]
-    told = [[each if isinstance(each, str) else each.text for each in pair] for pair in cells]
-    known = [" ".join(pair) for pair in told if pair[1] not in {"", "-"}]
-    return flow(known, width, f"{shown.title}: ") if known else []
 
 
 def header(record: Record, width: int, *, color: bool) -> list[str]:
@@ -206,12 +206,6 @@ def header(record: Record, width: int, *, color: bool) -> list[str]:
 
 def quiet(lines: list[str], *, color: bool) -> list[str]:
     return [paint(line, "quiet", color=color) for line in lines]
-
-
-def _own_cost(record: Record, width: int) -> list[str]:
-    """Return how much processor time laptime's own process took."""
-    own_s = record.overhead.get("parent_processor_s")
-    return [] if own_s is None else wrap(f"laptime itself took {own_s:.1f} s of processor time.", width, "  ")
 
 
 # Bars, one row a lane: the longest is the slowest. Where bars have no room, the figures stand alone.

@@ -11,7 +11,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import Estimate, Missing, number, size, step
-from laptime.model.record import Comparison, LaneResult, Parity, Record
+from laptime.model.record import LaneResult, Parity, Record
 from laptime.model.rows import parts_of
 from laptime.show.pages.layout import Cell, Style, clean
 
@@ -130,7 +130,8 @@ def against_first(lane: LaneResult, record: Record) -> Cell:
     comparison = next((each for each in record.answer.comparisons if each.lane == lane.name), None)
     if comparison is None:
         return Cell("-")
-    found = _compared(comparison)
+    why = "one pair, no interval" if comparison.pairs == 1 else "no interval"
+    found = ratio_cell(comparison.ratio, comparison.low, comparison.high, comparison.verdict, why)
     # A later look may withdraw a factor, and a busy machine's proves nothing: neither is green.
     return Cell(found.text) if record.status == "running" or record.distrust else found
 
@@ -148,13 +149,14 @@ def same_work(lane: LaneResult, record: Record) -> Cell:
         if lane_result.parity.status == "same" and lane_result.status == lane.status
     )
     figures = _proof(parity, "losses" if record.workload.command else "proof")
-    parts = [f"yes{figures}" if lane.name == first else "yes", *_batch(lane, record)]
-    return Cell("; ".join([", but ".join(parts), *_strays(parity)]), "good")
-
-
-def _compared(comparison: Comparison) -> Cell:
-    why = "one pair, no interval" if comparison.pairs == 1 else "no interval"
-    return ratio_cell(comparison.ratio, comparison.low, comparison.high, comparison.verdict, why)
+    meant, taken = record.workload.batch, lane.settings.batch
+    batch = [f"batch {taken}"] if taken is not None and meant is not None and taken != meant else []
+    parts = [f"yes{figures}" if lane.name == first else "yes", *batch]
+    if parity.strays is None:
+        strays = []
+    else:
+        strays = [f"{parity.strays_precision or 'its precision'} strays {tiny(parity.strays)}"]
+    return Cell("; ".join([", but ".join(parts), *strays]), "good")
 
 
 def above_one(
@@ -198,17 +200,6 @@ def _proof(parity: Parity, by: str) -> str:
         return ""
     worst = "" if parity.worst is None else f", worst {tiny(parity.worst)}"
     return f" ({by}: {parity.steps} step{'s' * (parity.steps != 1)}{worst})"
-
-
-def _batch(lane: LaneResult, record: Record) -> list[str]:
-    meant, taken = record.workload.batch, lane.settings.batch
-    return [f"batch {taken}"] if taken is not None and meant is not None and taken != meant else []
-
-
-def _strays(parity: Parity) -> list[str]:
-    if parity.strays is None:
-        return []
-    return [f"{parity.strays_precision or 'its precision'} strays {tiny(parity.strays)}"]
 
 
 def _distance(parity: Parity) -> str:

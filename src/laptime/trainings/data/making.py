@@ -108,7 +108,11 @@ def make_set(
         counts = choose_counts(workload, items, rate.items_per_s)
         shutil.rmtree(folder / ".trial")
         announce(workload, counts, rate, place, notify)
-        _make_all(pool, open_maker(workload, folder), counts, _Progress(workload, counts, tell))
+        maker = open_maker(workload, folder)
+        progress = _Progress(workload, counts, tell)
+        for task, _ in _in_order(pool, maker, maker.tasks(counts)):
+            maker.collect(task, counts)
+            progress.count(task.stop - task.start)
     sizes = list_data_files(workload.data_layout, folder)
     manifest = Manifest(workload.name, counts.train, counts.test, sum(sizes.values()), str(digest_files(sizes)))
     write_manifest(folder, manifest)
@@ -159,12 +163,6 @@ def _try_out(pool: Executor, maker: SetMaker, seconds: float) -> MakingRate:
         if time.monotonic() - began > seconds and done >= TRIAL_TASKS * step:
             break
     return MakingRate(done / (time.monotonic() - began), written / done)
-
-
-def _make_all(pool: Executor, maker: SetMaker, counts: ItemCounts, progress: _Progress) -> None:
-    for task, _ in _in_order(pool, maker, maker.tasks(counts)):
-        maker.collect(task, counts)
-        progress.count(task.stop - task.start)
 
 
 def _in_order(pool: Executor, maker: SetMaker, tasks: Iterator[MakingTask]) -> Iterator[tuple[MakingTask, int]]:
@@ -401,7 +399,10 @@ class ArchiveMaker:
             if (whole.part, whole.stop) == (task.part, task.stop):
                 self._write(name, whole)
                 if name in archive.TEST_FILES:
-                    self._write_names(counts)
+                    cases = -(-counts.train // len(archive.TRAIN_FILES))
+                    names = [each.encode() for each in self._classes]
+                    table: ArchiveTable = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
+                    (self._folder / archive.META).write_bytes(write_batch(table))
 
     def _write(self, name: str, whole: MakingTask) -> None:
         drawn = [self._drawn.pop(task) for task in self._batch]
@@ -418,12 +419,6 @@ class ArchiveMaker:
             b"filenames": [f"made_{whole.part}_{index:06d}.png".encode() for index in range(whole.start, whole.stop)],
         }
         (self._folder / name).write_bytes(write_batch(table))
-
-    def _write_names(self, counts: ItemCounts) -> None:
-        cases = -(-counts.train // len(archive.TRAIN_FILES))
-        names = [each.encode() for each in self._classes]
-        table: ArchiveTable = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
-        (self._folder / archive.META).write_bytes(write_batch(table))
 
 
 def open_maker(workload: Workload, folder: Path) -> SetMaker:

@@ -423,15 +423,12 @@ def count_heat_memory(workload: Workload, settings: Settings, kind: DeviceKind) 
     kept = 0 if workload.reads_files or not on_host else max(batch, workload.items_made) * item
     ready = READY_BATCHES.get(workload.loader, 0) if on_host and settings.input == "published" else 0
     step = kept + ready * batch * item + count_step_memory(workload, batch, kind)
-    return max(MADE_COPIES * kept, _count_proof(workload, kind), step)
-
-
-def _count_proof(workload: Workload, kind: DeviceKind) -> int:
-    """Return what the proof holds: its items, the weights as they were, and then a step or the measured movement."""
+    # What the proof holds: its items, the weights as they were, and then a step or the measured movement
     weights = [op.weights for op in _ops_of(workload, 1, kind)]
     items = workload.proof.steps * workload.proof.batch * _item_bytes(workload)
     measured = sum(weights) * (2 + _averages(workload)) + PROOF_COPIES * max(weights)
-    return items + sum(weights) + max(count_step_memory(workload, workload.proof.batch, kind), measured)
+    count_proof = items + sum(weights) + max(count_step_memory(workload, workload.proof.batch, kind), measured)
+    return max(MADE_COPIES * kept, count_proof, step)
 
 
 def _held_by_items(ops: Sequence[_Op], items: int) -> list[int]:

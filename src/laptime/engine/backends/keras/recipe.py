@@ -39,7 +39,12 @@ def build_network(workload: Workload, *, dropout: bool = True) -> Any:
     inputs = keras.Input(workload.image_shape)
     stack = [each for layer in workload.layers for each in _made_for(layer, dropout=dropout)]
     model = keras.Sequential([inputs, *stack])
-    return _ended(workload, model)
+    # Add the last layer that the loss needs: sigmoids where the authors had them, in float32 at any precision.
+    if workload.loss == "sigmoid_crossentropy":
+        model.add(made.Activation(_plain_sigmoid))
+    elif keras.config.dtype_policy().compute_dtype != keras.config.floatx():
+        model.add(made.Activation("linear", dtype="float32"))
+    return model
 
 
 def load_weights(model: Any, workload: Workload, weights: Sequence[npt.NDArray[np.float32]]) -> None:
@@ -76,19 +81,6 @@ def _dense_net(workload: Workload) -> Any:
             layer.epsilon, layer.momentum = norm.epsilon, 1 - norm.momentum
     outputs = made.Dense(workload.outputs[-1], dtype=keras.config.floatx())(model.output)
     return keras.Model(model.input, outputs)
-
-
-def _ended(workload: Workload, model: Any) -> Any:
-    """Add the last layer that the loss needs: sigmoids where the authors had them, in float32 at any precision.
-
-    Keras's own sigmoid attaches its inputs to its outputs, and cross-entropy on TensorFlow then computes a softmax of
-    those inputs instead; on JAX and PyTorch it does not. This one is a sigmoid on all three.
-    """
-    if workload.loss == "sigmoid_crossentropy":
-        model.add(made.Activation(_plain_sigmoid))
-    elif keras.config.dtype_policy().compute_dtype != keras.config.floatx():
-        model.add(made.Activation("linear", dtype="float32"))
-    return model
 
 
 def _plain_sigmoid(values: Any) -> Any:

@@ -73,7 +73,14 @@ class PythonBackend(StepBackend):
 def list_devices(nodes: Path = Path("/dev"), environment: Mapping[str, str] = os.environ) -> tuple[Device, ...]:
     """Return the processor and the NVIDIA cards that have a device node and are not hidden, numbered as CUDA does."""
     there = len(list(nodes.glob("nvidia[0-9]*")))
-    shown = _count_shown(environment.get("CUDA_VISIBLE_DEVICES"), there)
+    # How many cards CUDA shows: those named before the first invalid entry
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        shown = there
+    else:
+        names = [each.strip() for each in visible.split(",")]
+        ends = [index for index, name in enumerate(names) if name in {"", "-1"}]
+        shown = min(ends[0] if ends else len(names), there)
     features = ("malloc",) if platform.libc_ver()[0] == "glibc" else ()
     processor = Device("cpu", "cpu", "the processor", usable=True, features=features)
     cards = [Device(f"cuda:{index}", "cuda", UNTRIED, usable=True, memory_bytes=NOBODY_TELLS) for index in range(shown)]
@@ -86,15 +93,6 @@ def list_versions() -> dict[str, str]:
     """Return Python's version, then those of the frameworks that the user's code has imported so far."""
     loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in KNOWN_LIBRARIES}
     return {"python": platform.python_version(), **{name: str(each) for name, each in loaded.items() if each}}
-
-
-def _count_shown(visible: str | None, there: int) -> int:
-    """Return how many cards CUDA shows: those named before the first invalid entry."""
-    if visible is None:
-        return there
-    names = [each.strip() for each in visible.split(",")]
-    ends = [index for index, name in enumerate(names) if name in {"", "-1"}]
-    return min(ends[0] if ends else len(names), there)
 
 
 class PlainSteps(CopiedSteps):

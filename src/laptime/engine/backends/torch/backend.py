@@ -65,7 +65,10 @@ class TorchTraining:
         assert isinstance(opened, TorchRecipe)  # a step of your own has a training of its own
         self._recipe = opened
         self._group = self._recipe.group
-        written = self._count_items()
+        if not isinstance(self._recipe, OwnRecipe):
+            written = self._settings.batch or self._recipe.workload.batch
+        else:
+            written = self._recipe.count_items() * (self._settings.joined or 1)
         self._settings = self._shared_settings(written)
         self._precision = LanePrecision(self._settings, is_own=isinstance(self._recipe, OwnRecipe))
         self.data = self._recipe.training.data if isinstance(self._recipe, OwnRecipe) else None
@@ -136,11 +139,6 @@ class TorchTraining:
 
     def device_memory_bytes(self) -> int | Missing:
         return peak_bytes(self._device)
-
-    def _count_items(self) -> int:
-        if not isinstance(self._recipe, OwnRecipe):
-            return self._settings.batch or self._recipe.workload.batch
-        return self._recipe.count_items() * (self._settings.joined or 1)
 
     def _shared_settings(self, written: int) -> Settings:
         """Return the settings of this process alone: its part of a batch of a built-in training."""
@@ -295,7 +293,13 @@ def restore_state(stepper: Stepper, device: torch.device, held: dict[str, Any], 
     if in_place:
         _copy_optimizer(stepper.optimizer, optimizer["state"])
     else:
-        stepper.optimizer.load_state_dict({**optimizer, "state": _in_layout(stepper.optimizer, optimizer["state"])})
+        # Lay out optimizer state as its weight is: a fused step reads both in the same order
+        parameters = [each for group in stepper.optimizer.param_groups for each in group["params"]]
+        in_layout = {
+            number: {key: _like(value, parameters[number]) for key, value in state.items()}
+            for number, state in optimizer["state"].items()
+        }
+        stepper.optimizer.load_state_dict({**optimizer, "state": in_layout})
     if stepper.scaler is not None:
         stepper.scaler.load_state_dict(held["scaler"])
     _put_random_state(device, as_tensors(held["random"]))
@@ -308,15 +312,6 @@ def _put_network(stepper: Stepper, saved: dict[str, Tensor]) -> None:
         raise LaneError("the checkpoint is of another network: its arrays have other names or shapes")
     for name, each in own.items():
         each.copy_(saved[name])
-
-
-def _in_layout(optimizer: torch.optim.Optimizer, saved: dict[int, Any]) -> dict[int, Any]:
-    """Lay out optimizer state as its weight is: a fused step reads both in the same order."""
-    parameters = [each for group in optimizer.param_groups for each in group["params"]]
-    return {
-        number: {key: _like(value, parameters[number]) for key, value in state.items()}
-        for number, state in saved.items()
-    }
 
 
 def _like(value: Any, parameter: Tensor) -> Any:

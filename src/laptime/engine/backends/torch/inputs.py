@@ -633,20 +633,16 @@ def _join(parts: list[Any], name: str) -> Any:
 
 def _join_leaves(parts: list[Any], name: str) -> Any:
     if isinstance(parts[0], Tensor):
-        return _join_tensors(parts, name)
+        if any(part.layout != torch.strided for part in parts):
+            raise _unjoined(name, "they hold sparse tensors")
+        if not all(part.dim() for part in parts):
+            raise _unjoined(name, "one holds a single number")
+        if len({(part.shape[1:], part.dtype, part.device) for part in parts}) > 1:
+            raise _unjoined(name, f"shapes are {', '.join(str(tuple(part.shape)) for part in parts[:2])}")
+        return torch.cat(parts)
     if parts[0] is None:
         return None
     raise _unjoined(name, f"{type(parts[0]).__name__} is no tensor, nor do they hold the same")
-
-
-def _join_tensors(parts: list[Any], name: str) -> Tensor:
-    if any(part.layout != torch.strided for part in parts):
-        raise _unjoined(name, "they hold sparse tensors")
-    if not all(part.dim() for part in parts):
-        raise _unjoined(name, "one holds a single number")
-    if len({(part.shape[1:], part.dtype, part.device) for part in parts}) > 1:
-        raise _unjoined(name, f"shapes are {', '.join(str(tuple(part.shape)) for part in parts[:2])}")
-    return torch.cat(parts)
 
 
 def _unjoined(name: str, why: str) -> TrainingError:

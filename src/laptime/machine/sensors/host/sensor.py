@@ -104,7 +104,10 @@ class HostSensor:
             self._tree.open(pid)
             self._sources = self._sources_of_proc()
         else:
-            self._sources = self._sources_of_psutil()
+            self._sources = SourceGroup(
+                RateLimited(process_tree.PortableMachine(), self._clock),
+                RateLimited(process_tree.PortableTree(), self._clock, SLOW_SOURCE_NS),
+            )
         return self._sources.open(pid)
 
     def read(self) -> tuple[float | None, ...]:
@@ -125,12 +128,6 @@ class HostSensor:
             RateLimited(TreeUsage(self._tree), clock),
             RateLimited(SourceGroup(*machine.slow_sources(proc, sys)), clock, SLOW_SOURCE_NS),
             RateLimited(SourceGroup(machine.frequency(sys), machine.temperature(sys)), clock, SLOW_SOURCE_NS),
-        )
-
-    def _sources_of_psutil(self) -> SourceGroup:
-        return SourceGroup(
-            RateLimited(process_tree.PortableMachine(), self._clock),
-            RateLimited(process_tree.PortableTree(), self._clock, SLOW_SOURCE_NS),
         )
 
 
@@ -215,6 +212,11 @@ class NoiseReader:
         if self._tree is not None:
             self._tree.look_whole()
         cores_busy_s, io_wait_s = self._read_cores()
+        # How long the computer was suspended: one clock continues meanwhile, the other does not
+        if not hasattr(time, "CLOCK_BOOTTIME"):
+            asleep_s = 0.0
+        else:
+            asleep_s = time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
         return NoiseReading(
             at_ns=self._clock(),
             busy_s=cores_busy_s if self.owns_cores else _first(self._quota.read(), NO_QUOTA_COUNT),
@@ -224,7 +226,7 @@ class NoiseReader:
             waited_s=self._read_waited(),
             throttled_ms=_scaled(_first(self._throttling.read(), NO_THROTTLING), 1e3),
             load_1m=os.getloadavg()[0] if hasattr(os, "getloadavg") else Missing("this system reports no load"),
-            asleep_s=_asleep_s(),
+            asleep_s=asleep_s,
         )
 
     def close(self) -> None:
@@ -250,13 +252,6 @@ class NoiseReader:
         ours = [told[name] for name in (f"cpu{core}" for core in self._cores) if name in told] or [told["cpu"]]
         busy = sum(sum(columns[:IDLE_COLUMN]) + sum(columns[IO_WAIT_COLUMN + 1 : GUEST_COLUMN]) for columns in ours)
         return busy * TICK_S, sum(columns[IO_WAIT_COLUMN] for columns in ours) * TICK_S
-
-
-def _asleep_s() -> float:
-    """Return how long the computer was suspended: one clock continues meanwhile, the other does not."""
-    if not hasattr(time, "CLOCK_BOOTTIME"):
-        return 0.0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def _first(figures: Figures, otherwise: Missing) -> float | Missing:

@@ -145,7 +145,10 @@ class CardSensor:
                 absent += [(told[place], why) for place, why in enumerate(first) if isinstance(why, Missing)]
                 lines += [_CardReader(card, ask, tuple(shown))] if ask and shown else []
         self._lines = tuple(lines)
-        self._set_pace()
+        began = time.perf_counter()
+        for line in self._lines:
+            self._ask(line)
+        self.period_s = max(type(self).period_s, RESTS * (time.perf_counter() - began))
         return Opened(tuple(channels), tuple(absent))
 
     def _try(self, question: CardQuestion, at: CardAccess) -> tuple[AskCard | None, tuple[CardAnswer, ...]]:
@@ -157,12 +160,6 @@ class CardSensor:
         except SensorError as error:
             why = Missing(error.says)
         return None, (why,) * len(question.shows)
-
-    def _set_pace(self) -> None:
-        began = time.perf_counter()
-        for line in self._lines:
-            self._ask(line)
-        self.period_s = max(type(self).period_s, RESTS * (time.perf_counter() - began))
 
     def _ask(self, line: _CardReader) -> tuple[CardAnswer, ...]:
         try:
