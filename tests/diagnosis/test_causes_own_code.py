@@ -36,7 +36,14 @@ OPTIMIZER = Finding("script optimizer", "The optimizer takes 30 % of an iteratio
                     "likely", where="train.py:2", gain=PredictedGain(1.2, 1.4))  # fmt: skip
 SOURCE = b"for step in range(9):\n    opt.step()\n    time.sleep(1)\n"
 ROWS = tuple(
-    Experiment(name, "own code", "leave out the line that takes most", (f"{word}{AT_NO_LINE}",), changes=WHAT_IT_DOES)
+    Experiment(
+        name,
+        "own code",
+        "leave out the line that takes most",
+        (f"{word}{AT_NO_LINE}",),
+        changes=WHAT_IT_DOES,
+        is_code=False,
+    )
     for name, word in LINE_WORDS.items()
 )
 
@@ -59,7 +66,7 @@ def own_code_of(case):
 def test_a_line_that_can_be_left_out_gets_an_experiment():
     first, second, third = with_lines(ROWS, (OPTIMIZER, SLEEPS), {"train.py": SOURCE}.get)
     assert (first.settings, first.says, first.absent) == (("without=train.py:3",), "leave out train.py:3", None)
-    assert first.code == SLEEPS.advice
+    assert (first.code, first.is_code) == (SLEEPS.advice, True)
     assert second.absent == third.absent == NO_LINE
     twice = with_lines(ROWS, (SLEEPS, replace(SLEEPS, rule="script outside the step")), {"train.py": SOURCE}.get)
     assert [each.absent for each in twice] == [None, NO_LINE, NO_LINE]

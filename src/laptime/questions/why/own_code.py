@@ -148,6 +148,7 @@ def _of_lines(row: Experiment, finding: Finding, word: str, lines: tuple[int, in
         says=f"leave out {where}" if word.startswith(WITHOUT) else f"do without {where}",
         did=f"without {where}" if word.startswith(WITHOUT) else f"without {where}, by what a second time of it takes,",
         code=finding.advice,
+        is_code=True,
         change=finding.change,
         unchanged=finding.unchanged,
         absent=None,
