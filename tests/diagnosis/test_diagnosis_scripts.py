@@ -278,6 +278,10 @@ def test_workers_next_to_a_thread_on_each_core_gain_what_they_gained(share, step
     assert by_workers(share, Room(step_ms, 0.7, threads=2, cores=2, waited=1.0)).likely > likely
 
 
+def test_a_training_on_one_of_two_cores_leaves_the_other_to_workers() -> None:
+    assert by_workers(0.85, Room(32.0, 0.5, threads=1, cores=2, waited=0.0)).likely == pytest.approx(1.49, abs=0.02)
+
+
 def test_workers_are_advised_where_what_loads_waits_or_a_core_is_free() -> None:
     here = replace(MACHINE, processor=replace(MACHINE.processor, cores_usable=2))
     lines = (SeenLine("data.py:8", "data", 0.9),)

@@ -67,7 +67,8 @@ def by_workers(share: float, room: Room) -> PredictedGain:
     if not threads:
         left = max(computing, room.busy, made / ADVISED_WORKERS) + taken
     elif threads < room.cores:
-        left = max(made / min(ADVISED_WORKERS, room.cores - threads), computing + taken)
+        held = threads if threads > 1 else computing  # one thread alone waits for no other, and leaves its core
+        left = max(made / min(ADVISED_WORKERS, room.cores - held), computing + taken)
     else:
         crowded = computing * (1 + CROWDED_TAKES * (1 - waited))
         left = max(made / ADVISED_WORKERS, crowded + on_cores / room.cores + taken)
