@@ -12,12 +12,10 @@ SAVES_MORE, SHARE_UNSURE = 1.1, 0.02  # of an iteration: what is left out no lon
 LESS_LEFT = 0.02  # of an iteration: no remedy leaves less
 
 
-# Fitted to twelve loaders on two cores with two threads of PyTorch, items of Python and PIL (2026-11-30). A worker
+# Fitted to ten loaders on two cores with two threads of PyTorch, items of Python and PIL (2026-11-30). A worker
 # process takes that much longer for a batch, and these milliseconds more to hand it over.
 MADE_SLOWER, MADE_MS = 0.35, 3.0
-CROWDED_TAKES = (
-    0.7  # of the computing: so much longer it takes, as its threads wait for the one whose core a worker has
-)
+CROWDED_TAKES = 0.7  # of the computing, longer: its threads wait for the one whose core a worker has
 ADVISED_WORKERS = 2  # that the advice starts
 
 

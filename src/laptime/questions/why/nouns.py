@@ -26,7 +26,7 @@ class Experiment:
 
     `settings` are words of a lane ("input=resident"). An experiment that is a remedy says what it `changes` ("nothing",
     "the learning", "the arithmetic", "memory") and the `code`, a line or a flag of this framework, that does the same
-    in the user's own training; where there is none, it `is_code` no more, but a lane to race. `did` completes "... it
+    in the user's own training; where it is not `is_code`, it is only a lane to race. `did` completes "... it
     is 3.7x as fast". `absent` says why it cannot run. `rewrite` is the word of the change of code that is the remedy,
     `change` that change, and `unchanged` why there is none.
     """
