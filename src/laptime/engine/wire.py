@@ -1,9 +1,10 @@
 """The messages between parent and child: one JSON object per line, with a version that both must share.
 
 The child speaks first (`Hello`). It then reports each phase as it begins, each proof, and each window. After its last
-planned window it sends `Ready`. The parent answers `Again` (more windows), `TakeTurn` or `Enough`; between turns also
-`KeepTurn`, to which `TurnKept` is the answer, `ShowTurn`, to which it is `TurnShown`, and `ReplayTurn`, to which it is
-`TurnReplayed`. `Fresh` steps of a loader that holds its items come first; `Paced` gives the windows' length.
+planned window it sends `Ready`; a script that takes turns does so after its first step, too, and waits for `GoOn`. The
+parent answers `Again` (more windows), `TakeTurn` or `Enough`; between turns also `KeepTurn`, to which `TurnKept` is the
+answer, `ShowTurn`, to which it is `TurnShown`, and `ReplayTurn`, to which it is `TurnReplayed`. `Fresh` steps of a
+loader that holds its items come first; `Paced` gives the windows' length.
 `Examined`, `Counted`, `TookLate` and `Signed` come last, if ordered. A whole training reports lap by lap: `Resumed`
 with the laps of its checkpoint, `Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at
 the end. A heat of inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each
@@ -38,7 +39,7 @@ from laptime.model.sample import Examination, FreshSteps, LateStep, ProofRun, Re
 from laptime.model.script import ScriptProcess
 from laptime.model.symptoms import DenormalCensus, Profile, ProfileOrder, StepSymptoms
 
-WIRE_VERSION = 32
+WIRE_VERSION = 33
 NOT_TOLD = Missing("not told")
 
 
@@ -471,7 +472,7 @@ class Enough(msgspec.Struct, frozen=True, tag=True):
 
 
 class GoOn(msgspec.Struct, frozen=True, tag=True):
-    """The lap is recorded: train the next one."""
+    """The lap is recorded: train the next one. Or the others have built: the script may go on to its proof."""
 
 
 FromHeat = (

@@ -297,9 +297,9 @@ def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R],
             building.append((lane, player))
             crew.begin(lane, player)
             if len(building) == at_once:
-                crew.join(*building.popleft())
-        for lane, player in building:
-            crew.join(lane, player)
+                _join_first(building, crew)
+        while building:
+            _join_first(building, crew)
         crew.play([player for _, player in players])
         for lane, player in players:
             crew.keep(lane, player, number)
@@ -308,6 +308,13 @@ def _run_group(first: PlannedLane, others: Sequence[PlannedLane], crew: Crew[R],
             player.abandon()
         raise
     return [lane for lane, _ in players[1:]]
+
+
+def _join_first(building: deque[tuple[PlannedLane, Player[R]]], crew: Crew[R]) -> None:
+    """Bring the first to where its turns begin, once nothing runs next to it."""
+    for _, player in building:
+        player.build()
+    crew.join(*building.popleft())
 
 
 def _why_no_room(lane: PlannedLane, players: Sequence[tuple[PlannedLane, Player[R]]], crew: Crew[R]) -> str | None:

@@ -181,7 +181,7 @@ def _count_work(script: RacedScript, runner: ScriptRunner) -> wire.Worked:
 
 def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> ScriptRunner:
     """Run the first iterations, and report what the script is."""
-    proof = _learn(script, line)
+    proof = _learn(script, line, waits=order.pace.takes_turns)
     visitor = script.leader
     progress = visitor.reader.progress
     _check(visitor, order.lane)
@@ -195,8 +195,10 @@ def _make_runner(script: RacedScript, order: HeatOrder, line: ParentLine) -> Scr
     return ScriptRunner(script, ends, _ready_batches(visitor), order.pace)
 
 
-def _learn(script: RacedScript, line: ParentLine) -> ProofRun:
+def _learn(script: RacedScript, line: ParentLine, *, waits: bool) -> ProofRun:
     """Let the script take its first steps one by one. Return their losses, and how the lengths of its weights changed.
+
+    One that takes turns `waits` after the first step: the others still start, and nothing is to run next to a proof.
 
     Where Keras's logs have the losses, the one of a later step is read, too: what takes that many steps in a call is
     compared there.
@@ -206,6 +208,9 @@ def _learn(script: RacedScript, line: ParentLine) -> ProofRun:
     steps, began_s = 0, time.monotonic()
     try:
         holds = [script.wait()]
+        if waits:
+            line.say(wire.Ready())
+            line.listen()
         line.say(wire.Phase("proof", now_ns()))
         began_s = time.monotonic()
         while True:

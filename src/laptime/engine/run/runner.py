@@ -70,7 +70,7 @@ class ProcessRunner:
         self.failed: wire.Failed | None = None
         self.shares_our_clock = True
         self.turn: int | None = None  # the one that is played; None where the heat runs alone
-        self.paused_ns = 0
+        self._paused_ns: Counter[str] = Counter()  # by the phase in which it was
         self.device_memory_bytes: int | Missing = wire.NOT_TOLD
         self.timeline: Timeline | None = None
         self.printed = ""  # the end of what the child printed, once it has ended
@@ -128,6 +128,14 @@ class ProcessRunner:
     def works(self) -> bool:
         """Whether the training ran its proof, or took its first step."""
         return bool(self.proofs) or self.first_step_ns is not None
+
+    def count_pause(self, ns: int) -> None:
+        """Count a pause that has ended: it is no time of the phase in which it was."""
+        self._paused_ns[self.phase] += ns
+
+    @property
+    def paused_ns(self) -> int:
+        return self._paused_ns.total()
 
     @property
     def phase(self) -> str:
@@ -242,8 +250,8 @@ class ProcessRunner:
         spans = {"start": (self.phases[0][1] - self.child.began_ns) / 1e9}
         for (name, begin), (_, end) in zip(self.phases, self.phases[1:], strict=False):
             spans[name] = spans.get(name, 0.0) + (end - begin) / 1e9
-        if self.shares_our_clock and "timing" in spans:
-            spans["timing"] -= self.paused_ns / 1e9
+        if self.shares_our_clock:
+            spans = {name: took_s - self._paused_ns[name] / 1e9 for name, took_s in spans.items()}
         template = self.child.template
         if template is None:
             return spans

@@ -52,7 +52,7 @@ BEYOND = 1.5  # times the step by which a state was there
 WIDE = 3  # experiments of a script that take turns in one round
 NEAR_THE_FIRST = 0.4  # of what the first one promises
 # The phases in which heats of a script go on next to each other.
-SIDE_BY_SIDE = ("start", "import", "held", "build", "proof")
+SIDE_BY_SIDE = ("start", "import", "held", "build")
 REPEATED_MOST = 2  # experiments that are repeated at once
 FAR_SHARE = 0.08  # of the budget: for so long the first heat looks where the training goes, such as to tiny numbers
 FLUSH_EXPERIMENT = "flush"  # the experiment whose gain is that of the steps at which numbers are denormal
