@@ -123,3 +123,33 @@ def test_what_is_made_twice_is_called_twice_and_kept_once():
             calls.clear()
             exec(code, names)
             assert (names["kept"], len(calls)) == ([1], times)
+
+
+@pytest.mark.parametrize(
+    ("code", "can_be"),
+    [
+        ("for epoch in range(9):\n    train(model)\n    score = evaluate(model)  # here\n    show(score)", True),
+        ("for step in range(9):\n    opt.step()\n    if step % 5 == 0:  # here\n        score = evaluate(model)", True),
+        ("def main():\n    for epoch in range(9):\n        score = evaluate(model)  # here\n        keep(score)", True),
+        ("def epoch():\n    score = evaluate(model)  # here\n    return score\nfor _ in range(9):\n    epoch()", False),
+        ("score = evaluate(model)  # here", False),
+        ("for step in range(9):\n    loss.backward()  # here", False),
+        ("for step in range(9):\n    if step > 3:  # here\n        break", False),
+        ("for step in range(9):\n    def rate():  # here\n        return step", False),
+    ],
+)
+def test_a_statement_is_done_seldom_in_a_loop_that_keeps_what_it_made(code, can_be):
+    line = next(number for number, text in enumerate(code.splitlines(), 1) if "# here" in text)
+    assert (lines_changed(code, line, "seldom") is not None) == can_be
+
+
+def test_what_is_done_seldom_is_done_first_and_every_tenth_time():
+    """What it made stays until then. Of an `if`, the times count at which its condition holds."""
+    source = "for turn in range(25):\n    made = turn\n    ran.append(made)\n"
+    names = {"ran": []}
+    exec(compile_changed(source, "train.py", 2, "seldom"), names)
+    assert names["ran"] == [0] * 10 + [10] * 10 + [20] * 5
+    source = "for turn in range(99):\n    if turn % 3 == 0:\n        ran.append(turn)\n"
+    names = {"ran": []}
+    exec(compile_changed(source, "train.py", 2, "seldom"), names)
+    assert names["ran"] == [0, 30, 60, 90]

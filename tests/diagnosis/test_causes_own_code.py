@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from measured import with_heat
 from watched_cases import TEN, watched
 
 from laptime.model.quantities import Factor
-from laptime.model.record import Finding, PredictedGain
+from laptime.model.record import CodeChange, Finding, PredictedGain
 from laptime.model.script import SeenLine
 from laptime.model.symptoms import DenormalCensus, TimedPlace
 from laptime.questions.why.answer import explain, remedies
@@ -18,6 +19,7 @@ from laptime.questions.why.causes import judge_causes, predict, rank_experiments
 from laptime.questions.why.facts import part_share
 from laptime.questions.why.nouns import WHAT_IT_DOES, Experiment
 from laptime.questions.why.own_code import (
+    A_LINE_SELDOM,
     A_LINE_TWICE,
     AT_NO_LINE,
     LINE_WORDS,
@@ -64,12 +66,12 @@ def own_code_of(case):
 
 
 def test_a_line_that_can_be_left_out_gets_an_experiment():
-    first, second, third = with_lines(ROWS, (OPTIMIZER, SLEEPS), {"train.py": SOURCE}.get)
+    first, *others = with_lines(ROWS, (OPTIMIZER, SLEEPS), {"train.py": SOURCE}.get)
     assert (first.settings, first.says, first.absent) == (("without=train.py:3",), "leave out train.py:3", None)
     assert (first.code, first.is_code) == (SLEEPS.advice, True)
-    assert second.absent == third.absent == NO_LINE
+    assert {experiment.absent for experiment in others} == {NO_LINE}
     twice = with_lines(ROWS, (SLEEPS, replace(SLEEPS, rule="script outside the step")), {"train.py": SOURCE}.get)
-    assert [each.absent for each in twice] == [None, NO_LINE, NO_LINE]
+    assert [each.absent for each in twice] == [None, NO_LINE, NO_LINE, NO_LINE]
     assert all(each.absent == NO_LINE for each in with_lines(ROWS, (SLEEPS,), {}.get))
     assert all(each.absent == NO_LINE for each in with_lines(ROWS, (replace(SLEEPS, where=None),), {}.get))
 
@@ -92,6 +94,47 @@ def test_a_line_whose_result_is_read_is_run_twice():
     proven = own_code_of(case)
     assert (proven.standing, proven.gain) == ("proven", 2.1)
     assert "without train.py:2, by what a second time of it takes, it is 2.10x" in proven.says
+
+
+VALIDATES = Finding(
+    "script between iterations", "60 % of the time is validation, between iterations (train.py:2).", {"share": 0.6},
+    "Do it less often.", "likely", where="train.py:2", gain=PredictedGain(2.2, 2.5),
+    change=CodeChange("some_turns", "train.py", 7, "", "", "train.py"),
+)  # fmt: skip
+EPOCHS = b"""def evaluate():
+    for x in held_out:
+        model(x)
+for epoch in range(9):
+    for x in data:
+        opt.step()
+    score = evaluate()
+    print(score)
+"""
+
+
+def test_what_lies_between_iterations_is_done_in_fewer_turns():
+    """At the line of the loop that trains, which the change of code is of, too; without it, nothing is tried."""
+    found = {each.name: each for each in with_lines(ROWS, (VALIDATES,), {"train.py": EPOCHS}.get)}
+    seldom = found[A_LINE_SELDOM]
+    assert (seldom.settings, seldom.says) == (("seldom=train.py:7",), "do train.py:7 in every tenth turn only")
+    assert {each.absent for name, each in found.items() if name != A_LINE_SELDOM} == {NO_LINE}
+    words = {name: getattr(seldom, name) for name in ("cause", "says", "settings", "changes", "code", "did")}
+    case = script(trial(A_LINE_SELDOM, 2.1, **words), found=(VALIDATES,))
+    proven = own_code_of(case)
+    assert (proven.standing, proven.gain) == ("proven", 2.1)
+    assert "with train.py:7 in every tenth turn only, and with the time between iterations, it is 2.10x" in proven.says
+    unnamed = with_lines(ROWS, (replace(VALIDATES, change=None),), {"train.py": EPOCHS}.get)
+    assert {experiment.absent for experiment in unnamed} == {NO_LINE}
+
+
+def test_the_rate_of_a_training_has_what_lies_between_its_iterations_in_it():
+    """Its gain is one of the whole: 10 ms of steps, and 30 ms of validation for each of them."""
+    case = script(found=(VALIDATES,))
+    heats = tuple(with_heat(heat, between_ms=30.0) for heat in case.lane.heats)
+    whole = explain(replace(case, lane=replace(case.lane, heats=heats))).says
+    steps = explain(case).says
+    rates = [float(re.search(r"([\d,]+) items/s of a possible", says)[1].replace(",", "")) for says in (steps, whole)]
+    assert rates[0] == pytest.approx(4 * rates[1], rel=0.01)
 
 
 def test_the_factor_without_a_line_is_counted_from_that_with_it_twice():

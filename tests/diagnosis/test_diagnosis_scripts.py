@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from cases import MACHINE
@@ -95,6 +96,25 @@ def test_what_takes_the_most_is_first() -> None:
         process = answer.processes[0]
         loop = replace(process.loop, gaps=(Gap("validation", 1, seconds),))
         assert next(iter(found(replace(answer, processes=(replace(process, loop=loop),))))) == first
+
+
+def test_what_else_is_between_iterations_is_named_with_its_share() -> None:
+    """Metrics after a validation, for example. Alone, it has no name; where workers start again, it is their time."""
+
+    def says(*gaps: Gap, **told: Any) -> str | None:
+        (process,) = watched(0, TEN).processes
+        loop = replace(process.loop, gaps=gaps, **told)
+        named = found(WatchAnswer(("python",), 0, 1.0, (replace(process, loop=loop),)))
+        return named["script between iterations"].says if "script between iterations" in named else None
+
+    other = Gap("between epochs", 2, 0.04)
+    both = "88 % of the time is between iterations: 38 % validation, 50 % other work."
+    assert says(Gap("validation", 1, 0.03), other) == both
+    assert says(Gap("validation", 1, 0.03), other, restarts_s=0.01) == (
+        "38 % of the time is validation, between iterations."
+    )
+    assert says(other) == "80 % of the time is between iterations, and neither validation nor checkpoints."
+    assert says(Gap("between epochs", 1, 0.002)) is None
 
 
 def test_workers_that_start_again_are_named_with_the_wait_for_them() -> None:

@@ -141,6 +141,8 @@ def test_windows_hold_the_steps_and_not_what_is_between_epochs(heat):
     assert line.only(wire.Proved).run.losses == (2.5,) * 10
     assert STEP_MS <= line.only(wire.FirstStep).ns / 1e6 < 10 * STEP_MS
     assert len(line.windows) == 4
+    between = line.only(wire.Between)
+    assert 0.8 * 5 <= between.ns / between.steps / 1e6 < 4 * 5  # 50 ms for each ten steps
     assert STEP_MS <= line.step_ms < 2 * STEP_MS
     assert all(each.steps > 5 for each in line.windows)
     signs = line.only(wire.Signed).signs

@@ -106,6 +106,7 @@ FROM_CHILD = (
     wire.Signed(
         StepSymptoms(9, places=(TimedPlace("train.py:3", "evaluation", 2, 5), TimedPlace(None, "checkpoints", 1, 1)))
     ),
+    wire.Between(5_000_000, 20),
     wire.Early((300, 100, 101)),
     wire.Worked(StepWork(1e9, 1e6, "counted", (StepOperator("flash", 1e9, 1e6, 12),), memory=MEMORY)),
     wire.Worked(uncounted="it has no operators"),

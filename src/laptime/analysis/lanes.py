@@ -285,6 +285,30 @@ def _forecast_looks(heats: tuple[HeatResult, ...], protocol: Protocol) -> tuple[
     return (validation_s + once_s, test_s) if protocol.validation_items else (0.0, test_s + once_s)
 
 
+def ratios_with_gaps(base: LaneResult, other: LaneResult) -> list[float]:
+    """Return how many times as fast the other lane is in each round, with what scripts do between iterations.
+
+    Rounds do not count in which the base did nothing there.
+    """
+    theirs = {result.heat.round: _iteration_ms(result) for result in other.heats}
+    mine = {result.heat.round: _iteration_ms(result) for result in base.heats if result.heat.between_ms}
+    pairs = [(mine[number], theirs[number]) for number in mine.keys() & theirs.keys()]
+    return [ms / other_ms for ms, other_ms in pairs if ms is not None and other_ms]
+
+
+def share_of_steps(lane: LaneResult) -> float:
+    """Return which part of a script's training its iterations take, and not what is between them."""
+    timed = [(result.step_ms, whole) for result in lane.heats if (whole := _iteration_ms(result)) is not None]
+    return sum(step_ms or 0.0 for step_ms, _ in timed) / sum(whole for _, whole in timed) if timed else 1.0
+
+
+def _iteration_ms(result: HeatResult) -> float | None:
+    """Return what an iteration takes with what is between two of them."""
+    if result.step_ms is None or result.heat.between_ms is None:
+        return None
+    return result.step_ms + result.heat.between_ms
+
+
 def compare_lanes(lane: LaneResult, reference: LaneResult, margin: float, alpha: float) -> Comparison | None:
     """Compare two lanes by the heats that both finished in the same round; None where there is no such pair.
 

@@ -136,6 +136,6 @@ def _hold(agent: Agent) -> None:
     if folder:
         from .own_modules import FreshLoader, compile_afresh
 
-        FreshLoader.changes = [(name, where) for name, where in wanted().items() if name in ("without", "twice")]
+        FreshLoader.changes = [(name, where) for name, where in wanted().items() if name in kinds.CHANGES_OF_LINES]
         FreshLoader.was_changed = staticmethod(lambda name: agent.tell(has_set=name))
         compile_afresh(folder)

@@ -56,6 +56,7 @@ ABSTRACT = "@"  # what the address of a socket that has no file begins with; all
 # A script that is raced is held at the end of an iteration, and asks by FACTS (`held`) how to go on. The answer has
 # what to do, how many ends of iterations to pass until it asks again, and how many batches to replay.
 HOLDS_VARIABLE = "LAPTIME_HOLDS"  # the environment variable that makes an agent hold its script
+CHANGES_OF_LINES = ("without", "twice", "seldom")  # settings that name a statement: `left_out` has what each does
 OWN_MODULES = "LAPTIME_OWN_MODULES"  # the folder whose modules are the script's own
 SET = "LAPTIME_SET"  # what the agent sets in the script: name=value, separated by commas
 ANSWER = "<3q"

@@ -1,5 +1,7 @@
 """One statement of a script is left out: what would its training take without it? Or what it makes is made twice.
 
+Or it is done in every tenth turn only, as the change of code does that `laptime apply` makes for an evaluation.
+
 The parent asks which can be left out, and the agent compiles the script so. Whatever else reads of what the statement
 makes must not be there. What it does besides, such as writing a file, is left out, too. What something reads can be
 made once more in front of it, and thrown away: what that takes is what it takes.
@@ -9,6 +11,8 @@ from __future__ import annotations
 
 import ast
 import os
+
+from . import kinds
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds of every process of the script
 if TYPE_CHECKING:
@@ -59,6 +63,48 @@ def _pass_over(body: Any, statement: Any) -> None:
 
 def _make_twice(body: Any, statement: Any) -> None:
     body.insert(body.index(statement), ast.copy_location(ast.Expr(statement.value), statement))
+
+
+EVERY_TURN = 10
+# How often a statement is come to is counted where no variable of the script can be.
+IS_DUE = (
+    "globals().setdefault('__laptime_turns__', __import__('itertools').count()).__next__() % "
+    + str(EVERY_TURN)
+    + " == 0"
+)
+
+
+def _do_seldom(body: Any, statement: Any) -> None:
+    """Do a statement, or what is behind an `if`, when it is come to first, and every tenth time after that."""
+    done = statement.body if isinstance(statement, ast.If) else [statement]
+    guard: Any = ast.parse("if " + IS_DUE + ": pass").body[0]
+    for node in ast.walk(guard):
+        ast.copy_location(node, done[0])
+    guard.body = list(done)
+    if done is getattr(statement, "body", None):
+        statement.body = [guard]
+    else:
+        body[body.index(statement)] = guard
+
+
+def _find_turn(tree: Any, line: int) -> Any:
+    """Return the statement at a line with the body that it is in, if it trains nothing: not each turn has to do it.
+
+    What it stores is read later, so it has to be within a loop that the same function goes through: there it stays.
+    """
+    ways = ways_to(tree, line)
+    if not ways or not isinstance(ways[-1][1], (*SIMPLE, *ENCLOSING, ast.If)):
+        return None
+    statement, scope = ways[-1][1], _scope(tree, ways)
+    nodes = [
+        each for part in (statement.body if isinstance(statement, ast.If) else [statement]) for each in ast.walk(part)
+    ]
+    calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
+    if calls & TRAINING or any(isinstance(each, (*DEMANDED, *JUMPS)) for each in nodes):
+        return None
+    around = [each for _, each in ways[:-1]]
+    inner = around[around.index(scope) + 1 :] if scope in around else around
+    return ways[-1] if any(isinstance(each, LOOPS) for each in inner) else None
 
 
 def _find_repeatable(tree: Any, line: int) -> Any:
@@ -171,4 +217,5 @@ def _shares(function: Any) -> bool:
 
 
 # By the name of the setting: what finds the statement with the body that it is in, and what changes it there.
-LINE_CHANGES = {"without": (find_needless, _pass_over), "twice": (_find_repeatable, _make_twice)}
+WAYS = ((find_needless, _pass_over), (_find_repeatable, _make_twice), (_find_turn, _do_seldom))
+LINE_CHANGES = dict(zip(kinds.CHANGES_OF_LINES, WAYS))  # noqa: B905  of Python 3.8

@@ -4,12 +4,12 @@ The child speaks first (`Hello`). It then reports each phase as it begins, each 
 planned window it sends `Ready`; a script that takes turns does so after its first step, too, and waits for `GoOn`. The
 parent answers `Again` (more windows), `TakeTurn` or `Enough`; between turns also `KeepTurn`, to which `TurnKept` is the
 answer, `ShowTurn`, to which it is `TurnShown`, and `ReplayTurn`, to which it is `TurnReplayed`. `Fresh` steps of a
-loader that holds its items come first; `Paced` gives the windows' length.
-`Examined`, `Counted`, `TookLate` and `Signed` come last, if ordered. A whole training reports lap by lap: `Resumed`
-with the laps of its checkpoint, `Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at
-the end. A heat of inference reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each
-batch size every window, and `BatchDone`. A side of a verdict on learning reports each `LegTrained`, and waits for
-`GoOn` or `Enough`; its judge reports the `ItemsDrawn`, and a `LossWeighed` for each `WeighLoss`. A profiled lane
+loader that holds its items come first; `Paced` gives the windows' length. `Examined`, `Counted`, `TookLate`, `Between`
+and `Signed` come last, if ordered. A whole training reports lap by lap: `Resumed` with the laps of its checkpoint,
+`Stepped`, `LapDone` when a lap is saved (it then waits for `GoOn`), and `Tested` at the end. A heat of inference
+reports its `FirstCall`, what it `Answered` in the proof, its single `Calls`, then for each batch size every window, and
+`BatchDone`. A side of a verdict on learning reports each `LegTrained`, and waits for `GoOn` or `Enough`; its judge
+reports the `ItemsDrawn`, and a `LossWeighed` for each `WeighLoss`. A profiled lane
 reports its first step, then what it `Profiled`; a scout what it has `Seen`, then `Inspected`; peaks are `Rated` singly.
 """
 
@@ -174,6 +174,13 @@ class Worked(msgspec.Struct, frozen=True, tag=True):
 
     work: StepWork | None = None
     uncounted: str | None = None
+
+
+class Between(msgspec.Struct, frozen=True, tag=True):
+    """What a script did between its `steps`, such as validation: that is in no window."""
+
+    ns: int
+    steps: int
 
 
 class Early(msgspec.Struct, frozen=True, tag=True):
@@ -491,6 +498,7 @@ FromHeat = (
     | Counted
     | Worked
     | TookLate
+    | Between
     | Early
     | Signed
 )

@@ -288,7 +288,8 @@ class Heat:
     judge it, and of laptime. `work` is what one iteration of a script computes, counted in it after its windows;
     `uncounted` says why that is missing. `replays` are turns of it that the base of a verdict took again, and
     `unreplayed` says why none was; the heat has a `seed` of its own where nobody was to know it before. `script` is
-    what was seen of a script whose steps have `signs`.
+    what was seen of a script whose steps have `signs`, and `between_ms` what it does between its iterations, such as
+    validation, for each of them: no window has that time.
     """
 
     process: ProcessRun
@@ -316,6 +317,7 @@ class Heat:
     replays: tuple[TurnTakenAgain, ...] = ()
     unreplayed: str | None = None
     seed: int | None = None
+    between_ms: float | None = None
 
 
 # The sensors that a race can read: one row per sensor; installed packages may add rows.

@@ -522,6 +522,7 @@ SETTING_ROWS = (
         for name, does in (
             ("without", "without the statement at a line, such as train.py:45"),
             ("twice", "that makes twice what the statement at a line makes"),
+            ("seldom", "that does what the statement at a line does in every tenth turn only"),
         )
     ),
     Setting(

@@ -55,7 +55,7 @@ CLEARLY_SLOWER = 1.5  # times: a script that learns nothing may be slowed down b
 WAITS_SOME, WAITS_MUCH = 0.05, 0.5
 MADE_MOSTLY = 0.7  # of an iteration: faster steps would soon wait
 OUTSIDE_MUCH = 0.2
-GAP_MUCH = 0.1
+GAP_MUCH, OTHER_MUCH = 0.1, 0.2
 ANEW_MUCH = 0.5  # of the batches are the first ones of a loader that was started for them
 WITHOUT_MUCH = 0.1
 SAVES_MUCH = 0.1
@@ -519,14 +519,29 @@ def _starts_anew(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) 
 
 
 def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> Finding | None:
+    """Validation, or checkpoints, and what else is done between iterations: metrics of a validation, plots, a log.
+
+    Where workers start again, that takes the other time.
+    """
     shares = {kind: _gaps_share(loop, kind) for kind in BETWEEN_WORDS}
-    kind, share = max(shares.items(), key=lambda pair: pair[1])
-    if share < GAP_MUCH:
-        return None
+    kind, named = max(shares.items(), key=lambda pair: pair[1])
+    starts_again = loop.restarts_s > 0 or loop.started_anew >= ANEW_MUCH
+    other = 0.0 if starts_again else _gaps_share(loop, "between epochs")
     where = _slowest(process.between, *((EVALUATION,) if kind == "validation" else (CHECKPOINTS, DISK)))
+    if named >= GAP_MUCH > other:
+        share, says = named, f"{BETWEEN_WORDS[kind]}, between iterations{words_at(where)}"
+    elif named >= GAP_MUCH:
+        share = named + other
+        says = (
+            f"between iterations: {percent(named)} {BETWEEN_WORDS[kind]}{words_at(where)}, {percent(other)} other work"
+        )
+    elif other >= OTHER_MUCH:
+        share, where, says = other, None, "between iterations, and neither validation nor checkpoints"
+    else:
+        return None
     return Finding(
         "script between iterations",
-        f"{percent(share)} of the time is {BETWEEN_WORDS[kind]}, between iterations{words_at(where)}.",
+        f"{percent(share)} of the time is {says}.",
         {"share": share, "kind": kind},
         "Do it less often, or on a part of the data.",
         "likely",

@@ -228,7 +228,8 @@ def measure(
     counted = runner if isinstance(runner, CountedRunner) else CountedRunner(runner, facts.taken)
     sizing = _begin(clock, counted, pace, line, facts)
     windows = WindowRun(clock, counted, line, sizing, is_rough=pace.known_step_ns is None)
-    while not (pace.takes_turns or _has_enough_windows(windows.spent_ns, windows.done, pace)):
+    began_ns = clock()
+    while not (pace.takes_turns or _has_enough_windows(windows.spent_ns, clock() - began_ns, windows.done, pace)):
         windows.run_one()
     while True:
         line.say(wire.Ready(facts.device_memory_bytes(), counted.taken))
@@ -370,9 +371,10 @@ def _take_fresh(clock: Clock, runner: CountedRunner, steps: int, line: ParentLin
     runner.repeat()
 
 
-def _has_enough_windows(spent_ns: int, windows: int, pace: Pace) -> bool:
+def _has_enough_windows(spent_ns: int, passed_ns: int, windows: int, pace: Pace) -> bool:
+    """Whether the windows are enough: with what was no step between them, more time may have passed than they took."""
     spent_s = spent_ns / 1e9
-    if spent_s >= PATIENCE_FACTOR * pace.measure_s:
+    if passed_ns / 1e9 >= PATIENCE_FACTOR * pace.measure_s:
         return windows >= WINDOWS_LEAST
     return spent_s >= pace.measure_s and windows >= pace.windows_min
 

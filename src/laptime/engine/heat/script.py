@@ -74,12 +74,15 @@ class ScriptRunner(UnseenWeights):
         self._left = pace.steps_most
         self.last: HeldScript | None = None
         self.timed = 0  # windows that came to their end
+        self.steps, self.between_s = 0, 0.0  # so far, and what the script did between them
 
     def run(self, steps: int) -> None:
         began_ns = now_ns()
         held = self.last = self._script.go_on(max(1, round(steps * self.ends)))
         gaps_s = self._script.leader.reader.progress.gaps_s
         in_steps_ns = held.at_ns - held.since_ns - held.idle_ns - round((gaps_s - self._gaps_s) * 1e9)
+        self.steps += steps
+        self.between_s += gaps_s - self._gaps_s
         self._gaps_s = gaps_s
         if held.taken > self._taken:  # Keras's last call of an epoch takes fewer steps: as if it took as many as all
             in_steps_ns = round(in_steps_ns * steps / (held.taken - self._taken))
@@ -163,6 +166,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
             pass
         if reader.census is not None or reader.types:
             line.say(wire.Counted(replace(reader.census or DenormalCensus(unseen=NO_COUNT), types=reader.types)))
+        line.say(wire.Between(round(runner.between_s * 1e9), runner.steps))
         line.say(wire.Phase("end", now_ns()))
         if order.breakdown:
             line.say(wire.Signed(read_symptoms(script.leader, runner.last, lane.device), seen_of(script.leader)))

@@ -80,6 +80,7 @@ INSIDE = (
     InsideRow("batch", "the script makes no DataLoader with a batch_size"),
     InsideRow("without", "nothing that the script runs has a statement there that can be left out"),
     InsideRow("twice", "nothing that the script runs has a statement there that makes something once more"),
+    InsideRow("seldom", "nothing that the script runs has a statement there that not each turn of its loop needs"),
     InsideRow("steps_per_execution", "the script does not train by Keras's fit", is_looked_for=True),
 )
 THREADS_WORD = "threads"  # a variable, and for PyTorch the agent, where the script's own code sets them later

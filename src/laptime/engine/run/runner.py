@@ -362,6 +362,7 @@ class HeatRunner(ProcessRunner):
         self.digests: list[str] = []  # of the training's state at the end of each window
         self.replays: list[wire.TurnReplayed] = []  # what came of turns of this heat
         self._early_ns: tuple[int, ...] = ()
+        self._between_ms: float | None = None
         self.breached: tuple[str, ...] = ()
         self._reruns = 0
         self._reopened_ns = 0  # by this process's clock; 0 where the heat takes no turns
@@ -401,6 +402,7 @@ class HeatRunner(ProcessRunner):
             unreplayed=next((replay.reason for replay in self.replays if replay.replay is None), None),
             seed=self.order.seed if self.order.is_fresh else None,
             early_ns=self._early_ns,
+            between_ms=self._between_ms,
             changed=(*self.breached, *(self.finished.changed if self.finished else ())),
         )
 
@@ -457,6 +459,8 @@ class HeatRunner(ProcessRunner):
                 self._census = replace(census, step=self.taken + 1)
             case wire.Worked(work=work, uncounted=uncounted):
                 self._work, self._uncounted = work, uncounted
+            case wire.Between(ns=ns, steps=steps) if steps > 0:
+                self._between_ms = ns / steps / 1e6
             case wire.Early(step_ns=step_ns):
                 self._early_ns = step_ns
             case wire.TookLate(step=step):

@@ -206,14 +206,24 @@ def play_turns(
         _flag_slow_spells(runners)
         timed = list(zip(*(runner.windows for runner in runners), strict=True))
         spent_s = sum(window.end_ns - window.start_ns for windows in timed for window in windows) / len(runners) / 1e9
+        passed_s = (
+            sum(_passed_ns(runner, window) for runner in runners for window in runner.windows) / len(runners) / 1e9
+        )
         quiet = sum(all(window.flag is None for window in windows) for windows in timed)
         far_s = sum(map(_turns_s, runners)) / len(runners)
         has_reached = (
-            all(runner.taken >= pace.reach_step for runner in runners) or far_s > REACH_FACTOR * pace.measure_s
+            all(runner.taken >= pace.reach_step for runner in runners)
+            or max(far_s, passed_s) > REACH_FACTOR * pace.measure_s
         )
-        if has_reached and _has_enough_turns(spent_s, turn, quiet, pace):
+        if has_reached and _has_enough_turns(spent_s, passed_s, turn, quiet, pace):
             return _by_lane(steps)
         told(turn + 1, max(turn + 1, _expect_turns(spent_s, turn, quiet, pace)))
+
+
+def _passed_ns(runner: HeatRunner, window: Window) -> int:
+    """Return how long a turn took, with what a script does between its iterations: it may take most of the time."""
+    took_ns = window.end_ns - window.start_ns
+    return max(took_ns, window.turn_ns or 0) if runner.order.subject.command else took_ns
 
 
 def _turns_s(runner: HeatRunner) -> float:
@@ -260,7 +270,7 @@ def entrant_of(runner: HeatRunner) -> Entrant:
     """Return what is known of a heat's steps: the estimate that it made, or what its windows took."""
     needs = runner.needs or wire.TurnNeeds(1.0)
     if runner.windows:
-        taken_ns = min((window.end_ns - window.start_ns) / window.steps for window in runner.windows)
+        taken_ns = min(_passed_ns(runner, window) / window.steps for window in runner.windows)
         needs = msgspec.structs.replace(needs, step_ns=taken_ns)
     return Entrant(needs, runner.taken)
 
@@ -299,11 +309,12 @@ def _play_one(
         player.play(turn, orders[player] if orders else ANY_STEPS)
 
 
-def _has_enough_turns(spent_s: float, turns: int, quiet: int, pace: Pace) -> bool:
+def _has_enough_turns(spent_s: float, passed_s: float, turns: int, quiet: int, pace: Pace) -> bool:
+    """Whether the turns are enough: their steps took `spent_s`, and with what is between them, `passed_s` passed."""
     repeated = turns - quiet
-    if spent_s >= ROUND_PATIENCE * pace.measure_s:
+    if passed_s >= ROUND_PATIENCE * pace.measure_s:
         # Where others compute now and then, a few more turns meet a quiet moment.
-        may_become_quiet = 0 < quiet < TURNS_LEAST and spent_s < BUSY_FACTOR * pace.measure_s
+        may_become_quiet = 0 < quiet < TURNS_LEAST and passed_s < BUSY_FACTOR * pace.measure_s
         return turns >= TURNS_LEAST and not may_become_quiet
     counted_s = spent_s * (turns - min(repeated, pace.reruns_max)) / turns
     return counted_s >= ENOUGH * pace.measure_s and turns - min(repeated, pace.reruns_max) >= pace.windows_min

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from laptime.analysis.diagnosis.findings import describe_state
+from laptime.analysis.lanes import share_of_steps
 from laptime.analysis.step_states import find_lane_state
 from laptime.model.quantities import Missing, brief, percent, times
 from laptime.model.symptoms import CHECKPOINTS, DISK, EVALUATION
@@ -624,13 +625,16 @@ def _pace(facts: WhyFacts, verdict: Verdict | None) -> str:
     rate = facts.lane.items_per_s
     if rate is None:
         return ""
-    plain = f" {brief(rate.median)} {facts.items}/s."
+    median = rate.median
+    if verdict is not None and verdict.evidence.get("rule") == own_code.BETWEEN_ITERATIONS:
+        median *= share_of_steps(facts.lane)  # its gain is one of the whole training
+    plain = f" {brief(median)} {facts.items}/s."
     if verdict is None or isinstance(verdict.gain, Missing) or verdict.gain <= 1 or _changes_learning(facts, verdict):
         return plain
     is_guessed = verdict.cause == step_causes.DEVICE_SHARED or compute_causes.FEW_THREADS in verdict.evidence
     if is_guessed and verdict.standing != "proven":
         return plain  # what cores are taken or idle is known, and not how many of them each step could have filled
-    return f" {brief(rate.median)} {facts.items}/s of a possible {brief(rate.median * verdict.gain)}."
+    return f" {brief(median)} {facts.items}/s of a possible {brief(median * verdict.gain)}."
 
 
 def _changes_learning(facts: WhyFacts, verdict: Verdict) -> bool:

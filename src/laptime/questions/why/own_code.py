@@ -84,12 +84,21 @@ def _line(place: TimedPlace, steps: int) -> str:
 # What the rules of `laptime watch` find in the iterations of a heat whose lines were timed.
 
 OWN_CODE = "own code"
-WITHOUT, TWICE = "without=", "twice="
+WITHOUT, TWICE, DONE_SELDOM = "without=", "twice=", "seldom="
+BETWEEN_ITERATIONS = "script between iterations"  # the rule whose remedy is to do it in fewer turns
 LANE_PLACE = re.compile(r"[\w.-]+:[1-9][0-9]{0,5}")  # what a lane can name
 AT_NO_LINE = "FILE:1"  # until a line is known
-A_LINE_TWICE = "a line twice"
-OF_LINES = ("without a line", "without another line", A_LINE_TWICE)  # experiments
-LINE_WORDS = {"without a line": WITHOUT, "without another line": WITHOUT, A_LINE_TWICE: TWICE}
+A_LINE_TWICE, A_LINE_SELDOM = "a line twice", "a line seldom"
+OF_LINES = ("without a line", "without another line", A_LINE_TWICE, A_LINE_SELDOM)  # experiments
+LINE_WORDS = {"without a line": WITHOUT, "without another line": WITHOUT, A_LINE_TWICE: TWICE, A_LINE_SELDOM: DONE_SELDOM}
+DONE = {
+    WITHOUT: ("leave out {}", "without {}"),
+    TWICE: ("do without {}", "without {}, by what a second time of it takes,"),
+    DONE_SELDOM: (
+        "do {} in every tenth turn only",
+        "with {} in every tenth turn only, and with the time between iterations,",
+    ),
+}
 NO_LINE = Missing("no line that takes much of a step is known that can be left out")
 NOT_LEFT_OUT = "no experiment takes it out"
 # What other causes judge, each with experiments of its own; and what takes no time of its own.
@@ -120,14 +129,13 @@ def with_lines(
     named: dict[str, Experiment] = {}
     rows = {experiment.name: experiment for experiment in experiments if experiment.name in OF_LINES}
     for finding in watched:
-        file, _, line = (finding.where or "").rpartition(":")
+        file, _, line = (_place_of(finding) or "").rpartition(":")
         place = f"{file.rpartition('/')[2]}:{line}"
         source = source_of(file) if LANE_PLACE.fullmatch(place) else None  # a script says where, and may say anything
-        if source is None or any(
-            {WITHOUT + place, TWICE + place} & {*experiment.settings} for experiment in named.values()
-        ):
+        tried = {setting for experiment in named.values() for setting in experiment.settings}
+        if source is None or any(word + place in tried for word in DONE):
             continue
-        for word in (WITHOUT, TWICE):
+        for word in (DONE_SELDOM,) if finding.rule == BETWEEN_ITERATIONS else (WITHOUT, TWICE):
             lines = lines_changed(source, int(line), word.rstrip("="))
             name = next((name for name in rows if name not in named and LINE_WORDS[name] == word), None)
             if lines is not None and (word == WITHOUT or finding.rule not in JUDGED_ELSEWHERE):
@@ -139,14 +147,22 @@ def with_lines(
     )
 
 
+def _place_of(finding: Finding) -> str | None:
+    """Return the line that an experiment changes: of an evaluation, that of the training loop which leads to it."""
+    if finding.rule == BETWEEN_ITERATIONS and finding.change is not None:
+        return f"{finding.change.file}:{finding.change.line}"
+    return finding.where
+
+
 def _of_lines(row: Experiment, finding: Finding, word: str, lines: tuple[int, int]) -> Experiment:
-    file, first, last = (finding.where or "").rpartition(":")[0], *lines
-    where = f"{file}:{first}" if first == last else f"{file}:{first}-{last}"
+    file, first, last = (_place_of(finding) or "").rpartition(":")[0], *lines
+    where = f"{file}:{first}" if first == last or word.startswith(DONE_SELDOM) else f"{file}:{first}-{last}"
+    says, did = (text.format(where) for text in DONE[next(each for each in DONE if word.startswith(each))])
     return replace(
         row,
         settings=(word,),
-        says=f"leave out {where}" if word.startswith(WITHOUT) else f"do without {where}",
-        did=f"without {where}" if word.startswith(WITHOUT) else f"without {where}, by what a second time of it takes,",
+        says=says,
+        did=did,
         code=finding.advice,
         is_code=True,
         change=finding.change,
@@ -253,7 +269,7 @@ def _experiment_of(finding: Finding, facts: WhyFacts) -> str | None:
     """Return the name of the experiment that takes out what a finding is about."""
     if finding.rule in BY_SETTING:
         return BY_SETTING[finding.rule]
-    place = (finding.where or "").rpartition("/")[2]
+    place = (_place_of(finding) or "").rpartition("/")[2]
     named = [
         name
         for name, word in LINE_WORDS.items()

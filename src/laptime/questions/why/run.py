@@ -7,13 +7,15 @@ its removal saved or cost, never by its signature.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from laptime.analysis.diagnosis.findings import denormals_of, find_findings
+from laptime.analysis.diagnosis.lane_readings import first_script
 from laptime.analysis.heats import ALPHA
-from laptime.analysis.lanes import compare_lanes, steps_of_lap
+from laptime.analysis.lanes import compare_lanes, ratios_with_gaps, share_of_steps, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.engine.run.turns import REACH_FACTOR, Prestarter
 from laptime.machine.denormals import time_denormals
@@ -45,10 +47,12 @@ from laptime.questions.why.causes import list_experiments, rank_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.nouns import NOT_PROMISING, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
-from laptime.questions.why.own_code import A_LINE_TWICE, find_watched, with_lines, without_it
+from laptime.questions.why.own_code import A_LINE_SELDOM, A_LINE_TWICE, find_watched, with_lines, without_it
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
+PROVEN_BEFORE, TURNS_SEEN = 10, 2  # steps of a proof; times that a heat comes to what is between iterations
+BETWEEN_MUCH = 0.1  # of the time
 WIDE = 3  # experiments of a script that take turns in one round
 NEAR_THE_FIRST = 0.4  # of what the first one promises
 # The phases in which heats of a script go on next to each other.
@@ -63,6 +67,7 @@ OF_TUNING = {"precision", "execution", "layout", "steps_per_execution"}  # of a 
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 INTERRUPTED = "it was interrupted before"
+NOTHING_BETWEEN = "nothing between iterations came within its heats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,6 +556,13 @@ class WhySearch:
             return Trial(experiment, name, None, lane.reason)
         if compared is None:
             return Trial(experiment, None, None, NO_BUDGET)
+        if experiment.name == A_LINE_SELDOM:
+            wholes = ratios_with_gaps(base, lane)
+            return (
+                Trial(experiment, name, mean_factor(wholes, self._alpha))
+                if wholes
+                else Trial(experiment, None, None, NOTHING_BETWEEN)
+            )
         if compared.same_work is False:
             return Trial(experiment, name, None, f"it does other work: {lane.parity.reason or 'its proof failed'}")
         state = find_lane_state(base) if experiment.name == FLUSH_EXPERIMENT else None
@@ -596,7 +608,15 @@ def find_reach(lane: LaneResult) -> int:
             default=0,
         )
         begins += apart
-    return round(BEYOND * begins)
+    return max(round(BEYOND * begins), *(PROVEN_BEFORE + TURNS_SEEN * period for period in _periods(lane)), 0)
+
+
+def _periods(lane: LaneResult) -> list[int]:
+    """Return how many iterations pass from one turn of what is found between them to the next."""
+    script = first_script(lane)
+    loop = None if script is None else script.loop
+    is_found = lane.status == "ok" and loop is not None and share_of_steps(lane) < 1 - BETWEEN_MUCH
+    return [math.ceil(loop.iterations / gap.times) for gap in loop.gaps if gap.times] if is_found and loop else []
 
 
 # Experiments of `why`: the lane that each experiment runs, or why the lane under study cannot have it.
