@@ -102,6 +102,21 @@ def test_a_first_heat_shows_what_the_script_cannot_have(heat):
 
 
 @pytest.mark.long
+def test_a_model_of_float64_computes_in_float32_from_the_same_weights(heat):
+    """Its losses are the same but for rounding, though half as many random numbers would be drawn for it."""
+    double = TRAIN.replace("import torch\n", "import torch\ntorch.set_default_dtype(torch.float64)\n", 1)
+    assert double != TRAIN
+    kinds = "(model(x).dtype, next(model.parameters()).dtype, torch.get_default_dtype())"
+    losses = {}
+    for name, settings in (("double", {}), ("single", {"extra": {"numbers": "single"}})):
+        said, printed = heat(double.replace("CHECK", kinds), **settings)
+        assert f"seen ({', '.join(['torch.float64' if name == 'double' else 'torch.float32'] * 3)})" in printed
+        losses[name] = next(each for each in said if isinstance(each, wire.Proved)).run.losses
+    assert losses["single"] == pytest.approx(losses["double"], rel=1e-5)
+    assert losses["single"] != losses["double"]
+
+
+@pytest.mark.long
 def test_a_model_computes_in_bfloat16_and_its_weights_do_not(heat):
     kinds = "(model(x).dtype, next(model.parameters()).dtype, torch.is_autocast_enabled('cpu'))"
     _, printed = heat(TRAIN.replace("CHECK", kinds), precision="bf16")

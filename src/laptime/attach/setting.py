@@ -210,7 +210,7 @@ def _fused(agent: Agent, make: Any, *, is_set: bool) -> Any:
 
 # The models: those that the script calls to train, each at its first call. What they call inside is a part of them.
 
-OF_MODELS = ("layout", "precision", "execution")
+OF_MODELS = ("layout", "numbers", "precision", "execution")
 SETTLED_STEPS = 5  # steps of optimizers in which each model that is trained was called
 
 
@@ -261,6 +261,9 @@ def _change(agent: Agent, model: Any, told: dict) -> None:
     is_compiled = hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None
     if "layout" in told and convolves:
         model.to(memory_format=torch.channels_last)
+    if "numbers" in told:
+        _make_single(torch, model)
+        agent.tell(has_set="numbers")
     if "precision" in told:
         kind = next(model.parameters()).device.type
         model.forward = torch.autocast(kind, dtype=torch.bfloat16)(model.forward)
@@ -271,6 +274,29 @@ def _change(agent: Agent, model: Any, told: dict) -> None:
         report_setting(agent, "layout", None if convolves else NO_CONVOLUTION)
     if "execution" in told or LOOK_ONLY in told:
         report_setting(agent, "execution", ITSELF_COMPILED if is_compiled else None)
+
+
+def _make_single(torch: Any, model: Any) -> None:
+    """Let a model of float64 compute in float32, from the weights that were drawn for it, which are rounded.
+
+    A script that draws them in float32 starts from others, and its losses could not be compared.
+    """
+    if torch.get_default_dtype() == torch.float64:
+        torch.set_default_dtype(torch.float32)  # of batches that are made from now on
+    model.float()
+    forward = model.forward
+
+    def single(*given, **named):
+        return forward(*map(_as_single, given), **{name: _as_single(value) for name, value in named.items()})
+
+    model.forward = single
+
+
+def _as_single(value: Any) -> Any:
+    is_double = getattr(value, "dtype", None) == sys.modules["torch"].float64
+    if is_double:
+        return value.float()
+    return type(value)(map(_as_single, value)) if type(value) in (list, tuple) else value
 
 
 def _convolves_images(torch: Any, module: Any) -> bool:

@@ -309,7 +309,7 @@ def refuse_numbers(settings: Settings, lane: LaneFacts) -> None:
         return
     if lane.workload is not None:
         raise UsageError(f"numbers={numbers}: {lane.workload.name} computes in float32 at most", "leave it out")
-    if lane.row.family != "torch":
+    if lane.row.family != "torch" and lane.framework != SCRIPT:
         raise UsageError(f"numbers={numbers}: {lane.framework} trains in the numbers of its code", "set them there")
 
 

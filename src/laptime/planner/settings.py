@@ -410,6 +410,7 @@ SETTING_ROWS = (
         takes="single (weights and batches of your own in float32)",
         changes="arithmetic",
         refuse=refusals.refuse_numbers,
+        outside=("single",),
     ),
     Setting(
         "matmul",

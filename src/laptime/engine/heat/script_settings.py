@@ -68,6 +68,7 @@ class InsideRow:
 INSIDE = (
     InsideRow("denormals", "the script imports no PyTorch, or this processor cannot"),
     InsideRow("matmul", "the script imports no PyTorch"),
+    InsideRow("numbers", NO_TORCH_MODEL),
     InsideRow("precision", NO_TORCH_MODEL),
     InsideRow("execution", NO_TORCH_MODEL, is_looked_for=True),
     InsideRow("layout", NO_TORCH_MODEL, is_looked_for=True),

@@ -90,7 +90,12 @@ LANE_PLACE = re.compile(r"[\w.-]+:[1-9][0-9]{0,5}")  # what a lane can name
 AT_NO_LINE = "FILE:1"  # until a line is known
 A_LINE_TWICE, A_LINE_SELDOM = "a line twice", "a line seldom"
 OF_LINES = ("without a line", "without another line", A_LINE_TWICE, A_LINE_SELDOM)  # experiments
-LINE_WORDS = {"without a line": WITHOUT, "without another line": WITHOUT, A_LINE_TWICE: TWICE, A_LINE_SELDOM: DONE_SELDOM}
+LINE_WORDS = {
+    "without a line": WITHOUT,
+    "without another line": WITHOUT,
+    A_LINE_TWICE: TWICE,
+    A_LINE_SELDOM: DONE_SELDOM,
+}
 DONE = {
     WITHOUT: ("leave out {}", "without {}"),
     TWICE: ("do without {}", "without {}, by what a second time of it takes,"),
@@ -129,6 +134,8 @@ def with_lines(
     named: dict[str, Experiment] = {}
     rows = {experiment.name: experiment for experiment in experiments if experiment.name in OF_LINES}
     for finding in watched:
+        if finding.rule == "script in float64":
+            continue  # without its line, other weights are drawn, whose losses differ
         file, _, line = (_place_of(finding) or "").rpartition(":")
         place = f"{file.rpartition('/')[2]}:{line}"
         source = source_of(file) if LANE_PLACE.fullmatch(place) else None  # a script says where, and may say anything
