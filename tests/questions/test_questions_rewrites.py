@@ -125,6 +125,25 @@ def test_a_name_is_followed_to_its_import(tmp_path, imported, called):
     assert (edited.line, added) == (2, f"loader = {called}(ds, {WITH})\n")
 
 
+def test_a_loader_that_is_only_evaluated_is_not_the_one_that_trains(tmp_path):
+    """A class gives the batches of the other one; a loop that calls what trains is no evaluation."""
+    text = """class Endless:
+    def __init__(self, dataset):
+        self.batches = DataLoader(dataset)
+def evaluate(dataset):
+    loader = DataLoader(dataset)
+    for number, batch in enumerate(loader):
+        model(batch)
+Endless(rows)
+evaluate(rows)
+"""
+    edited, _, added = changed(tmp_path, HEAD + text, "workers=2")
+    assert (edited.line, added) == (5, f"        self.batches = DataLoader(dataset, {WITH})\n")
+    steps = "def take(batch):\n    model(batch).backward()\n"
+    calls = text.replace("        model(batch)", "        take(batch)")
+    assert "several calls of DataLoader" in refused(tmp_path, HEAD + steps + calls, "workers=2")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -25,7 +25,7 @@ from laptime.questions.keras_rewrites import (
     keras_processes,
     keras_workers,
 )
-from laptime.questions.line_rewrites import EVERY, TURNS, do_in_some_turns, do_seldom, leave_out_switch
+from laptime.questions.line_rewrites import EVERY, TURNS, do_in_some_turns, do_seldom, leave_out_switch, trains
 from laptime.questions.text_edits import (
     TextEdit,
     dicts_given,
@@ -238,6 +238,7 @@ def _training_loader(code: UserCode) -> tuple[CodePart, ast.Call]:
         raise NoPlaceError("no call of torch's DataLoader is in the training's own code")
     if len(found) > 1:
         used = [(unit, call) for unit, call in found if _feeds_training(code, unit, call)]
+        used = used or [(unit, call) for unit, call in found if not _feeds_evaluation(unit, call)]
         if len(used) != 1:
             raise NoPlaceError(f"several calls of DataLoader may be meant: {name_calls(found)}")
         found = used
@@ -265,6 +266,13 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
                 if _trains_over(function, set(_parameters_of(function, handed, names, call)), call):
                     return True
     return False
+
+
+def _feeds_evaluation(unit: CodePart, call: ast.Call) -> bool:
+    """Whether a loop that trains nothing goes over a loader, also if it is an argument there: `enumerate(loader)`."""
+    names = set(_names_given(unit.node, call))
+    loops = [node for node in ast.walk(unit.node) if isinstance(node, ast.For) and not trains(unit.file, node)]
+    return any(_means(node, names, call) for loop in loops for node in ast.walk(loop.iter))
 
 
 def _is_train_dataloader(node: ast.AST) -> bool:
