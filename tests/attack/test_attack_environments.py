@@ -29,7 +29,7 @@ COMMANDS = (
     ("list",),
     ("show", "latest"),
     ("devices", "--framework", "fake"),
-    ("doctor", "--framework", "fake"),
+    ("devices", "--check", "--framework", "fake"),
     ("plan", "cifar-cnn", "fake/cpu"),
     ("data", "list"),
     ("workloads", "--json"),

@@ -32,7 +32,6 @@ TYPED = {
     "profile": ("profile", "cifar-mlp", "fake/cpu", "-q"),
     "resume": ("resume", "ended.json", "--trust", "{ended}", "-q"),
     "show": ("show",),
-    "plan": ("plan", *HEATS[:-1]),
     "race --dry-run": ("race", *HEATS, "--dry-run"),
     "train --dry-run": ("train", *LAPS, "--dry-run"),
     "infer --dry-run": ("infer", *HEATS, "--dry-run"),
@@ -56,7 +55,6 @@ TYPED = {
     "board build": ("board", "build"),
     "devices": ("devices", "--framework", "fake"),
     "devices --check": ("devices", "--check", "--framework", "fake", "-q"),
-    "doctor": ("doctor", "--framework", "fake", "-q"),
     "workloads": ("workloads",),
     "workloads NAME": ("workloads", "plates-cnn"),
     "data": ("data",),
@@ -79,10 +77,10 @@ TYPED = {
 }
 SLOW = (
     *("why", "tune", "sweep", "scale", "verdict", "devices --check", "train", "infer", "profile", "resume"),
-    *("board remake", "board predict", "board build", "data make", "data list", "doctor", "train --dry-run"),
+    *("board remake", "board predict", "board build", "data make", "data list", "train --dry-run"),
 )
 SCHEMA_OF = {command: row.schema for row in ANSWERS for command in row.commands}
-MAY_BE_NO = {"validate", "verdict", "devices --check", "doctor"}
+MAY_BE_NO = {"validate", "verdict", "devices --check"}
 
 
 @cache

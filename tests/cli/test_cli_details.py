@@ -12,18 +12,17 @@ from laptime.cli.main import COMMANDS, find_command
 # They print no page but a line: what was written, or removed. `help` and `completion` print the same for everybody.
 A_LINE = {"apply", "report", "export", "remove", "board", "help", "completion"}
 PAGES = {
-    "plan": ("plan", "cifar-cnn", "fake/cpu"),
     "what would run": ("race", "cifar-cnn", "fake/cpu", "--dry-run"),
     "list": ("list",),
     "history": ("history", "cifar-cnn"),
     "workloads": ("workloads",),
     "a workload": ("workloads", "cifar-mlp"),
     "devices": ("devices", "--framework", "fake"),
-    "doctor": ("doctor", "--framework", "fake"),
+    "devices --check": ("devices", "--check", "--framework", "fake"),
     "data": ("data",),
     "validate": ("validate", "latest"),
 }
-CHANGING = {"devices", "doctor"}  # how busy the machine is
+CHANGING = {"devices", "devices --check"}  # how busy the machine is
 
 
 @pytest.fixture(scope="module")
@@ -72,5 +71,5 @@ def test_a_missing_figure_has_its_reason_and_a_long_one_six_digits(raced):
     """A fake machine has no card to be named, and its products take as long as they take."""
     told = " ".join(raced.done("devices", "--framework", "fake", "--details").out.split())
     assert "Apple: - (this is no Mac)" in told
-    told = raced.done("plan", "cifar-cnn", "fake/cpu", "--details").out
+    told = raced.done("race", "cifar-cnn", "fake/cpu", "--dry-run", "--details").out
     assert "  batch: 32\n  learning rate scale: 0.01\n" in told

@@ -1,4 +1,4 @@
-"""`laptime doctor` as a whole: what is tried, what is amiss around devices, and the exit code."""
+"""`laptime devices --check` as a whole: what is tried, what is amiss around devices, and the exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 # Each framework that is asked is imported twice, which takes longer than all else here.
-QUICK = ("doctor", "--framework", "fake", "--quiet")
+QUICK = ("devices", "--check", "--framework", "fake", "--quiet")
 PEAKS = '[peaks]\n"cpu/fp32" = 5e11\n"cuda:0/fp32" = 4e13\n"cpu/copy" = 5e10\n"cuda:0/copy" = 2e12\n'
 
 
@@ -27,12 +27,11 @@ def test_each_device_that_can_be_used_is_tried(house):
     assert told["unused"] == []
 
 
-def test_devices_are_checked_by_either_word(house):
-    """`laptime devices --check` is the doctor, with its exit code; what it does not go with is refused."""
+def test_a_device_that_cannot_be_used_has_an_exit_code(house):
+    """And what a check does not go with is refused."""
     house.script('[peaks]\n"cuda:0/fp32" = "raise"\n"cpu/fp32" = 5e11\n')
     words = ("--framework", "fake", "--quiet", "--json")
     told = house.done("devices", "--check", *words, code=5).json
-    assert told.keys() == house.done("doctor", *words, code=5).json.keys()
     assert fakes(told)["cuda:0"]["reason"] == "RuntimeError: planted failure"
     assert "ask one after the other" in house.done("devices", "--check", "--measure", code=2).err
     assert "laptime devices --check --data" in house.done("devices", "--data", ".", code=2).err
@@ -45,7 +44,7 @@ def test_every_framework_that_is_asked_is_tried(house):
     PyTorch is tried in tests/sensors/nvml; it takes longest to import.
     """
     asked = [name for name in ("jax", "fake") if name == "fake" or find_spec(name)]
-    told = house.run("doctor", *(word for name in asked for word in ("--framework", name)), "--json", "--quiet").json
+    told = house.run("devices", "--check", *(word for name in asked for word in ("--framework", name)), "--json", "--quiet").json
     tried = {each["framework"] for each in told["trials"] if each["device"] == "cpu" and each["product"]}
     assert tried == {*asked}
 
@@ -55,7 +54,7 @@ def test_a_framework_alone_is_asked_alone(house):
     page = " ".join(house.done(*QUICK).out.split())
     assert "Every device that is here can be used by what was asked." in page
     assert "python" in page.partition("Not asked: ")[2]
-    refused = house.done("doctor", "--framework", "nonsense", code=2)
+    refused = house.done("devices", "--check", "--framework", "nonsense", code=2)
     assert "--framework nonsense: it is not installed here" in refused.err
     assert "fake" in refused.err
 

@@ -131,13 +131,11 @@ def test_one_page_lists_every_command(house):
 
 
 def test_older_words_still_run_and_are_not_offered(house):
-    """`plan` is `race --dry-run`, `doctor` is `devices --check`, `profile` what `race --profile` does at its end."""
+    """`profile` is what `race --profile` does at its end."""
     older = {name for name, (_, _, group) in COMMANDS.items() if group == OLDER_WORDS}
-    assert older == {name for name in COMMANDS if find_command(name).hidden} == {"plan", "profile", "doctor"}
+    assert older == {name for name in COMMANDS if find_command(name).hidden} == {"profile"}
     asked = {"_LAPTIME_COMPLETE": "bash_complete", "COMP_WORDS": "laptime p", "COMP_CWORD": "1"}
     assert house.run(env=asked).out.split() == []
-    words = ("cifar-cnn", "fake/cpu", "--heats", "2")
-    assert house.done("plan", *words).out == house.done("race", *words, "--dry-run").out
 
 
 def test_the_version_is_that_of_the_package(house):

@@ -68,7 +68,7 @@ def test_a_number_is_written_in_one_way(value):
         parse_lane(f"fake/cpu/threads={value}")
 
 
-@pytest.mark.parametrize("words", [("list",), ("workloads",), ("plan", "fake/cpu"), ("devices", "--framework", "fake")])
+@pytest.mark.parametrize("words", [("list",), ("workloads",), ("race", "fake/cpu", "--dry-run"), ("devices", "--framework", "fake")])
 def test_an_answer_does_not_end_with_an_empty_line(house, words):
     """One line end is enough."""
     assert not house.run(*words).out.endswith("\n\n")
@@ -98,7 +98,7 @@ def test_a_training_of_ones_own_on_the_fake_back_end_is_refused_before_it_runs(h
 @pytest.mark.long
 def test_a_device_alone_is_a_lane(house):
     """`laptime race cpu cpu/best`: design.md writes a lane as [framework/]device[/settings]."""
-    assert house.run("plan", "cpu", "cpu/best").code == 0
+    assert house.run("race", "cpu", "cpu/best", "--dry-run").code == 0
 
 
 def test_the_hint_for_the_fake_back_end_can_be_followed(house):

@@ -53,7 +53,7 @@ def test_a_loader_alone_is_faster_than_the_authors(plates):
 
 @pytest.mark.long
 def test_a_plan_says_what_would_be_made_and_makes_nothing(torch_house):
-    said = torch_house.done("plan", "pets-densenet", "torch/cpu", "--items", "300").out
+    said = torch_house.done("race", "pets-densenet", "torch/cpu", "--items", "300", "--dry-run").out
     assert "300" in said
     assert "pets-densenet" in said
     assert not (torch_house.cache / "data" / "pets-densenet-300").exists()

@@ -55,8 +55,8 @@ def walled(shared_house):
     [
         (("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--heats", "1"), "2.00x"),
         pytest.param(("race", "fake/cpu", "--heats", "1", "--json"), '"status": "finished"', marks=pytest.mark.long),
-        (("plan", "cifar-cnn", "fake/cpu"), "fake/cpu/as-written"),
-        pytest.param(("plan", "cifar-cnn", "torch/cpu/best"), "torch/cpu/best", marks=pytest.mark.long),
+        (("race", "cifar-cnn", "fake/cpu", "--dry-run"), "fake/cpu/as-written"),
+        pytest.param(("race", "cifar-cnn", "torch/cpu/best", "--dry-run"), "torch/cpu/best", marks=pytest.mark.long),
         (("workloads",), "scenes-cnn"),
         (("list",), "cifar-cnn"),
         (("show", "latest"), "Same work"),

@@ -193,7 +193,7 @@ def test_the_old_spelling_of_a_command_says_the_new_one(house):
     answer = house.done("race", "cifar-cnn", "fake/cpu", "--infer", "--dry-run")
     assert "`laptime race --infer` is now `laptime infer`" in answer.err
     assert answer.out == house.done("infer", "cifar-cnn", "fake/cpu", "--dry-run").out
-    assert "10 laps" in house.done("plan", "cifar-cnn", "fake/cpu", "--full").out
+    assert "10 laps" in house.done("race", "cifar-cnn", "fake/cpu", "--full", "--dry-run").out
     words = ("train", "cifar-cnn", "fake/cpu", "--dry-run")
     told = house.done(*words, "--epochs", "3", "--batch-size=64", "--learning-rate", "1e-3").out
     assert told == house.done(*words, "--laps", "3", "--batch", "64", "--lr", "1e-3").out

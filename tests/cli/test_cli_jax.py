@@ -43,7 +43,7 @@ def test_a_build_for_cards_that_finds_none_says_that_it_computes_on_the_processo
     (plugin / "__init__.py").write_text(source, encoding="utf-8")
     folders = [str(torch_house.folder / "planted"), *filter(None, [os.environ.get("PYTHONPATH")])]
     env, what = {"PYTHONPATH": os.pathsep.join(folders)}, f"{EXAMPLES / 'jax_training.py'}:training"
-    said = " ".join(torch_house.done("plan", what, "jax", env=env).out.split())
+    said = " ".join(torch_house.done("race", what, "jax", "--dry-run", env=env).out.split())
     assert "jax/cpu/as-written" in said
     assert "this build is for CUDA and sees no card: it computes on the processor" in said
     done = torch_house.done("race", what, "jax/cuda", code=2, env=env)

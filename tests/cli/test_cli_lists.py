@@ -13,7 +13,7 @@ from laptime.model.questions import QUESTIONS
 from laptime.trainings.workloads import CATALOGUE
 
 LOOKING = {
-    "plan": ("plan", "cifar-cnn", "fake/cpu", "fake/cuda/best"),
+    "plan": ("race", "cifar-cnn", "fake/cpu", "fake/cuda/best", "--dry-run"),
     "workloads": ("workloads",),
     "list": ("list",),
     "show": ("show", "latest"),
@@ -101,7 +101,7 @@ def test_a_plan_for_people_names_lanes_heats_proof_and_budget(raced):
 
 def test_a_plan_is_what_the_race_then_runs(raced):
     """The settings of the record are those of the plan."""
-    plan = raced.run("plan", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--json").json
+    plan = raced.run("race", "cifar-cnn", "fake/cpu", "fake/cpu/best", "--dry-run", "--json").json
     (record,) = [json.loads(place.read_bytes()) for place in raced.files()]
     assert [lane["settings"] for lane in plan["lanes"]] == [lane["settings"] for lane in record["lanes"]]
 

@@ -1,4 +1,4 @@
-"""`laptime plan`: what `laptime race` with the same arguments would run, for each kind of question."""
+"""`--dry-run`: what the command with the same arguments would run, for each kind of question."""
 
 from __future__ import annotations
 
@@ -62,10 +62,5 @@ def test_a_plan_is_json_too(house, command, keys):
     assert house.done(command, "cifar-cnn", "fake/cpu", "--dry-run", "--json").json.keys() == keys
 
 
-def test_plan_is_the_dry_run_of_a_race(house):
-    words = ("cifar-cnn", "fake/cpu", "fake/cuda")
-    assert house.done("plan", *words).out == house.done("race", *words, "--dry-run").out
-
-
 def test_a_plan_refuses_what_a_race_refuses(house):
-    assert "No such option '--lr'" in house.done("plan", "cifar-cnn", "fake/cpu", "--lr", "1", code=2).err
+    assert "No such option '--lr'" in house.done("race", "cifar-cnn", "fake/cpu", "--lr", "1", "--dry-run", code=2).err

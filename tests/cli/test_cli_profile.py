@@ -129,7 +129,7 @@ def test_an_interrupt_while_profiling_keeps_the_race(house):
 
 
 def test_a_plan_says_that_lanes_will_be_profiled(shared_house):
-    said = words_of(shared_house.done("plan", "fake/cpu", "--profile"))
+    said = words_of(shared_house.done("race", "fake/cpu", "--profile", "--dry-run"))
     assert "each lane that finished takes some steps more under its framework's profiler" in said
 
 

@@ -134,7 +134,7 @@ def test_what_a_plain_step_cannot_be_asked_for_is_refused(torch_house, words, sa
 def test_a_file_that_gives_a_step_is_planned_for_it(torch_house):
     """Where no lane is named: in PyTorch, if it imports that. Its best says what is left to its code."""
     for example, framework in (("numpy_training.py", "python"), ("torch_loop.py", "torch")):
-        rows = torch_house.done("plan", f"{EXAMPLES / example}:training", "--json").json["lanes"]
+        rows = torch_house.done("race", f"{EXAMPLES / example}:training", "--dry-run", "--json").json["lanes"]
         assert [row["name"] for row in rows] == [f"{framework}/cpu/as-written", f"{framework}/cpu/best"]
     note = rows[1]["notes"][0]
     assert note.startswith("best of a step of your own sets threads, memory and input; layout, optimizer and comp")

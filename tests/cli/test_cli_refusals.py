@@ -73,7 +73,7 @@ def test_a_race_that_cannot_be_run_is_refused(house, words, says, way_out):
         (("race", "--patience", "-1s"), "'-1s' is not a length of time"),
         (("race", "--watchdog", "1 s"), "'1 s' is not a length of time"),
         (("race", "--turbo"), "No such option"),
-        (("plan", "--quiet"), "No such option"),
+        (("devices", "--turbo"), "No such option"),
         (("show", "one", "two"), "unexpected extra argument"),
         (
             ("rcae",),
@@ -88,11 +88,11 @@ def test_words_that_cannot_be_read_are_refused(house, words, says):
     assert says in answer.err
 
 
-@pytest.mark.parametrize("command", ["race", "plan"])
-def test_a_mistake_is_found_before_a_framework_is_started(house, command):
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_mistake_is_found_before_a_framework_is_started(house, options):
     """No scout, no reference, no heat: a slip costs no time."""
     house.script("this is no TOML, and any child that read it would fail")
-    answer = house.run(command, "cifar-cnn", "fake/cpu/turbo")
+    answer = house.run("race", "cifar-cnn", "fake/cpu/turbo", *options)
     assert answer.code == 2
     assert not house.cache.exists()
     assert not house.home.exists()

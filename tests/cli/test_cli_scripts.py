@@ -308,8 +308,9 @@ def test_what_a_script_cannot_do_is_refused(house, train, words, says, way_out):
 
 
 def test_a_race_that_is_run_again_takes_no_words_of_a_script(house, train):
-    """It has those of its record. `laptime plan` takes all that a race takes."""
-    planned = house.run("plan", str(train), "--on", "cpu", "--set", "threads=1", "--steps", "9", "--", "--epochs", "7")
+    """It has those of its record. A dry run takes all that a race takes."""
+    options = ("--on", "cpu", "--set", "threads=1", "--steps", "9", "--dry-run")
+    planned = house.run("race", str(train), *options, "--", "--epochs", "7")
     assert planned.code == 0, planned.err
     assert f"each heat runs: {shutil.which('python')}" in " ".join(planned.out.split())
     assert "cpu/threads=1" in planned.out

@@ -104,7 +104,9 @@ def check_path(lane):
 
 def check_tuned_lanes(house):
     """A lane may be named as it was tuned, with other settings of its own, until cores or versions change."""
-    outline = json.loads(house.done("plan", "cifar-mlp", "fake/tuned", "fake/cpu/tuned+malloc=system", "--json").out)
+    outline = house.done(
+        "race", "cifar-mlp", "fake/tuned", "fake/cpu/tuned+malloc=system", "--dry-run", "--json"
+    ).json
     assert [each["name"] for each in outline["lanes"]] == [
         "fake/cpu/threads=1+malloc=keep",
         "fake/cpu/malloc=system+threads=1",
@@ -114,7 +116,7 @@ def check_tuned_lanes(house):
         (("cifar-cnn", "fake/cpu/tuned"), "no tuning of cifar-cnn on it was confirmed here"),
         (("cifar-mlp", "fake/cpu/best+tuned"), "best and tuned both name all settings"),
     ):
-        refused = house.run("plan", *words)
+        refused = house.run("race", *words, "--dry-run")
         assert refused.code == 2
         assert says in words_of(refused.err)
     (place,) = house.files()
@@ -122,7 +124,7 @@ def check_tuned_lanes(house):
     was["machine"]["processor"]["cores_usable"] += 1
     del was["signature"]
     place.write_bytes(files.sign(json.dumps(was).encode(), house.home))
-    refused = house.run("plan", "cifar-mlp", "fake/cpu/tuned")
+    refused = house.run("race", "cifar-mlp", "fake/cpu/tuned", "--dry-run")
     assert refused.code == 2
     assert "it was tuned in" in words_of(refused.err)
     assert "tune it again: laptime tune cifar-mlp fake/cpu" in words_of(refused.err)
@@ -155,7 +157,7 @@ def test_what_changes_the_learning_is_tried_only_where_it_is_allowed_and_shows_w
     assert "learning differs: fake/cuda:0/" in details
     assert "--laps 1 --seeds 3 shows whether seeds explain it." in details
     assert not list((house.home / "checkpoints").rglob("*.npz")), "nothing can be resumed"
-    (other,) = json.loads(house.done("plan", "cifar-mlp", "fake/cuda/tuned+batch=64", "--json").out)["lanes"]
+    (other,) = house.done("race", "cifar-mlp", "fake/cuda/tuned+batch=64", "--dry-run", "--json").json["lanes"]
     assert "lr=" not in other["name"], "the winner's learning rate is that of its batch"
 
 

@@ -48,7 +48,7 @@ def refused(call):
         return str(error)
 
 found = {
-    "commands": [name for name in ("race", "train", "infer", "why", "scale", "tune", "sweep", "profile", "plan")
+    "commands": [name for name in ("race", "train", "infer", "why", "scale", "tune", "sweep", "profile")
                  if any("--alone" in each.opts for each in find_command(name).params)],
     "functions": [name for name in ("race", "train", "infer", "why", "scale", "tune", "sweep", "profile", "plan")
                   if "alone" in inspect.signature(getattr(laptime, name)).parameters],

@@ -88,7 +88,7 @@ def test_a_sensor_added_from_outside_is_read(site, monkeypatch):
 
 def test_its_word_is_known_where_the_package_is(house, site):
     """With the package a race may be planned with it; without, the word is refused with the sensors that there are."""
-    words = ("plan", "cifar-mlp", "fake/cpu", "--sensors", "room")
+    words = ("race", "cifar-mlp", "fake/cpu", "--dry-run", "--sensors", "room")
     path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
     assert house.run(*words, env={"PYTHONPATH": path}).code == 0
     refused = house.run(*words)

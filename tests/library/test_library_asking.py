@@ -128,7 +128,7 @@ SHORT = {"o"}
 
 
 @pytest.mark.parametrize(
-    "name", ["race", "train", "infer", "why", "scale", "profile", "plan", "resume", "compare", "history", "report"]
+    "name", ["race", "train", "infer", "why", "scale", "profile", "resume", "compare", "history", "report"]
 )
 def test_a_call_has_the_options_of_its_command(name):
     """By their names, but for what is of a terminal; `progress` is the library's own."""

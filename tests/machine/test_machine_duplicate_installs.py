@@ -85,7 +85,7 @@ def test_the_lanes_that_are_concerned_say_it(house, path):
     """One that is not imported is left over, and the lanes run on the other."""
     install(path[0], "torch", "2.99", "torch")
     shutil.rmtree(path[0] / "torch")
-    words = ("plan", "cifar-mlp", "torch/cpu", "fake/cpu", "--json")
+    words = ("race", "cifar-mlp", "torch/cpu", "fake/cpu", "--dry-run", "--json")
     torch, fake = house.done(*words, env=searched(path[0])).json["lanes"]
     assert fake["notes"] == []
     assert torch["notes"][0].startswith("torch is installed twice: torch ")

@@ -38,7 +38,7 @@ class AnswerRow:
 
 
 def _planning() -> Iterator[str]:
-    yield from ("race --dry-run", "plan")
+    yield "race --dry-run"
     yield from (f"{row.command} --dry-run" for row in QUESTIONS if row.plans)
 
 
@@ -72,7 +72,7 @@ ANSWERS = (
     AnswerRow("board-build", ("board build",), ("laptime.show.board.site:BuiltSite",)),
     AnswerRow("board-repeat", ("board repeat",), ("laptime.show.board.repeat:Repeated",)),
     AnswerRow("devices", ("devices",), ("laptime.questions.doctor.nouns:DeviceRow",), is_list=True),
-    AnswerRow("devices-check", ("devices --check", "doctor"), ("laptime.questions.doctor.nouns:Checkup",)),
+    AnswerRow("devices-check", ("devices --check",), ("laptime.questions.doctor.nouns:Checkup",)),
     AnswerRow("workloads", ("workloads",), ("laptime.model.workload:WorkloadRow",), is_list=True),
     AnswerRow("workload", ("workloads NAME",), ("laptime.model.workload:WorkloadRow",)),
     AnswerRow("data", ("data", "data list"), ("laptime.model.ask:MadeSet",), is_list=True),

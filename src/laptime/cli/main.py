@@ -56,9 +56,7 @@ COMMANDS = {
     "data": ("cli.records:data", "List, make or remove made data.", MORE_GROUP),
     "help": ("cli.help:help_", "Explain a command with all its options, or a topic.", MORE_GROUP),
     "completion": ("cli.listing:completion", "Print the script for a shell's completion.", MORE_GROUP),
-    "plan": ("questions.race.command:plan", "Print what a race would run: laptime race --dry-run.", OLDER_WORDS),
     **_of_questions(OLDER_WORDS),
-    "doctor": ("questions.doctor.command:doctor", "Is each device usable: laptime devices --check.", OLDER_WORDS),
 }  # fmt: skip
 QUESTION_OF = {question.command: question.name for question in QUESTIONS}
 # The first page of help: twelve lines at most. A line on two commands has words of its own.

@@ -169,8 +169,6 @@ def _escaped(character: str) -> str:
 RENAMED = {
     ("race", "--full"): ("train",),
     ("race", "--infer"): ("infer",),
-    ("plan", "--full"): ("train", "--dry-run"),
-    ("plan", "--infer"): ("infer", "--dry-run"),
 }
 
 

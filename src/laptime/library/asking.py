@@ -38,7 +38,7 @@ ShareLike: TypeAlias = str | float
 # What an argument is called whose option has another name.
 ARGUMENT_OF = {
     **{row.option: row.name for row in OPTIONS if row.only != "command"},
-    "--framework": "frameworks",  # of `laptime devices` and `laptime doctor`
+    "--framework": "frameworks",  # of `laptime devices`
 }
 OPTION_IN_TEXT = re.compile(r"(?<!\S)--[a-z]+(?:-[a-z]+)*")
 

@@ -36,7 +36,7 @@ def scripted(library, tmp_path_factory, torch_house):
 @pytest.mark.long
 def test_each_card_has_its_cause_and_its_command(scripted):
     """Exit code 5, since not every device can be used; the processor is tried, and works."""
-    told = scripted("doctor", "--json", code=5).json
+    told = scripted("devices", "--check", "--json", code=5).json
     unused = told["unused"]
     assert [(each["about"], each["cause"]) for each in unused] == [
         ("NVIDIA H200 (0000:3b:00) in torch", "cpu build"),

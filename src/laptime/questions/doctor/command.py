@@ -34,12 +34,6 @@ one.
 With --json a list of objects: a row a device of a framework (with the `card` that it is), then one of kind "processor"
 and one a card (kind "card"), MIG instances with their `parent`. With --check, the whole checkup.
 """
-DOCTOR_HELP = """Check whether each installed framework can really use each device: laptime devices --check.
-
-What the hardware and its drivers say is held against what each framework sees. For a device that is not used, one
-cause is named and the command that fixes it. Nothing is trained; a small product of matrices is computed on every
-device that can be used. Exit code 0: all can be used; 5: not all.
-"""
 FRAMEWORK_OPTION = click.option(
     "--framework", "frameworks", multiple=True, help="Ask this framework alone; may be given several times."
 )
@@ -96,13 +90,3 @@ def show_checkup(data: Path | None, frameworks: tuple[str, ...], *, quiet: bool,
         page = showing.checkup_as_text(checkup, page_width(), color=color)
         emit_page(page, checkup, details=details, color=color)
     return ExitCode.ANSWERED if checkup.is_well else ExitCode.NOT_WELL
-
-
-@click.command("doctor", help=DOCTOR_HELP, hidden=True)
-@click.option("--data", type=click.Path(path_type=Path), help="A folder with training data: on what disk does it lie?")
-@FRAMEWORK_OPTION
-@QUIET
-@ALL_FIELDS
-@click.option("--json", "as_json", is_flag=True, help="Print the whole checkup as JSON.")
-def doctor(*, data: Path | None, frameworks: tuple[str, ...], quiet: bool, details: bool, as_json: bool) -> int:
-    return show_checkup(data, frameworks, quiet=quiet, details=details, as_json=as_json)

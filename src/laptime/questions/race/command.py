@@ -1,4 +1,4 @@
-"""`laptime race`: a race, one that is run again, or one that fails where a training became slower; `laptime plan`."""
+"""`laptime race`: a race, one that is run again, or one that fails where a training became slower."""
 
 from __future__ import annotations
 
@@ -144,23 +144,3 @@ def _judge(before: Record | None, record: Record, fail_above: float | None, *, a
         complain(error)
         return error.exit_code
     return gate_code(found)
-
-
-# `laptime plan`: what `laptime race --dry-run` prints.
-
-PLAN_HELP = "Print what `laptime race` with the same arguments would run, and run nothing."
-
-
-@click.command(
-    "plan",
-    cls=ScriptCommand,
-    hidden=True,
-    help=PLAN_HELP,
-    examples=("laptime plan cifar-mlp cpu cuda", "laptime train cifar-cnn --dry-run"),
-)
-@takes(WHAT_ARGUMENT, LANES_ARGUMENT, *options_for("plan"))
-@ALL_FIELDS
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def plan(*, details: bool, as_json: bool, **given: Any) -> int:
-    ask = make_ask("plan", given)
-    return 0 if api.stand_by(ask) else show_plan(ask, details=details, as_json=as_json)
