@@ -44,7 +44,9 @@ def test_every_framework_that_is_asked_is_tried(house):
     PyTorch is tried in tests/sensors/nvml; it takes longest to import.
     """
     asked = [name for name in ("jax", "fake") if name == "fake" or find_spec(name)]
-    told = house.run("devices", "--check", *(word for name in asked for word in ("--framework", name)), "--json", "--quiet").json
+    told = house.run(
+        "devices", "--check", *(word for name in asked for word in ("--framework", name)), "--json", "--quiet"
+    ).json
     tried = {each["framework"] for each in told["trials"] if each["device"] == "cpu" and each["product"]}
     assert tried == {*asked}
 

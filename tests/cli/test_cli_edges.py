@@ -68,7 +68,9 @@ def test_a_number_is_written_in_one_way(value):
         parse_lane(f"fake/cpu/threads={value}")
 
 
-@pytest.mark.parametrize("words", [("list",), ("workloads",), ("race", "fake/cpu", "--dry-run"), ("devices", "--framework", "fake")])
+@pytest.mark.parametrize(
+    "words", [("list",), ("workloads",), ("race", "fake/cpu", "--dry-run"), ("devices", "--framework", "fake")]
+)
 def test_an_answer_does_not_end_with_an_empty_line(house, words):
     """One line end is enough."""
     assert not house.run(*words).out.endswith("\n\n")

@@ -88,7 +88,9 @@ def test_progress_that_cannot_be_shown_ends_no_run(house, spoil, words):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("code", "words"), [(0, ("devices", "--check", "--framework", "fake")), (2, ("show", "nothing"))])
+@pytest.mark.parametrize(
+    ("code", "words"), [(0, ("devices", "--check", "--framework", "fake")), (2, ("show", "nothing"))]
+)
 def test_a_message_that_cannot_be_shown_changes_no_exit_code(house, code, words):
     """Every command says its messages in the one way."""
     assert full_device(house, *words).code == code

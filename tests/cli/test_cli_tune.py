@@ -104,9 +104,7 @@ def check_path(lane):
 
 def check_tuned_lanes(house):
     """A lane may be named as it was tuned, with other settings of its own, until cores or versions change."""
-    outline = house.done(
-        "race", "cifar-mlp", "fake/tuned", "fake/cpu/tuned+malloc=system", "--dry-run", "--json"
-    ).json
+    outline = house.done("race", "cifar-mlp", "fake/tuned", "fake/cpu/tuned+malloc=system", "--dry-run", "--json").json
     assert [each["name"] for each in outline["lanes"]] == [
         "fake/cpu/threads=1+malloc=keep",
         "fake/cpu/malloc=system+threads=1",

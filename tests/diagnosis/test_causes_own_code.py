@@ -10,6 +10,7 @@ from cases import MACHINE, case_of, lane_of, signs_of, trial
 from measured import with_heat
 from watched_cases import TEN, watched
 
+from laptime.analysis.lanes import ratios_with_gaps, share_of_steps
 from laptime.model.quantities import Factor
 from laptime.model.record import CodeChange, Finding, PredictedGain
 from laptime.model.script import SeenLine
@@ -125,6 +126,22 @@ def test_what_lies_between_iterations_is_done_in_fewer_turns():
     assert "with train.py:7 in every tenth turn only, and with the time between iterations, it is 2.10x" in proven.says
     unnamed = with_lines(ROWS, (replace(VALIDATES, change=None),), {"train.py": EPOCHS}.get)
     assert {experiment.absent for experiment in unnamed} == {NO_LINE}
+
+
+def test_a_factor_with_what_is_between_iterations_counts_rounds_that_have_it():
+    """10 ms and 30 between them, over 8 and 2; a heat that came to nothing between its iterations says nothing."""
+
+    def lane(step_ms: float, between_ms: float | None):
+        plain = lane_of(step_ms)
+        return replace(plain, heats=tuple(with_heat(heat, between_ms=between_ms) for heat in plain.heats))
+
+    assert ratios_with_gaps(lane(10.0, 30.0), lane(8.0, 2.0)) == pytest.approx(
+        [4.0] * len(lane_of(10.0).heats), rel=0.01
+    )
+    assert ratios_with_gaps(lane(10.0, 0.0), lane(8.0, 2.0)) == []
+    assert ratios_with_gaps(lane(10.0, 30.0), lane(8.0, None)) == []
+    assert share_of_steps(lane(10.0, 30.0)) == pytest.approx(0.25, rel=0.01)
+    assert share_of_steps(lane(10.0, None)) == 1.0
 
 
 def test_the_rate_of_a_training_has_what_lies_between_its_iterations_in_it():

@@ -83,7 +83,7 @@ def _turns_with(file: SourceFile, line: int, seen: frozenset[int] = frozenset())
     """
     around = [each for _, each in ways_to(file.tree, line)]
     begin = max((at + 1 for at, each in enumerate(around) if isinstance(each, ast.FunctionDef)), default=0)
-    loops = [at for at in range(begin, len(around)) if isinstance(around[at], LOOPS) and trains(file, around[at])]
+    loops = [at for at in range(begin, len(around)) if isinstance(around[at], LOOPS) and takes_steps(file, around[at])]
     if loops:
         yield around[loops[-1] :]
     elif begin:
@@ -93,13 +93,13 @@ def _turns_with(file: SourceFile, line: int, seen: frozenset[int] = frozenset())
                 yield from _turns_with(file, call.lineno, seen | {call.lineno})
 
 
-def trains(file: SourceFile, node: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
+def takes_steps(file: SourceFile, node: ast.AST, seen: frozenset[str] = frozenset()) -> bool:
     """Whether a step of a training is in a node, or in functions of the file that it calls."""
     names = {_name_of(call) for call in ast.walk(node) if isinstance(call, ast.Call)} - seen
     called = [
         function for function in ast.walk(file.tree) if isinstance(function, ast.FunctionDef) and function.name in names
     ]
-    return bool(names & TRAINS) or any(trains(file, function, seen | names) for function in called)
+    return bool(names & TRAINS) or any(takes_steps(file, function, seen | names) for function in called)
 
 
 def _name_of(call: ast.Call) -> str:
@@ -130,7 +130,7 @@ def _is_by_itself(file: SourceFile, statement: ast.stmt) -> bool:
         or (isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store))
         for node in ast.walk(statement)
     )
-    if changes or trains(file, statement) or not (own or calls & SHOWS_OR_KEEPS):
+    if changes or takes_steps(file, statement) or not (own or calls & SHOWS_OR_KEEPS):
         return False
     shared = {
         name

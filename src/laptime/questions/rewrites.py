@@ -25,7 +25,7 @@ from laptime.questions.keras_rewrites import (
     keras_processes,
     keras_workers,
 )
-from laptime.questions.line_rewrites import EVERY, TURNS, do_in_some_turns, do_seldom, leave_out_switch, trains
+from laptime.questions.line_rewrites import EVERY, TURNS, do_in_some_turns, do_seldom, leave_out_switch, takes_steps
 from laptime.questions.text_edits import (
     TextEdit,
     dicts_given,
@@ -271,7 +271,7 @@ def _feeds_training(code: UserCode, unit: CodePart, call: ast.Call) -> bool:
 def _feeds_evaluation(unit: CodePart, call: ast.Call) -> bool:
     """Whether a loop that trains nothing goes over a loader, also if it is an argument there: `enumerate(loader)`."""
     names = set(_names_given(unit.node, call))
-    loops = [node for node in ast.walk(unit.node) if isinstance(node, ast.For) and not trains(unit.file, node)]
+    loops = [node for node in ast.walk(unit.node) if isinstance(node, ast.For) and not takes_steps(unit.file, node)]
     return any(_means(node, names, call) for loop in loops for node in ast.walk(loop.iter))
 
 

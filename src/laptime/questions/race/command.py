@@ -10,7 +10,6 @@ from click.core import ParameterSource
 
 from laptime import api
 from laptime.api import showing
-from laptime.cli.output import ALL_FIELDS
 from laptime.cli.printing import complain, emit, say
 from laptime.cli.questions import (
     BEHIND,

@@ -408,12 +408,12 @@ CAUSES: list[CauseRow] = [
                 for turn, name in enumerate(own_code.OF_LINES)
             ),
             ExperimentRow(
-                "kept workers",
+                own_code.KEPT_WORKERS,
                 "persistent=on",
                 "keep the loader's worker processes from lap to lap",
                 "with worker processes that stay",
                 "DataLoader(..., persistent_workers=True)",
-                expects=own_code.of_line("kept workers"),
+                expects=own_code.of_line(own_code.KEPT_WORKERS),
                 predicts=own_code.predict_line,
                 when=lambda training: training.is_script,
                 turn=3,

@@ -117,7 +117,8 @@ JUDGED_ELSEWHERE = frozenset(
         "script straggler",
     }
 )
-BY_SETTING = {"script optimizer": "fused", "script restarts workers": "kept workers"}  # experiments that are settings
+KEPT_WORKERS = "kept workers"
+BY_SETTING = {"script optimizer": "fused", "script restarts workers": KEPT_WORKERS}  # experiments that are settings
 
 
 def find_watched(lane: LaneResult, machine: Machine) -> tuple[Finding, ...]:

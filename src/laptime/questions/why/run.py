@@ -47,7 +47,14 @@ from laptime.questions.why.causes import list_experiments, rank_experiments
 from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.nouns import NOT_PROMISING, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
-from laptime.questions.why.own_code import A_LINE_SELDOM, A_LINE_TWICE, find_watched, with_lines, without_it
+from laptime.questions.why.own_code import (
+    A_LINE_SELDOM,
+    A_LINE_TWICE,
+    KEPT_WORKERS,
+    find_watched,
+    with_lines,
+    without_it,
+)
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
 BEYOND = 1.5  # times the step by which a state was there
@@ -67,6 +74,7 @@ OF_TUNING = {"precision", "execution", "layout", "steps_per_execution"}  # of a 
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 INTERRUPTED = "it was interrupted before"
+BETWEEN_STEPS = {A_LINE_SELDOM, KEPT_WORKERS}  # experiments whose gain is between the iterations of a script
 NOTHING_BETWEEN = "nothing between iterations came within its heats"
 
 
@@ -556,19 +564,17 @@ class WhySearch:
             return Trial(experiment, name, None, lane.reason)
         if compared is None:
             return Trial(experiment, None, None, NO_BUDGET)
-        if experiment.name == A_LINE_SELDOM:
-            wholes = ratios_with_gaps(base, lane)
-            return (
-                Trial(experiment, name, mean_factor(wholes, self._alpha))
-                if wholes
-                else Trial(experiment, None, None, NOTHING_BETWEEN)
-            )
         if compared.same_work is False:
             return Trial(experiment, name, None, f"it does other work: {lane.parity.reason or 'its proof failed'}")
         state = find_lane_state(base) if experiment.name == FLUSH_EXPERIMENT else None
         ratios = ratios_within(state, base, lane) if state is not None else []
         if state is not None and len(ratios) >= EXPERIMENT_ROUNDS:
             return Trial(experiment, name, mean_factor(ratios, self._alpha), since=state.step)
+        wholes = ratios_with_gaps(base, lane) if experiment.name in BETWEEN_STEPS else []
+        if wholes:
+            return Trial(experiment, name, mean_factor(wholes, self._alpha))
+        if experiment.name == A_LINE_SELDOM:
+            return Trial(experiment, None, None, NOTHING_BETWEEN)
         factor = Factor(compared.ratio, compared.low, compared.high)
         return Trial(experiment, name, without_it(factor) if experiment.name == A_LINE_TWICE else factor)
 
