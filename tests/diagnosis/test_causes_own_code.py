@@ -27,6 +27,7 @@ from laptime.questions.why.own_code import (
     NO_LINE,
     OF_LINES,
     find_watched,
+    is_between,
     with_lines,
     without_it,
 )
@@ -110,11 +111,12 @@ for epoch in range(9):
         opt.step()
     score = evaluate()
     print(score)
+    evaluate()
 """
 
 
 def test_what_lies_between_iterations_is_done_in_fewer_turns():
-    """At the line of the loop that trains, which the change of code is of, too; without it, nothing is tried."""
+    """At the line that the change of code is of; left out where nothing reads what it makes, or no change is known."""
     found = {each.name: each for each in with_lines(ROWS, (VALIDATES,), {"train.py": EPOCHS}.get)}
     seldom = found[A_LINE_SELDOM]
     assert (seldom.settings, seldom.says) == (("seldom=train.py:7",), "do train.py:7 in every tenth turn only")
@@ -124,8 +126,14 @@ def test_what_lies_between_iterations_is_done_in_fewer_turns():
     proven = own_code_of(case)
     assert (proven.standing, proven.gain) == ("proven", 2.1)
     assert "with train.py:7 in every tenth turn only, and with the time between iterations, it is 2.10x" in proven.says
+    unread = replace(VALIDATES, change=replace(VALIDATES.change, line=9))
+    left_out = with_lines(ROWS, (unread,), {"train.py": EPOCHS}.get)[0]
+    assert (left_out.settings, left_out.absent) == (("without=train.py:9",), None)
+    assert is_between(seldom, (VALIDATES,))
+    assert is_between(left_out, (unread,))
+    assert not is_between(left_out, (VALIDATES,))
     unnamed = with_lines(ROWS, (replace(VALIDATES, change=None),), {"train.py": EPOCHS}.get)
-    assert {experiment.absent for experiment in unnamed} == {NO_LINE}
+    assert (unnamed[0].settings, unnamed[0].says) == (("without=train.py:2",), "leave out train.py:2-3")
 
 
 def test_a_factor_with_what_is_between_iterations_counts_rounds_that_have_it():

@@ -270,7 +270,7 @@ def entrant_of(runner: HeatRunner) -> Entrant:
     """Return what is known of a heat's steps: the estimate that it made, or what its windows took."""
     needs = runner.needs or wire.TurnNeeds(1.0)
     if runner.windows:
-        taken_ns = min(_passed_ns(runner, window) / window.steps for window in runner.windows)
+        taken_ns = min((window.end_ns - window.start_ns) / window.steps for window in runner.windows)
         needs = msgspec.structs.replace(needs, step_ns=taken_ns)
     return Entrant(needs, runner.taken)
 

@@ -143,7 +143,7 @@ def with_lines(
         tried = {setting for experiment in named.values() for setting in experiment.settings}
         if source is None or any(word + place in tried for word in DONE):
             continue
-        for word in (DONE_SELDOM,) if finding.rule == BETWEEN_ITERATIONS else (WITHOUT, TWICE):
+        for word in (WITHOUT, DONE_SELDOM if finding.rule == BETWEEN_ITERATIONS else TWICE):
             lines = lines_changed(source, int(line), word.rstrip("="))
             name = next((name for name in rows if name not in named and LINE_WORDS[name] == word), None)
             if lines is not None and (word == WITHOUT or finding.rule not in JUDGED_ELSEWHERE):
@@ -153,6 +153,13 @@ def with_lines(
         named.get(experiment.name, replace(experiment, absent=NO_LINE)) if experiment.name in rows else experiment
         for experiment in experiments
     )
+
+
+def is_between(experiment: Experiment, watched: Sequence[Finding]) -> bool:
+    """Whether what an experiment changes is between the iterations of a script, and so in no window."""
+    places = [_place_of(finding) or "" for finding in watched if finding.rule == BETWEEN_ITERATIONS]
+    names = {f"{word}{place.rpartition('/')[2]}" for place in places for word in (WITHOUT, DONE_SELDOM)}
+    return experiment.name == KEPT_WORKERS or not names.isdisjoint(experiment.settings)
 
 
 def _place_of(finding: Finding) -> str | None:

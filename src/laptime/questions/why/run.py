@@ -48,10 +48,10 @@ from laptime.questions.why.experiments import AskedTraining
 from laptime.questions.why.facts import WhyFacts, mean_factor
 from laptime.questions.why.nouns import NOT_PROMISING, STEP_STAGES, Experiment, Stage, Trial, WhyAnswer
 from laptime.questions.why.own_code import (
-    A_LINE_SELDOM,
     A_LINE_TWICE,
     KEPT_WORKERS,
     find_watched,
+    is_between,
     with_lines,
     without_it,
 )
@@ -74,7 +74,6 @@ OF_TUNING = {"precision", "execution", "layout", "steps_per_execution"}  # of a 
 TUNED_ALONE = "of a script, laptime tune tries it"
 NO_BUDGET = "the budget had no room for it"
 INTERRUPTED = "it was interrupted before"
-BETWEEN_STEPS = {A_LINE_SELDOM, KEPT_WORKERS}  # experiments whose gain is between the iterations of a script
 NOTHING_BETWEEN = "nothing between iterations came within its heats"
 
 
@@ -570,10 +569,10 @@ class WhySearch:
         ratios = ratios_within(state, base, lane) if state is not None else []
         if state is not None and len(ratios) >= EXPERIMENT_ROUNDS:
             return Trial(experiment, name, mean_factor(ratios, self._alpha), since=state.step)
-        wholes = ratios_with_gaps(base, lane) if experiment.name in BETWEEN_STEPS else []
-        if wholes:
+        gaps_count = is_between(experiment, self._watched or ())
+        if gaps_count and (wholes := ratios_with_gaps(base, lane)):
             return Trial(experiment, name, mean_factor(wholes, self._alpha))
-        if experiment.name == A_LINE_SELDOM:
+        if gaps_count and experiment.name != KEPT_WORKERS:
             return Trial(experiment, None, None, NOTHING_BETWEEN)
         factor = Factor(compared.ratio, compared.low, compared.high)
         return Trial(experiment, name, without_it(factor) if experiment.name == A_LINE_TWICE else factor)
