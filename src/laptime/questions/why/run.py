@@ -7,15 +7,13 @@ its removal saved or cost, never by its signature.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from laptime.analysis.diagnosis.findings import denormals_of, find_findings
-from laptime.analysis.diagnosis.lane_readings import first_script
 from laptime.analysis.heats import ALPHA
-from laptime.analysis.lanes import compare_lanes, ratios_with_gaps, share_of_steps, steps_of_lap
+from laptime.analysis.lanes import compare_lanes, ratios_with_gaps, steps_of_lap
 from laptime.analysis.step_states import find_lane_state, ratios_within
 from laptime.engine.run.turns import REACH_FACTOR, Prestarter
 from laptime.machine.denormals import time_denormals
@@ -55,11 +53,9 @@ from laptime.questions.why.own_code import (
     with_lines,
     without_it,
 )
+from laptime.questions.why.reach import find_reach
 
 EXPERIMENT_ROUNDS = 2  # two pairs bound a large factor; three bound a small one
-BEYOND = 1.5  # times the step by which a state was there
-PROVEN_BEFORE, TURNS_SEEN = 10, 2  # steps of a proof; times that a heat comes to what is between iterations
-BETWEEN_MUCH = 0.1  # of the time
 WIDE = 3  # experiments of a script that take turns in one round
 NEAR_THE_FIRST = 0.4  # of what the first one promises
 # The phases in which heats of a script go on next to each other.
@@ -367,14 +363,15 @@ class WhySearch:
             return False  # the lane itself did not finish
         if self._run_first_of_all(prestarter):
             return True
-        # Not where a single pair takes most of the budget: the others would have no time.
-        single = self._single()
-        self._may_overrun = self._cost_s(self._lanes_of(single)) <= self._job.plan.ask.budget_s / 2
-        has_run = bool(single) and self._run_rounds(single, 1, prestarter, ceilings=False)
-        self._may_overrun = False
-        if has_run:
-            return True
-        open_ = self._unproven()
+        single, open_ = self._single(), self._unproven()
+        if not open_:
+            # Not where a single pair takes most of the budget: the others would have no time.
+            is_dear = self._cost_s(self._lanes_of(single)) > self._job.plan.ask.budget_s / 2
+            self._may_overrun = not (is_dear or self._has_interval())
+            has_run = bool(single) and self._run_rounds(single, 1, prestarter, ceilings=False)
+            self._may_overrun = False
+            if has_run:
+                return True
         if open_ and self._run_rounds(open_, 1, prestarter):
             return True
         group = self._fitting(self._promising())
@@ -386,6 +383,8 @@ class WhySearch:
             return self._use_rest(prestarter)
         for name in group:
             self._add(self._inquiry.named(name))
+        if self._base.framework == SCRIPT and len(group) > 1:
+            rounds = 1  # then what seems to gain most is proven, and not all of them at once
         return self._run_rounds(group, rounds, prestarter) or self._use_rest(prestarter)
 
     def _use_rest(self, prestarter: Prestarter) -> bool:
@@ -446,13 +445,17 @@ class WhySearch:
         return done > 0
 
     def _single(self) -> list[str]:
-        """Return the experiment that seems to gain most, where each has a single pair: one shows no interval."""
+        """Return the experiment that seems to gain most of those that have a single pair: one shows no interval."""
         begun = [name for name in self._lanes if name not in STEP_STAGES]
-        if any(len(self._rounds.heats[self._lanes[name]]) >= EXPERIMENT_ROUNDS for name in begun):
-            return []
         facts = self._gather_facts(self._rounds.results())
-        seem = {name: factor.ratio for name in begun if (factor := facts.factor(name)) is not None}
+        alone = [name for name in begun if len(self._rounds.heats[self._lanes[name]]) < EXPERIMENT_ROUNDS]
+        seem = {name: factor.ratio for name in alone if (factor := facts.factor(name)) is not None}
         return [name for name in seem if seem[name] == max(seem.values()) > 1 + facts.margin][:1]
+
+    def _has_interval(self) -> bool:
+        """Whether any experiment has two pairs."""
+        begun = (lane for name, lane in self._lanes.items() if name not in STEP_STAGES)
+        return any(len(self._rounds.heats[lane]) >= EXPERIMENT_ROUNDS for lane in begun)
 
     def _unproven(self) -> list[str]:
         """Return the experiments to repeat: those that seem to gain most, where no cause is proven yet.
@@ -599,29 +602,6 @@ def _without_layout(inquiry: Inquiry) -> tuple[Experiment, ...]:
         for experiment in inquiry.experiments
         if experiment != layout
     )
-
-
-def find_reach(lane: LaneResult) -> int:
-    """Return the step to which later heats go on, so that they have the state that the first one showed; 0 for none."""
-    state, denormals = find_lane_state(lane), denormals_of(lane)
-    begins = 0 if state is None else state.step
-    if denormals is not None and denormals.cost:
-        # They were there after the windows, at the latest in the last of the steps that were taken apart.
-        apart = sum(result.heat.signs.steps for result in lane.heats if result.heat.signs is not None)
-        begins = max(
-            ((window.first_step or 0) + window.steps for result in lane.heats for window in result.heat.windows),
-            default=0,
-        )
-        begins += apart
-    return max(round(BEYOND * begins), *(PROVEN_BEFORE + TURNS_SEEN * period for period in _periods(lane)), 0)
-
-
-def _periods(lane: LaneResult) -> list[int]:
-    """Return how many iterations pass from one turn of what is found between them to the next."""
-    script = first_script(lane)
-    loop = None if script is None else script.loop
-    is_found = lane.status == "ok" and loop is not None and share_of_steps(lane) < 1 - BETWEEN_MUCH
-    return [math.ceil(loop.iterations / gap.times) for gap in loop.gaps if gap.times] if is_found and loop else []
 
 
 # Experiments of `why`: the lane that each experiment runs, or why the lane under study cannot have it.
