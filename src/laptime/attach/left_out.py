@@ -65,25 +65,20 @@ def _make_twice(body: Any, statement: Any) -> None:
     body.insert(body.index(statement), ast.copy_location(ast.Expr(statement.value), statement))
 
 
-EVERY_TURN = 10
-# How often a statement is come to is counted where no variable of the script can be.
-IS_DUE = (
-    "globals().setdefault('__laptime_turns__', __import__('itertools').count()).__next__() % "
-    + str(EVERY_TURN)
-    + " == 0"
-)
+# In every tenth turn; they are counted where no variable of the script can be.
+IS_DUE = "globals().setdefault('__laptime_turns__', __import__('itertools').count()).__next__() % 10 == 0"
 
 
 def _do_seldom(body: Any, statement: Any) -> None:
     """Do a statement, or what is behind an `if`, when it is come to first, and every tenth time after that."""
-    done = statement.body if isinstance(statement, ast.If) else [statement]
     guard: Any = ast.parse("if " + IS_DUE + ": pass").body[0]
     for node in ast.walk(guard):
-        ast.copy_location(node, done[0])
-    guard.body = list(done)
-    if done is getattr(statement, "body", None):
+        ast.copy_location(node, statement)
+    if isinstance(statement, ast.If):
+        guard.body = statement.body
         statement.body = [guard]
     else:
+        guard.body = [statement]
         body[body.index(statement)] = guard
 
 
@@ -96,9 +91,8 @@ def _find_turn(tree: Any, line: int) -> Any:
     if not ways or not isinstance(ways[-1][1], (*SIMPLE, *ENCLOSING, ast.If)):
         return None
     statement, scope = ways[-1][1], _scope(tree, ways)
-    nodes = [
-        each for part in (statement.body if isinstance(statement, ast.If) else [statement]) for each in ast.walk(part)
-    ]
+    done = statement.body if isinstance(statement, ast.If) else [statement]
+    nodes = [node for part in done for node in ast.walk(part)]
     calls = {each.func.attr for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)}
     if calls & TRAINING or any(isinstance(each, (*DEMANDED, *JUMPS)) for each in nodes):
         return None
