@@ -22,7 +22,7 @@ RESULT_KEYS = {"heat", "steady", "steady_from", "step_ms", "counted", "weight"}
 HEAT_KEYS = {
     *("process", "order", "round", "steps_per_lap", "first_step_ns", "windows", "losses", "proofs", "examination"),
     *("fresh", "burst", "signs", "ranks", "exchanges", "first_losses", "census", "late_step", "early_ns", "changed"),
-    *("work", "uncounted", "replays", "unreplayed", "seed", "script"),
+    *("work", "uncounted", "replays", "unreplayed", "seed", "script", "between_ms"),
 }
 PROCESS_KEYS = {
     *("lane", "status", "versions", "parameters", "items_per_step", "phases_s", "notes", "dnf"),
