@@ -120,11 +120,11 @@ def test_it_finds_workers_and_they_stay():
 
 
 def test_a_training_that_does_not_wait_starts_no_process():
-    """Its loader stays as it was given."""
-    loader = laptime.auto(DataLoader(torch.arange(80), batch_size=2))
+    """Its loader stays as it was given. Steps are long: a search ends where 1 % is waiting, and others compute, too."""
+    loader = laptime.auto(DataLoader(torch.arange(16), batch_size=2))
     before, started = set(multiprocessing.active_children()), set()  # workers of the test before may still end
     for _ in loader:
-        time.sleep(0.02)
+        time.sleep(0.3)
         started |= set(multiprocessing.active_children())
     assert (loader.chosen.workers, started - before) == (0, set())
     assert loader.chosen.gain == Missing("the given settings stayed")
