@@ -56,6 +56,7 @@ WAITS_SOME, WAITS_MUCH = 0.05, 0.5
 MADE_MOSTLY = 0.7  # of an iteration: faster steps would soon wait
 OUTSIDE_MUCH = 0.2
 GAP_MUCH, OTHER_MUCH = 0.1, 0.2
+OTHER_LEAST_S = 0.5  # what has no name is said where it is long enough for a user to look for it
 ANEW_MUCH = 0.5  # of the batches are the first ones of a loader that was started for them
 WITHOUT_MUCH = 0.1
 SAVES_MUCH = 0.1
@@ -535,7 +536,7 @@ def _validates(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) ->
         says = (
             f"between iterations: {percent(named)} {BETWEEN_WORDS[kind]}{words_at(where)}, {percent(other)} other work"
         )
-    elif other >= OTHER_MUCH:
+    elif other >= OTHER_MUCH and other * _all_s(loop) >= OTHER_LEAST_S:
         share, where, says = other, None, "between iterations, and neither validation nor checkpoints"
     else:
         return None
