@@ -235,6 +235,14 @@ def test_a_remedy_that_freezes_drawn_items_is_last_and_says_what_it_changes():
         assert told == ([*others, frozen] if drawn else [("decoded", "memory", True), *others])
 
 
+def test_a_rate_is_not_called_possible_that_only_frozen_items_gave():
+    """The same training cannot have it."""
+    for drawn in (True, False):
+        lane = lane_of(100.0, signs=signs_of(redrawn=drawn))
+        case = case_of(lane, trial("decoded", 9.5, changes="memory"), stages=SLOW_LOADER)
+        assert ("of a possible" in explain(case).says) == (not drawn)
+
+
 def test_memory_is_recommended_where_nothing_else_gains():
     case = case_of(lane_of(100.0), trial("keep", 2.0, changes="memory"), trial("layout", 0.9))
     assert [row.recommended for row in remedies(case, case.trials, ())] == [True, False]

@@ -641,7 +641,7 @@ def _changes_learning(facts: WhyFacts, verdict: Verdict) -> bool:
     """Whether a gain was only found by what changes the learning: the same training cannot have it."""
     tried = [trial for trial in facts.trials.values() if trial.lane in verdict.lanes]
     deciding = [trial.experiment for trial in tried if trial.factor and trial.factor.ratio == verdict.gain]
-    return bool(deciding) and all(experiment.changes == LEARNING for experiment in deciding)
+    return bool(deciding) and all(each.changes == LEARNING or freezes(facts, each) for each in deciding)
 
 
 def _nothing_found(facts: WhyFacts, verdicts: Sequence[Verdict]) -> str:
