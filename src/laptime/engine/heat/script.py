@@ -50,8 +50,6 @@ REPLAYED = {"one": 1, "cached": 8}  # batches that are fetched again and again
 PREFETCHED, WHOLE_ENDS = 2, 0.05  # batches of a worker by default; how near to a whole number ends per iteration are
 NO_PARTS = Missing("a script is not taken apart: laptime watch shows the parts of its steps")
 NO_COUNT = "no denormal numbers of it were counted: it was too short, or its weights are no float32 on a processor"
-# What counts is called in Python at each operator. Where another thread kept Python busy, a heat took 430 s of 120.
-NO_TIME_TO_COUNT = "its heat had taken half of the budget already"
 ONE_EACH = "the size of its batches was not seen: each iteration counts as one item"
 
 
@@ -136,7 +134,6 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
     """Run the script until the parent has heard enough, or to its end, and report the memory that it held."""
     lane = order.lane
     line.say(wire.Phase("build", now_ns()))
-    began_s = time.monotonic()
     sets = script_settings.list_sets(lane.settings)
     words = {"seed": str(order.seed), **sets, **({LOOK_ONLY: "1"} if order.breakdown else {})}
     own = os.path.dirname(order.subject.file or "")  # noqa: PTH120  of a whole command, nothing is known
@@ -158,10 +155,7 @@ def run_script(order: HeatOrder, line: ParentLine) -> None:
                 script.leader.is_counted = False  # what follows is no part of the script's iterations
                 if is_replayable(reader):
                     runner.last = script.go_on(1, kinds.FETCH_AGAIN)
-            is_late = order.breakdown and time.monotonic() - began_s > (order.seen_within_s or math.inf) / 2
-            if order.counts_work and is_late:
-                line.say(wire.Worked(None, NO_TIME_TO_COUNT))
-            elif order.counts_work:
+            if order.counts_work:
                 script.leader.is_counted = False
                 line.say(_count_work(script, runner))
         except ScriptEnded as ended:
