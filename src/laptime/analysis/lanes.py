@@ -292,7 +292,7 @@ def ratios_with_gaps(base: LaneResult, other: LaneResult) -> list[float]:
     """
     theirs = {result.heat.round: _iteration_ms(result) for result in other.heats}
     mine = {result.heat.round: _iteration_ms(result) for result in base.heats if result.heat.between_ms}
-    pairs = [(mine[number], theirs[number]) for number in mine.keys() & theirs.keys()]
+    pairs = [(mine[number], theirs[number]) for number in sorted(mine.keys() & theirs.keys())]
     return [ms / other_ms for ms, other_ms in pairs if ms is not None and other_ms]
 
 

@@ -372,7 +372,7 @@ def _take_fresh(clock: Clock, runner: CountedRunner, steps: int, line: ParentLin
 
 
 def _has_enough_windows(spent_ns: int, passed_ns: int, windows: int, pace: Pace) -> bool:
-    """Whether the windows are enough: with what was no step between them, more time may have passed than they took."""
+    """Whether the windows are enough. What a script does between its steps is in `passed_ns`, and in no window."""
     spent_s = spent_ns / 1e9
     if passed_ns / 1e9 >= PATIENCE_FACTOR * pace.measure_s:
         return windows >= WINDOWS_LEAST
