@@ -12,6 +12,10 @@ from laptime.questions.user_code import NoPlaceError, read_code
 HEAD = "import torch\nfrom torch.utils.data import DataLoader\n"
 LOOP = "for x in loader:\n    loss = model(x)\n    loss.backward()\n"
 WITH = "num_workers=2, persistent_workers=True"
+SEVERAL_PLACES = {"loader_started_once", "loader_made_once"}
+ALL_AGAIN = (
+    "loader_batches = itertools.chain.from_iterable(itertools.repeat(loader))  # shuffled again after its last batch"
+)
 
 
 def changed(tmp_path, text, word, function=None, **others):
@@ -23,9 +27,10 @@ def changed(tmp_path, text, word, function=None, **others):
     edited = rewrite(read_code(tmp_path / "train.py", function), word)
     before, after = edited.file.data.splitlines(keepends=True), edited.data.splitlines(keepends=True)
     steps = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    moved = [(before[a:b], after[c:d]) for kind, a, b, c, d in steps if kind != "equal"]
-    assert len(moved) == 1, "one place of the file changes"
-    return edited, b"".join(moved[0][0]).decode("latin-1"), b"".join(moved[0][1]).decode("latin-1")
+    moved = [step for step in steps if step[0] != "equal"]
+    assert len(moved) == 1 or word in SEVERAL_PLACES, "one place of the file changes"
+    (_, a, _, c, _), (_, _, b, _, d) = moved[0], moved[-1]
+    return edited, b"".join(before[a:b]).decode("latin-1"), b"".join(after[c:d]).decode("latin-1")
 
 
 def refused(tmp_path, text, word, function=None, **others):
@@ -249,6 +254,10 @@ def test_a_module_of_the_same_folder_is_the_users_and_an_installed_one_is_not(tm
         ("seldom=4", "for i in range(9):\n    print(i)\n", 4, "    if i % 100 == 0:\n        print(i)\n"),
         ("some_turns=5", "for i in range(9):\n    loss.backward()\n    torch.save(net, 'net.pt')\n", 5,
          "    if i % 10 == 0 or i == 8:\n        torch.save(net, 'net.pt')\n"),
+        ("loader_started_once", "import itertools\nfor i in range(9):\n    rows = next(iter(loader))\n", 4,
+         f"{ALL_AGAIN}\nfor i in range(9):\n    rows = next(loader_batches)\n"),
+        ("loader_made_once", "for i in range(9):\n    loader = DataLoader(ds, num_workers=2)\n    go(loader)\n", 3,
+         "loader = DataLoader(ds, num_workers=2, persistent_workers=True)\nfor i in range(9):\n"),
         ("workers=2", "loader = DataLoader(ds)\n", 3, f"loader = DataLoader(ds, {WITH})\n"),
     ],
 )  # fmt: skip

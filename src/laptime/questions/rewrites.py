@@ -26,6 +26,7 @@ from laptime.questions.keras_rewrites import (
     keras_workers,
 )
 from laptime.questions.line_rewrites import EVERY, TURNS, do_in_some_turns, do_seldom, leave_out_switch, takes_steps
+from laptime.questions.loader_rewrites import LOADERS, make_loader_once, start_loader_once
 from laptime.questions.text_edits import (
     TextEdit,
     dicts_given,
@@ -41,7 +42,6 @@ LARGEST_VALUE = 1024  # of workers or threads
 LARGEST_LINE = 9999
 CHANGE_WORD = re.compile(r"(?P<name>[a-z0-9_]+)(?:=(?P<value>0|[1-9][0-9]{0,3}))?", re.ASCII)
 CHANGES_MOST = 16  # changes in one
-LOADERS = {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
 LOADER_PLACES = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
 
 
@@ -564,6 +564,12 @@ REWRITES: dict[str, RewriteRow] = {
         arguments={"dataloader_prefetch_factor": "{value}"},
         keras=keras_prefetch,
     ),
+    "loader_started_once": RewriteRow(
+        start_loader_once,
+        "Start the data loader once, and go on with its next batch",
+        "which items come in which batch",
+    ),
+    "loader_made_once": RewriteRow(make_loader_once, "Make the data loader once, in front of the loop"),
     "pinned": RewriteRow(
         _pinned, "Load batches into pinned memory", MORE_MEMORY, arguments={"dataloader_pin_memory": "True"}
     ),

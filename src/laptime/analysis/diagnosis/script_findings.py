@@ -97,7 +97,7 @@ SYNC_LESS = "Leave out os.fsync, or call it once an epoch: the system writes on 
 # The change that does less often what a line does, of findings that name one and advise no other change.
 DONE_LESS = dict.fromkeys(
     ("script line", "script outside the step", "script saves in its steps", "script waits for the disk",
-     "script waits in a line", "script reads in each step"),
+     "script waits in a line", "script reads in each step", "script loop"),
     "seldom",
 ) | {"script between iterations": "some_turns"}  # fmt: skip
 LOADER_CALLS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
@@ -494,7 +494,7 @@ def _restarts(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) -> 
         {"share": share},
         MAKE_ONCE if is_made_anew else KEEP_WORKERS,
         "likely",
-        rewrite="" if is_made_anew else "persistent_workers",
+        rewrite="loader_made_once" if is_made_anew else "persistent_workers",
     )
 
 
@@ -515,6 +515,7 @@ def _starts_anew(process: ScriptProcess, loop: TrainingLoop, _machine: Machine) 
         {"share": share},
         START_ONCE,
         "likely",
+        rewrite="loader_started_once",
         where=where,
     )
 
