@@ -26,6 +26,8 @@ import laptime
 from laptime.machine import core_score
 from laptime.model.questions import QUESTIONS
 from laptime.planner import groups
+from laptime.questions.job import QuestionRun
+from laptime.show.pages.page import QuestionPage
 
 BRIEF_TRIES = 1  # of how fast a core is, which no fake lane depends on: else a fifth of a short race
 BRIEF_TURN_S, BRIEF_HEAT_S, BRIEF_PART_S = 0.06, 0.3, 0.1  # a heat measures for a quarter of the least that users get
@@ -127,8 +129,8 @@ if __name__ == "__main__":
         main.find_command(each)
     # What a command and its heats would import for themselves: a fifth of a short race.
     for question in QUESTIONS:
-        for part in ("prepare", "run", "render", "live", "summary"):
-            question.part(part)
+        for kind in (QuestionRun, QuestionPage):
+            question.part(kind)
     for each in ("ctypes.util", "email.parser", "numpy.random", "pynvml"):
         importlib.import_module(each)
     forked_heats.prepare(sys.argv[2])

@@ -18,7 +18,13 @@ import pytest
 
 import laptime
 from docs_house import FOLDERS, PICTURE, draw, read_arrows
-from laptime.model.questions import QUESTIONS
+from laptime.cli.main import find_command
+from laptime.library.results import QuestionCall
+from laptime.model.option_kinds import QuestionOptions
+from laptime.model.questions import QUESTIONS, find_part, public_names
+from laptime.model.record import QuestionAnswer
+from laptime.questions.job import QuestionRun
+from laptime.show.pages.page import QuestionPage
 
 HOUSE = Path(laptime.__file__).parent
 TESTS = Path(__file__).parent
@@ -439,12 +445,14 @@ def test_a_public_name_has_one_home():
     assert [place for (place, name), found in taken.items() if name in twice and len(found) > 1] == []
 
 
-def test_every_part_that_a_question_names_is_there():
-    """The table names its parts as text, so that a record is shown where no framework is."""
+def test_every_question_has_its_parts():
     for question in QUESTIONS:
-        for part in ("answer", "prepare", "run", "render", "live", "summary", "call", "result"):
-            assert callable(question.part(part)), f"{question.name}: {part}"
-        assert question.says or callable(question.part("own_command")), question.name
+        kinds = (QuestionAnswer, QuestionRun, QuestionPage, QuestionCall, *[QuestionOptions] * question.has_options)
+        for kind in kinds:
+            assert isinstance(question.part(kind), kind), f"{question.name}: {kind.FILE}"
+        assert (question.part(QuestionAnswer).rates is not None) == question.has_rates
+        assert question.says or find_command(question.command) is not None, question.name
+    assert all(callable(find_part(place)) for place in public_names().values())
 
 
 # What lists several questions by their names, and why it may: all else asks the table.
@@ -469,7 +477,7 @@ def test_nothing_but_the_table_lists_the_questions():
     ]
     assert lists == []
     followed, _none = get_args(get_type_hints(laptime.history)["question"])
-    assert {*get_args(followed)} == {"watch", *(each.command for each in QUESTIONS if each.rates)}
+    assert {*get_args(followed)} == {"watch", *(each.command for each in QUESTIONS if each.has_rates)}
 
 
 def _words_in(node: ast.AST) -> set[str]:

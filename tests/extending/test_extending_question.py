@@ -5,19 +5,32 @@ from __future__ import annotations
 import pytest
 from outside_package import install
 
-PACKAGE = """
+FILES = {
+    "toy_question__row": """
+from laptime.model.questions import Question
+
+ROW = Question("first-step", folder="toy_question", says="How long does the first step take?", has_call=False)
+""",
+    "toy_question__nouns": """
 from dataclasses import dataclass
 
-from laptime.model.questions import Question
-from laptime.model.record import Answer
-from laptime.questions.heat_rounds import HeatRounds
-from laptime.questions.job import Outcome
-from laptime.engine.run.turns import Prestarter
+from laptime.model.record import Answer, QuestionAnswer
 
 
 @dataclass(frozen=True, slots=True)
 class FirstStepAnswer(Answer):
     first_step_ms: tuple[float | None, ...] = ()
+
+
+PART = QuestionAnswer(FirstStepAnswer)
+""",
+    "toy_question__run": """
+from laptime.engine.run.turns import Prestarter
+from laptime.questions.asking import prepare
+from laptime.questions.heat_rounds import HeatRounds
+from laptime.questions.job import Outcome, QuestionRun
+
+from toy_question.nouns import FirstStepAnswer
 
 
 class FirstStep:
@@ -34,35 +47,35 @@ class FirstStep:
         return Outcome(lanes, FirstStepAnswer(tuple(lane.first_step_ms for lane in lanes)))
 
 
-def page(record, view):
-    return f"the first step takes {record.answer.first_step_ms[0]:.0f} ms"
+PART = QuestionRun(prepare, FirstStep)
+""",
+    "toy_question__page": """
+from laptime.show.pages.live import live_lanes
+from laptime.show.pages.page import PageParts, QuestionPage, Said
+
+
+def parts(record, view):
+    answer = Said(f"the first step takes {record.answer.first_step_ms[0]:.0f} ms")
+    return PageParts(answer=[answer], figures=[], notes=[], done="")
 
 
 def summary(record):
     return [f"first step {record.answer.first_step_ms[0]:.0f} ms"]
 
 
-ROW = Question(
-    "first-step",
-    "toy_question:FirstStepAnswer",
-    prepare="laptime.questions.asking:prepare",
-    run="toy_question:FirstStep",
-    render="toy_question:page",
-    live="laptime.questions.race.page:live_lines",
-    summary="toy_question:summary",
-    says="How long does the first step take?",
-)
-"""
+PART = QuestionPage(parts, summary, live_lanes)
+""",
+}
 ENTRY_POINTS = """
 [laptime.questions]
-first-step = toy_question:ROW
+first-step = toy_question.row:ROW
 """
 
 
 @pytest.mark.long
 def test_a_question_added_from_outside_is_a_command_with_a_record(house):
     """Its processes are real heats with their proof; without the package its record is refused in words."""
-    environment = install(house.folder / "site", ENTRY_POINTS, toy_question=PACKAGE)
+    environment = install(house.folder / "site", ENTRY_POINTS, **FILES)
     answer = house.done("first-step", "cifar-cnn", "fake/cpu", "-q", env=environment)
     assert answer.out == "the first step takes 300 ms\n"
     record = house.kept()
@@ -83,19 +96,20 @@ def test_a_question_added_from_outside_is_a_command_with_a_record(house):
     )
 
 
-OWN_COMMAND = """
-
-import click
-
-@click.command("first-step")
-@click.option("--loudly", is_flag=True)
-def command(*, loudly):
-    click.echo("FIRST" if loudly else "first")
-
+OWN = """
 
 from dataclasses import replace
 
-OWN = replace(ROW, own_command="toy_question:command")
+OWN = replace(ROW, has_command=True)
+"""
+OWN_COMMAND = """
+import click
+
+
+@click.command("first-step")
+@click.option("--loudly", is_flag=True)
+def first_step(*, loudly):
+    click.echo("FIRST" if loudly else "first")
 """
 
 
@@ -103,7 +117,11 @@ OWN = replace(ROW, own_command="toy_question:command")
 def test_a_question_added_from_outside_may_have_a_command_of_its_own(house):
     points = ENTRY_POINTS.replace(":ROW", ":OWN")
     points += "broken = no_such_module:ROW\n"
-    environment = install(house.folder / "site", points, toy_question=PACKAGE + OWN_COMMAND)
+    environment = install(
+        house.folder / "site",
+        points,
+        **FILES | {"toy_question__row": FILES["toy_question__row"] + OWN, "toy_question__command": OWN_COMMAND},
+    )
     said = " ".join(house.done("help", "all", env=environment).out.split())
     assert "broken It cannot be loaded: No module named 'no_such_module'." in said
     assert house.done("first-step", "--loudly", env=environment).out == "FIRST\n"

@@ -18,7 +18,7 @@ from laptime.model.protocol import Moment
 from laptime.model.quantities import Missing
 from laptime.model.visible import cells_wide
 from laptime.questions.train import page as full
-from laptime.questions.train.page import live_lines, moment_words
+from laptime.questions.train.page import live_lap_lines, moment_words
 from laptime.show.pages.page import View
 from laptime.show.pages.words import four_places
 
@@ -94,7 +94,7 @@ def test_a_moment_is_one_line(moment, expected):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_bar_shows_steps_time_loss_accuracy_and_what_is_left(width):
     """On a narrow terminal, too."""
-    page = "\n".join(live_lines(STEPPED, View(width)))
+    page = "\n".join(live_lap_lines(STEPPED, View(width)))
     assert "torch/cpu/best: lap 2 of 10" in page
     for figure in ("123/500", "62.1 ms a step", "loss 1.5234", "accuracy 0.4561", "about 23 s more", "━"):
         assert figure in page
@@ -102,7 +102,7 @@ def test_the_bar_shows_steps_time_loss_accuracy_and_what_is_left(width):
 
 
 def test_a_lap_that_has_almost_ended_is_no_budget_that_is_used_up():
-    page = " ".join(live_lines(replace(STEPPED, step=498, left_s=0.1), View(120)))
+    page = " ".join(live_lap_lines(replace(STEPPED, step=498, left_s=0.1), View(120)))
     assert "about 1 s more" in page
     assert "budget" not in page
 
@@ -110,4 +110,4 @@ def test_a_lap_that_has_almost_ended_is_no_budget_that_is_used_up():
 def test_between_laps_the_bar_says_what_is_done():
     """Validation has no steps to show."""
     moment = Moment("torch/cpu/best", None, "validation", 10, number=2)
-    assert live_lines(moment, View(80)) == ["torch/cpu/best: validation 2 of 10"]
+    assert live_lap_lines(moment, View(80)) == ["torch/cpu/best: validation 2 of 10"]

@@ -39,12 +39,12 @@ from laptime.model.visible import cells_wide
 from laptime.model.workload import Adam, ProofPlan, Published, Workload
 from laptime.questions.doctor.page import render_devices
 from laptime.questions.race import page as race
-from laptime.questions.race.page import live_lines
 from laptime.questions.scale.nouns import ScaleAnswer
 from laptime.questions.sweep.nouns import SweepAnswer
 from laptime.questions.tune.nouns import TuneAnswer
 from laptime.questions.why.nouns import WhyAnswer
 from laptime.show.pages.listing import render_plan, render_workloads
+from laptime.show.pages.live import live_lanes
 from laptime.show.pages.page import View
 from laptime.show.pages.rows import render_records
 
@@ -54,7 +54,7 @@ NOW = Progress(
 
 
 def shown(made, now=NOW, width=100):
-    return "\n".join(live_lines(made, now, View(width)))
+    return "\n".join(live_lanes(made, now, View(width)))
 
 
 def running():
@@ -121,7 +121,7 @@ def test_the_live_table_cuts_no_figure(width):
 def test_no_line_of_the_display_is_wider_than_the_terminal(blocks):
     """Nor has it a letter that a terminal of ASCII lacks; on the narrowest, no figure is cut either."""
     for width in range(24, 140):
-        lines = live_lines(running(), NOW, View(width, blocks=blocks))
+        lines = live_lanes(running(), NOW, View(width, blocks=blocks))
         assert max(map(cells_wide, lines)) <= width, width
         assert blocks or "\n".join(lines).isascii()
         assert "62.0 ms" in "\n".join(lines)
@@ -294,10 +294,10 @@ from records import two_lanes
 from laptime.show.pages import listing
 from laptime.model.record import Progress
 from laptime.questions.race import page as race
-from laptime.questions.race.page import live_lines
+from laptime.show.pages.live import live_lanes
 from laptime.show.pages.page import View
 print(race.render(two_lanes(), View(80)))
-live_lines(two_lanes(), Progress("now"), View(80))
+live_lanes(two_lanes(), Progress("now"), View(80))
 assert not FRAMEWORKS & sys.modules.keys()
 """
 

@@ -18,7 +18,7 @@ from laptime.model.figure import Bars, Plane
 from laptime.model.quantities import Missing
 from laptime.questions.scale import page as scale
 from laptime.questions.scale.nouns import ProfiledExchange, say_curve
-from laptime.show.pages.listing import of_scale
+from laptime.questions.scale.page import summary
 from laptime.show.pages.page import View
 
 details = in_details(scale.render)
@@ -40,8 +40,8 @@ def test_the_answer_has_the_factor_and_what_is_lost():
     page = words_of(scale.render(scale_records.exchange(), View(100)))
     assert "four cards give 2.67x (2.64-2.70) the rate of one: 31 % of a step is an exchange of gradients" in page
     assert "Predicted for more cards on such links: 8: 5.10x (4.80-5.40)" in page
-    assert of_scale(scale_records.exchange()) == ["4 devices 2.67x"]
-    assert of_scale(scale_records.one_process()) == ["no count has a result"]
+    assert summary(scale_records.exchange()) == ["4 devices 2.67x"]
+    assert summary(scale_records.one_process()) == ["no count has a result"]
 
 
 def test_a_slow_rank_is_named_with_its_cause_and_threads_that_are_faster():

@@ -15,7 +15,7 @@ from golden import assert_agreed
 from laptime.api.showing import report_of
 from laptime.questions.tune import page as tune
 from laptime.questions.tune.options import TuneAsk
-from laptime.show.pages.listing import of_tune
+from laptime.questions.tune.page import summary
 from laptime.show.pages.page import View
 
 details = in_details(tune.render)
@@ -38,8 +38,8 @@ def test_the_answer_comes_first_and_what_failed_is_in_the_details():
     assert "torch/cpu is 1.95x (1.92-1.98) as fast with bf16+malloc=keep." in page
     assert "no compiler" not in page
     assert "compile: RuntimeError: no compiler" in words_of(details(record, 100))
-    assert of_tune(record) == ["torch/cpu 1.95x with bf16+malloc=keep"]
-    assert of_tune(tune_records.two_lanes())[0] == "torch/cpu 1.95x with bf16+malloc=keep"
+    assert summary(record) == ["torch/cpu 1.95x with bf16+malloc=keep"]
+    assert summary(tune_records.two_lanes())[0] == "torch/cpu 1.95x with bf16+malloc=keep"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_page_of_another_aim_has_its_words():
     assert "setting alone per joule between" in page
     assert "Energy a lap: no sensor was read." in page
     assert "Money a lap: torch/cpu 0.0236, torch/cpu/bf16+malloc=keep 0.0118." in page
-    assert of_tune(record) == ["torch/cpu 1.95x per joule with bf16+malloc=keep"]
+    assert summary(record) == ["torch/cpu 1.95x per joule with bf16+malloc=keep"]
 
 
 def test_a_report_has_a_factor_for_each_setting():

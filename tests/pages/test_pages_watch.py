@@ -17,7 +17,7 @@ from laptime.model.figure import Bars, Plane, Stack
 from laptime.model.script import SeenLoader
 from laptime.model.watched import watch_of
 from laptime.questions.watch import page as watch
-from laptime.show.pages.listing import of_watch
+from laptime.questions.watch.page import summary
 from laptime.show.pages.page import View
 
 details = in_details(watch.render)
@@ -33,8 +33,8 @@ def test_the_answer_has_the_time_and_what_is_conspicuous():
     page = watch.render(watch_records.waits(), View(100))
     assert page.startswith("train.py takes 10.6 ms ±")
     assert "75 % of an iteration is waiting for data." in page
-    assert of_watch(watch_records.waits()) == ["80 iterations", "10.6 ms each"]
-    assert of_watch(watch_records.unseen()) == ["12 s, no training seen"]
+    assert summary(watch_records.waits()) == ["80 iterations", "10.6 ms each"]
+    assert summary(watch_records.unseen()) == ["12 s, no training seen"]
 
 
 def test_the_command_that_repeats_it_is_the_one_that_was_watched():

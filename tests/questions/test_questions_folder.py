@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from laptime.model.errors import UsageError
-from laptime.questions.verdict.run import pair_of
+from laptime.questions.verdict.speed import pair_of
 
 TRAINING = "import laptime\n\ndef {name}():\n    return laptime.Training(step=1)\n"
 PATCH = "--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-import laptime\n+import laptime as it\n"

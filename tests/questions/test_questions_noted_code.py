@@ -9,7 +9,7 @@ import pytest
 
 from laptime.questions.copies import copies_in_use, copies_of_a_question
 from laptime.questions.noted_code import note_code_of, note_files
-from laptime.questions.verdict.run import judge_changes
+from laptime.questions.verdict.speed import judge_changes
 
 CLOCK_TICK_S = 0.02  # the system's times of files move on in steps of some milliseconds
 

@@ -21,8 +21,8 @@ from laptime.questions.subject import find_subject
 from laptime.questions.verdict.nouns import ERRORS, Decision, SessionPart, SessionState, share_of_error, verdict_fields
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change, looks
-from laptime.questions.verdict.run import VerdictRace
 from laptime.questions.verdict.session import SessionRace, check_session
+from laptime.questions.verdict.speed import VerdictRace
 
 BASE, CANDIDATE = "cifar-cnn", "cifar-cnn@1.0"  # the same network under two names
 FRESH = "confirms a KEEP, round"

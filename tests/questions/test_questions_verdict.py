@@ -16,7 +16,7 @@ from laptime.model.stats import log_mean_interval
 from laptime.questions.subject import name_apart
 from laptime.questions.verdict.nouns import ERRORS
 from laptime.questions.verdict.reduce import alpha_at, is_refusal, judge_change, judge_left, looks, refuse_change
-from laptime.questions.verdict.run import names_the_candidate, pair_of, verdict_pace
+from laptime.questions.verdict.speed import names_the_candidate, pair_of, verdict_pace
 
 FINE = (("old.py:f", None), ("new.py:f", None))
 

@@ -14,7 +14,18 @@ from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun, Settings
 from laptime.model.quantities import Estimate, Missing
 from laptime.model.questions import QUESTIONS
-from laptime.model.record import SCHEMA, Answer, Comparison, Finding, HeatResult, LaneResult, Parity, RaceAnswer, Record
+from laptime.model.record import (
+    SCHEMA,
+    Answer,
+    Comparison,
+    Finding,
+    HeatResult,
+    LaneResult,
+    Parity,
+    QuestionAnswer,
+    RaceAnswer,
+    Record,
+)
 from laptime.model.sample import Heat, Noise, ProofRun, Reference, Window
 from laptime.store.schema import figure_fields as sound_figures
 
@@ -51,7 +62,9 @@ def of(kind: Any, numbers: dict[Any, st.SearchStrategy[Any]] = SIGNED) -> st.Sea
 
 
 ids = st.from_regex(ID, fullmatch=True)
-answers = st.sampled_from(QUESTIONS).flatmap(lambda row: st.tuples(st.just(row.name), of(row.part("answer"))))
+answers = st.sampled_from(QUESTIONS).flatmap(
+    lambda row: st.tuples(st.just(row.name), of(row.part(QuestionAnswer).answer))
+)
 records = st.builds(
     lambda made, name, answered: replace(made, schema=SCHEMA, id=name, question=answered[0], answer=answered[1]),
     of(Record),

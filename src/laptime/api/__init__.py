@@ -29,7 +29,7 @@ from laptime.questions.compare.run import make_history
 from laptime.questions.copies import copies_of_a_question
 from laptime.questions.doctor.nouns import Checkup
 from laptime.questions.doctor.run import DeviceLimits, PeakCache, add_limits, examine, known_limits, measure_limits
-from laptime.questions.job import CheckpointFiles, Services, run_question
+from laptime.questions.job import CheckpointFiles, QuestionRun, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.train.run import Before, prepare_rest
 from laptime.questions.tune import said
@@ -147,7 +147,7 @@ def go_on(
         services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
         ask = replace(record.ask, command=words.unmask(record.id, record.ask.command, is_ours=is_ours))
         row, budget_s = find_question(question), budget_s or job.list_parts(record)[0].budget_s
-        prepare = partial(going_on.prepare_more, record, budget_s, row.part("prepare"))
+        prepare = partial(going_on.prepare_more, record, budget_s, row.part(QuestionRun).prepare)
         with _prepared(row, ask, prepare, lambda doing: services.show(None, Progress(doing))) as prepared:
             return _run(row, prepared, services)
 

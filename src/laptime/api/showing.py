@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
 from functools import wraps
 from pathlib import PurePath
 from typing import ParamSpec, TypeVar
 
-from laptime.model.ask import DataSource, MadeSet
+from laptime.model.ask import MadeSet
 from laptime.model.errors import RecordError, UsageError
 from laptime.model.figure import Report
-from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, InferPlan, Moment
@@ -25,7 +24,6 @@ from laptime.questions.compare.page import CHANGES_SHOWN, render_history
 from laptime.questions.doctor.nouns import Checkup
 from laptime.questions.doctor.page import card_behind, hardware_rows, peak_lines, render_checkup, render_devices
 from laptime.questions.doctor.run import DeviceLimits
-from laptime.questions.train import page as full_page
 from laptime.questions.train import page as laps
 from laptime.questions.train.page import lap_step_words, moment_words
 from laptime.show.drawing.html import FORMATS as DRAWN
@@ -47,7 +45,7 @@ from laptime.show.figures import thin
 from laptime.show.pages import listing
 from laptime.show.pages.footnotes import distrust
 from laptime.show.pages.listing import repeat_words
-from laptime.show.pages.page import PageParts, View, live_page, progress_line
+from laptime.show.pages.page import QuestionPage, View, live_page, page_text, progress_line
 from laptime.show.pages.rows import render_checks, render_imports
 from laptime.show.pages.words import chips_words, short_name, trained_words
 from laptime.store import schema
@@ -86,18 +84,8 @@ def in_words(show: Callable[Parameters, Rendered]) -> Callable[Parameters, Rende
 @in_words
 def as_text(record: Record, view: View) -> str:
     """Return a record's page."""
-    page: str = find_page(record.question, is_concluded=record.answer.is_concluded).part("render")(record, view)
-    return page.rstrip("\n")
-
-
-def training_page(record: Record, view: View) -> str:
-    """Return the page of whole trainings. In details it begins with their environment, as published experiments do."""
-    page = full_page.render(record, view).rstrip("\n")
-    if record.workload.name not in CATALOGUE or not view.details:
-        return page
-    frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
-    block = environment_as_text(record.machine, frameworks, record.workload.name, record.data, view.width)
-    return f"{block}\n\n{page}"
+    row = find_page(record.question, is_concluded=record.answer.is_concluded)
+    return page_text(row.part(QuestionPage).parts(record, view), record, view).rstrip("\n")
 
 
 @in_words
@@ -107,9 +95,8 @@ def report_of(record: Record, *, holds_record: bool = True) -> Report:
     Only an HTML page `holds_record`: the whole of it as JSON, and the page with all details, which are long to make.
     """
     question, view = find_question(record.question), View(100)
-    shown_as = find_page(record.question, is_concluded=record.answer.is_concluded)
-    page = shown_as.part("parts")(record, view) if shown_as.parts else PageParts((), (), (), "")
-    figures = shown_as.part("figures")(record) if shown_as.figures else []
+    shown_as = find_page(record.question, is_concluded=record.answer.is_concluded).part(QuestionPage)
+    page, figures = shown_as.parts(record, view), shown_as.figures(record)
     doubts = [each.text for each in distrust(record)]
     return Report(
         id=record.id,
@@ -196,14 +183,13 @@ def live_lines(record: Record | None, progress: Progress, view: View) -> list[st
     """Return the lines that a terminal shows while a question runs; before there is a record, what is done."""
     if record is None:
         return live_page("", progress, (), view)
-    lines: list[str] = find_question(record.question).part("live")(record, progress, view)
-    return lines
+    return find_question(record.question).part(QuestionPage).live(record, progress, view)
 
 
 @in_words
 def lap_lines(moment: Moment, view: View) -> list[str]:
     """Return the lines that a terminal shows while a lap runs."""
-    return laps.live_lines(moment, view)
+    return laps.live_lap_lines(moment, view)
 
 
 @in_words
@@ -282,17 +268,6 @@ def workload_row(name: str) -> WorkloadRow:
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
     own = {field.name: getattr(workload, field.name) for field in fields(workload)}
     return WorkloadRow(**{**own, "optimizer": optimizer, "layers": list_layers(workload)})
-
-
-def environment_as_text(
-    machine: Machine, frameworks: Iterable[str], name: str, data: DataSource | None, width: int
-) -> str:
-    """Return the environment block at the top of a full training's page. `data` is what the training reads."""
-    workload = find_workload(name)
-    rows = list_layers(workload)
-    version = installed_version()
-    block = listing.render_environment(machine, frameworks, workload, rows, data, width=width, version=version)
-    return block.rstrip("\n")
 
 
 def checks_as_text(rows: Sequence[FileCheck], width: int) -> str:

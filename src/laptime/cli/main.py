@@ -25,7 +25,10 @@ OLDER_WORDS = "Older words"  # `laptime help all` alone lists them
 
 def _of_questions(group: str) -> dict[str, tuple[str, str, str]]:
     rows = (row for row in QUESTIONS if row.is_older == (group == OLDER_WORDS))
-    return {row.command: (row.own_command.removeprefix("laptime."), row.line, group) for row in rows}
+    return {
+        row.command: (f"questions.{row.name}.command:{row.name}" if row.has_command else "", row.line, group)
+        for row in rows
+    }
 
 
 COMMANDS = {

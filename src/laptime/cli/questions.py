@@ -28,7 +28,7 @@ from laptime.model.errors import ExitCode, StoreError, UsageError
 from laptime.model.option_kinds import DURATION, FLAG, PATH, RECORD, SETTING, Option, OptionKind
 from laptime.model.options import find_option, options_of
 from laptime.model.plan import find_launcher
-from laptime.model.questions import QUESTIONS, Question, find_question
+from laptime.model.questions import QUESTIONS, Question, find_part, find_question
 from laptime.model.record import Progress, Record
 
 RECORD_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
@@ -78,8 +78,8 @@ def find_added(name: str) -> click.Command | None:
         return None
     if question.command != name:
         return None
-    if question.own_command:
-        command: click.Command = question.part("own_command")
+    if question.has_command:
+        command: click.Command = find_part(f"{question.package}.command:{question.function}")
         return command
     return make_command(question) if question.says else None
 

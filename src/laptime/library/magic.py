@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import difflib
 import shlex
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from laptime.library.notebook import ASKS
-from laptime.library.results import Result
+from laptime.library.results import QuestionCall, Result
 from laptime.model.errors import UsageError
 from laptime.model.option_kinds import COUNT, COUNTS, FLAG, ITEMS, NUMBER, NUMBERS, Option
 from laptime.model.options import options_of
@@ -33,7 +32,7 @@ def ask(shell: Any, question: str, line: str, cell: str) -> Result | None:
     function = name_training(cell)
     if not shell.run_cell(cell, store_history=False).success:
         return None
-    call: Callable[..., Result] = next(row for row in QUESTIONS if row.command == question).part("call")
+    call = next(row for row in QUESTIONS if row.command == question).part(QuestionCall).ask
     return call(shell.user_ns[function], lanes, **arguments)
 
 

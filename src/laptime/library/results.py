@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 from laptime import api
 from laptime.api import showing
@@ -411,3 +411,13 @@ def _accuracy(trainings: Sequence[FullRun]) -> float | Missing:
 
 def _mean(values: Sequence[float]) -> float | Missing:
     return sum(values) / len(values) if values else ATTRIBUTE_NOT_MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionCall:
+    """What `call.py` of a question holds: its function in `import laptime`, and the class for its records."""
+
+    FILE: ClassVar[str] = "call"
+
+    ask: Callable[..., Result]
+    result: Callable[[Record], Result]

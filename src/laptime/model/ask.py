@@ -88,7 +88,7 @@ class Ask:
     @property
     def changes_data(self) -> bool:
         """Whether lanes may have other batches, or other workers, than the data as it was written."""
-        parts = (getattr(self, row.asks) for row in QUESTIONS if row.ask)
+        parts = (getattr(self, row.asks) for row in QUESTIONS if row.has_options)
         return bool(self.batches) or any(part is not None and part.changes_data for part in parts)
 
     @property

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from laptime.model.quantities import parse_duration, parse_share
 
@@ -253,3 +253,13 @@ WEEK_S = 7 * 24 * 3600.0
 MOST_BATCH = 1_000_000
 BATCHES = ValueRange(1, MOST_BATCH, f"expected whole numbers from 1 to {MOST_BATCH:,}", "such as 64,128")
 LAPS_RANGE = ValueRange(1, 100_000, "expected a whole number from 1 to 100,000", "such as 3")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOptions:
+    """What `options.py` of a question holds: the part of an `Ask` that it alone has, and the options that fill it."""
+
+    FILE: ClassVar[str] = "options"
+
+    ask: type
+    rows: Sequence[Option]

@@ -32,6 +32,7 @@ from laptime.model.option_kinds import (
     WORDS,
     Option,
     OptionKind,
+    QuestionOptions,
     ValueRange,
     read_number,
     split_words,
@@ -124,7 +125,7 @@ OPTIONS: list[Option] = [
     Option("label", NAME, ("watch",), "label", "Name the record: laptime show @NAME.", metavar="NAME",
            is_repeated=False),
     # What one question alone is asked.
-    *(option for row in QUESTIONS if row.options for option in row.part("options")),
+    *(option for row in QUESTIONS if row.has_options for option in row.part(QuestionOptions).rows),
     # How long, and how.
     Option(
         "budget", DURATION, TIMED, "budget_s", BUDGET_HELP, default="60s",
@@ -199,11 +200,11 @@ OPTIONS: list[Option] = [
 
 
 def _plain_ask(row: Question) -> Ask:
-    meant: dict[str, Any] = {row.asks: ASK_PARTS[row.asks]() if row.ask else True}
+    meant: dict[str, Any] = {row.asks: ASK_PARTS[row.asks]() if row.has_options else True}
     return Ask(**meant)
 
 
-ASK_PARTS: dict[str, type] = {row.asks: row.part("ask") for row in QUESTIONS if row.ask}
+ASK_PARTS: dict[str, type] = {row.asks: row.part(QuestionOptions).ask for row in QUESTIONS if row.has_options}
 PLAIN_ASKS = {row.command: _plain_ask(row) for row in QUESTIONS if row.asks}
 PLAN, LEAST = "plan", "profile"
 

@@ -1,15 +1,24 @@
-"""The table of questions: where the parts of each are, and what is made from that. A question is a row here, a folder,
-and, where it is asked what no other is, a field of `Ask`.
+"""The table of questions. A question is a row here, a folder, and a field of `Ask` where it is asked what no other is.
 
-A part is named like an entry point ("module:name"), and is imported when it is used. So a record can be read and shown
-where no framework is installed, and `laptime --help` and `import laptime` import no part.
+What a folder holds for all that ask is in its files, and has the same name in each: `PART`, of the kind that belongs to
+the file. A file is imported when its part is used. So a record can be read and shown where no framework is installed,
+and `laptime --help` and `import laptime` import no part.
 """
 
 from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
+
+
+class PartOfQuestion(Protocol):
+    """A kind of part: `QuestionAnswer`, `QuestionRun`, `QuestionPage`, `QuestionCall` or `QuestionOptions`."""
+
+    FILE: ClassVar[str]  # without its .py
+
+
+Part = TypeVar("Part", bound=PartOfQuestion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,33 +26,25 @@ class Question:
     """One question, by the name that its record holds."""
 
     name: str
-    answer: str  # the class of its answer
-    prepare: str  # turns an ask and a machine into what can be run
-    run: str  # the class that runs it: it takes a job and what was prepared, has `run()` and `reduce(status)`
-    render: str  # makes the page of a record
-    summary: str  # the few words in a list
-    live: str = "laptime.questions.race.page:live_lines"  # makes the lines that are redrawn while it runs
+    folder: str = ""  # the package with its parts, where it is not laptime.questions and its name
     says: str = ""  # the help of its command, where that is made from this row
     more: str = ""  # what `laptime help COMMAND` says besides
     examples: tuple[str, ...] = ()
     docs: str = ""  # the page that says more
     plans: bool = False  # it has --dry-run
     takes_scripts: bool = False  # with their arguments behind --
-    parts: str = ""  # returns what the page of a record says
-    figures: str = ""  # what a report draws; without them a report has the page alone
-    result: str = "laptime.library.results:Result"  # the class of `import laptime` that holds its record
-    call: str = ""  # its function in `import laptime`
-    own_command: str = ""  # its command, where that is not made from this row
+    has_command: bool = False  # in command.py; else its command is made from this row
     typed: str = ""  # the command's name, where it is another
     line: str = ""  # of the list of commands
     has_line_of_its_own: bool = True  # on the first page of help
     is_older: bool = False  # an older word for what another command does with an option
+    has_call: bool = True  # `import laptime` has a function of the command's name, in call.py
+    has_result: bool = False  # and a class for its records
     asks: str = ""  # the field of an `Ask` that means it
-    ask: str = ""  # the class of that field, which this question alone has; without it, the field is a flag
-    options: str = ""  # the rows of its own options
+    has_options: bool = False  # the field holds a class of options.py; else it is a flag
     takes: tuple[str, ...] = ()  # options of several questions: of what is trained, timed, measured, priced
     budget: str = ""  # where it is not that of a race
-    rates: str = ""  # yields the rates of a lane, by which records are compared and followed; without it they are not
+    has_rates: bool = False  # by which records are compared and followed
     spoken: str = ""  # how a sentence names a record of it
     has_magic: bool = False  # for cells of a notebook
     forks_heats: bool = False  # its heats come in rounds: what its scout imports is kept for them
@@ -56,13 +57,27 @@ class Question:
         return self.typed or self.name
 
     @property
+    def function(self) -> str:
+        """How Python names its command, and its function in `import laptime`."""
+        return self.command.replace("-", "_")
+
+    @property
     def field(self) -> str:
         """How an `Ask` means it, in Python."""
-        return f"{self.asks}={self.ask.rpartition(':')[2]}(...)" if self.ask else f"{self.asks}=True"
+        return f"{self.asks}={self.ask_class}(...)" if self.has_options else f"{self.asks}=True"
 
-    def part(self, name: str) -> Any:
-        """Return the part of this name; its module is imported now."""
-        return find_part(getattr(self, name))
+    @property
+    def ask_class(self) -> str:
+        return f"{self.name.capitalize()}Ask"
+
+    @property
+    def package(self) -> str:
+        return self.folder or f"laptime.questions.{self.name}"
+
+    def part(self, kind: type[Part]) -> Part:
+        """Return its part of this kind; the file is imported now."""
+        part: Part = find_part(f"{self.package}.{kind.FILE}:PART")
+        return part
 
 
 def find_part(place: str) -> Any:
@@ -80,19 +95,11 @@ ONE_LANE_HELP = "By default it is the card if there is one, else the processor, 
 QUESTIONS: list[Question] = [
     Question(
         name="race",
-        answer="laptime.model.record:RaceAnswer",
-        prepare="laptime.questions.race.run:prepare_race",
-        run="laptime.questions.race.run:Race",
-        render="laptime.questions.race.page:render",
-        summary="laptime.show.pages.listing:of_race",
-        parts="laptime.questions.race.page:page_parts",
-        figures="laptime.questions.race.page:figures",
-        result="laptime.library.results:RaceResult",
-        call="laptime.library.calls:race",
-        own_command="laptime.questions.race.command:race",
+        has_result=True,
+        has_command=True,
         line="Which lane is faster, by how much, and did they learn alike?",
         takes=ALL_OPTIONS,
-        rates="laptime.questions.compare.reduce:rates_of_heats",
+        has_rates=True,
         spoken="a race",
         has_magic=True,
         runs_on_clusters=True,
@@ -102,15 +109,7 @@ QUESTIONS: list[Question] = [
     ),
     Question(
         name="why",
-        answer="laptime.questions.why.nouns:WhyAnswer",
-        prepare="laptime.questions.why.run:prepare_why",
-        run="laptime.questions.why.run:WhySearch",
-        render="laptime.questions.why.page:render",
-        summary="laptime.show.pages.listing:of_why",
-        parts="laptime.questions.why.page:page_parts",
-        figures="laptime.questions.why.page:figures",
-        result="laptime.questions.why.call:WhyResult",
-        call="laptime.questions.why.call:why",
+        has_result=True,
         says=f"""Why does WHAT take so long on LANE, and what would make it faster?
 
 {WHAT_HELP}
@@ -144,39 +143,21 @@ goes on with the experiments for which there was no time.
     ),
     Question(
         name="watch",
-        answer="laptime.model.watched:WatchAnswer",
-        prepare="laptime.questions.watch.run:prepare_watch",
-        run="laptime.questions.watch.run:Watch",
-        render="laptime.questions.watch.page:render",
-        live="laptime.questions.watch.page:live_lines",
-        summary="laptime.show.pages.listing:of_watch",
-        parts="laptime.questions.watch.page:page_parts",
-        figures="laptime.questions.watch.page:figures",
-        result="laptime.questions.watch.call:WatchResult",
-        call="laptime.questions.watch.call:watch",
-        own_command="laptime.questions.watch.command:watch",
+        has_result=True,
+        has_command=True,
         line="Run a script unchanged: where does its training time go?",
         spoken="a watched script",
     ),
     Question(
         name="tune",
-        answer="laptime.questions.tune.nouns:TuneAnswer",
-        prepare="laptime.questions.tune.run:prepare_tune",
-        run="laptime.questions.tune.run:Tune",
-        render="laptime.questions.tune.page:render",
-        summary="laptime.show.pages.listing:of_tune",
-        parts="laptime.questions.tune.page:page_parts",
-        figures="laptime.questions.tune.page:figures",
-        result="laptime.questions.tune.call:TuneResult",
-        call="laptime.questions.tune.call:tune",
-        own_command="laptime.questions.tune.command:tune",
+        has_result=True,
+        has_command=True,
         plans=True,
         takes_scripts=True,
         goes_on=True,
         line="Which settings are best on each lane, and what do they gain?",
         asks="tune",
-        ask="laptime.questions.tune.options:TuneAsk",
-        options="laptime.questions.tune.options:TUNE_OPTIONS",
+        has_options=True,
         takes=ALL_OPTIONS,
         budget="5m",
         spoken="a tuning",
@@ -184,20 +165,11 @@ goes on with the experiments for which there was no time.
     ),
     Question(
         name="verdict",
-        answer="laptime.questions.verdict.nouns:VerdictAnswer",
-        prepare="laptime.questions.verdict.judged:prepare_either",
-        run="laptime.questions.verdict.judged:open_verdict",
-        render="laptime.questions.verdict.page:render",
-        summary="laptime.questions.verdict.page:summary",
-        parts="laptime.questions.verdict.page:page_parts",
-        figures="laptime.questions.verdict.page:figures",
-        result="laptime.questions.verdict.call:VerdictResult",
-        call="laptime.questions.verdict.call:verdict",
-        own_command="laptime.questions.verdict.command:verdict",
+        has_result=True,
+        has_command=True,
         line="Is this change faster, and is it still the same training?",
         asks="verdict",
-        ask="laptime.questions.verdict.options:VerdictAsk",
-        options="laptime.questions.verdict.options:VERDICT_OPTIONS",
+        has_options=True,
         takes=("timed", "measured"),
         budget="90s",
         spoken="a verdict",
@@ -206,15 +178,7 @@ goes on with the experiments for which there was no time.
     ),
     Question(
         name="sweep",
-        answer="laptime.questions.sweep.nouns:SweepAnswer",
-        prepare="laptime.questions.sweep.run:prepare_sweep",
-        run="laptime.questions.sweep.run:SweepRace",
-        render="laptime.questions.sweep.page:render",
-        summary="laptime.questions.sweep.page:summary",
-        parts="laptime.questions.sweep.page:page_parts",
-        figures="laptime.questions.sweep.page:figures",
-        result="laptime.questions.sweep.call:SweepResult",
-        call="laptime.questions.sweep.call:sweep",
+        has_result=True,
         says=f"""How fast is each LANE at each batch, and where does one overtake another?
 
 {WHAT_HELP}
@@ -237,8 +201,7 @@ hidden units of a built-in network; inputs and classes stay.
         plans=True,
         line="How fast is each lane at each batch, and where do they cross?",
         asks="sweep",
-        ask="laptime.questions.sweep.options:SweepAsk",
-        options="laptime.questions.sweep.options:SWEEP_OPTIONS",
+        has_options=True,
         takes=ALL_OPTIONS,
         budget="5m",
         spoken="a sweep",
@@ -246,15 +209,7 @@ hidden units of a built-in network; inputs and classes stay.
     ),
     Question(
         name="scale",
-        answer="laptime.questions.scale.nouns:ScaleAnswer",
-        prepare="laptime.questions.scale.run:prepare_scale",
-        run="laptime.questions.scale.run:ScaleRace",
-        render="laptime.questions.scale.page:render",
-        summary="laptime.show.pages.listing:of_scale",
-        parts="laptime.questions.scale.page:page_parts",
-        figures="laptime.questions.scale.page:figures",
-        result="laptime.questions.scale.call:ScaleResult",
-        call="laptime.questions.scale.call:scale",
+        has_result=True,
         says=f"""Train WHAT on 1, 2, 4 devices: what do they bring, and what is lost?
 
 {WHAT_HELP}
@@ -277,8 +232,7 @@ With --on ray or --on torchrun the devices may be on several nodes (docs/cluster
         plans=True,
         line="What do 2, 4, 8 devices bring, and what is lost?",
         asks="scale",
-        ask="laptime.questions.scale.options:ScaleAsk",
-        options="laptime.questions.scale.options:SCALE_OPTIONS",
+        has_options=True,
         takes=ALL_OPTIONS,
         budget="2m",
         spoken="a scale",
@@ -286,15 +240,7 @@ With --on ray or --on torchrun the devices may be on several nodes (docs/cluster
     ),
     Question(
         name="full",
-        answer="laptime.model.record:TrainingAnswer",
-        prepare="laptime.questions.train.run:prepare_full",
-        run="laptime.questions.train.run:WholeTrainings",
-        render="laptime.api.showing:training_page",
-        live="laptime.questions.train.page:live_lines",
-        summary="laptime.show.pages.listing:of_training",
-        parts="laptime.questions.train.page:page_parts",
-        figures="laptime.questions.train.page:figures",
-        call="laptime.library.calls:train",
+        folder="laptime.questions.train",
         says=f"""Train WHAT whole on each LANE, one after another: time, loss and accuracy of every lap.
 
 {WHAT_HELP}
@@ -310,24 +256,14 @@ All laps, validation and test run as published, unless options say otherwise. Af
         line="How long does a whole training take, and what does it learn?",
         has_line_of_its_own=False,
         asks="full",
-        ask="laptime.questions.train.options:FullAsk",
-        options="laptime.questions.train.options:TRAIN_OPTIONS",
+        has_options=True,
         takes=("trained", "measured", "priced"),
-        rates="laptime.questions.compare.reduce:rates_of_trainings",
+        has_rates=True,
         spoken="a training",
         has_magic=True,
     ),
     Question(
         name="infer",
-        answer="laptime.model.record:InferAnswer",
-        prepare="laptime.questions.infer.run:prepare_infer",
-        run="laptime.questions.infer.run:InferenceRace",
-        render="laptime.questions.infer.page:render",
-        live="laptime.questions.infer.page:live_lines",
-        summary="laptime.show.pages.listing:of_inference",
-        parts="laptime.questions.infer.page:page_parts",
-        figures="laptime.questions.infer.page:figures",
-        call="laptime.library.calls:infer",
         says=f"""Time answers of WHAT on each LANE: single calls and batches.
 
 {WHAT_HELP}
@@ -343,20 +279,12 @@ Answers are checked against a reference in float64.
         has_line_of_its_own=False,
         asks="infer",
         takes=ALL_OPTIONS,
-        rates="laptime.questions.compare.reduce:rates_of_answers",
+        has_rates=True,
         spoken="of inference",
         has_magic=True,
     ),
     Question(
         name="profile",
-        answer="laptime.model.record:ProfileAnswer",
-        prepare="laptime.questions.profile.run:prepare_profile",
-        run="laptime.questions.profile.run:Profiles",
-        render="laptime.questions.profile.page:render",
-        summary="laptime.show.pages.listing:of_profile",
-        parts="laptime.questions.profile.page:page_parts",
-        figures="laptime.questions.profile.page:figures",
-        call="laptime.library.calls:profile",
         says=f"""Where does a step of WHAT go on each LANE? Operators by time and memory, kernels, and a trace.
 
 {WHAT_HELP}
@@ -403,5 +331,12 @@ def find_page(question: str, *, is_concluded: bool) -> Question:
 
 def public_names() -> dict[str, str]:
     """Return where each name is that the questions have in `import laptime`: functions, results and asks."""
-    places = [place for row in QUESTIONS for place in (row.call, row.result, row.ask) if place]
-    return {place.rpartition(":")[2]: place for place in places}
+    names: dict[str, str] = {}
+    for row in QUESTIONS:
+        if row.has_call:
+            names[row.function] = f"{row.package}.call:{row.function}"
+        if row.has_result:
+            names[f"{row.name.capitalize()}Result"] = f"{row.package}.call:{row.name.capitalize()}Result"
+        if row.has_options:
+            names[row.ask_class] = f"{row.package}.options:{row.ask_class}"
+    return names

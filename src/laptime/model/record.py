@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from laptime.model.ask import Ask, DataSource
 from laptime.model.frameworks import FleetNode, NodeType
@@ -521,6 +521,19 @@ def training_of(record: Record) -> TrainingAnswer:
 def inference_of(record: Record) -> InferAnswer:
     assert isinstance(record.answer, InferAnswer)
     return record.answer
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswer:
+    """What `nouns.py` of a question holds: the class of its answer, and the rates of a lane, one for each process.
+
+    By the rates, records are compared and followed; without them they are not.
+    """
+
+    FILE: ClassVar[str] = "nouns"
+
+    answer: type[Answer]
+    rates: Callable[[Record, LaneResult], Iterable[float]] | None = None
 
 
 # How far a question is: made by the question, and drawn by one place for the terminal, the notebook and a file.

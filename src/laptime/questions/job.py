@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from laptime.engine.run.child import Tell
 from laptime.engine.run.launchers import Fleet, Launcher, Wanted
@@ -105,6 +105,16 @@ class RunningQuestion(Protocol):
     def run(self) -> None: ...
 
     def reduce(self, status: RecordStatus) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRun:
+    """What `run.py` of a question holds: what turns an ask and a machine into what can be run, and what runs it."""
+
+    FILE: ClassVar[str] = "run"
+
+    prepare: Callable[..., Prepared]
+    begin: Callable[[Job, Any], RunningQuestion]  # the second is what `prepare` returned
 
 
 class Job:
@@ -265,7 +275,7 @@ def list_parts(record: Record) -> tuple[RecordPart, ...]:
 def run_question(question: Question, prepared: Prepared, services: Services) -> Record:
     """Run a prepared question, and return its record."""
     job = Job(question.name, prepared, services)
-    return job.answer(question.part("run")(job, prepared))
+    return job.answer(question.part(QuestionRun).begin(job, prepared))
 
 
 # A race on a cluster: check that it can be, reach the cluster, and look at one of its nodes.
@@ -282,7 +292,7 @@ def prepared_for(
 
     `tell` is called with what is waited for meanwhile.
     """
-    prepare = prepare or question.part("prepare")
+    prepare = prepare or question.part(QuestionRun).prepare
     if ask.on != TORCHRUN and STARTED_BY_TORCHRUN in os.environ:
         says = "torchrun has started this command, so each of its processes would race on its own"
         raise UsageError(says, "add --on torchrun, or start laptime without torchrun")

@@ -28,6 +28,7 @@ from laptime.model.questions import find_question
 from laptime.model.record import SCHEMA, Record
 from laptime.model.rows import GONE, RecordRow
 from laptime.model.visible import encodable
+from laptime.show.pages.page import QuestionPage
 from laptime.store import index
 from laptime.store.disk import SUFFIX, expand_home, remove_stale, write_atomically, write_new
 from laptime.store.index import home_folder, records_folder, unreadable_row
@@ -299,7 +300,7 @@ def is_file(path: Path) -> bool:
 
 def row_of(identity: str, record: Record) -> RecordRow:
     """Return the list row of a record that is saved under `identity`."""
-    words: list[str] = find_question(record.question).part("summary")(record)
+    words = find_question(record.question).part(QuestionPage).summary(record)
     summary = ", ".join(["NOT RELIABLE", *words] if record.distrust else words)
     return RecordRow(
         id=identity,

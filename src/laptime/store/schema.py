@@ -18,7 +18,7 @@ from laptime.model.frameworks import upgrade_command
 from laptime.model.protocol import LapFactor, LapResult
 from laptime.model.quantities import Factor
 from laptime.model.questions import QUESTIONS, find_question
-from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFactor, Record
+from laptime.model.record import SCHEMA, Answer, Comparison, Forecast, InferFactor, QuestionAnswer, Record
 from laptime.model.sample import Window
 from laptime.model.symptoms import Operator, Profile
 from laptime.questions.scale.nouns import LinkCost
@@ -192,7 +192,7 @@ def _to_record(tree: Tree, where: str) -> Record:
     """Convert the answer to the type of the record's question, and then the rest."""
     answer = tree.get("answer")
     try:
-        kind = find_question(str(tree.get("question"))).part("answer")
+        kind = find_question(str(tree.get("question"))).part(QuestionAnswer).answer
         made = msgspec.convert(answer, kind)
     except LookupError as error:
         raise _damaged(where, str(error.args[0]), "$.question") from None
@@ -272,7 +272,7 @@ NOT_FINITE_SCHEMA: Tree = {
 
 def record_schema() -> Tree:
     """Return the JSON Schema of the records that this laptime writes."""
-    kinds = [Record, *(row.part("answer") for row in QUESTIONS)]
+    kinds = [Record, *(row.part(QuestionAnswer).answer for row in QUESTIONS)]
     _, described = msgspec.json.schema_components(kinds, schema_hook=_hook, ref_template=PLACE)
     parts: Tree = {name: _part(name, part) for name, part in sorted(described.items())}
     parts[NOT_FINITE] = NOT_FINITE_SCHEMA
@@ -289,7 +289,7 @@ def record_schema() -> Tree:
         "$id": f"urn:laptime:record:{SCHEMA}",
         **record,
         "title": f"A record of laptime, schema {SCHEMA}",
-        "allOf": [_answer_of(row.name, row.part("answer").__name__) for row in QUESTIONS],
+        "allOf": [_answer_of(row.name, row.part(QuestionAnswer).answer.__name__) for row in QUESTIONS],
         "$defs": parts,
     }
 
@@ -373,7 +373,10 @@ def _schema_with_unfinite(tree: Any) -> Any:
 @cache
 def _classes() -> dict[str, type]:
     """Return every class that a record may hold, by its name."""
-    return {kind.__name__: kind for kind in _inside(Record, *(row.part("answer") for row in QUESTIONS), seen=set())}
+    return {
+        kind.__name__: kind
+        for kind in _inside(Record, *(row.part(QuestionAnswer).answer for row in QUESTIONS), seen=set())
+    }
 
 
 def _inside(*kinds: Any, seen: set[Any]) -> Iterator[type]:

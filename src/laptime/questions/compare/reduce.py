@@ -17,14 +17,13 @@ from laptime.model.machine import Machine
 from laptime.model.other_work import words_of_work
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
-from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, Record, TrainingAnswer
+from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, QuestionAnswer, Record
 from laptime.model.rows import OF_TRAINING
 from laptime.model.script import ITERATION_PARTS, TrainingLoop
 from laptime.model.stats import unpaired_ratio, verdict
 from laptime.model.watched import WatchAnswer
 from laptime.questions.compare.nouns import Compared, Difference, HistoryPoint, LaneChange, Measured, PartChange, Side
-from laptime.questions.infer.reduce import answer_distance, answer_tolerance, single_item_ms
-from laptime.questions.train.reduce import item_s, later_laps
+from laptime.questions.infer.reduce import answer_distance, answer_tolerance
 
 BLOCKS = 12  # of the windows of a watched loop, whose means are compared
 LaneKey = tuple[str, str]  # a lane without its training, and the training
@@ -160,7 +159,7 @@ def _spoken(record: Record) -> str:
 def _refuse(before: Record, after: Record) -> None:
     """Refuse two records whose ratio would mean nothing."""
     for record in (before, after):
-        if not find_question(record.question).rates and record.question != "watch":
+        if not find_question(record.question).has_rates and record.question != "watch":
             says = f"{record.id} is {_spoken(record)}, which has no figures to compare"
             raise UsageError(says, "compare two races, two trainings, two of inference, or two watches")
     if before.id == after.id and before.started == after.started:
@@ -239,27 +238,8 @@ def _same_as_first(record: Record, lane: LaneResult) -> bool | Missing:
 
 def rates_of(record: Record, lane: LaneResult) -> list[float]:
     """Return a lane's items per second, one value for each heat, or for each whole training."""
-    return [each for each in find_question(record.question).part("rates")(record, lane) if each > 0]
-
-
-def rates_of_heats(_record: Record, lane: LaneResult) -> Iterator[float]:
-    for heat in lane.heats:
-        if heat.step_ms and lane.items_per_step and not heat.hardly_counts:
-            yield lane.items_per_step * 1e3 / heat.step_ms
-
-
-def rates_of_trainings(record: Record, lane: LaneResult) -> Iterator[float]:
-    assert isinstance(record.answer, TrainingAnswer)
-    for run in record.answer.runs:
-        if run.process.lane == lane.name and run.laps:
-            yield 1 / item_s(later_laps(run))
-
-
-def rates_of_answers(record: Record, lane: LaneResult) -> Iterator[float]:
-    assert isinstance(record.answer, InferAnswer)
-    for infer_lane in record.answer.lanes:
-        if infer_lane.lane == lane.name:
-            yield from (1e3 / ms for heat in infer_lane.heats if (ms := single_item_ms(heat)))
+    rates = find_question(record.question).part(QuestionAnswer).rates
+    return [] if rates is None else [rate for rate in rates(record, lane) if rate > 0]
 
 
 def _unpaired(

@@ -20,7 +20,7 @@ from laptime.model.figure import (
     folded,
 )
 from laptime.model.quantities import Estimate, Missing, number, step
-from laptime.model.record import InferFactor, InferLane, Parity, Progress, Record, Wait, inference_of
+from laptime.model.record import InferAnswer, InferFactor, InferLane, Parity, Progress, Record, Wait, inference_of
 from laptime.show.figures import fact_figures, reading_figures
 from laptime.show.pages import footnotes
 from laptime.show.pages.lanes import ends_words, money_words, spoken_name, usage_lines
@@ -28,6 +28,7 @@ from laptime.show.pages.layout import SEPARATOR, Cell, Column, flow, table_or_se
 from laptime.show.pages.page import (
     NARROWEST,
     PageParts,
+    QuestionPage,
     RecordColumn,
     Row,
     Said,
@@ -36,8 +37,8 @@ from laptime.show.pages.page import (
     header,
     live_page,
     quiet,
-    rendered,
 )
+from laptime.show.pages.summaries import factor_named, lanes_counted, lanes_failed
 from laptime.show.pages.words import (
     NOT_SAME,
     about,
@@ -77,9 +78,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=_details(record, view),
         glance=glance_of(record),
     )
-
-
-render = rendered(page_parts)
 
 
 def glance_of(record: Record) -> Glance | None:
@@ -492,3 +490,20 @@ def _throughput_figure(record: Record) -> list[Figure]:
     up = Axis(f"{record.workload.items} per second", from_zero=True)
     says = "A dot is a batch that was measured; the upright line through it is its 95 % interval."
     return [Figure("Throughput by batch", Plane(across, up, shown), says)] if shown else []
+
+
+def summary(record: Record) -> list[str]:
+    return [lanes_counted(record), *_fastest_answer(inference_of(record)), *lanes_failed(record)]
+
+
+def _fastest_answer(infer: InferAnswer) -> list[str]:
+    """Return the fastest lane's factor, if it answers faster than the reference lane."""
+    single = [factor for factor in infer.factors if factor.batch is None and factor.same_work is not False]
+    faster = [factor for factor in single if factor.verdict == "faster"]
+    if not faster:
+        return ["answers"]
+    best = max(faster, key=lambda each: each.ratio)
+    return [f"answers, {factor_named(best, best.ratio)}"]
+
+
+PART = QuestionPage(page_parts, summary, live_lines, figures)

@@ -28,7 +28,7 @@ from laptime.planner.plan import check_question
 from laptime.planner.settings import KEEP_MEMORY
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.infer.reduce import describe_answers, find_infer_factors, summarise_infer_lane
-from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.proving import order_heat, run_together, say_why_alone
 
 
@@ -230,3 +230,6 @@ class InferenceRace:
             for lane in answering[1:]
             for factor in find_infer_factors(lane, first, heats[lane.name], heats[first.name])
         )
+
+
+PART = QuestionRun(prepare_infer, InferenceRace)

@@ -16,7 +16,9 @@ from laptime.model.visible import cells_wide
 from laptime.show.figures import fact_figures, roofline_figures
 from laptime.show.pages import footnotes
 from laptime.show.pages.layout import Column, clean, flow, painted, table_or_sentences, wrap, wrap_all
-from laptime.show.pages.page import COLUMN_GAP, NARROWEST, PageParts, Said, View, header, rendered
+from laptime.show.pages.live import live_lanes
+from laptime.show.pages.page import COLUMN_GAP, NARROWEST, PageParts, QuestionPage, Said, View, header
+from laptime.show.pages.summaries import lanes_counted, lanes_failed
 from laptime.show.pages.words import (
     BYTES_UNIT,
     FLOPS_UNIT,
@@ -204,9 +206,6 @@ def page_parts(record: Record, view: View) -> PageParts:
     )
 
 
-render = rendered(page_parts)
-
-
 def glance_of(record: Record) -> Glance | None:
     """Return the share of the slowest operator on the first lane that was profiled, and of the others as facts."""
     slowest = [(lane, lane.profile, lane.profile.operators[0]) for lane in record.lanes
@@ -313,3 +312,19 @@ def _of(lane: LaneResult, profile: Profile) -> list[Figure]:
     busy = "" if isinstance(profile.device_busy, Missing) else f" The device was busy {percent(profile.device_busy)}."
     says = f"Own time a step in {profile.steps} steps under {profile.by}, {profile.cost:.2f} times a plain step.{busy}"
     return [Figure(f"Operators of {short_name(lane.name)}", Bars("ms a step", bars), says)] if bars else []
+
+
+def summary(record: Record) -> list[str]:
+    return [lanes_counted(record), *_heaviest_operator(record), *lanes_failed(record)]
+
+
+def _heaviest_operator(record: Record) -> list[str]:
+    """Return the operator that takes most of a step, on the first lane with a profile."""
+    profile = next((lane.profile for lane in record.lanes if lane.profile is not None), None)
+    if profile is None or not profile.operators:
+        return ["no profile"]
+    most = profile.operators[0]
+    return [f"profile, most in {most.name[:40]} ({100 * most.own_ms / profile.profiled_ms:.0f} % of a step)"]
+
+
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

@@ -17,7 +17,7 @@ from laptime.model.record import LaneResult, Parity, ProfileAnswer
 from laptime.model.symptoms import ProfileOrder, ProfileRun
 from laptime.questions.asking import Prepared, prepare
 from laptime.questions.bounds import find_bounds, with_roofline
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.proving import order_heat
 
 PROFILED_ONLY = Parity("unproven", reason="it was profiled, and not raced")
@@ -107,3 +107,6 @@ def _describe(lane: PlannedLane, run: ProfileRun | None) -> LaneResult:
         notes=(*lane.notes, *(process.notes if process else ())),
     )
     return with_profile(made, run)
+
+
+PART = QuestionRun(prepare_profile, Profiles)

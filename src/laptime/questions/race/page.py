@@ -18,7 +18,6 @@ from laptime.model.record import (
     Comparison,
     HeatResult,
     LaneResult,
-    Progress,
     RaceAnswer,
     Record,
     error_share,
@@ -47,18 +46,19 @@ from laptime.show.pages.lanes import (
     usage_lines,
 )
 from laptime.show.pages.layout import Cell, wrap
+from laptime.show.pages.live import live_lanes
 from laptime.show.pages.page import (
     NARROWEST,
     PageParts,
+    QuestionPage,
     Row,
     Said,
     View,
     bar_rows,
     header,
-    live_page,
     quiet,
-    rendered,
 )
+from laptime.show.pages.summaries import summary_of_race
 from laptime.show.pages.words import (
     above_one,
     against_first,
@@ -181,9 +181,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=_details(record, view),
         glance=glance_of(record),
     )
-
-
-render = rendered(page_parts)
 
 
 def _answer(record: Record) -> str:
@@ -547,33 +544,5 @@ def _factors_of(number: int, rounds: int, factors: Factors) -> tuple[tuple[str, 
 
 # The display while lanes race, whatever the question: the words and figures of the page, without a verdict.
 
-LIVE_ROWS = 12  # rows
 
-
-def live_lines(record: Record, progress: Progress, view: View) -> list[str]:
-    """Return a running record: a row a lane with its step, its factor by the last look, and what it does now."""
-    known = {lane.name: lane for lane in record.lanes}
-    names = list(dict.fromkeys([*known, *progress.lanes]))
-    if len(names) > LIVE_ROWS:  # of those that are tried one after another, the ones of this round
-        names = [*progress.lanes][:LIVE_ROWS]
-    rows: list[Row] = []
-    for name in names:
-        lane, doing = known.get(name), Cell(progress.lanes.get(name, ""), "quiet")
-        if lane is None:
-            rows.append(Row(row_name(name, record), None, (Cell(""), Cell(""), doing)))
-            continue
-        length = None if lane.items_per_s is None else over(1, lane.items_per_s.median)
-        is_first = not any(row.length for row in rows)
-        step_ = "" if lane.step_ms is None else step(lane.step_ms.median) + " a step" * is_first
-        figures = (Cell(step_), Cell(factor_so_far(lane, record)), doing)
-        rows.append(Row(row_name(name, record), length, figures, failure_words(lane)))
-    return live_page(joined([*record.trainings]), progress, rows, view)
-
-
-def factor_so_far(lane: LaneResult, record: Record) -> str:
-    """Return a factor with the interval of the last look, but no verdict; before the first look, nothing."""
-    found = next((comparison for comparison in record.answer.comparisons if comparison.lane == lane.name), None)
-    if found is None or found.ends is None or found.pairs < FIRST_LOOK or found.same_work is False:
-        return ""
-    low, high = found.ends
-    return f"{factor(found.ratio)}x ({factor(low, found.ratio)}-{factor(high, found.ratio)})"
+PART = QuestionPage(page_parts, summary_of_race, live_lanes, figures)

@@ -30,7 +30,7 @@ from laptime.questions.asking import Prepared, keep_apart, means_a_script, prepa
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.going_on import check_data, take_up
 from laptime.questions.heat_rounds import HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.profile.run import profile_lane
 from laptime.questions.race.turns import balance_turns, fit_turns
@@ -355,3 +355,6 @@ def _on(lane: PlannedLane, kind: NodeType) -> PlannedLane:
 
 def _refused(node: FleetNode, says: str) -> FleetNode:
     return replace(node, problem=node.problem or says)
+
+
+PART = QuestionRun(prepare_race, Race)

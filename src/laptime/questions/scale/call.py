@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.library.asking import LaneNames, What, make_ask, with_options
 from laptime.library.calls import answer
-from laptime.library.results import Result
+from laptime.library.results import QuestionCall, Result
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.model.errors import RecordError
 from laptime.questions.scale.nouns import ScaleAnswer, ScaleCurve, Scaling
@@ -45,3 +45,6 @@ def scale(
     `.verdict` is a sentence, `.curves` has the figures. For the other arguments see `race`.
     """
     return ScaleResult(*answer("scale", make_ask(what, lanes, "scale", **given), progress=progress))
+
+
+PART = QuestionCall(scale, ScaleResult)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from laptime.model.quantities import Bounded, Missing, percent, times
-from laptime.model.record import Answer, Comparison
+from laptime.model.record import Answer, Comparison, QuestionAnswer
 from laptime.questions.scale.options import Mode
 
 Role = Literal["one", "several", "alone", "one ready", "several ready", "part", "all cores"]
@@ -282,3 +282,6 @@ def name_loss(of: LostTo) -> str:
 def _several(kind: str) -> str:
     noun = NOUNS.get(kind, "device")
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
+PART = QuestionAnswer(ScaleAnswer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.option_kinds import COUNTS, FLAG, Option, ValueRange
+from laptime.model.option_kinds import COUNTS, FLAG, Option, QuestionOptions, ValueRange
 
 Mode = Literal["weak", "strong"]
 Growth = Literal["weak", "strong", "both"]
@@ -36,7 +36,7 @@ class ScaleAsk:
 
 SCALE = ("scale",)
 
-SCALE_OPTIONS = [
+PART = QuestionOptions(ScaleAsk, [
     Option(
         "devices", COUNTS, SCALE, "scale.devices", "Counts to race: 1,2,4.  [default: 1, 2, 4 to all]",
         range=ValueRange(1, 4_096, "expected counts from 1 to 4,096", "such as 1,2,4"),
@@ -46,4 +46,4 @@ SCALE_OPTIONS = [
     Option("strong", FLAG, SCALE, "scale.growth", "The devices share out the batch as written.", adds="strong"),
     Option("both", FLAG, SCALE, "scale.growth", "Race both: the batch as written on each, and shared out.",
            adds="both"),
-]  # fmt: skip
+])  # fmt: skip

@@ -28,7 +28,9 @@ from laptime.show.figures import fact_figures, lane_bars, proof_figures, reading
 from laptime.show.pages import footnotes
 from laptime.show.pages.lanes import lane_table, proof_sentence, usage_lines
 from laptime.show.pages.layout import Cell, Column, table_or_sentences, wrap
-from laptime.show.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
+from laptime.show.pages.live import live_lanes
+from laptime.show.pages.page import NARROWEST, PageParts, QuestionPage, Said, View, bar, header, quiet
+from laptime.show.pages.summaries import lanes_failed, summary_of_race
 from laptime.show.pages.words import duration, factor, place_words, short_name
 
 SHOWN_LEAST = 0.01  # of a step: smaller losses are in the details
@@ -68,9 +70,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=_details(record, scaling, view),
         glance=glance_of(record, scaling),
     )
-
-
-render = rendered(page_parts)
 
 
 def scaling_of(record: Record) -> Scaling:
@@ -368,3 +367,23 @@ def glance_of(record: Record, scaling: Scaling) -> Glance | None:
     facts += [GlanceFact(footnotes.runs_words(record), duration(record.elapsed_s))]
     says = scaling.says[:1].upper() + scaling.says[1:]
     return Glance(f"{factor(speedup.value)}x", told, says, tuple(facts))
+
+
+def summary(record: Record) -> list[str]:
+    answer = record.answer
+    if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
+        return summary_of_race(record)
+    points = [
+        point
+        for curve in answer.scaling.curves[:1]
+        for point in curve.points
+        if point.speedup is not None and point.devices > 1
+    ]
+    if not points:
+        return ["no count has a result", *lanes_failed(record)]
+    most = points[-1]
+    assert most.speedup is not None
+    return [f"{most.devices} devices {most.speedup.value:.2f}x", *lanes_failed(record)]
+
+
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

@@ -22,7 +22,7 @@ from laptime.planner.groups import is_group, rooms_of, shared_proof
 from laptime.planner.lanes import parse_lane
 from laptime.planner.plan import PlanLane, check_ranges, pace_of, plan_lane
 from laptime.questions.asking import Prepared, facts_of, keep_apart, prepare
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.race.run import Race
 from laptime.questions.scale.nouns import Role, ScaleAnswer, ScaleLane, Scaling, say_curve
 from laptime.questions.scale.options import MODES, Mode, ScaleAsk
@@ -222,3 +222,6 @@ def without_groups(text: str) -> str:
     *place, settings = text.split("/")
     words = [each for each in settings.split("+") if each.partition("=")[0] not in {*MODES, *HOW_TO_SHARE, "sync"}]
     return "/".join([*place, "+".join(words)] if words else place)
+
+
+PART = QuestionRun(prepare_scale, ScaleRace)

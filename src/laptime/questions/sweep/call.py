@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.library.asking import LaneNames, What, make_ask, with_options
 from laptime.library.calls import answer
-from laptime.library.results import Result
+from laptime.library.results import QuestionCall, Result
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.model.errors import RecordError
 from laptime.questions.sweep.nouns import Crossover, Sweep, SweepAnswer, SweepCell, SweepCurve
@@ -54,3 +54,6 @@ def sweep(
     `.cells` have the figures. For other arguments see `race`.
     """
     return SweepResult(*answer("sweep", make_ask(what, lanes, "sweep", **given), progress=progress))
+
+
+PART = QuestionCall(sweep, SweepResult)

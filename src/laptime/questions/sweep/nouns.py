@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from laptime.model.quantities import Bounded, IntervalFigure, Missing
-from laptime.model.record import Answer, LaneResult
+from laptime.model.record import Answer, LaneResult, QuestionAnswer
 
 WIDTH_AXIS = "width"
 AXES = ("batch", "threads", "workers", "items", "lr", WIDTH_AXIS)
@@ -113,3 +113,6 @@ class SweepAnswer(Answer):
         full = {cell.lane for cell in self.sweep.cells if cell.out_of_memory}
         of_cells = {cell.lane for cell in self.sweep.cells} - full
         return tuple(lane for lane in lanes if lane.name in of_cells)
+
+
+PART = QuestionAnswer(SweepAnswer)

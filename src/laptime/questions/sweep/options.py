@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from laptime.model.option_kinds import Option, OptionKind, is_number, parse_items, read_item_count, write_items
+from laptime.model.option_kinds import (
+    Option,
+    OptionKind,
+    QuestionOptions,
+    is_number,
+    parse_items,
+    read_item_count,
+    write_items,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ ITEMS_AXIS = OptionKind(
 )
 SWEEP = ("sweep",)
 
-SWEEP_OPTIONS = [
+PART = QuestionOptions(SweepAsk, [
     Option("batch", COUNTS_AXIS, SWEEP, "sweep.batch", "Batches: 1..1024, or 8,16,24.  [default: 1..1024]",
            metavar="A..B"),
     Option("threads", COUNTS_AXIS, SWEEP, "sweep.threads", "Threads on the processor.", metavar="A..B"),
@@ -57,4 +65,4 @@ SWEEP_OPTIONS = [
            metavar="A..B", fills_one="items"),
     Option("lr", NUMBERS_AXIS, SWEEP, "sweep.lr", "Learning rates.", metavar="A,B", is_rare=True),
     Option("width", NUMBERS_AXIS, SWEEP, "sweep.width", "Widths of a built-in network: 0.25..4.", metavar="A..B"),
-]  # fmt: skip
+])  # fmt: skip

@@ -13,8 +13,9 @@ from laptime.questions.sweep.reduce import bounded_words, is_of_one_round
 from laptime.show.figures import fact_figures, proof_figures
 from laptime.show.pages import footnotes
 from laptime.show.pages.layout import Cell, Column, lay_out_table, table_or_sentences, wrap
-from laptime.show.pages.listing import of_race
-from laptime.show.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
+from laptime.show.pages.live import live_lanes
+from laptime.show.pages.page import NARROWEST, PageParts, QuestionPage, Said, View, bar, header, quiet
+from laptime.show.pages.summaries import summary_of_race
 from laptime.show.pages.words import place_words, short_name, spread
 
 RATE_BAR = 16
@@ -37,9 +38,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         glance=glance_of(record, sweep),
         drawn=[_curve_name(of, along, sweep) for of in lanes_of(sweep) for along in _alongs(sweep)],
     )
-
-
-render = rendered(page_parts)
 
 
 def sweep_of(record: Record) -> Sweep:
@@ -323,5 +321,8 @@ def summary(record: Record) -> list[str]:
     """Return the result in a few words, for a list."""
     answer = record.answer
     if not isinstance(answer, SweepAnswer) or answer.sweep is None:
-        return of_race(record)
+        return summary_of_race(record)
     return [f"{len(answer.sweep.cells)} cells", answer.sweep.says.partition(". ")[0].removesuffix(".")]
+
+
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

@@ -34,7 +34,7 @@ from laptime.planner.settings import SETTINGS
 from laptime.questions.asking import Prepared, facts_of, prepare
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.heat_rounds import HEATS_VARY, Fitting, HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.subject import find_subject, find_widths
 from laptime.questions.sweep.nouns import (
     AXES,
@@ -533,3 +533,6 @@ def _say(sweep: Sweep, found: Mapping[str, LaneResult]) -> str:
 
 def _along(sweep: Sweep, along: str | None) -> str:
     return "" if along is None else f" with {sweep.axes[1].name} {along}"
+
+
+PART = QuestionRun(prepare_sweep, SweepRace)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laptime.model.option_kinds import BATCHES, COUNT, COUNTS, LAPS_RANGE, NUMBERS, SHARE, Option, ValueRange
+from laptime.model.option_kinds import (
+    BATCHES,
+    COUNT,
+    COUNTS,
+    LAPS_RANGE,
+    NUMBERS,
+    SHARE,
+    Option,
+    QuestionOptions,
+    ValueRange,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +39,7 @@ class FullAsk:
 
 TRAIN_COMMAND = ("train",)
 
-TRAIN_OPTIONS = [
+PART = QuestionOptions(FullAsk, [
     Option("laps", COUNT, TRAIN_COMMAND, "full.laps", "N laps.  [default: as published]", range=LAPS_RANGE),
     Option(
         "steps_per_lap", COUNT, TRAIN_COMMAND, "full.steps_per_lap", "N steps a lap.  [default: as published]",
@@ -48,4 +58,4 @@ TRAIN_OPTIONS = [
         range=ValueRange(0, 100, "expected numbers above 0 and up to 100", "such as 1e-3,1e-4", above=True),
     ),
     Option("batch", COUNTS, TRAIN_COMMAND, "full.batches", "Batch sizes, a lane each: 64,128.", range=BATCHES),
-]  # fmt: skip
+])  # fmt: skip

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Literal
 
 from laptime.model.figure import BARS_FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
+from laptime.model.frameworks import installed_version
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.quantities import Missing, step
 from laptime.model.record import LaneResult, Progress, Record, TrainingAnswer, training_of
@@ -23,9 +24,12 @@ from laptime.show.pages.lanes import (
     usage_lines,
 )
 from laptime.show.pages.layout import Cell, Column, flow, lay_out_table, painted, wrap, wrap_all
+from laptime.show.pages.listing import render_environment
+from laptime.show.pages.live import live_lanes
 from laptime.show.pages.page import (
     NARROWEST,
     PageParts,
+    QuestionPage,
     RecordColumn,
     Row,
     Said,
@@ -35,8 +39,8 @@ from laptime.show.pages.page import (
     header,
     live_page,
     quiet,
-    rendered,
 )
+from laptime.show.pages.summaries import factor_named, lanes_counted, lanes_failed
 from laptime.show.pages.words import (
     NOT_SAME,
     about,
@@ -53,10 +57,13 @@ from laptime.show.pages.words import (
     times_as_fast,
     training_lap,
 )
+from laptime.trainings.workloads import CATALOGUE, find_workload
+from laptime.trainings.workloads.catalogue import list_layers
 
 
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
+    asked_width = view.width
     view = replace(view, width=max(view.width, NARROWEST))
     # What a reader must know, the most important first
     notes = [
@@ -82,11 +89,27 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=" ".join(filter(None, [proof_sentence(record), closing])),
         details=training_details(record, view),
         command="laptime show" if _is_whole(record) else "to go on: laptime resume",
+        above=_environment(record, asked_width) if view.details else (),
         glance=glance_of(record),
     )
 
 
-render = rendered(page_parts)
+def _environment(record: Record, width: int) -> list[str]:
+    """Return what the page of a built-in training begins with, as published experiments do."""
+    if record.workload.name not in CATALOGUE:
+        return []
+    workload = find_workload(record.workload.name)
+    frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
+    block = render_environment(
+        record.machine,
+        frameworks,
+        workload,
+        list_layers(workload),
+        record.data,
+        width=width,
+        version=installed_version(),
+    )
+    return [*block.rstrip("\n").splitlines(), ""]
 
 
 def _answer(record: Record) -> str:
@@ -185,7 +208,7 @@ def _is_whole(record: Record) -> bool:
 # Whole trainings in all details: every lap, each lane's total, factor and final scores; and the live bar of a lap.
 
 
-def live_lines(moment: Moment, view: View) -> list[str]:
+def live_lap_lines(moment: Moment, view: View) -> list[str]:
     """Return the current lap with the bar of its time and its figures, or between laps what is being done."""
     if not moment.steps or moment.lap is not None:
         return painted(moment_words(moment), view.width, "quiet", color=view.color)
@@ -617,3 +640,17 @@ def _by_lap(title: str, up: str, runs: Sequence[FullRun], value: LapValue, *, fr
 def _points(run: FullRun, value: LapValue) -> tuple[tuple[float, float], ...]:
     told = ((float(lap.number), value(lap)) for lap in run.laps)
     return tuple((number, each) for number, each in told if not isinstance(each, Missing))
+
+
+def summary(record: Record) -> list[str]:
+    answer = training_of(record)
+    laps = f"{sum(len(run.laps) for run in answer.runs)} whole laps"
+    # The fastest lane's factor, if it trains faster than the reference lane
+    shown = [factor for factor in answer.factors if factor.same_work is not False]
+    known = [(factor.later_laps, factor) for factor in shown if isinstance(factor.later_laps, float)]
+    ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
+    fastest_training = [factor_named(best, ratio)] if best and ratio > 1 else []
+    return [lanes_counted(record), laps, *fastest_training, *lanes_failed(record)]
+
+
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

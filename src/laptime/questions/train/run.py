@@ -24,7 +24,7 @@ from laptime.model.workload import Workload
 from laptime.planner.plan import check_question, check_ranges
 from laptime.planner.settings import learn_alike
 from laptime.questions.asking import Prepared, prepare
-from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.proving import Proof, order_heat
 from laptime.questions.sources import is_copied
 from laptime.questions.subject import find_subject
@@ -451,3 +451,6 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except (OSError, ValueError):
         return None
+
+
+PART = QuestionRun(prepare_full, WholeTrainings)

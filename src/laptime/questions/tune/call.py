@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.library.asking import LaneNames, What, make_ask, with_options
 from laptime.library.calls import answer
-from laptime.library.results import Result
+from laptime.library.results import QuestionCall, Result
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.model.errors import RecordError
 from laptime.questions.tune.nouns import TuneAnswer, TunedLane, Tuning
@@ -48,3 +48,6 @@ def tune(
     script too, `.tuned[0].changes` are diffs. For the other arguments see `race`.
     """
     return TuneResult(*answer("tune", make_ask(what, lanes, "tune", **given), progress=progress))
+
+
+PART = QuestionCall(tune, TuneResult)

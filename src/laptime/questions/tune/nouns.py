@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from laptime.model.quantities import Factor, Missing
-from laptime.model.record import Answer, CodeChange, Comparison, LaneResult
+from laptime.model.record import Answer, CodeChange, Comparison, LaneResult, QuestionAnswer
 
 Allowed = Literal["precision", "batch", "learning"]
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
@@ -143,3 +143,6 @@ class TuneAnswer(Answer):
             return lanes
         asked = {lane.asked for lane in self.tuning.lanes}
         return tuple(lane for lane in lanes if lane.name in asked)
+
+
+PART = QuestionAnswer(TuneAnswer)

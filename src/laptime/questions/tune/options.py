@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.model.option_kinds import COUNT, FLAG, LAPS_RANGE, WORDS, Option, OptionKind
+from laptime.model.option_kinds import COUNT, FLAG, LAPS_RANGE, WORDS, Option, OptionKind, QuestionOptions
 from laptime.model.quantities import HOUR_S, Missing
 
 # What `laptime tune` may aim at: a table, one row an aim.
@@ -125,7 +125,7 @@ def _read_aim(value: object) -> str:
 AIM = OptionKind("text", "AimWord", str, _read_aim)
 TUNE = ("tune",)
 
-TUNE_OPTIONS = [
+PART = QuestionOptions(TuneAsk, [
     Option("aim", AIM, TUNE, "tune.aim", f"What to minimise: {', '.join(AIMS)}.", flag="--for", default=DEFAULT_AIM,
            metavar="AIM"),
     Option("allow", WORDS, TUNE, "tune.allow", "What may change besides: precision, batch, learning."),
@@ -134,4 +134,4 @@ TUNE_OPTIONS = [
            range=LAPS_RANGE),
     Option("apply", FLAG, TUNE, help="Then change your code, after showing the change.", only="command"),
     Option("yes", FLAG, TUNE, help="With --apply: make the change without asking.", only="command", is_rare=True),
-]  # fmt: skip
+])  # fmt: skip

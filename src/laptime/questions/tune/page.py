@@ -17,7 +17,9 @@ from laptime.show.pages import footnotes
 from laptime.show.pages.footnotes import finding_words
 from laptime.show.pages.lanes import energy_words, lane_table, money_words, proof_sentence, usage_lines
 from laptime.show.pages.layout import Column, clean, table_or_sentences, wrap
-from laptime.show.pages.page import NARROWEST, PageParts, Said, View, bar, header, quiet, rendered
+from laptime.show.pages.live import live_lanes
+from laptime.show.pages.page import NARROWEST, PageParts, QuestionPage, Said, View, bar, header, quiet
+from laptime.show.pages.summaries import lanes_failed, summary_of_race
 from laptime.show.pages.words import duration, factor, four_places, joined, place_words, short_name, tiny
 
 GAIN_BAR, NARROW_GAIN_BAR = 20, 10
@@ -56,9 +58,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=_details(record, tuning, view),
         glance=glance_of(record, tuning),
     )
-
-
-render = rendered(page_parts)
 
 
 def _is_open(record: Record, tuning: Tuning) -> bool:
@@ -434,3 +433,20 @@ def glance_of(record: Record, tuning: Tuning) -> Glance | None:
     facts += [GlanceFact("Code", each, is_command=True) for each in tuned.code[:2]]
     facts += [GlanceFact(f"{tuned.pairs} fresh pairs", duration(record.elapsed_s))]
     return Glance(times(gain.ratio), f"{_ends_words(gain)} at 95 %" if gain.ends else "", tuning.says, tuple(facts))
+
+
+def summary(record: Record) -> list[str]:
+    answer = record.answer
+    if not isinstance(answer, TuneAnswer) or answer.tuning is None:
+        return summary_of_race(record)
+    gains = [lane for lane in answer.tuning.lanes if lane.standing == "confirmed" and lane.gain is not None]
+    per = f" {record.ask.aim.per}".rstrip()
+    told = [
+        f"{short_name(gain.asked)} {gain.gain.ratio:.2f}x{per} with {'+'.join(gain.words)}"
+        for gain in gains
+        if gain.gain
+    ]
+    return [*(told or ["no settings gain"]), *lanes_failed(record)]
+
+
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

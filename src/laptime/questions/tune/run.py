@@ -49,7 +49,7 @@ from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.going_on import check_data, check_known, take_up
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.noted_code import note_code_of
 from laptime.questions.subject import find_subject
@@ -526,3 +526,6 @@ def describe_learned(run: FullRun, protocol: Protocol) -> Learned:
     if at_end is None:
         return Learned(lane, laps, "training", last.items, last.loss, last.accuracy)
     return Learned(lane, laps, "validation" if run.test is None else "test", at_end.items, at_end.loss, at_end.accuracy)
+
+
+PART = QuestionRun(prepare_tune, Tune)

@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.library.asking import OneTraining, make_ask, with_options
 from laptime.library.calls import answer
-from laptime.library.results import Result
+from laptime.library.results import QuestionCall, Result
 from laptime.model.errors import RecordError
 from laptime.questions.verdict.nouns import Decision, VerdictAnswer
 
@@ -52,3 +52,6 @@ def verdict(
     """
     ask = make_ask([base, candidate], lane or (), "verdict", **given)
     return VerdictResult(*answer("verdict", ask, progress=progress))
+
+
+PART = QuestionCall(verdict, VerdictResult)

@@ -30,7 +30,7 @@ from laptime.questions.verdict.curves import POINTS_LEAST, SEED_PAIRS_LEAST, is_
 from laptime.questions.verdict.nouns import Decision, Learning, LearningPoint, LearningRun, VerdictAnswer
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, judge_left, looks
-from laptime.questions.verdict.run import find_left, judge_code, names_the_candidate, prepare_pair_of
+from laptime.questions.verdict.speed import find_left, judge_code, names_the_candidate, prepare_pair_of
 
 SEEDS_PLANNED = 8  # by bench/verdict.py --learning: what is a tenth faster is found where seeds differ by 6 %
 SEEDS_LEAST = 5  # that a budget is shared out among

@@ -10,7 +10,7 @@ from typing import Literal
 
 from laptime.model.process import ProcessRun
 from laptime.model.quantities import Factor
-from laptime.model.record import Answer, Comparison, Record
+from laptime.model.record import Answer, Comparison, QuestionAnswer, Record
 from laptime.model.rows import OF_TRAINING
 from laptime.questions.verdict.options import VerdictAsk
 
@@ -354,3 +354,6 @@ def learning_fields(learning: Learning, factor: Factor | None) -> LearningFields
         loss_on="held-out" if learning.is_held_out else "data",
         items=learning.items,
     )
+
+
+PART = QuestionAnswer(VerdictAnswer)

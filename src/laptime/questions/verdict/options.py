@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from laptime.model.option_kinds import COUNT, FLAG, LAPS_RANGE, NAME, SHARE, Option, ValueRange
+from laptime.model.option_kinds import COUNT, FLAG, LAPS_RANGE, NAME, SHARE, Option, QuestionOptions, ValueRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class VerdictAsk:
 
 VERDICT = ("verdict",)
 
-VERDICT_OPTIONS = [
+PART = QuestionOptions(VerdictAsk, [
     Option(
         "gain", SHARE, VERDICT, "verdict.gain", "The gain that a change has to bring.", default="2%",
         range=ValueRange(0.001, 1, "expected 0.1% to 100%", "such as 2%", shown="{:.3%}"),
@@ -48,4 +48,4 @@ VERDICT_OPTIONS = [
         "laps", COUNT, VERDICT, "verdict.laps", "With --learning: the base's laps.  [default: by the budget]",
         range=LAPS_RANGE, is_rare=True,
     ),
-]  # fmt: skip
+])  # fmt: skip

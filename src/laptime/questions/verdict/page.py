@@ -27,7 +27,8 @@ from laptime.questions.verdict.options import VerdictAsk
 from laptime.show.pages import footnotes
 from laptime.show.pages.lanes import proof_sentence
 from laptime.show.pages.layout import Style
-from laptime.show.pages.page import PageParts, Said, View, rendered
+from laptime.show.pages.live import live_lanes
+from laptime.show.pages.page import PageParts, QuestionPage, Said, View
 from laptime.show.pages.words import joined, short_name
 
 MORE_DECIDES = ("wide", "early")
@@ -102,9 +103,6 @@ def _ends(factor: Factor, record: Record) -> str:
     return f"{factor.ratio:.3f}x ({low:.3f}-{high:.3f} at {footnotes.sure_at(1 - ERRORS * record.error_times)})"
 
 
-render = rendered(page_parts)
-
-
 def figures(record: Record) -> list[Figure]:
     """Return what a report draws: the same as of a race; or curves, where learning was judged."""
     learning = learning_of(record)
@@ -116,3 +114,6 @@ def summary(record: Record) -> list[str]:
     answer = record.answer
     has_one = isinstance(answer, VerdictAnswer) and answer.verdict is not None
     return [f"{verdict_of(record).word}, {verdict_of(record).cause}"] if has_one else ["no verdict"]
+
+
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

@@ -24,7 +24,7 @@ from laptime.questions.job import Job, Outcome, RecordStatus
 from laptime.questions.verdict.nouns import Decision, SessionPart, SessionState, VerdictAnswer, share_of_error
 from laptime.questions.verdict.options import VerdictAsk
 from laptime.questions.verdict.reduce import alpha_at, confirm_change
-from laptime.questions.verdict.run import VerdictRace, prepare_verdict, verdict_pace
+from laptime.questions.verdict.speed import VerdictRace, prepare_verdict, verdict_pace
 
 HELD_SHARE = 0.5  # of the budget, for the fresh rounds
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from laptime.library.asking import make_ask, with_options
 from laptime.library.calls import answer
-from laptime.library.results import Result
+from laptime.library.results import QuestionCall, Result
 from laptime.model.errors import RecordError, UsageError
 from laptime.model.script import ScriptProcess, TrainingLoop
 from laptime.model.watched import watch_of
@@ -49,3 +49,6 @@ def watch(command: Sequence[str], *, progress: bool | None = None, **given: Any)
         raise UsageError(f"{command!r} is no list of words", 'Give the command as a list: ["python", "train.py"].')
     ask = make_ask(command[0] if command else "", (), "watch", **given)
     return WatchResult(*answer("watch", replace(ask, command=tuple(command)), progress=progress))
+
+
+PART = QuestionCall(watch, WatchResult)

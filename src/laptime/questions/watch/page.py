@@ -44,7 +44,7 @@ from laptime.model.watched import WatchAnswer, watch_of
 from laptime.show.figures import fact_figures, reading_figures
 from laptime.show.pages import footnotes
 from laptime.show.pages.layout import Cell, clean, painted, wrap
-from laptime.show.pages.page import PageParts, Row, Said, View, bar_rows, header, progress_line, rendered
+from laptime.show.pages.page import PageParts, QuestionPage, Row, Said, View, bar_rows, header, progress_line
 from laptime.show.pages.words import duration, joined, lap, over, spread
 
 GAINS_ALIKE = 0.98  # of the most that a remedy may gain: what is likely is said apart where it is less
@@ -106,9 +106,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         ],
         glance=glance_of(record, loops),
     )
-
-
-render = rendered(page_parts)
 
 
 def live_lines(_record: Record, progress: Progress, view: View) -> list[str]:
@@ -504,3 +501,17 @@ def _point(window: LoopWindow, start_ns: int) -> tuple[float, float]:
 def _gap_bar(name: str, gap: Gap) -> Bar:
     label = f"{name}: {GAP_WORDS[gap.kind]}" if name else GAP_WORDS[gap.kind]
     return Bar(label, gap.seconds, words=f"{lap(gap.seconds)}, {often_words(gap.times)}")
+
+
+def summary(record: Record) -> list[str]:
+    answer = watch_of(record)
+    loops = [process.loop for process in answer.processes if isinstance(process.loop, TrainingLoop)]
+    if not loops:
+        return [f"{duration(answer.wall_s)}, no training seen"]
+    words = [f"{loops[0].iterations:,} iterations"]
+    if isinstance(loops[0].step_ms, Estimate):
+        words.append(f"{step(loops[0].step_ms.median)} each")
+    return words
+
+
+PART = QuestionPage(page_parts, summary, live_lines, figures)

@@ -39,7 +39,7 @@ from laptime.model.workload import ProofPlan
 from laptime.planner.plan import check_label, check_sensors
 from laptime.questions.asking import Prepared
 from laptime.questions.code_changes import ChangeFinder
-from laptime.questions.job import Job, Outcome, RecordStatus
+from laptime.questions.job import Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.subject import PROCESSOR
 
 LIVE_S = 1.0
@@ -285,3 +285,6 @@ def _with_workers(reader: ProcessReader, readers: Sequence[ProcessReader]) -> Sc
 
 def _order(process: ScriptProcess) -> tuple[int, int]:
     return (process.rank if process.rank is not None else 1 << 30, process.pid)
+
+
+PART = QuestionRun(prepare_watch, Watch)

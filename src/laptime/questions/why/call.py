@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.library.asking import LaneNames, What, make_ask, with_options
 from laptime.library.calls import answer
-from laptime.library.results import Result
+from laptime.library.results import QuestionCall, Result
 from laptime.model.ask import DEFAULT_WORKLOAD
 from laptime.model.errors import RecordError
 from laptime.questions.why.nouns import Remedy, Why, WhyAnswer
@@ -44,3 +44,6 @@ def why(
     With no lane it is the card if there is one, else the processor, as written.
     """
     return WhyResult(*answer("why", make_ask(what, lanes, "why", **given), progress=progress))
+
+
+PART = QuestionCall(why, WhyResult)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from laptime.model.quantities import Factor, IntervalFigure, Missing
-from laptime.model.record import Answer, CodeChange, Comparison, LaneResult, Record
+from laptime.model.record import Answer, CodeChange, Comparison, LaneResult, QuestionAnswer, Record
 
 LEARNING = "the learning"  # what a remedy changes that makes it another training
 
@@ -171,3 +171,6 @@ def why_of(record: Record) -> Why:
 def recommended_first(why: Why) -> list[Remedy]:
     """Return the remedies in the order in which `laptime apply` numbers those that are changes of code."""
     return sorted(why.remedies, key=lambda remedy: not remedy.recommended)
+
+
+PART = QuestionAnswer(WhyAnswer)

@@ -43,7 +43,9 @@ from laptime.questions.why.nouns import (
 from laptime.show.figures import fact_figures, lane_bars, reading_figures, roofline_figures, step_figures
 from laptime.show.pages import footnotes
 from laptime.show.pages.layout import Cell, Column, Style, clean, flow, lay_out_table, table_or_sentences, wrap
-from laptime.show.pages.page import NARROWEST, PageParts, Said, View, quiet, rendered
+from laptime.show.pages.live import live_lanes
+from laptime.show.pages.page import NARROWEST, PageParts, QuestionPage, Said, View, quiet
+from laptime.show.pages.summaries import summary_of_race
 from laptime.show.pages.words import WIDE_INTERVAL, duration, factor, machine_words, short_name, step_words
 
 STANDINGS: tuple[CauseStanding, ...] = ("proven", "likely", "ruled out", "not tested", "not testable here")
@@ -89,9 +91,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         details=_details(record, why, view),
         glance=glance_of(record, why),
     )
-
-
-render = rendered(page_parts)
 
 
 def _figures(record: Record, why: Why, view: View) -> list[str]:
@@ -480,3 +479,19 @@ def _factor_words(found: Factor) -> str:
 def _causes_figure(why: Why) -> Figure:
     rows = tuple((cause.cause, cause.standing, cause.says) for cause in why.causes)
     return Figure("Every cause that was judged", Table(("cause", "verdict", "why"), rows))
+
+
+def summary(record: Record) -> list[str]:
+    answer = record.answer
+    if isinstance(answer, WhyAnswer) and answer.why is not None:
+        # The first cause, and the gain of the recommended remedy
+        why = answer.why
+        standing = {verdict.cause: verdict.standing for verdict in why.causes}
+        cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
+        words = [f"why {short_name(why.lane)}: {cause}"]
+        best = next((remedy for remedy in why.remedies if remedy.recommended and remedy.measured is not None), None)
+        return [*words, f"{best.says} {best.measured.ratio:.2f}x"] if best and best.measured else words
+    return summary_of_race(record)
+
+
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

@@ -36,7 +36,7 @@ from laptime.questions.code_changes import ChangeFinder
 from laptime.questions.doctor.checkup import find_unseen_cards
 from laptime.questions.going_on import check_data, check_known, take_up
 from laptime.questions.heat_rounds import HEATS_VARY, HeatRounds
-from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, RecordStatus
+from laptime.questions.job import FAKE_FRAMEWORK, Job, Outcome, QuestionRun, RecordStatus
 from laptime.questions.least_time import LeastTime
 from laptime.questions.noted_code import note_code_of
 from laptime.questions.subject import find_subject
@@ -674,3 +674,6 @@ def _checked(asked: AskedLane, experiment: Experiment) -> Experiment:
     if planned.settings == asked.planned.settings:
         return replace(experiment, absent=Missing(f"the lane has {'+'.join(experiment.settings)} already"))
     return experiment
+
+
+PART = QuestionRun(prepare_why, WhySearch)

@@ -9,18 +9,12 @@ from laptime.model.ask import DataSource, MadeSet
 from laptime.model.machine import Device, Framework, Machine
 from laptime.model.options import repeat_options
 from laptime.model.plan import Pace, Plan, PlannedLane
-from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPlan, LapFactor, Protocol
-from laptime.model.quantities import Estimate, Missing, percent, size, step
+from laptime.model.protocol import PROOF_ITEMS, FullPlan, InferPlan, Protocol
+from laptime.model.quantities import Missing, percent, size
 from laptime.model.questions import find_question
-from laptime.model.record import Comparison, InferAnswer, InferFactor, Record, inference_of, training_of
-from laptime.model.script import TrainingLoop
+from laptime.model.record import Record
 from laptime.model.visible import as_command
-from laptime.model.watched import watch_of
 from laptime.model.workload import LayerRow, PublishedResult, Sgd, Workload
-from laptime.questions.scale.nouns import ScaleAnswer
-from laptime.questions.tune.nouns import TuneAnswer
-from laptime.questions.why.nouns import WhyAnswer
-from laptime.show.pages.lanes import most_telling, names_of_trainings
 from laptime.show.pages.layout import Column, flow, padded, table_or_sentences, wrap
 from laptime.show.pages.page import NARROWEST
 from laptime.show.pages.rows import table_page
@@ -31,7 +25,6 @@ from laptime.show.pages.words import (
     memory_words,
     processor_words,
     published_lap,
-    short_name,
     subject_words,
     whole_size,
 )
@@ -165,128 +158,6 @@ def _budget(plan: Plan) -> str:
     heats = plan.pace.heats_min * len(plan.lanes)
     least = f"{heats} heats are {duration(heats * plan.pace.measure_s)} of timing at least"
     return f"budget: {duration(plan.ask.budget_s)}; {least}, start-up, building and proof come on top"
-
-
-# The result of one record in a few words, for a list: one function per question.
-
-
-def of_race(record: Record) -> list[str]:
-    faster = [
-        comparison
-        for comparison in record.answer.comparisons
-        if comparison.verdict == "faster" and comparison.same_work is not False
-    ]
-    best = most_telling(faster) if faster else None
-    return [_lanes(record), *([_factor(best, best.ratio)] if best else []), *_failed(record)]
-
-
-def of_training(record: Record) -> list[str]:
-    answer = training_of(record)
-    laps = f"{sum(len(run.laps) for run in answer.runs)} whole laps"
-    # The fastest lane's factor, if it trains faster than the reference lane
-    shown = [factor for factor in answer.factors if factor.same_work is not False]
-    known = [(factor.later_laps, factor) for factor in shown if isinstance(factor.later_laps, float)]
-    ratio, best = max(known, key=lambda pair: pair[0], default=(1.0, None))
-    fastest_training = [_factor(best, ratio)] if best and ratio > 1 else []
-    return [_lanes(record), laps, *fastest_training, *_failed(record)]
-
-
-def of_inference(record: Record) -> list[str]:
-    return [_lanes(record), *_fastest_answer(inference_of(record)), *_failed(record)]
-
-
-def of_profile(record: Record) -> list[str]:
-    return [_lanes(record), *_heaviest_operator(record), *_failed(record)]
-
-
-def of_why(record: Record) -> list[str]:
-    answer = record.answer
-    if isinstance(answer, WhyAnswer) and answer.why is not None:
-        # The first cause, and the gain of the recommended remedy
-        why = answer.why
-        standing = {verdict.cause: verdict.standing for verdict in why.causes}
-        cause = f"{why.first[0]} ({standing.get(why.first[0], 'likely')})" if why.first else "no cause found"
-        words = [f"why {short_name(why.lane)}: {cause}"]
-        best = next((remedy for remedy in why.remedies if remedy.recommended and remedy.measured is not None), None)
-        return [*words, f"{best.says} {best.measured.ratio:.2f}x"] if best and best.measured else words
-    return of_race(record)
-
-
-def of_scale(record: Record) -> list[str]:
-    answer = record.answer
-    if not isinstance(answer, ScaleAnswer) or answer.scaling is None:
-        return of_race(record)
-    points = [
-        point
-        for curve in answer.scaling.curves[:1]
-        for point in curve.points
-        if point.speedup is not None and point.devices > 1
-    ]
-    if not points:
-        return ["no count has a result", *_failed(record)]
-    most = points[-1]
-    assert most.speedup is not None
-    return [f"{most.devices} devices {most.speedup.value:.2f}x", *_failed(record)]
-
-
-def of_tune(record: Record) -> list[str]:
-    answer = record.answer
-    if not isinstance(answer, TuneAnswer) or answer.tuning is None:
-        return of_race(record)
-    gains = [lane for lane in answer.tuning.lanes if lane.standing == "confirmed" and lane.gain is not None]
-    per = f" {record.ask.aim.per}".rstrip()
-    told = [
-        f"{short_name(gain.asked)} {gain.gain.ratio:.2f}x{per} with {'+'.join(gain.words)}"
-        for gain in gains
-        if gain.gain
-    ]
-    return [*(told or ["no settings gain"]), *_failed(record)]
-
-
-def _lanes(record: Record) -> str:
-    return f"{len(record.lanes)} lane{'s' * (len(record.lanes) != 1)}"
-
-
-def _failed(record: Record) -> list[str]:
-    failed = sum(lane.status != "ok" for lane in record.lanes)
-    return [f"{failed} without a result"] if failed else []
-
-
-def _heaviest_operator(record: Record) -> list[str]:
-    """Return the operator that takes most of a step, on the first lane with a profile."""
-    profile = next((lane.profile for lane in record.lanes if lane.profile is not None), None)
-    if profile is None or not profile.operators:
-        return ["no profile"]
-    most = profile.operators[0]
-    return [f"profile, most in {most.name[:40]} ({100 * most.own_ms / profile.profiled_ms:.0f} % of a step)"]
-
-
-def _fastest_answer(infer: InferAnswer) -> list[str]:
-    """Return the fastest lane's factor, if it answers faster than the reference lane."""
-    single = [factor for factor in infer.factors if factor.batch is None and factor.same_work is not False]
-    faster = [factor for factor in single if factor.verdict == "faster"]
-    if not faster:
-        return ["answers"]
-    best = max(faster, key=lambda each: each.ratio)
-    return [f"answers, {_factor(best, best.ratio)}"]
-
-
-def _factor(found: Comparison | LapFactor | InferFactor, ratio: float) -> str:
-    """Return a factor, with a remark if the same work is unproven: a list has no column for the proof."""
-    doubt = "" if found.same_work is True else " (same work unproven)"
-    names = names_of_trainings(found.lane, found.reference) or (short_name(found.lane), short_name(found.reference))
-    return f"{names[0]} {ratio:.2f}x faster than {names[1]}{doubt}"
-
-
-def of_watch(record: Record) -> list[str]:
-    answer = watch_of(record)
-    loops = [process.loop for process in answer.processes if isinstance(process.loop, TrainingLoop)]
-    if not loops:
-        return [f"{duration(answer.wall_s)}, no training seen"]
-    words = [f"{loops[0].iterations:,} iterations"]
-    if isinstance(loops[0].step_ms, Estimate):
-        words.append(f"{step(loops[0].step_ms.median)} each")
-    return words
 
 
 # The command that asks the same question again, from what a record says was asked.

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Generic
+from typing import ClassVar, Generic
 
-from laptime.model.figure import Glance
+from laptime.model.figure import Figure, Glance
 from laptime.model.record import Progress, Record
 from laptime.model.visible import cells_wide
 from laptime.show.pages.layout import (
@@ -64,8 +64,8 @@ class PageParts:
 
     `notes` are sentences, the most important ones first. `done` says what was run and how sure it is, `then` which
     commands come next. `details` has everything that the record holds, in sections; they take the place of figures and
-    notes where a reader asks for them. `command` goes on with the record. `glance` is what a report shows first,
-    and `drawn` what it draws in the first colours, where that is not the lanes.
+    notes where a reader asks for them, below what is `above`. `command` goes on with the record. `glance` is what a
+    report shows first, and `drawn` what it draws in the first colours, where that is not the lanes.
     """
 
     answer: Sequence[Said]
@@ -75,8 +75,21 @@ class PageParts:
     then: Lines = ()
     details: Sequence[Lines] = field(default_factory=tuple)
     command: str = "laptime show"
+    above: Lines = ()
     glance: Glance | None = None
     drawn: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPage:
+    """What `page.py` of a question holds: what a record's page says, the few words of a list, and what is drawn."""
+
+    FILE: ClassVar[str] = "page"
+
+    parts: Callable[[Record, View], PageParts]
+    summary: Callable[[Record], list[str]]
+    live: Callable[[Record, Progress, View], list[str]]  # redrawn while it runs
+    figures: Callable[[Record], list[Figure]] = lambda _record: []  # of a report; without them it has the page alone
 
 
 def page_text(page: PageParts, record: Record, view: View) -> str:
@@ -90,18 +103,13 @@ def page_text(page: PageParts, record: Record, view: View) -> str:
         own_cost = (
             [] if own_s is None else wrap(f"laptime itself took {own_s:.1f} s of processor time.", view.width, "  ")
         )
-        return _joined([answer, body, own_cost, _closing(page, saved, view)])
+        return _joined([page.above, answer, body, own_cost, _closing(page, saved, view)])
     figures = [FIELD_INDENT + line if line else "" for line in page.figures]
     notes, left_out = _first_notes(page.notes, view.width)
     count = sum(1 for section in page.details if section) + left_out
     more = f"{count} details: laptime show {record.id} --details"
     saved = more if page.command == "laptime show" else saved
     return _joined([answer, ["", *figures, ""] if figures else [], notes, _closing(page, saved, view)])
-
-
-def rendered(parts: Callable[[Record, View], PageParts]) -> Callable[[Record, View], str]:
-    """Return the function that makes a question's page as text, from the one that returns what it says."""
-    return lambda record, view: page_text(parts(record, view), record, view)
 
 
 def _joined(parts: Sequence[Lines]) -> str:
