@@ -22,7 +22,7 @@ from laptime.cli.main import find_command
 from laptime.library.results import QuestionCall
 from laptime.model.option_kinds import QuestionOptions
 from laptime.model.questions import QUESTIONS, find_part, public_names
-from laptime.model.record import QuestionAnswer
+from laptime.model.record import QuestionAnswer, QuestionRates
 from laptime.questions.job import QuestionRun
 from laptime.show.pages.page import QuestionPage
 
@@ -447,10 +447,10 @@ def test_a_public_name_has_one_home():
 
 def test_every_question_has_its_parts():
     for question in QUESTIONS:
-        kinds = (QuestionAnswer, QuestionRun, QuestionPage, QuestionCall, *[QuestionOptions] * question.has_options)
+        kinds = [QuestionAnswer, QuestionRun, QuestionPage, QuestionCall]
+        kinds += [QuestionOptions] * question.has_options + [QuestionRates] * question.has_rates
         for kind in kinds:
             assert isinstance(question.part(kind), kind), f"{question.name}: {kind.FILE}"
-        assert (question.part(QuestionAnswer).rates is not None) == question.has_rates
         assert question.says or find_command(question.command) is not None, question.name
     assert all(callable(find_part(place)) for place in public_names().values())
 

@@ -525,15 +525,20 @@ def inference_of(record: Record) -> InferAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswer:
-    """What `nouns.py` of a question holds: the class of its answer, and the rates of a lane, one for each process.
-
-    By the rates, records are compared and followed; without them they are not.
-    """
+    """What `nouns.py` of a question holds: the class of its answer."""
 
     FILE: ClassVar[str] = "nouns"
 
     answer: type[Answer]
-    rates: Callable[[Record, LaneResult], Iterable[float]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRates:
+    """What `reduce.py` of a question holds whose records are compared and followed: a lane's rates, one a process."""
+
+    FILE: ClassVar[str] = "reduce"
+
+    of_lane: Callable[[Record, LaneResult], Iterable[float]]
 
 
 # How far a question is: made by the question, and drawn by one place for the terminal, the notebook and a file.

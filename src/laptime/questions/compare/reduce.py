@@ -17,7 +17,7 @@ from laptime.model.machine import Machine
 from laptime.model.other_work import words_of_work
 from laptime.model.quantities import Missing
 from laptime.model.questions import find_question
-from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, QuestionAnswer, Record
+from laptime.model.record import NOT_RELIABLE, InferAnswer, LaneResult, QuestionRates, Record
 from laptime.model.rows import OF_TRAINING
 from laptime.model.script import ITERATION_PARTS, TrainingLoop
 from laptime.model.stats import unpaired_ratio, verdict
@@ -238,8 +238,8 @@ def _same_as_first(record: Record, lane: LaneResult) -> bool | Missing:
 
 def rates_of(record: Record, lane: LaneResult) -> list[float]:
     """Return a lane's items per second, one value for each heat, or for each whole training."""
-    rates = find_question(record.question).part(QuestionAnswer).rates
-    return [] if rates is None else [rate for rate in rates(record, lane) if rate > 0]
+    rates = find_question(record.question).part(QuestionRates).of_lane(record, lane)
+    return [rate for rate in rates if rate > 0]
 
 
 def _unpaired(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -26,7 +26,17 @@ from laptime.analysis.parity import MARGIN, ROUNDING, TWIN_MARGIN, is_same_work,
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import AnswerReference, AnswerRun, BatchRun, InferHeat
 from laptime.model.quantities import Estimate, Missing
-from laptime.model.record import BatchResult, InferFactor, InferLane, LaneResult, Parity, Wait
+from laptime.model.record import (
+    BatchResult,
+    InferFactor,
+    InferLane,
+    LaneResult,
+    Parity,
+    QuestionRates,
+    Record,
+    Wait,
+    inference_of,
+)
 from laptime.model.stats import Steady, find_steady, log_mean_interval, median, quantile, verdict
 
 # An answer is not averaged over a batch, as a loss is, so the effect of rounding is larger.
@@ -226,3 +236,12 @@ def _estimate(heats: Sequence[InferHeat], read: Read) -> Estimate | None:
 
 def _first_ms(heat: InferHeat) -> float | None:
     return None if heat.first_call_ns is None else heat.first_call_ns / 1e6
+
+
+def _rates_of_answers(record: Record, lane: LaneResult) -> Iterator[float]:
+    for infer_lane in inference_of(record).lanes:
+        if infer_lane.lane == lane.name:
+            yield from (1e3 / ms for heat in infer_lane.heats if (ms := single_item_ms(heat)))
+
+
+PART = QuestionRates(_rates_of_answers)

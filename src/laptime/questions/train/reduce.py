@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import fsum, sqrt
@@ -12,7 +12,7 @@ from laptime.analysis.parity import is_same_work, judge_parity, tell_chance
 from laptime.model.plan import PlannedLane
 from laptime.model.protocol import FullRun, LapFactor, LapResult, Reached, Score
 from laptime.model.quantities import Estimate, Missing
-from laptime.model.record import Finding, LaneResult, Parity
+from laptime.model.record import Finding, LaneResult, Parity, QuestionRates, Record, training_of
 from laptime.model.sample import Appeal, Reference
 from laptime.model.stats import paired_ratio, welch
 
@@ -222,3 +222,12 @@ def _says(name: str, reference: str, one: float, other: float, why: str) -> str:
         f"learning differs: {name} ends at an accuracy of {one:.4f}, {reference} at {other:.4f}; "
         f"they differ by {abs(one - other):.4f}, and {why}."
     )
+
+
+def _rates_of_trainings(record: Record, lane: LaneResult) -> Iterator[float]:
+    for run in training_of(record).runs:
+        if run.process.lane == lane.name and run.laps:
+            yield 1 / item_s(later_laps(run))
+
+
+PART = QuestionRates(_rates_of_trainings)
