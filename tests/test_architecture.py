@@ -477,7 +477,7 @@ def test_nothing_but_the_table_lists_the_questions():
     ]
     assert lists == []
     followed, _none = get_args(get_type_hints(laptime.history)["question"])
-    assert {*get_args(followed)} == {"watch", *(each.command for each in QUESTIONS if each.has_rates)}
+    assert {*get_args(followed)} == {row.command for row in QUESTIONS if row.is_followed}
 
 
 def _words_in(node: ast.AST) -> set[str]:

@@ -45,7 +45,7 @@ def _planning() -> Iterator[str]:
 ANSWERS = (
     AnswerRow(
         "record",
-        (*(row.command for row in QUESTIONS if row.name != "verdict"), "resume", "show"),
+        (*(row.command for row in QUESTIONS if row.prints_record), "resume", "show"),
         maker="laptime.store.schema:record_schema",
     ),
     AnswerRow("verdict", ("verdict",), ("laptime.questions.verdict.nouns:VerdictFields",), is_finite=True),

@@ -124,7 +124,7 @@ def warn(unsaved: Sequence[StoreError]) -> None:
 
 Recorded: TypeAlias = str | os.PathLike[str] | Result
 
-FOLLOWED = {row.command: row.name for row in QUESTIONS if row.has_rates or row.name == "watch"}
+FOLLOWED = {row.command: row.name for row in QUESTIONS if row.is_followed}
 
 
 def load(name: str = "latest") -> Result:

@@ -44,7 +44,9 @@ class Question:
     has_options: bool = False  # the field holds a class of options.py; else it is a flag
     takes: tuple[str, ...] = ()  # options of several questions: of what is trained, timed, measured, priced
     budget: str = ""  # where it is not that of a race
-    has_rates: bool = False  # by which records are compared and followed
+    is_followed: bool = False  # its records are compared, and followed over time
+    has_rates: bool = False  # and that by the rates of reduce.py
+    prints_record: bool = True  # with --json; else an answer of its own
     spoken: str = ""  # how a sentence names a record of it
     has_magic: bool = False  # for cells of a notebook
     forks_heats: bool = False  # its heats come in rounds: what its scout imports is kept for them
@@ -99,6 +101,7 @@ QUESTIONS: list[Question] = [
         has_command=True,
         line="Which lane is faster, by how much, and did they learn alike?",
         takes=ALL_OPTIONS,
+        is_followed=True,
         has_rates=True,
         spoken="a race",
         has_magic=True,
@@ -143,6 +146,7 @@ goes on with the experiments for which there was no time.
     ),
     Question(
         name="watch",
+        is_followed=True,
         has_result=True,
         has_command=True,
         line="Run a script unchanged: where does its training time go?",
@@ -165,6 +169,7 @@ goes on with the experiments for which there was no time.
     ),
     Question(
         name="verdict",
+        prints_record=False,
         has_result=True,
         has_command=True,
         line="Is this change faster, and is it still the same training?",
@@ -258,6 +263,7 @@ All laps, validation and test run as published, unless options say otherwise. Af
         asks="full",
         has_options=True,
         takes=("trained", "measured", "priced"),
+        is_followed=True,
         has_rates=True,
         spoken="a training",
         has_magic=True,
@@ -279,6 +285,7 @@ Answers are checked against a reference in float64.
         has_line_of_its_own=False,
         asks="infer",
         takes=ALL_OPTIONS,
+        is_followed=True,
         has_rates=True,
         spoken="of inference",
         has_magic=True,

@@ -95,7 +95,7 @@ the last before it on the same machine.
 @click.argument("lane", required=False, shell_complete=complete_lane)
 @click.option(
     "--question",
-    type=click.Choice([*(row.command for row in QUESTIONS if row.has_rates), "watch"]),
+    type=click.Choice([row.command for row in QUESTIONS if row.is_followed]),
     help="Of which records.  [default: race; watch where there is none]",
 )
 @click.option("--limit", type=click.IntRange(0), help="The newest N records; 0 for all.  [default: 30]")

@@ -159,7 +159,7 @@ def _spoken(record: Record) -> str:
 def _refuse(before: Record, after: Record) -> None:
     """Refuse two records whose ratio would mean nothing."""
     for record in (before, after):
-        if not find_question(record.question).has_rates and record.question != "watch":
+        if not find_question(record.question).is_followed:
             says = f"{record.id} is {_spoken(record)}, which has no figures to compare"
             raise UsageError(says, "compare two races, two trainings, two of inference, or two watches")
     if before.id == after.id and before.started == after.started:
