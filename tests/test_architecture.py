@@ -50,7 +50,7 @@ ROOMS_WITHIN = {
 LOOKS_UP = {
     ("model/ask.py", "questions"): "an Ask names the parts of five questions; a record has them by name",
     ("show/board/", "questions"): "a row of the board is checked by the same arithmetic as its record",
-    ("show/pages/", "questions"): "a list shows what three questions found",
+    ("store/files.py", "show"): "the words of a list are kept, so that a list reads no record",
     ("store/exports.py", "questions"): "a comparison is exported, too",
     ("store/schema.py", "questions"): "a record's classes",
     ("store/sessions.py", "questions"): "the state of a session of verdicts",

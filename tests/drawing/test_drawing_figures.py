@@ -25,13 +25,13 @@ from laptime.model.figure import Bars, Factors, Figure, Gantt, Plane, Report, St
 from laptime.model.quantities import Missing
 from laptime.model.questions import QUESTIONS
 from laptime.model.record import Record
-from laptime.questions.tune.page import page_parts
+from laptime.questions.tune.page import PART
 from laptime.show.drawing import svg
 from laptime.show.drawing.html import PAGE_MOST, as_html
 from laptime.show.drawing.rows import draw
 from laptime.show.drawing.svg import Scale
 from laptime.show.drawing.words import as_csv, as_markdown
-from laptime.show.pages.page import View, page_text
+from laptime.show.pages.page import View
 from laptime.store import schema
 
 ROOT = Path(__file__).parents[2]
@@ -222,7 +222,7 @@ def test_a_long_search_draws_what_was_kept_and_says_how_many_it_leaves_out():
 def test_only_what_fresh_heats_confirmed_is_called_taken():
     """The best of the search has a setting of 0.96x in it, and fresh heats show no gain: nothing is taken."""
     record = tune_records.unconfirmed()
-    page = page_text(page_parts(record, View(120, details=True)), record, View(120, details=True))
+    page = PART.render(record, View(120, details=True))
     row = next(line for line in page.splitlines() if line.strip().startswith("threads=1"))
     assert "0.96x" in row
     assert "yes" not in row

@@ -17,9 +17,9 @@ from laptime.questions.why.answer import explain
 from laptime.questions.why.causes import CAUSES, CauseRow, rank_experiments
 from laptime.questions.why.experiments import AskedTraining, ExperimentRow
 from laptime.questions.why.facts import Signature, judge
-from laptime.questions.why.page import page_parts
+from laptime.questions.why.page import PART
 from laptime.questions.why.run import AskedLane, list_possible, plan_experiment
-from laptime.show.pages.page import View, page_text
+from laptime.show.pages.page import View
 from laptime.store.schema import decode, encode
 
 CROWDED = "crowded bus"
@@ -100,7 +100,7 @@ def test_a_record_keeps_it_and_the_page_shows_it(experiment):
     answer = explain(case_of(lane, tried(experiment, 2.0), stages=STAGES))
     record = why_record(answer, lane)
     assert decode(encode(record), "here").answer.why == answer
-    page = page_text(page_parts(record, View(120, details=True)), record, View(120, details=True))
+    page = PART.render(record, View(120, details=True))
     assert "proven: crowded bus (how busy the bus is cannot be read; with three threads" in page
     assert "leave room on the bus (recommended)" in page
     assert "torch.set_num_threads(3)" in page

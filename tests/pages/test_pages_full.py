@@ -22,7 +22,7 @@ from laptime.questions.train.page import live_lap_lines, moment_words
 from laptime.show.pages.page import View
 from laptime.show.pages.words import four_places
 
-render = in_details(full.render)
+render = in_details(full.PART.render)
 
 STEPPED = Moment("torch/cpu/best", None, "lap", 10, False, 2, 123, 500, 62.1, 1.5234, 0.4561, 23.4)
 

@@ -20,7 +20,7 @@ from laptime.show.pages.page import View
 from laptime.store.files import row_of
 from laptime.store.schema import decode, encode
 
-render = in_details(infer.render)
+render = in_details(infer.PART.render)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

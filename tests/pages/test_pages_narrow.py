@@ -27,7 +27,7 @@ OF_RECORDS = {
     **{f"tune-{name}": (tune, make) for name, make in tune_records.SHOWN.items()},
 }
 ALL = {
-    **{name: (module.render, make) for name, (module, make) in OF_RECORDS.items()},
+    **{name: (module.PART.render, make) for name, (module, make) in OF_RECORDS.items()},
     "compare": (render_compared, two),
     "history": (render_history, followed),
 }

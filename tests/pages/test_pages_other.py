@@ -296,7 +296,7 @@ from laptime.model.record import Progress
 from laptime.questions.race import page as race
 from laptime.show.pages.live import live_lanes
 from laptime.show.pages.page import View
-print(race.render(two_lanes(), View(80)))
+print(race.PART.render(two_lanes(), View(80)))
 live_lanes(two_lanes(), Progress("now"), View(80))
 assert not FRAMEWORKS & sys.modules.keys()
 """
@@ -319,8 +319,8 @@ def test_a_record_is_shown_where_no_framework_can_be_imported():
 def test_a_page_says_what_laptime_itself_took():
     """Where its record does; what the heats took is not in it."""
     made = record((FIRST,), overhead={"parent_processor_s": 1.24, "journal_s": 0.01})
-    assert "laptime itself took 1.2 s of processor time.\n" in in_details(race.render)(made, 100)
-    assert "laptime itself" not in in_details(race.render)(record((FIRST,)), 100)
+    assert "laptime itself took 1.2 s of processor time.\n" in in_details(race.PART.render)(made, 100)
+    assert "laptime itself" not in in_details(race.PART.render)(record((FIRST,)), 100)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_a_page_says_what_laptime_itself_took():
 def test_heats_without_a_conclusion_are_shown_as_a_race(question, answer):
     """Those of a search that was interrupted: by the page and by the report, which keeps its question's name."""
     made = replace(record((FIRST, BEST), (FASTER,), status="interrupted"), question=question, answer=answer)
-    assert showing.as_text(made, View(100)) == race.render(made, View(100)).rstrip("\n")
+    assert showing.as_text(made, View(100)) == race.PART.render(made, View(100)).rstrip("\n")
     report = showing.report_of(made)
     assert report.question == question
     assert [each.title for each in report.figures] == [each.title for each in race.figures(made)]

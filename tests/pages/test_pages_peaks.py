@@ -15,7 +15,7 @@ from laptime.questions.profile.page import limit_lines
 from laptime.questions.race import page as race
 from laptime.show.pages.words import rates
 
-render = in_details(race.render)
+render = in_details(race.PART.render)
 
 CHIP = DeviceKey("AMD EPYC 9755 128-Core Processor, 2 cores", "AMD EPYC 9755 128-Core Processor (2 cores)")
 CARD = DeviceKey("1f2e", "NVIDIA H100", "580.1")

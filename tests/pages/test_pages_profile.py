@@ -72,7 +72,7 @@ def page_of(**changes: object):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_page_of_profiles(width):
     """Fifteen operators a lane, as they were agreed on; nothing is wider than the page but a trace's name."""
-    page = in_details(profile.render)(page_of(), width)
+    page = in_details(profile.PART.render)(page_of(), width)
     assert max(len(line) for line in page.splitlines() if not line.startswith("trace: ")) <= width
     assert_agreed("profile", width, page)
 
@@ -82,7 +82,7 @@ def test_a_race_has_its_profiles_below(width):
     """Five operators a lane, after all that the race itself says."""
     lanes = (lane(NAMES[0], 172.4, profile=CPU), lane(NAMES[1], 5.2, profile=CARD))
     raced = record(lanes, (comparison(NAMES[1], 33.0, 31.0, 35.0),))
-    page = in_details(race.render)(raced, width)
+    page = in_details(race.PART.render)(raced, width)
     assert page.index("against first") < page.index("own time") < page.index("Saved as")
     assert "aten::small_00" not in page
     assert "and 12 more, 2.40 ms together" in page
@@ -109,13 +109,15 @@ def test_a_long_name_is_cut_in_the_middle(expected, name, places):
 
 def test_no_page_is_too_narrow():
     """Below the least table operators are sentences."""
-    page = in_details(profile.render)(page_of(), 40)
+    page = in_details(profile.PART.render)(page_of(), 40)
     assert max(len(line) for line in page.splitlines() if not line.startswith("trace: ")) <= 40
     assert "aten::convolution" in page
 
 
 def test_an_interrupted_run_says_how_far_it_came():
-    assert "interrupted: 2 of 3 lanes profiled, 34 s." in in_details(profile.render)(page_of(status="interrupted"), 100)
+    assert "interrupted: 2 of 3 lanes profiled, 34 s." in in_details(profile.PART.render)(
+        page_of(status="interrupted"), 100
+    )
 
 
 ADAM = (

@@ -42,7 +42,7 @@ from laptime.model.visible import cells_wide
 from laptime.questions.race import page as race
 from laptime.show.pages.page import View
 
-render = in_details(race.render)
+render = in_details(race.PART.render)
 
 ANSI = re.compile(r"\x1b\[\d+m")
 FIGURES = re.compile(r"\d[\d.,]* (?:ms|µs|s|min|h|GB|%)|\([\d.,]+-[\d.,]+\)|\d+e-\d+")
@@ -357,7 +357,7 @@ def test_page_and_report_tell_the_same_factor_of_one_pair(ratio):
     (single,) = shown.answer.comparisons
     shown = replace(shown, answer=RaceAnswer((replace(single, ratio=ratio),)))
     glance = race.glance_of(shown)
-    sentence = " ".join(race.render(shown, View(200)).splitlines()[0].split(": ", 1)[1].split())
+    sentence = " ".join(race.PART.render(shown, View(200)).splitlines()[0].split(": ", 1)[1].split())
     assert (glance.number, glance.ends) == (f"{max(ratio, 1 / ratio):.2f}x", "one pair, no interval")
     assert glance.sentence == f"{sentence} Both did the same work."
     assert f"is {glance.number} as fast as" in sentence

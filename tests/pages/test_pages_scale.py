@@ -21,7 +21,7 @@ from laptime.questions.scale.nouns import ProfiledExchange, say_curve
 from laptime.questions.scale.page import summary
 from laptime.show.pages.page import View
 
-details = in_details(scale.render)
+details = in_details(scale.PART.render)
 AGREED = ("exchange", "slow-rank", "one-process")
 
 
@@ -33,11 +33,11 @@ def words_of(text):
 @pytest.mark.parametrize("name", AGREED)
 def test_a_page_is_as_it_was_agreed(name, width):
     assert_agreed(f"scale-{name}", width, details(scale_records.SHOWN[name](), width))
-    assert_agreed(f"short-scale-{name}", width, scale.render(scale_records.SHOWN[name](), View(width)))
+    assert_agreed(f"short-scale-{name}", width, scale.PART.render(scale_records.SHOWN[name](), View(width)))
 
 
 def test_the_answer_has_the_factor_and_what_is_lost():
-    page = words_of(scale.render(scale_records.exchange(), View(100)))
+    page = words_of(scale.PART.render(scale_records.exchange(), View(100)))
     assert "four cards give 2.67x (2.64-2.70) the rate of one: 31 % of a step is an exchange of gradients" in page
     assert "Predicted for more cards on such links: 8: 5.10x (4.80-5.40)" in page
     assert summary(scale_records.exchange()) == ["4 devices 2.67x"]
@@ -45,7 +45,7 @@ def test_the_answer_has_the_factor_and_what_is_lost():
 
 
 def test_a_slow_rank_is_named_with_its_cause_and_threads_that_are_faster():
-    page = words_of(scale.render(scale_records.slow_rank(), View(100)))
+    page = words_of(scale.PART.render(scale_records.slow_rank(), View(100)))
     assert "rank 1 (cpu) takes 22 % longer than the others: it had no core for 20 % of its time" in page
     assert "One process on all 2 cores is faster: 1.90x" in page
 

@@ -44,7 +44,7 @@ HOW = {"colour": {"color": True}, "ascii": {"blocks": False}}
 
 def page(name: str, width: int = 100, **how: bool) -> str:
     module, make = PAGES[name]
-    return module.render(make(), View(width, **how))
+    return module.PART.render(make(), View(width, **how))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -103,7 +103,7 @@ def test_a_lane_that_is_slower_is_the_one_that_is_named_second():
     """Where the first lane is the fastest, the sentence is about it."""
     slower = records.comparison("torch/cpu/best", 0.5, 0.4, 0.6)
     made = records.record((records.FIRST, records.lane("torch/cpu/best", 184.0)), (slower,))
-    said = " ".join(race.render(made, View(140)).split())
+    said = " ".join(race.PART.render(made, View(140)).split())
     assert "torch/cpu as written is 2.00x as fast as torch/cpu/best (1.67-2.50)." in said
     assert "2.00x slower (1.67-2.50)" in said
 
@@ -119,7 +119,7 @@ def test_figures_of_a_busy_machine_are_called_not_reliable():
     """In the first words of the page."""
     busy = Finding(NOT_RELIABLE, "45 of 50 windows of torch/cpu were disturbed.", {}, "Race again.", "proven")
     made = records.record((records.FIRST, records.BEST), (records.FASTER,), findings=(busy,))
-    assert race.render(made, View()).startswith(
+    assert race.PART.render(made, View()).startswith(
         "NOT RELIABLE: 45 of 50 windows of torch/cpu were disturbed. Race again.\n"
     )
 
@@ -127,7 +127,7 @@ def test_figures_of_a_busy_machine_are_called_not_reliable():
 def test_a_price_per_hour_needs_no_sensor():
     """The cost of a lap is its time: 46.1 s at 2 an hour."""
     made = records.record((records.FIRST, records.BEST), (records.FASTER,), ask=Ask(rate_per_hour=2.0))
-    assert "Money a lap: torch/cpu 0.0256, torch/cpu/best 0.0172." in race.render(made, View())
+    assert "Money a lap: torch/cpu 0.0256, torch/cpu/best 0.0172." in race.PART.render(made, View())
 
 
 def test_a_loader_that_is_no_limit_is_named_with_its_rate():
@@ -140,7 +140,7 @@ def test_a_loader_that_is_a_cause_is_not_called_no_limit():
     record = why_records.loader_bound(
         ceilings=(why_records.ceiling("loader", 100.0), why_records.ceiling("compute", 61.0))
     )
-    said = " ".join(why.render(record, View()).split())
+    said = " ".join(why.PART.render(record, View()).split())
     assert "The loader is no limit" not in said
     assert "The loader alone gives 100 images/s; a step waits for it and then computes, so the times add up." in said
 
@@ -149,10 +149,10 @@ def test_published_laps_of_another_length_are_not_shown_beside_ours():
     """100 steps are no lap of 500."""
     made = full_records.full((full_records.run("torch/cpu/as-written", 0, 10.1, 10.0),),
                              protocol=full_records.Protocol(2, 100, 0, 0, 0))  # fmt: skip
-    said = full.render(made, View())
+    said = full.PART.render(made, View())
     assert "GTX 1080" not in said
     assert "Published laps are not shown: they are of 500 steps, and these of 100." in said
-    assert "100 steps a lap" in full.render(made, View(details=True)).splitlines()[1]
+    assert "100 steps a lap" in full.PART.render(made, View(details=True)).splitlines()[1]
 
 
 def test_sentence_and_table_give_an_interval_in_one_direction():
@@ -161,6 +161,6 @@ def test_sentence_and_table_give_an_interval_in_one_direction():
         "torch/cpu/threads=1", 0.88, 0.33, 2.35, settled=False, ratios=(0.35, 2.2), in_turns=True
     )
     lanes = (records.FIRST, records.lane("torch/cpu/threads=1", 100.0))
-    shown = race.render(records.record(lanes, (compared,)), View(120))
+    shown = race.PART.render(records.record(lanes, (compared,)), View(120))
     assert shown.count("(ratio 0.33-2.35)") == shown.count("not distinguishable (0.33-2.35)") == 1
     assert "torch/cpu/threads=1 by a factor of 6.29" in " ".join(shown.split())

@@ -16,14 +16,14 @@ from laptime.questions.sweep import page as sweep
 from laptime.questions.sweep.page import summary
 from laptime.show.pages.page import View
 
-details = in_details(sweep.render)
+details = in_details(sweep.PART.render)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("name", sweep_records.SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     assert_agreed(f"sweep-{name}", width, details(sweep_records.SHOWN[name](), width))
-    assert_agreed(f"short-sweep-{name}", width, sweep.render(sweep_records.SHOWN[name](), View(width)))
+    assert_agreed(f"short-sweep-{name}", width, sweep.PART.render(sweep_records.SHOWN[name](), View(width)))
 
 
 def test_a_list_has_the_crossover_and_a_report_its_curves():

@@ -18,7 +18,7 @@ from laptime.questions.tune.options import TuneAsk
 from laptime.questions.tune.page import summary
 from laptime.show.pages.page import View
 
-details = in_details(tune.render)
+details = in_details(tune.PART.render)
 
 
 def words_of(text):
@@ -29,12 +29,12 @@ def words_of(text):
 @pytest.mark.parametrize("name", tune_records.SHOWN)
 def test_a_page_is_as_it_was_agreed(name, width):
     assert_agreed(f"tune-{name}", width, details(tune_records.SHOWN[name](), width))
-    assert_agreed(f"short-tune-{name}", width, tune.render(tune_records.SHOWN[name](), View(width)))
+    assert_agreed(f"short-tune-{name}", width, tune.PART.render(tune_records.SHOWN[name](), View(width)))
 
 
 def test_the_answer_comes_first_and_what_failed_is_in_the_details():
     record = tune_records.confirmed()
-    page = words_of(tune.render(record, View(100)))
+    page = words_of(tune.PART.render(record, View(100)))
     assert "torch/cpu is 1.95x (1.92-1.98) as fast with bf16+malloc=keep." in page
     assert "no compiler" not in page
     assert "compile: RuntimeError: no compiler" in words_of(details(record, 100))
@@ -55,16 +55,16 @@ def test_what_of_the_winner_was_not_raced_alone_is_said_once(lost, says):
     why = "the budget had no room for it"
     settings = tuple(replace(each, alone=None, reason=why) if each.word in lost else each for each in tuned.settings)
     tuning = replace(record.answer.tuning, lanes=(replace(tuned, settings=settings),))
-    page = words_of(tune.render(replace(record, answer=replace(record.answer, tuning=tuning)), View(120)))
+    page = words_of(tune.PART.render(replace(record, answer=replace(record.answer, tuning=tuning)), View(120)))
     assert says in page
     assert page.count("raced alone") == 1
 
 
 def test_a_winner_that_changes_arithmetic_names_the_command_that_shows_what_it_learns():
     """Once that was seen, a race of the two is next."""
-    page = words_of(tune.render(tune_records.confirmed(), View(120)))
+    page = words_of(tune.PART.render(tune_records.confirmed(), View(120)))
     assert "Next: laptime train cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep --laps 1" in page
-    page = words_of(tune.render(tune_records.learned(), View(120)))
+    page = words_of(tune.PART.render(tune_records.learned(), View(120)))
     assert "Next: laptime race cifar-cnn torch/cpu torch/cpu/bf16+malloc=keep" in page
     assert "No accuracy of torch/cpu/bf16+malloc=keep: outputs and targets are not classes." in page
 
@@ -73,7 +73,7 @@ def test_a_page_of_another_aim_has_its_words():
     """What a lap takes is said, or why nobody knows."""
     record = tune_records.confirmed()
     record = replace(record, ask=replace(record.ask, tune=TuneAsk(aim="energy"), rate_per_hour=1.0))
-    page = words_of(tune.render(record, View(120)))
+    page = words_of(tune.PART.render(record, View(120)))
     assert "setting alone per joule between" in page
     assert "Energy a lap: no sensor was read." in page
     assert "Money a lap: torch/cpu 0.0236, torch/cpu/bf16+malloc=keep 0.0118." in page
@@ -99,10 +99,10 @@ def test_one_page_has_one_count_of_what_was_raced():
     record = tune_records.confirmed()
     (tuned,) = record.answer.tuning.lanes
     tuned = replace(tuned, path=tuned.path[:2], tried=3)
-    page = words_of(tune.render(_with(record, tuned), View(120)))
+    page = words_of(tune.PART.render(_with(record, tuned), View(120)))
     assert "2 sets of settings were raced." in page
     assert "1 set of settings was raced." in words_of(
-        tune.render(_with(record, replace(tuned, path=tuned.path[:1])), View(120))
+        tune.PART.render(_with(record, replace(tuned, path=tuned.path[:1])), View(120))
     )
 
 
@@ -110,10 +110,10 @@ def test_the_code_of_a_winner_is_whole_or_not_there():
     """It named three settings, hid the diffs of two, and printed how to set the third."""
     record = tune_records.script()
     (tuned,) = record.answer.tuning.lanes
-    page = words_of(tune.render(_with(record, tuned), View(120)))
+    page = words_of(tune.PART.render(_with(record, tuned), View(120)))
     assert "num_workers=4" in page
     assert "laptime.keep_memory()" in page
-    page = words_of(tune.render(_with(record, replace(tuned, standing="not confirmed", gain=None)), View(120)))
+    page = words_of(tune.PART.render(_with(record, replace(tuned, standing="not confirmed", gain=None)), View(120)))
     assert "num_workers=4" not in page
     assert "keep_memory" not in page
     assert "MALLOC" not in page

@@ -20,7 +20,7 @@ from laptime.questions.watch import page as watch
 from laptime.questions.watch.page import summary
 from laptime.show.pages.page import View
 
-details = in_details(watch.render)
+details = in_details(watch.PART.render)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -30,7 +30,7 @@ def test_a_page_in_details_is_as_it_was_agreed(name, width):
 
 
 def test_the_answer_has_the_time_and_what_is_conspicuous():
-    page = watch.render(watch_records.waits(), View(100))
+    page = watch.PART.render(watch_records.waits(), View(100))
     assert page.startswith("train.py takes 10.6 ms ±")
     assert "75 % of an iteration is waiting for data." in page
     assert summary(watch_records.waits()) == ["80 iterations", "10.6 ms each"]
@@ -42,7 +42,7 @@ def test_the_command_that_repeats_it_is_the_one_that_was_watched():
 
 
 def test_a_rank_that_others_wait_for_is_named():
-    page = " ".join(watch.render(watch_records.ranks(), View(100)).split())
+    page = " ".join(watch.PART.render(watch_records.ranks(), View(100)).split())
     assert "The other ranks wait for rank 1: its own part of an iteration takes 2.0 times" in page
 
 
@@ -78,6 +78,6 @@ def test_several_trainings_of_keras_are_told_and_equal_loaders_once():
 def test_where_no_finding_says_what_takes_the_time_the_longest_lines_are_named():
     """A dozen copies in a forward pass, an odd loss: no rule knows them all."""
     seen = replace(watch_records.lines(), findings=())
-    page = " ".join(watch.render(seen, View(100)).split())
+    page = " ".join(watch.PART.render(seen, View(100)).split())
     assert "Of an iteration, most is in data.py:12 (69 %), train.py:36 (9 %), train.py:42 (0.8 %)." in page
-    assert "most is in" not in watch.render(watch_records.lines(), View(100))
+    assert "most is in" not in watch.PART.render(watch_records.lines(), View(100))

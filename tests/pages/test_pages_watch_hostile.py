@@ -74,7 +74,7 @@ def take(*messages: bytes) -> Visitors:
     record = watch_records.watched(WatchAnswer(("python",), 0, 1.0, processes))
     kept = schema.encode(record)
     assert schema.encode(schema.decode(kept, "here")) == kept  # a loss may be NaN, which is not equal to itself
-    assert "\x1b" not in "\n".join(watch.render(record, View(80, details=True)))
+    assert "\x1b" not in "\n".join(watch.PART.render(record, View(80, details=True)))
     return visitors
 
 

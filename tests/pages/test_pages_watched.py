@@ -60,13 +60,13 @@ def watched_answers():
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_page_of_a_watched_training_is_the_one_agreed_on(width):
     """Energy of a lap and of the whole, and what both cost."""
-    assert_agreed("full-watched", width, in_details(full.render)(watched_training(), width))
+    assert_agreed("full-watched", width, in_details(full.PART.render)(watched_training(), width))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_page_of_watched_answers_is_the_one_agreed_on(width):
     """Single calls, and the batch size at which most are answered."""
-    assert_agreed("infer-watched", width, in_details(infer.render)(watched_answers(), width))
+    assert_agreed("infer-watched", width, in_details(infer.PART.render)(watched_answers(), width))
 
 
 def rows(page: str, start: str) -> list[str]:
@@ -75,7 +75,7 @@ def rows(page: str, start: str) -> list[str]:
 
 def test_a_whole_training_costs_energy_and_time():
     """11.7 kJ are 3.25 Wh; 0.25 a kWh for them, and 1.80 an hour for the 171 s from start to end of its test."""
-    page = in_details(full.render)(watched_training(), 200)
+    page = in_details(full.PART.render)(watched_training(), 200)
     (row,) = [line for line in rows(page, "torch/cpu  ") if "97 %" in line]
     assert "11.7 kJ counted" in row
     assert "3.25 Wh" in row
@@ -85,7 +85,7 @@ def test_a_whole_training_costs_energy_and_time():
 
 def test_a_thousand_answers_cost_the_time_that_they_take():
     """At 86.2 ms or the rate of its quickest batch, 3.60 an hour is a thousandth a second."""
-    page = in_details(infer.render)(watched_answers(), 200)
+    page = in_details(infer.PART.render)(watched_answers(), 200)
     (single,) = rows(page, "torch/cpu, single calls")
     (batch,) = rows(page, "torch/cpu, batch 256")
     assert float(batch.split()[-1]) == pytest.approx(1000 / 17.3 / 1000, rel=5e-3)

@@ -34,7 +34,7 @@ from laptime.questions.why.page import PART_BLOCKS, PART_LETTERS, bar_lines, mea
 from laptime.show.pages.page import View
 from laptime.store.files import row_of
 
-render = in_details(why.render)
+render = in_details(why.PART.render)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 160])
@@ -84,7 +84,7 @@ def test_a_page_says_why_what_keeps_items_is_not_recommended():
     drawn = replace(record, lanes=(replace(record.lanes[0], heats=(heat,)), *record.lanes[1:]))
     says = "An item of the data set differs when it is fetched again, so to keep items changes the learning."
     for view in (View(100), View(100, details=True)):
-        assert [says in " ".join(why.render(each, view).split()) for each in (record, drawn)] == [False, True]
+        assert [says in " ".join(why.PART.render(each, view).split()) for each in (record, drawn)] == [False, True]
 
 
 def test_the_cause_that_is_named_has_its_fix_though_no_experiment_was_made():
@@ -92,12 +92,12 @@ def test_the_cause_that_is_named_has_its_fix_though_no_experiment_was_made():
     change = CodeChange("workers=4", "train.py", 9, "0" * 64, "", "train.py")
     no_room = "the budget had no room for it"
     untested = replace(DECODE, measured=None, lane=None, recommended=False, reason=no_room, change=change)
-    page = why.render(loader_bound(replace(CACHED, measured=None, reason=NOT_PROMISING), untested), View(100))
+    page = why.PART.render(loader_bound(replace(CACHED, measured=None, reason=NOT_PROMISING), untested), View(100))
     assert "Not tested here: decode in 4 worker processes." in page
     assert f"    {DECODE.code}\n  train.py:9: laptime apply r-" in page
     assert "--remedy 1" in page
     assert "laptime.cached" not in page
-    assert "Not tested" not in why.render(loader_bound(DECODE), View(100))
+    assert "Not tested" not in why.PART.render(loader_bound(DECODE), View(100))
 
 
 def test_the_longest_lines_are_named_where_the_cause_has_none():
@@ -107,7 +107,7 @@ def test_the_longest_lines_are_named_where_the_cause_has_none():
     timed = replace(record, lanes=(replace(record.lanes[0], heats=(heat,)), *record.lanes[1:]))
     says = "Of a step, most is in train.py:20 (58 %), train.py:21 (30 %)."
     for view in (View(100), View(100, details=True)):
-        assert says in " ".join(why.render(timed, view).split())
+        assert says in " ".join(why.PART.render(timed, view).split())
 
 
 def test_noise_is_told_before_the_verdict():
@@ -195,5 +195,5 @@ def test_page_and_report_have_the_gains_in_one_order():
     wanted = [f"{DECODE.says} (recommended)", CACHED.says, learns.says]
     (gains,) = [figure for figure in why.figures(shown) if figure.title.startswith("What it would gain")]
     assert [each.label for each in gains.chart.factors] == wanted
-    page = why.render(shown, View(200))
+    page = why.PART.render(shown, View(200))
     assert sorted(wanted, key=page.index) == wanted

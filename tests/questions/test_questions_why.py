@@ -20,9 +20,9 @@ from laptime.questions.job import CheckpointFiles, Job, Services, run_question
 from laptime.questions.proving import ReferenceCache
 from laptime.questions.subject import find_subject
 from laptime.questions.why.experiments import AskedTraining
-from laptime.questions.why.page import page_parts
+from laptime.questions.why.page import PART
 from laptime.questions.why.run import AskedLane, Inquiry, WhySearch, list_possible
-from laptime.show.pages.page import View, page_text
+from laptime.show.pages.page import View
 
 pytestmark = pytest.mark.usefixtures("forked_heats")
 
@@ -89,7 +89,7 @@ def test_a_lane_for_which_there_was_no_time_is_told_without_a_figure(inquire):
     record = job.answer(search)
     heats = {lane.name: len(lane.heats) for lane in record.lanes}
     assert heats == {"fake/cpu/as-written": 1, "fake/cpu/input=only": 0, "fake/cpu/input=cached": 1}
-    said = page_text(page_parts(record, View(100, details=True)), record, View(100, details=True))
+    said = PART.render(record, View(100, details=True))
     assert "no heat was run" not in said
     assert {each.stage: each.binds for each in record.answer.why.ceilings}["loader"] is False
 
@@ -111,7 +111,7 @@ def test_an_experiment_without_a_finished_heat_was_not_tried(inquire):
     assert record.answer.why.says.endswith("1 of 4 experiments were tried: there was no time for the others.")
     kept = next(each for each in record.answer.why.remedies if each.says == "keep freed memory in the process")
     assert (kept.measured, kept.lane, kept.reason) == (None, None, "the budget had no room for it")
-    assert "failed" not in page_text(page_parts(record, View(100, details=True)), record, View(100, details=True))
+    assert "failed" not in PART.render(record, View(100, details=True))
 
 
 @pytest.mark.long
@@ -239,6 +239,4 @@ def test_one_that_was_interrupted_needs_no_larger_budget(inquire):
     record = job.answer(BrokenOff(job, inquiry))
     assert (record.status, record.answer.why.missing) == ("interrupted", ())
     assert record.answer.why.says.endswith(" experiments were tried: it was interrupted.")
-    assert "budget had no room" not in page_text(
-        page_parts(record, View(100, details=True)), record, View(100, details=True)
-    )
+    assert "budget had no room" not in PART.render(record, View(100, details=True))

@@ -45,7 +45,7 @@ from laptime.show.figures import thin
 from laptime.show.pages import listing
 from laptime.show.pages.footnotes import distrust
 from laptime.show.pages.listing import repeat_words
-from laptime.show.pages.page import QuestionPage, View, live_page, page_text, progress_line
+from laptime.show.pages.page import QuestionPage, View, live_page, progress_line
 from laptime.show.pages.rows import render_checks, render_imports
 from laptime.show.pages.words import chips_words, short_name, trained_words
 from laptime.store import schema
@@ -84,8 +84,9 @@ def in_words(show: Callable[Parameters, Rendered]) -> Callable[Parameters, Rende
 @in_words
 def as_text(record: Record, view: View) -> str:
     """Return a record's page."""
-    row = find_page(record.question, is_concluded=record.answer.is_concluded)
-    return page_text(row.part(QuestionPage).parts(record, view), record, view).rstrip("\n")
+    page = find_page(record.question, is_concluded=record.answer.is_concluded).part(QuestionPage)
+    above = page.above(record, view) if view.details else ""
+    return above + page.render(record, view).rstrip("\n")
 
 
 @in_words

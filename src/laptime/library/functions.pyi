@@ -7,6 +7,7 @@ from laptime.library.asking import DurationLike, ItemsLike, LaneNames, OneTraini
 from laptime.library.calls import Recorded
 from laptime.library.results import PlanResult, RaceResult, Result
 from laptime.questions.forecast.call import ForecastResult
+from laptime.questions.race.call import RaceResult
 from laptime.questions.scale.call import ScaleResult
 from laptime.questions.scale.options import ScaleAsk
 from laptime.questions.sweep.call import SweepResult
@@ -22,7 +23,6 @@ from laptime.questions.why.call import WhyResult
 __all__ = [
     "FullAsk",
     "RaceResult",
-    "Result",
     "ScaleAsk",
     "ScaleResult",
     "SweepAsk",

@@ -63,7 +63,6 @@ from laptime.trainings.workloads.catalogue import list_layers
 
 def page_parts(record: Record, view: View) -> PageParts:
     """Return what the page says."""
-    asked_width = view.width
     view = replace(view, width=max(view.width, NARROWEST))
     # What a reader must know, the most important first
     notes = [
@@ -89,27 +88,21 @@ def page_parts(record: Record, view: View) -> PageParts:
         done=" ".join(filter(None, [proof_sentence(record), closing])),
         details=training_details(record, view),
         command="laptime show" if _is_whole(record) else "to go on: laptime resume",
-        above=_environment(record, asked_width) if view.details else (),
         glance=glance_of(record),
     )
 
 
-def _environment(record: Record, width: int) -> list[str]:
+def environment_block(record: Record, view: View) -> str:
     """Return what the page of a built-in training begins with, as published experiments do."""
     if record.workload.name not in CATALOGUE:
-        return []
+        return ""
     workload = find_workload(record.workload.name)
+    rows, version = list_layers(workload), installed_version()
     frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
     block = render_environment(
-        record.machine,
-        frameworks,
-        workload,
-        list_layers(workload),
-        record.data,
-        width=width,
-        version=installed_version(),
+        record.machine, frameworks, workload, rows, record.data, width=view.width, version=version
     )
-    return [*block.rstrip("\n").splitlines(), ""]
+    return block.rstrip("\n") + "\n\n"
 
 
 def _answer(record: Record) -> str:
@@ -653,4 +646,4 @@ def summary(record: Record) -> list[str]:
     return [lanes_counted(record), laps, *fastest_training, *lanes_failed(record)]
 
 
-PART = QuestionPage(page_parts, summary, live_lanes, figures)
+PART = QuestionPage(page_parts, summary, live_lanes, figures, environment_block)

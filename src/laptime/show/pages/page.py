@@ -64,8 +64,8 @@ class PageParts:
 
     `notes` are sentences, the most important ones first. `done` says what was run and how sure it is, `then` which
     commands come next. `details` has everything that the record holds, in sections; they take the place of figures and
-    notes where a reader asks for them, below what is `above`. `command` goes on with the record. `glance` is what a
-    report shows first, and `drawn` what it draws in the first colours, where that is not the lanes.
+    notes where a reader asks for them. `command` goes on with the record. `glance` is what a report shows first,
+    and `drawn` what it draws in the first colours, where that is not the lanes.
     """
 
     answer: Sequence[Said]
@@ -75,7 +75,6 @@ class PageParts:
     then: Lines = ()
     details: Sequence[Lines] = field(default_factory=tuple)
     command: str = "laptime show"
-    above: Lines = ()
     glance: Glance | None = None
     drawn: Sequence[str] = ()
 
@@ -90,6 +89,10 @@ class QuestionPage:
     summary: Callable[[Record], list[str]]
     live: Callable[[Record, Progress, View], list[str]]  # redrawn while it runs
     figures: Callable[[Record], list[Figure]] = lambda _record: []  # of a report; without them it has the page alone
+    above: Callable[[Record, View], str] = lambda _record, _view: ""  # what begins the page with details
+
+    def render(self, record: Record, view: View) -> str:
+        return page_text(self.parts(record, view), record, view)
 
 
 def page_text(page: PageParts, record: Record, view: View) -> str:
@@ -103,7 +106,7 @@ def page_text(page: PageParts, record: Record, view: View) -> str:
         own_cost = (
             [] if own_s is None else wrap(f"laptime itself took {own_s:.1f} s of processor time.", view.width, "  ")
         )
-        return _joined([page.above, answer, body, own_cost, _closing(page, saved, view)])
+        return _joined([answer, body, own_cost, _closing(page, saved, view)])
     figures = [FIELD_INDENT + line if line else "" for line in page.figures]
     notes, left_out = _first_notes(page.notes, view.width)
     count = sum(1 for section in page.details if section) + left_out
