@@ -50,6 +50,7 @@ ROOMS_WITHIN = {
 LOOKS_UP = {
     ("model/ask.py", "questions"): "an Ask names the parts of five questions; a record has them by name",
     ("show/board/", "questions"): "a row of the board is checked by the same arithmetic as its record",
+    ("show/pages/", "questions"): "a page says what a doctor found, and what a lane costs",
     ("store/files.py", "show"): "the words of a list are kept, so that a list reads no record",
     ("store/exports.py", "questions"): "a comparison is exported, too",
     ("store/schema.py", "questions"): "a record's classes",
@@ -72,8 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core_score": set(),
     "streams": set(),
     "checkpoint": {"disk"},
-    "store": {"disk", "checkpoint"},
-    "pages": set(),
+    "store": {"disk", "checkpoint", "pages"},
+    "pages": {"stats"},
     "figures": {"pages", "analysis", "stats"},
     "drawing": {"figures", "pages"},
     "exports": set(),
@@ -108,8 +109,8 @@ PARTS = {
 # What a question takes from the folder of another, and why it is no shared part.
 OF_ANOTHER_QUESTION = {
     ("compare", "infer.reduce"): "an answer's times are compared as inference has them",
-    ("compare", "train.reduce"): "laps are compared as a training has them",
     ("forecast", "compare.run"): "it reads records that others wrote, and refuses them in the same words",
+    ("race", "compare.call"): "laptime.race(against=...) has a comparison",
     ("race", "compare.command"): "race --against and --fail-above print a comparison",
     ("race", "doctor.checkup"): "each answer names a card that is there and was not used, as the doctor does",
     ("race", "doctor.nouns"): "the same",
@@ -146,8 +147,16 @@ DOORS = {
     "__main__",
     "__init__",
 }  # the same thing, at another door
-OF_EACH_QUESTION = {"render", "page_parts", "figures", "glance_of", "live_lines", "summary"}  # its row names them
-OF_EACH_PROGRAM = {"main", "T", "TYPE_CHECKING"}
+OF_EACH_QUESTION = {
+    "PART",
+    "render",
+    "page_parts",
+    "figures",
+    "glance_of",
+    "live_lines",
+    "summary",
+}  # its row names them
+OF_EACH_PROGRAM = {"main", "PART", "T", "TYPE_CHECKING"}
 DEFINED = re.compile(r"^(?:(?:async )?def|class) (\w+)|^(\w+(?:, \w+)*)(?:: [^=\n]+)? = ", re.MULTILINE)
 # The child may leave without looking back, and a fake one may chat as frameworks do.
 MAY_PRINT = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from laptime import api
+from laptime.api import showing
 from laptime.model.frameworks import installed_version
-from laptime.show.pages.listing import render_environment
-from laptime.trainings.workloads import CATALOGUE, find_workload
-from laptime.trainings.workloads.catalogue import list_layers
+from laptime.trainings.workloads import CATALOGUE
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -49,10 +48,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(shared_house, more):
 
 def test_the_environment_block_is_joined_from_this_machine():
     """Every part that the rooms tell, in one page; the frameworks were not asked, so only their versions stand."""
-    workload, version = find_workload("scenes-cnn"), installed_version()
-    page = render_environment(
-        api.devices(()), ["torch"], workload, list_layers(workload), None, width=80, version=version
-    )
+    page = showing.environment_as_text(api.devices(()), ["torch"], "scenes-cnn", None, 80)
     names = [name for line in page.splitlines() if (name := line.split("  ")[0])]
     assert names[:7] == ["laptime", "Python", "system", "processor", "memory", "torch", "images"]
     assert f"laptime    {installed_version()}" in page

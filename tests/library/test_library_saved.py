@@ -17,8 +17,9 @@ from records import lane, record, two_lanes
 
 import laptime
 from laptime.library.calls import judge
-from laptime.library.results import RaceResult, Result
+from laptime.library.results import Result
 from laptime.model.errors import LaptimeError, UsageError
+from laptime.questions.race.call import RaceResult
 from laptime.store.exports import TABLES
 from laptime.store.schema import encode
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields, replace
 from functools import wraps
 from pathlib import PurePath
 from typing import ParamSpec, TypeVar
 
-from laptime.model.ask import MadeSet
+from laptime.model.ask import DataSource, MadeSet
 from laptime.model.errors import RecordError, UsageError
 from laptime.model.figure import Report
+from laptime.model.frameworks import installed_version
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, InferPlan, Moment
@@ -84,9 +85,14 @@ def in_words(show: Callable[Parameters, Rendered]) -> Callable[Parameters, Rende
 @in_words
 def as_text(record: Record, view: View) -> str:
     """Return a record's page."""
-    page = find_page(record.question, is_concluded=record.answer.is_concluded).part(QuestionPage)
-    above = page.above(record, view) if view.details else ""
-    return above + page.render(record, view).rstrip("\n")
+    row = find_page(record.question, is_concluded=record.answer.is_concluded)
+    page = row.part(QuestionPage).render(record, view).rstrip("\n")
+    if not (row.shows_environment and view.details and record.workload.name in CATALOGUE):
+        return page
+    # As published experiments do, a training begins with its environment
+    frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
+    block = environment_as_text(record.machine, frameworks, record.workload.name, record.data, view.width)
+    return f"{block}\n\n{page}"
 
 
 @in_words
@@ -269,6 +275,17 @@ def workload_row(name: str) -> WorkloadRow:
     optimizer = {"name": type(workload.optimizer).__name__.lower(), **asdict(workload.optimizer)}
     own = {field.name: getattr(workload, field.name) for field in fields(workload)}
     return WorkloadRow(**{**own, "optimizer": optimizer, "layers": list_layers(workload)})
+
+
+def environment_as_text(
+    machine: Machine, frameworks: Iterable[str], name: str, data: DataSource | None, width: int
+) -> str:
+    """Return the environment block at the top of a full training's page. `data` is what the training reads."""
+    workload = find_workload(name)
+    rows = list_layers(workload)
+    version = installed_version()
+    block = listing.render_environment(machine, frameworks, workload, rows, data, width=width, version=version)
+    return block.rstrip("\n")
 
 
 def checks_as_text(rows: Sequence[FileCheck], width: int) -> str:

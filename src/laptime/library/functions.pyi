@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from laptime.library.asking import DurationLike, ItemsLike, LaneNames, OneTraining, PathLike, ShareLike, Trainings, What
 from laptime.library.calls import Recorded
-from laptime.library.results import PlanResult, RaceResult, Result
+from laptime.library.results import PlanResult, Result
 from laptime.questions.forecast.call import ForecastResult
 from laptime.questions.race.call import RaceResult
 from laptime.questions.scale.call import ScaleResult
@@ -23,6 +23,7 @@ from laptime.questions.why.call import WhyResult
 __all__ = [
     "FullAsk",
     "RaceResult",
+    "Result",
     "ScaleAsk",
     "ScaleResult",
     "SweepAsk",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, ClassVar, Literal, overload
 
 from laptime import api
 from laptime.api import showing
-from laptime.library.notebook import Shown, as_block, write_report
-from laptime.model.errors import LaptimeError, RecordError, UsageError
+from laptime.library.notebook import Shown, write_report
+from laptime.model.errors import RecordError, UsageError
 from laptime.model.machine import Machine
 from laptime.model.plan import Plan
 from laptime.model.protocol import FullPlan, FullRun, InferPlan, LapFactor
@@ -28,10 +27,8 @@ from laptime.model.record import (
     Record,
     TrainingAnswer,
 )
-from laptime.questions.compare.call import CompareResult
 from laptime.questions.doctor.nouns import Checkup, Problem
 from laptime.questions.doctor.run import DeviceLimits
-from laptime.show.listing import WIDTH_OFF_TERMINAL
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,36 +110,6 @@ class Result(Shown):
 
     def _page(self, width: int, *, details: bool) -> str:
         return showing.as_text(self.record, showing.View(width, kept=self.is_saved, details=details))
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RaceResult(Result):
-    """The answer of a race. `judged` is how it compares, where `against` or `fail_above` asked for it, or why not."""
-
-    judged: CompareResult | LaptimeError | None = None
-
-    @property
-    def comparison(self) -> CompareResult:
-        """How the race compares with that of `against` or, with `fail_above` alone, its trainings with its first."""
-        if isinstance(self.judged, CompareResult):
-            return self.judged
-        if self.judged is not None:
-            raise self.judged
-        says = f"{self.id} was compared with nothing"
-        raise UsageError(says, "Race with against='@main' or fail_above='5%', or call laptime.compare(before, result).")
-
-    def _repr_html_(self) -> str:
-        below = "" if self.judged is None else as_block(self._judged_page(WIDTH_OFF_TERMINAL, details=False))
-        return Result._repr_html_(self) + below  # a dataclass with slots has no `super()`
-
-    def _page(self, width: int, *, details: bool) -> str:
-        page = Result._page(self, width, details=details)  # noqa: SLF001  as above
-        return page if self.judged is None else f"{page}\n\n{self._judged_page(width, details=details)}"
-
-    def _judged_page(self, width: int, *, details: bool) -> str:
-        if isinstance(self.judged, LaptimeError):
-            return textwrap.fill(f"Not compared: {self.judged.says}. {self.judged.hint}", width)
-        return self.comparison.page(width=width, details=details)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

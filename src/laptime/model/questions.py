@@ -18,7 +18,7 @@ class PartOfQuestion(Protocol):
     FILE: ClassVar[str]  # without its .py
 
 
-Part = TypeVar("Part", bound=PartOfQuestion)
+KindOfPart = TypeVar("KindOfPart", bound=PartOfQuestion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class Question:
     spoken: str = ""  # how a sentence names a record of it
     has_magic: bool = False  # for cells of a notebook
     forks_heats: bool = False  # its heats come in rounds: what its scout imports is kept for them
+    shows_environment: bool = False  # its page with details begins with the machine's, and the layers
     runs_on_clusters: bool = False
     goes_on: bool = False  # with --more, in further rounds of its record
     predicts_cards: bool = False  # what cards that are not here would bring
@@ -76,9 +77,9 @@ class Question:
     def package(self) -> str:
         return self.folder or f"laptime.questions.{self.name}"
 
-    def part(self, kind: type[Part]) -> Part:
+    def part(self, kind: type[KindOfPart]) -> KindOfPart:
         """Return its part of this kind; the file is imported now."""
-        part: Part = find_part(f"{self.package}.{kind.FILE}:PART")
+        part: KindOfPart = find_part(f"{self.package}.{kind.FILE}:PART")
         return part
 
 
@@ -246,6 +247,7 @@ With --on ray or --on torchrun the devices may be on several nodes (docs/cluster
     Question(
         name="full",
         folder="laptime.questions.train",
+        shows_environment=True,
         says=f"""Train WHAT whole on each LANE, one after another: time, loss and accuracy of every lap.
 
 {WHAT_HELP}
@@ -338,7 +340,7 @@ def find_page(question: str, *, is_concluded: bool) -> Question:
 
 def public_names() -> dict[str, str]:
     """Return where each name is that the questions have in `import laptime`: functions, results and asks."""
-    names: dict[str, str] = {}
+    names = {"Result": "laptime.library.results:Result"}
     for row in QUESTIONS:
         if row.has_call:
             names[row.function] = f"{row.package}.call:{row.function}"

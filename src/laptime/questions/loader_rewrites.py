@@ -10,7 +10,6 @@ from laptime.questions.text_edits import TextEdit, name_calls, set_keywords
 from laptime.questions.user_code import NoPlaceError, SourceFile, UserCode
 
 LOADERS = {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}
-BATCHES = "{loader}_batches"
 ALL_AGAIN = (
     "{batches} = itertools.chain.from_iterable(itertools.repeat({loader}))  # shuffled again after its last batch"
 )
@@ -24,7 +23,7 @@ def start_loader_once(code: UserCode, _value: int) -> tuple[SourceFile, int, Seq
     ((unit, call),) = found
     file, loader = unit.file, _loader_begun(call)
     outer = next((loop for loop in _loops_around(file, call) if loader not in _stored_in(loop)), None)
-    batches = BATCHES.format(loader=loader)
+    batches = f"{loader}_batches"
     if outer is None or batches in file.bound:
         raise NoPlaceError(f"{file.path.name}:{call.lineno} is in no loop that could take its batches from `{batches}`")
     line = ALL_AGAIN.format(batches=batches, loader=loader)

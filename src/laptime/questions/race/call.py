@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import textwrap
+from dataclasses import dataclass
 from typing import Any
 
 from laptime.library.asking import (
@@ -16,9 +18,42 @@ from laptime.library.asking import (
     with_options,
 )
 from laptime.library.calls import Recorded, answer, judge, read_threshold, record_of
-from laptime.library.results import QuestionCall, RaceResult
+from laptime.library.notebook import as_block
+from laptime.library.results import QuestionCall, Result
 from laptime.model.ask import DEFAULT_WORKLOAD
-from laptime.model.errors import UsageError
+from laptime.model.errors import LaptimeError, UsageError
+from laptime.questions.compare.call import CompareResult
+from laptime.show.listing import WIDTH_OFF_TERMINAL
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RaceResult(Result):
+    """The answer of a race. `judged` is how it compares, where `against` or `fail_above` asked for it, or why not."""
+
+    judged: CompareResult | LaptimeError | None = None
+
+    @property
+    def comparison(self) -> CompareResult:
+        """How the race compares with that of `against` or, with `fail_above` alone, its trainings with its first."""
+        if isinstance(self.judged, CompareResult):
+            return self.judged
+        if self.judged is not None:
+            raise self.judged
+        says = f"{self.id} was compared with nothing"
+        raise UsageError(says, "Race with against='@main' or fail_above='5%', or call laptime.compare(before, result).")
+
+    def _repr_html_(self) -> str:
+        below = "" if self.judged is None else as_block(self._judged_page(WIDTH_OFF_TERMINAL, details=False))
+        return Result._repr_html_(self) + below  # a dataclass with slots has no `super()`
+
+    def _page(self, width: int, *, details: bool) -> str:
+        page = Result._page(self, width, details=details)  # noqa: SLF001  as above
+        return page if self.judged is None else f"{page}\n\n{self._judged_page(width, details=details)}"
+
+    def _judged_page(self, width: int, *, details: bool) -> str:
+        if isinstance(self.judged, LaptimeError):
+            return textwrap.fill(f"Not compared: {self.judged.says}. {self.judged.hint}", width)
+        return self.comparison.page(width=width, details=details)
 
 
 @with_options("race")

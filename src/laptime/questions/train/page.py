@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import Literal
 
 from laptime.model.figure import BARS_FAR_APART, Axis, Bar, Bars, Curve, Figure, Glance, GlanceFact, Plane, folded
-from laptime.model.frameworks import installed_version
 from laptime.model.protocol import Evaluation, FullRun, LapFactor, LapResult, Moment, Reached, Score
 from laptime.model.quantities import Missing, step
 from laptime.model.record import LaneResult, Progress, Record, TrainingAnswer, training_of
@@ -24,7 +23,6 @@ from laptime.show.pages.lanes import (
     usage_lines,
 )
 from laptime.show.pages.layout import Cell, Column, flow, lay_out_table, painted, wrap, wrap_all
-from laptime.show.pages.listing import render_environment
 from laptime.show.pages.live import live_lanes
 from laptime.show.pages.page import (
     NARROWEST,
@@ -57,8 +55,6 @@ from laptime.show.pages.words import (
     times_as_fast,
     training_lap,
 )
-from laptime.trainings.workloads import CATALOGUE, find_workload
-from laptime.trainings.workloads.catalogue import list_layers
 
 
 def page_parts(record: Record, view: View) -> PageParts:
@@ -90,19 +86,6 @@ def page_parts(record: Record, view: View) -> PageParts:
         command="laptime show" if _is_whole(record) else "to go on: laptime resume",
         glance=glance_of(record),
     )
-
-
-def environment_block(record: Record, view: View) -> str:
-    """Return what the page of a built-in training begins with, as published experiments do."""
-    if record.workload.name not in CATALOGUE:
-        return ""
-    workload = find_workload(record.workload.name)
-    rows, version = list_layers(workload), installed_version()
-    frameworks = dict.fromkeys(lane.name.split("/", 1)[0] for lane in record.lanes)
-    block = render_environment(
-        record.machine, frameworks, workload, rows, record.data, width=view.width, version=version
-    )
-    return block.rstrip("\n") + "\n\n"
 
 
 def _answer(record: Record) -> str:
@@ -646,4 +629,4 @@ def summary(record: Record) -> list[str]:
     return [lanes_counted(record), laps, *fastest_training, *lanes_failed(record)]
 
 
-PART = QuestionPage(page_parts, summary, live_lanes, figures, environment_block)
+PART = QuestionPage(page_parts, summary, live_lanes, figures)

@@ -89,7 +89,6 @@ class QuestionPage:
     summary: Callable[[Record], list[str]]
     live: Callable[[Record, Progress, View], list[str]]  # redrawn while it runs
     figures: Callable[[Record], list[Figure]] = lambda _record: []  # of a report; without them it has the page alone
-    above: Callable[[Record, View], str] = lambda _record, _view: ""  # what begins the page with details
 
     def render(self, record: Record, view: View) -> str:
         return page_text(self.parts(record, view), record, view)
