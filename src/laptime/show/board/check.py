@@ -70,7 +70,8 @@ HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add la
 HINT_REMAKE = "Write it again from its record: laptime board remake."
 HINT_FILE = "Remove it: the board's folder has rows/, records/ and predicted/ and nothing else."
 HINT_KEEP = "Put it back as it was. Who keeps the board removes and remakes rows in a change of their own."
-SAME_DIGITS, ALL_DIGITS = 6, 17  # of the step of each round, by which a copy is known
+SAME_DIGITS = 6  # of the step of each round, by which a copy is known
+ALL_DIGITS = 17  # of the step of a single round
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,36 +136,31 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
     faults: list[BoardFault] = [] if before is None else [*_find_lost(board, before)]
     notes: list[BoardNote] = []
     places = list(_files_of(board, faults))
-    evidence = {
-        place.name: found
-        for place in places
-        if place.parts[0] == RECORDS
-        if (found := _read_record(board, place, faults)) is not None
-    }
-    notes += [BoardNote(str(record_place(each.identity)), says) for each in evidence.values() for says in each.notes]
+    row_places = [place for place in places if place.parts[0] == ROWS]
+    records = {place: _read_record(board, place, faults) for place in places if place.parts[0] == RECORDS}
+    evidence = {place.name: its for place, its in records.items() if its is not None}
+    notes += [BoardNote(str(record_place(its.identity)), says) for its in evidence.values() for says in its.notes]
     rows: dict[PurePosixPath, BoardRow] = {}
-    for place in (path for path in places if path.parts[0] == ROWS):
+    for place in row_places:
         row = _read_row(board, place, evidence, faults)
         if row is not None:
             rows[place] = row
             notes += _outlier(place, row)
-    for place in (path for path in places if path.parts[0] == PREDICTED):
+    for place in [place for place in places if place.parts[0] == PREDICTED]:
         faults += _find_wrong_prediction(board, place)
     if wholes is not None:
         by_id = _whole_records(wholes)
-        for each in evidence.values():
-            if each.identity in by_id:
-                faults += _hold_against_whole(each, by_id[each.identity])
+        for its in evidence.values():
+            if its.identity in by_id:
+                faults += _hold_against_whole(its, by_id[its.identity])
             else:
-                notes.append(BoardNote(str(record_place(each.identity)), f"no whole record of it is in {wholes}"))
+                notes.append(BoardNote(str(record_place(its.identity)), f"no whole record of it is in {wholes}"))
     if before is not None:
         faults += _find_nameless(evidence, before)
     faults += _find_orphans(evidence, places)
     faults += _find_copies(rows)
-    in_order = sorted(dict.fromkeys(faults), key=lambda fromkey: (fromkey.file, fromkey.check))
-    return BoardCheck(
-        len([path for path in places if path.parts[0] == ROWS]), len(evidence), tuple(in_order), tuple(notes)
-    )
+    in_order = sorted(dict.fromkeys(faults), key=lambda fault: (fault.file, fault.check))
+    return BoardCheck(len(row_places), len(evidence), tuple(in_order), tuple(notes))
 
 
 def checked_records(board: Path) -> tuple[Record, ...]:
@@ -182,7 +178,7 @@ def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
     """Yield rows, records and predictions, by their names. Links are not followed, and other files are refused."""
     for folder, folders, names in os.walk(board):
         here = PurePosixPath(Path(folder).relative_to(board).as_posix())
-        links = {each for each in folders if (Path(folder) / each).is_symlink()}
+        links = {name for name in folders if (Path(folder) / name).is_symlink()}
         faults += [
             _fault(here / link, "files", "it is a link", "Put the folder itself there.") for link in sorted(links)
         ]
@@ -209,9 +205,9 @@ def _find_lost(board: Path, before: Path) -> Iterator[BoardFault]:
 
 def _find_nameless(evidence: dict[str, Evidence], before: Path) -> Iterator[BoardFault]:
     """Yield records that are new and name no whole record: one may claim a schema from before these had to."""
-    for each in evidence.values():
-        place = record_place(each.identity)
-        if each.whole is None and not (before / place).is_file():
+    for found in evidence.values():
+        place = record_place(found.identity)
+        if found.whole is None and not (before / place).is_file():
             yield _fault(place, "record", "it is new, and does not name the digest of its whole record", HINT_ADD)
 
 
@@ -308,10 +304,9 @@ def _read_row(
         faults.append(_fault(place, "schema", error.says, error.hint))
         return None
     wrong = _why_not_its_own(place, row, data, evidence)
-    if wrong is None:
-        return row
-    faults.append(_fault(place, *wrong))
-    return None
+    if wrong is not None:
+        faults.append(_fault(place, *wrong))
+    return row if wrong is None else None
 
 
 def _why_not_its_own(
@@ -391,7 +386,7 @@ def _why_not_again(board: Path, found: PredictedFile) -> str | None:
     if refused:
         return f"the record {found.record} that it begins with is refused: {refused[0][1]}"
     if made.rows != found.rows or made.loader_is_known != found.loader_is_known:
-        names = [each.short for each, other in zip(made.rows, found.rows, strict=False) if each != other]
+        names = [row.short for row, other in zip(made.rows, found.rows, strict=False) if row != other]
         return f"{found.record} predicts something else of {', '.join(names) or 'its devices'}"
     return None
 
@@ -441,10 +436,11 @@ def _find_copies(rows: dict[PurePosixPath, BoardRow]) -> Iterator[BoardFault]:
     by_numbers: dict[str, list[PurePosixPath]] = {}
     for place, row in rows.items():
         digits = SAME_DIGITS if len(row.step_rounds_ms) > 1 else ALL_DIGITS
-        numbers = json.dumps([row.training, [f"{each:.{digits}g}" for each in row.step_rounds_ms], row.turns])
+        numbers = json.dumps([row.training, [f"{step_ms:.{digits}g}" for step_ms in row.step_rounds_ms], row.turns])
         by_numbers.setdefault(numbers, []).append(place)
     for places in by_numbers.values():
         first, *others = sorted(places)
-        for place in (path for path in others if rows[path].record != rows[first].record):
-            says = f"it has the same numbers as {first} under another id"
-            yield _fault(place, "copies", says, "Keep the row of the record that was measured.")
+        for place in others:
+            if rows[place].record != rows[first].record:
+                says = f"it has the same numbers as {first} under another id"
+                yield _fault(place, "copies", says, "Keep the row of the record that was measured.")
