@@ -25,7 +25,6 @@ WIDE_CHART = 820  # of charts of rows on a page
 NARROW_CHART = 360
 CARD_WIDTH = 1200
 CARD_HEIGHT = 630
-SHOWS_ALL = "laptime report shows all of it."
 BIG_WIDE = {".": 52, " ": 50, "m": 152, "i": 50, "%": 150}  # pixels of a letter of the number on a card; others 100
 CHART_HIGH = 204  # pixels for the chart on a card
 SIDE = 70  # what is left free on each side of a card
