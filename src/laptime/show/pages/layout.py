@@ -83,10 +83,11 @@ def table_or_sentences(
     lines: list[str] = []
     for item in items:
         first, *others = _cells(figures, item, failed)
-        told = [f"{column.title} {cell.text}".lstrip() if cell.text and not cell.spans else cell.text
-                for column, cell in zip(figures[1:], others, strict=False)]  # fmt: skip
-        name = f"{figures[0].title} {first.text}".lstrip() if first.text[:1].isdecimal() else first.text
-        lines += wrap(", ".join(filter(None, [name, *told])), width, "  ")
+        parts = [f"{figures[0].title} {first.text}".lstrip() if first.text[:1].isdecimal() else first.text]
+        for column, cell in zip(figures[1:], others, strict=False):
+            has_title = cell.text and not cell.spans
+            parts.append(f"{column.title} {cell.text}".lstrip() if has_title else cell.text)
+        lines += wrap(", ".join(filter(None, parts)), width, "  ")
     return lines
 
 
@@ -94,26 +95,28 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Break a text between words. Later lines begin with `indent`, cut to half the width."""
     indent = indent[: width // 2]
     words = UNIT_GAP.sub(GLUE, clean(text)).lstrip(" ").split(" ")
-    lines, line = [], " " * (len(text) - len(text.lstrip(" ")))
+    lines = []
+    line = " " * (len(text) - len(text.lstrip(" ")))
     for piece in (piece for word in words for piece in _pieces(word, max(width - len(indent), 1))):
         joined = f"{line} {piece}" if line.strip() else line + piece
         if line.strip() and cells_wide(joined) > width:
             lines.append(line)
             joined = indent + piece
         line = joined
-    return [each.replace(GLUE, " ").rstrip() for each in [*lines, line]]
+    return [line.replace(GLUE, " ").rstrip() for line in [*lines, line]]
 
 
 def flow(parts: Iterable[str], width: int, start: str = "", indent: str = "  ") -> list[str]:
     """Join parts with dots, and break lines between parts if possible."""
-    lines, line = [], start
+    lines = []
+    line = start
     for number, part in enumerate(clean(part).strip() for part in parts):
         joined = line + (SEPARATOR if number else "") + part
         if number and cells_wide(joined) > width:
             lines.append(line)
             joined = indent + part
         line = joined
-    return [broken for each in [*lines, line] for broken in wrap(each, width, indent)]
+    return [broken for line in [*lines, line] for broken in wrap(line, width, indent)]
 
 
 def wrap_all(sentences: Iterable[str], width: int) -> list[str]:
