@@ -455,7 +455,15 @@ def thin(figures: Sequence[Figure]) -> tuple[Figure, ...]:
     curves = [curve for figure in figures if isinstance(figure.chart, Plane) for curve in figure.chart.curves]
     if sum(len(curve.points) for curve in curves) <= POINTS_MOST:
         return tuple(figures)
-    most = _fair_share([len(curve.points) for curve in curves])
+    # How many points a curve may keep, where short curves leave their share to the longer ones
+    left = POINTS_MOST
+    most = CURVE_LEAST
+    lengths = sorted(len(curve.points) for curve in curves)
+    for done, length in enumerate(lengths):
+        most = max(left // (len(lengths) - done), CURVE_LEAST)
+        if length > most:
+            break
+        left -= length
     thinned = []
     for figure in figures:
         if isinstance(figure.chart, Plane):
@@ -479,19 +487,6 @@ def thin_curve(curve: Curve, most: int) -> Curve:
         highest = max(stretch, key=lambda point: point[1])
         kept += sorted({lowest, highest})
     return replace(curve, points=tuple(kept), of_points=max(curve.of_points, len(points)), ends=())
-
-
-def _fair_share(lengths: Sequence[int]) -> int:
-    """Return how many points a curve may keep, where short curves leave their share to the longer ones."""
-    left = POINTS_MOST
-    share = CURVE_LEAST
-    ordered = sorted(lengths)
-    for done, length in enumerate(ordered):
-        share = max(left // (len(ordered) - done), CURVE_LEAST)
-        if length > share:
-            return share
-        left -= length
-    return share
 
 
 def thinned_words(figures: Sequence[Figure]) -> str:

@@ -264,23 +264,19 @@ def add(record: Record, lanes: Sequence[str], board: Path, find_faults: Callable
         raise RecordError(f"{record.id} has no row: {whys}", "laptime board --help says what a row needs.")
     if faults := find_faults(stripped):
         raise RecordError(f"{record.id} would be refused by `laptime board check`: {faults[0]}", "Race it again.")
-    _refuse_another(board / record_place(record.id), data)
+    # On two machines, two records may have one id: that of someone else is not written over
+    place = board / record_place(record.id)
+    if place.is_file():
+        try:
+            there = decompress(read_regular(place, RECORD_MOST_BYTES), place.name)
+        except (OSError, RecordError):
+            there = data  # it proves no row
+        if there != data:
+            hint = "the id will be another. If it is this record, by another laptime: laptime board remake."
+            raise RecordError(f"{place} is another record, with the same id", f"Race it again: {hint}")
     files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
     _write(board, files)
     return Added(record.id, tuple(str(board / place) for place in files), refused)
-
-
-def _refuse_another(place: Path, data: bytes) -> None:
-    """Refuse to write over the record of someone else: on two machines, two records may have one id."""
-    if not place.is_file():
-        return
-    try:
-        there = decompress(read_regular(place, RECORD_MOST_BYTES), place.name)
-    except (OSError, RecordError):
-        return  # it proves no row
-    if there != data:
-        hint = "Race it again: the id will be another. If it is this record, by another laptime: laptime board remake."
-        raise RecordError(f"{place} is another record, with the same id", hint)
 
 
 def _write(board: Path, files: Mapping[PurePosixPath, bytes]) -> None:

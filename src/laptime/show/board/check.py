@@ -303,35 +303,32 @@ def _read_row(
     except RecordError as error:
         faults.append(_fault(place, "schema", error.says, error.hint))
         return None
-    wrong = _why_not_its_own(place, row, data, evidence)
-    if wrong is not None:
-        faults.append(_fault(place, *wrong))
-    return row if wrong is None else None
-
-
-def _why_not_its_own(
-    place: PurePosixPath, row: BoardRow, data: bytes, evidence: dict[str, Evidence]
-) -> tuple[str, str, str] | None:
-    """Return the check, the sentence and the way out of what is wrong with a row, or None."""
-    if sealed(row).digest != row.digest:
-        return "digest", "its digest is not that of what it says: a number or a word in it was changed", HINT_ADD
     found = evidence.get(record_name(row.record))
-    if found is None:
-        return "record", f"the record {row.record} is not in records/, or is refused", "Add the record's file, too."
-    if found.digest != row.record_digest:
-        return "record", f"it names another digest than that of the record {row.record}", HINT_ADD
-    made = found.rows.get(row.lane)
-    if made is None:
-        return "record", f"the record {row.record} has no lane {row.lane!a} that has a row", HINT_ADD
-    if made != row:
-        differs = ", ".join(
-            field.name for field in fields(row) if getattr(made, field.name) != getattr(row, field.name)
-        )
-        return "record", f"it does not say what its record says: {differs}", HINT_REMAKE
-    if encode_row(made) != data:
-        return "record", "it has other bytes than the row of its record: a field or a space too many", HINT_ADD
-    if made.place != place:
-        return "files", f"it belongs into {made.place}", "Move it there, or write it again: laptime board add ID."
+    made = None if found is None else found.rows.get(row.lane)
+    if sealed(row).digest != row.digest:
+        says = "its digest is not that of what it says: a number or a word in it was changed"
+        faults.append(_fault(place, "digest", says, HINT_ADD))
+    elif found is None:
+        says = f"the record {row.record} is not in records/, or is refused"
+        faults.append(_fault(place, "record", says, "Add the record's file, too."))
+    elif found.digest != row.record_digest:
+        says = f"it names another digest than that of the record {row.record}"
+        faults.append(_fault(place, "record", says, HINT_ADD))
+    elif made is None:
+        says = f"the record {row.record} has no lane {row.lane!a} that has a row"
+        faults.append(_fault(place, "record", says, HINT_ADD))
+    elif made != row:
+        differs = [field.name for field in fields(row) if getattr(made, field.name) != getattr(row, field.name)]
+        says = f"it does not say what its record says: {', '.join(differs)}"
+        faults.append(_fault(place, "record", says, HINT_REMAKE))
+    elif encode_row(made) != data:
+        says = "it has other bytes than the row of its record: a field or a space too many"
+        faults.append(_fault(place, "record", says, HINT_ADD))
+    elif made.place != place:
+        hint = "Move it there, or write it again: laptime board add ID."
+        faults.append(_fault(place, "files", f"it belongs into {made.place}", hint))
+    else:
+        return row
     return None
 
 

@@ -188,20 +188,18 @@ def _follows_from_rounds(record: Record) -> Iterator[str]:
             yield f"the step of {lane.name} is not the mean of its rounds"
         elif not _are_close((found.low, found.high), (lane.step_ms.low, lane.step_ms.high)):
             yield f"the interval of {lane.name} is not the one that its {len(rounds)} rounds allow"
-        yield from _find_wrong_lap(record, lane)
-
-
-def _find_wrong_lap(record: Record, lane: LaneResult) -> Iterator[str]:
-    if lane.step_ms is None or lane.lap_s is None:
-        return
-    workload = CATALOGUE[record.workload.name]
-    steps = workload.steps_per_lap * workload.batch / (lane.settings.batch or workload.batch)
-    if not _is_close(lane.step_ms.median * steps / 1e3, lane.lap_s.median, OF_A_LAP):
-        yield f"a lap of {lane.name} is not its {steps:g} steps: {lane.step_ms.median:.6g} ms x {steps:g}"
-    elif lane.lap_s.ends is not None:
+        if lane.lap_s is None:
+            continue
+        workload = CATALOGUE[record.workload.name]
+        steps = workload.steps_per_lap * workload.batch / (lane.settings.batch or workload.batch)
         ends = lane.step_ms.ends
-        if ends is None or not all(
-            _is_close(step * steps / 1e3, lap, OF_A_LAP) for step, lap in zip(ends, lane.lap_s.ends, strict=True)
+        if not _is_close(lane.step_ms.median * steps / 1e3, lane.lap_s.median, OF_A_LAP):
+            yield f"a lap of {lane.name} is not its {steps:g} steps: {lane.step_ms.median:.6g} ms x {steps:g}"
+        elif lane.lap_s.ends is not None and (
+            ends is None
+            or not all(
+                _is_close(step * steps / 1e3, lap, OF_A_LAP) for step, lap in zip(ends, lane.lap_s.ends, strict=True)
+            )
         ):
             yield f"the interval of a lap of {lane.name} is not that of its steps"
 

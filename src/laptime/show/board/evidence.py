@@ -225,6 +225,10 @@ def _machine(machine: Machine) -> Machine:
 def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None) -> LaneResult:
     trained = [run.proofs for run in runs if run.process.lane == lane.name and run.proofs]
     heats = tuple(_heat(heat, lane.name) for heat in lane.heats)
+    # The verdict of the proof is judged again; one that the record had otherwise is none
+    proofs = [result.heat.proofs for result in heats] or trained
+    kept_reference = None if reference is None else _reference(reference)
+    judged = judge_parity(lane.settings, [tuple(map(_proof, proof)) for proof in proofs], kept_reference)
     device = lane.device
     kept = Device(
         name=device.name if DEVICE_WORD.fullmatch(device.name) else device.kind,
@@ -250,17 +254,10 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
         peak_memory_bytes=_known(lane.peak_memory_bytes),
         device_memory_bytes=_known(lane.device_memory_bytes),
         energy_j_per_lap=_known(lane.energy_j_per_lap),
-        parity=_parity(lane, [result.heat.proofs for result in heats] or trained, reference),
+        parity=judged if judged.status == lane.parity.status == "same" else Parity("unproven"),
         items_per_step=lane.items_per_step,
         heats=heats,
     )
-
-
-def _parity(lane: LaneResult, proofs: Sequence[tuple[ProofRun, ...]], reference: Reference | None) -> Parity:
-    """Return the verdict of the proof, judged again; one that the record had otherwise is none."""
-    kept = None if reference is None else _reference(reference)
-    found = judge_parity(lane.settings, [tuple(map(_proof, proof)) for proof in proofs], kept)
-    return found if found.status == lane.parity.status == "same" else Parity("unproven")
 
 
 def _heat(result: HeatResult, lane: str) -> HeatResult:

@@ -168,22 +168,20 @@ def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
     first = max(written or of_cards or compared, key=lambda row: row.rounds)
     same = [row for row in of_cards or compared if row.record == first.record]
     best = max(same, key=lambda row: row.factor.ratio if row.factor else 0)
-    lines = [_factor_words(row) for row in ([first] if first == best else [first, best])]
+    lines = []
+    for row in [first] if first == best else [first, best]:
+        found = row.factor
+        assert found is not None
+        has_interval = found.low is not None and found.high is not None
+        ends = f"{found.low:.3g} to {found.high:.3g}" if has_interval else "one pair, no interval"
+        other = row.device.kind != "cpu" and "/cpu/" in found.reference
+        where = f" on {_in_words(row.machine.processor)}, {row.machine.cores} cores" if other else ""
+        lines.append(
+            f"On {safe(hardware_of(row))}, {_in_words(row.lane)} is {quantities.times(found.ratio)} as fast as "
+            f"{_in_words(found.reference)}{where} ({ends})."
+        )
     note = "" if of_cards else ". No record has a card and a processor yet"
     return f'{"<br>".join(lines)}<br><span class="soft">Record {safe(first.record)}{note}.</span>'
-
-
-def _factor_words(row: BoardRow) -> str:
-    found = row.factor
-    assert found is not None
-    has_interval = found.low is not None and found.high is not None
-    ends = f"{found.low:.3g} to {found.high:.3g}" if has_interval else "one pair, no interval"
-    other = row.device.kind != "cpu" and "/cpu/" in found.reference
-    where = f" on {_in_words(row.machine.processor)}, {row.machine.cores} cores" if other else ""
-    return (
-        f"On {safe(hardware_of(row))}, {_in_words(row.lane)} is {quantities.times(found.ratio)} as fast as "
-        f"{_in_words(found.reference)}{where} ({ends})."
-    )
 
 
 def _in_words(name: str) -> str:

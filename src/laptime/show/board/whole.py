@@ -7,9 +7,9 @@ everything was numbered again passes: only its keeper's whole record (`check --r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from laptime.model.record import LaneResult, RaceAnswer, Record, TrainingAnswer
-from laptime.model.sample import Heat
+from laptime.model.record import RaceAnswer, Record, TrainingAnswer
 
 
 def find_left_out(record: Record) -> Iterator[str]:
@@ -24,8 +24,18 @@ def find_left_out(record: Record) -> Iterator[str]:
         yield from _find_lost_heats(record)
         yield from _find_lost_comparisons(record)
     for lane in record.lanes:
-        for heat in lane.heats:
-            yield from _find_lost_windows(lane, heat.heat)
+        for heat in [result.heat for result in lane.heats]:
+            where = f"round {heat.round} of {lane.name}"
+            turns = [window.turn for window in heat.windows if window.turn is not None]
+            if turns and turns != list(range(len(heat.windows))):
+                yield f"a turn is left out of {where}: it has the turns {', '.join(map(str, turns[:12]))}"
+            for before, after in pairwise(heat.windows):
+                if after.start_ns < before.end_ns:
+                    yield f"two windows of {where} are at one time"
+                if before.first_step is None or after.first_step is None:
+                    continue
+                if after.first_step < before.first_step + before.steps:  # some steps between windows are not timed
+                    yield f"two windows of {where} have the same steps"
 
 
 def _find_lost_heats(record: Record) -> Iterator[str]:
@@ -62,21 +72,6 @@ def _find_lost_comparisons(record: Record) -> Iterator[str]:
         if comparison.pairs != len(comparison.ratios):
             ratios = len(comparison.ratios)
             yield f"the factor of {comparison.lane} is of {comparison.pairs} pairs, and has {ratios} ratios"
-
-
-def _find_lost_windows(lane: LaneResult, heat: Heat) -> Iterator[str]:
-    """Yield where turns are skipped, or where two windows of a heat are at one time or of the same steps."""
-    where = f"round {heat.round} of {lane.name}"
-    turns = [window.turn for window in heat.windows if window.turn is not None]
-    if turns and turns != list(range(len(heat.windows))):
-        yield f"a turn is left out of {where}: it has the turns {', '.join(map(str, turns[:12]))}"
-    for before, after in zip(heat.windows, heat.windows[1:], strict=False):
-        if after.start_ns < before.end_ns:
-            yield f"two windows of {where} are at one time"
-        if before.first_step is None or after.first_step is None:
-            continue
-        if after.first_step < before.first_step + before.steps:  # some steps between windows are not timed
-            yield f"two windows of {where} have the same steps"
 
 
 def _find_lost_runs(record: Record, answer: TrainingAnswer) -> Iterator[str]:

@@ -282,24 +282,16 @@ class FormatRow:
     holds_record: bool = False
 
 
-def _pictures(reports: Sequence[Report]) -> dict[str, str]:
-    """Return the charts of reports as SVG, by a name that begins with the record's id."""
+def _pictures(reports: Sequence[Report], ending: str, encode: Callable[[str], bytes]) -> dict[str, bytes]:
+    """Return the charts of reports as files, by a name that begins with the record's id. `encode` is given the SVG."""
     pictures = {}
     for report in reports:
         for number, figure in enumerate(report.figures, 1):
             picture = standalone(figure.chart, figure.title, numbers_by_lane(report))
             if picture is not None:
                 name = NOT_IN_NAMES.sub("-", f"{report.id}-{number:02}-{figure.title.lower()}").strip("-")
-                pictures[name[:100]] = picture
+                pictures[f"{name[:100]}.{ending}"] = encode(picture)
     return pictures
-
-
-def _as_svg(reports: Sequence[Report]) -> dict[str, bytes]:
-    return {f"{name}.svg": picture.encode() for name, picture in _pictures(reports).items()}
-
-
-def _as_png(reports: Sequence[Report]) -> dict[str, bytes]:
-    return {f"{name}.png": pixels(picture, PNG_SCALE) for name, picture in _pictures(reports).items()}
 
 
 def pixels(picture: str, zoom: int) -> bytes:
@@ -319,8 +311,8 @@ FORMATS: dict[str, FormatRow] = {
         FormatRow("html", lambda reports: as_html(reports).encode(), (".html", ".htm"), holds_record=True),
         FormatRow("md", lambda reports: as_markdown(reports).encode(), (".md",)),
         FormatRow("csv", lambda reports: as_csv(reports).encode(), (".csv",)),
-        FormatRow("svg", _as_svg, ()),
-        FormatRow("png", _as_png, ()),
+        FormatRow("svg", lambda reports: _pictures(reports, "svg", str.encode), ()),
+        FormatRow("png", lambda reports: _pictures(reports, "png", lambda picture: pixels(picture, PNG_SCALE)), ()),
     )
 }
 

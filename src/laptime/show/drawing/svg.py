@@ -81,7 +81,13 @@ def _map(across: Scale, up: Scale) -> tuple[float, float, float, float]:
 def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
     """Return axes, bands and curves."""
     across, up = scales_of(plane)
-    parts = [_band(band, across) for band in plane.bands]
+    parts = []
+    for band in plane.bands:
+        start, end = _sides(band, across)
+        parts.append(
+            f'<rect class="band {band.kind}" x="{start:.2f}" y="{TOP}" width="{max(end - start, 0.5):.2f}" '
+            f'height="{INNER_HEIGHT}"><title>{safe(band.label or band.kind)}</title></rect>'
+        )
     for place, tick in across.ticks():
         x = LEFT + INNER_WIDTH * (place - across.low) / (across.high - across.low)
         middle = min(x, CHART_WIDTH - len(tick) * TICK_LETTER / 2)
@@ -163,14 +169,6 @@ def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
     )
 
 
-def _band(band: Band, across: Scale) -> str:
-    start, end = _sides(band, across)
-    return (
-        f'<rect class="band {band.kind}" x="{start:.2f}" y="{TOP}" width="{max(end - start, 0.5):.2f}" '
-        f'height="{INNER_HEIGHT}"><title>{safe(band.label or band.kind)}</title></rect>'
-    )
-
-
 def _band_words(band: Band, across: Scale) -> str:
     """Return the words of a band, on the side of it where there is more room."""
     start, end = _sides(band, across)
@@ -216,8 +214,21 @@ class Scale:
         """Return where ticks are, in the units of the range, with their words."""
         if not self.is_log:
             return linear_ticks(self.low, self.high, whole=self.is_whole)
-        doubled = _doubled_ticks(self.low, self.high) if self.is_whole else []
-        return doubled if len(doubled) > 1 else _log_ticks(self.low, self.high)
+        if self.is_whole:
+            # 1, 2, 4, 8 and so on: what is counted in devices and batches is mostly doubled
+            two = math.log10(2)
+            powers = range(max(math.ceil(self.low / two - 1e-9), 0), math.floor(self.high / two + 1e-9) + 1)
+            doubled = powers[:: max(1, math.ceil(len(powers) / 9))]
+            if len(doubled) > 1:
+                return [(power * two, words(2.0**power)) for power in doubled]
+        # Powers of ten; where fewer than two are in the range, also twice and five times these, and so on
+        whole = range(math.floor(self.low), math.ceil(self.high) + 1)
+        for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), [tenths / 10 for tenths in range(10, 100)]):
+            found = [math.log10(factor) + power for power in whole for factor in factors]
+            shown = [place for place in found if self.low <= place <= self.high]
+            if len(shown) > 1:
+                return [(place, words(10**place)) for place in shown[:: max(1, len(shown) // (TICKS + 1))]]
+        return [(place, words(10**place)) for place in (self.low, self.high)]
 
 
 def scales_of(plane: Plane) -> tuple[Scale, Scale]:
@@ -274,24 +285,6 @@ def linear_ticks(low: float, high: float, *, whole: bool = False) -> list[tuple[
     first = math.ceil(low / step - 1e-9)
     places = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
     return [(place, words(place)) for place in places]
-
-
-def _doubled_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return 1, 2, 4, 8 and so on: what is counted in devices and batches is mostly doubled."""
-    powers = range(max(math.ceil(low / math.log10(2) - 1e-9), 0), math.floor(high / math.log10(2) + 1e-9) + 1)
-    shown = powers[:: max(1, math.ceil(len(powers) / 9))]
-    return [(power * math.log10(2), words(2.0**power)) for power in shown]
-
-
-def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return powers of ten; where fewer than two are in the range, also twice and five times these."""
-    whole = range(math.floor(low), math.ceil(high) + 1)
-    for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), [tenths / 10 for tenths in range(10, 100)]):
-        found = [math.log10(factor) + power for power in whole for factor in factors]
-        shown = [place for place in found if low <= place <= high]
-        if len(shown) > 1:
-            return [(place, words(10**place)) for place in shown[:: max(1, len(shown) // (TICKS + 1))]]
-    return [(place, words(10**place)) for place in (low, high)]
 
 
 def words(value: float) -> str:

@@ -41,39 +41,32 @@ TextRow = tuple[str, ...]
 
 def as_markdown(reports: Sequence[Report]) -> str:
     """Return reports as Markdown, for a comment or a job's summary."""
-    return "\n\n".join("\n".join(_markdown(report)) for report in reports) + "\n"
-
-
-def _markdown(report: Report) -> list[str]:
-    first, *others = report.answer or (report.title,)
-    lines = [
-        f"## {escape_markdown(first)}",
-        "",
-        *(f"**{escape_markdown(why)}**\n" for why in report.distrust),
-        *(f"{escape_markdown(sentence)}\n" for sentence in (*others, *report.notes, report.done) if sentence),
-    ]
-    for figure in report.figures:
-        lines += [f"### {escape_markdown(figure.title)}", ""]
-        if figure.says:
-            lines += [escape_markdown(figure.says), ""]
-        picture = [] if figure.more else _chart(figure.chart, FENCED, blocks=True)
-        if picture:  # a block of code, which none of its lines can end
-            drawn = [visible(line).rstrip() for line in picture]
-            longest = max((len(ticks) for line in drawn for ticks in re.findall("`+", line)), default=0)
-            fence = "`" * max(longest + 1, 3)
-            lines += [f"{fence}text", *drawn, fence, ""]
-        if not picture or (isinstance(figure.chart, Plane) and not _points(figure.chart)):  # a sparkline has no figures
-            table = rows_of(figure.chart)
-            heads = [escape_markdown(head.removeprefix("=").removeprefix("`")) for head in table.heads]
-            ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
-            rows = [[escape_markdown(cell) for cell in row] for row in table.rows]
-            lines += [*(f"| {' | '.join(row)} |" for row in (heads, ruler, *rows)), ""]
-    return [
-        *lines,
-        f"    {visible(report.command)}",
-        "",
-        escape_markdown(f"Record {report.id}, {report.started}."),
-    ]
+    pages = []
+    for report in reports:
+        first, *others = report.answer or (report.title,)
+        lines = [f"## {escape_markdown(first)}", ""]
+        lines += [f"**{escape_markdown(why)}**\n" for why in report.distrust]
+        lines += [f"{escape_markdown(words)}\n" for words in (*others, *report.notes, report.done) if words]
+        for figure in report.figures:
+            lines += [f"### {escape_markdown(figure.title)}", ""]
+            if figure.says:
+                lines += [escape_markdown(figure.says), ""]
+            picture = [] if figure.more else _chart(figure.chart, FENCED, blocks=True)
+            if picture:  # a block of code, which none of its lines can end
+                drawn = [visible(line).rstrip() for line in picture]
+                longest = max((len(ticks) for line in drawn for ticks in re.findall("`+", line)), default=0)
+                fence = "`" * max(longest + 1, 3)
+                lines += [f"{fence}text", *drawn, fence, ""]
+            # A sparkline has no figures
+            if not picture or (isinstance(figure.chart, Plane) and not _points(figure.chart)):
+                table = rows_of(figure.chart)
+                heads = [escape_markdown(head.removeprefix("=").removeprefix("`")) for head in table.heads]
+                ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
+                rows = [[escape_markdown(cell) for cell in row] for row in table.rows]
+                lines += [*(f"| {' | '.join(row)} |" for row in (heads, ruler, *rows)), ""]
+        lines += [f"    {visible(report.command)}", "", escape_markdown(f"Record {report.id}, {report.started}.")]
+        pages.append("\n".join(lines))
+    return "\n\n".join(pages) + "\n"
 
 
 def as_csv(reports: Sequence[Report]) -> str:

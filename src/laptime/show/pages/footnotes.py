@@ -396,7 +396,10 @@ def _unsettled(record: Record) -> str:
                 words = percent(apart - 1) if apart < LARGE_SPREAD else f"a factor of {factor(apart)}"
                 parts.append(f"{short_name(comparison.lane)} by {words}")
         return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(parts)}."
-    spreads = {lane.name: _variation(lane) for lane in record.lanes}
+    spreads = {}  # the difference between the fastest and the slowest heat, as a share of the median
+    for lane in record.lanes:
+        steps = sorted(heat.step_ms for heat in _finished(lane) if heat.step_ms is not None)
+        spreads[lane.name] = over(steps[-1] - steps[0], steps[len(steps) // 2]) if len(steps) > 1 else 0.0
     concerned = {
         name: spreads.get(name, 0.0) for comparison in open_ for name in (comparison.lane, comparison.reference)
     }
@@ -408,9 +411,3 @@ def _unsettled(record: Record) -> str:
     if record.ask.heats is not None:
         return f"Not settled within {margin}: too few heats."
     return f"Not settled within {margin}: the budget of {duration(record.ask.budget_s)} allowed too few heats."
-
-
-def _variation(lane: LaneResult) -> float:
-    """Return the difference between the fastest and the slowest heat, as a share of the median."""
-    steps = sorted(heat.step_ms for heat in _finished(lane) if heat.step_ms is not None)
-    return over(steps[-1] - steps[0], steps[len(steps) // 2]) if len(steps) > 1 else 0.0

@@ -180,8 +180,12 @@ def published_line(record: Record, width: int) -> str:
     """Return the published results that fit on a line. The slowest are dropped first; the fastest of a kind stay."""
     results = record.published.results if record.published else ()
     quotes = [quote for result in results if (quote := _quoted(result, record.workload.laps))]
-    while cells_wide(_published_words(quotes)) > width and (spare := _slowest_spare(quotes)):
-        quotes.remove(spare)
+    while cells_wide(_published_words(quotes)) > width:
+        fastest = {quote.kind: min(other.lap_s for other in quotes if other.kind == quote.kind) for quote in quotes}
+        spare = [quote for quote in quotes if quote.lap_s > fastest[quote.kind]]
+        if not spare:
+            break
+        quotes.remove(max(spare, key=lambda quote: quote.lap_s))
     return _published_words(quotes)
 
 
@@ -197,12 +201,6 @@ def _quoted(result: PublishedResult, laps: int | None) -> Quoted | None:
         whole = f"{device} {duration(result.total_s)} in all"
         return Quoted(result.kind, result.total_s / (laps or 1), whole, is_lap=False)
     return None
-
-
-def _slowest_spare(quotes: list[Quoted]) -> Quoted | None:
-    fastest = {quote.kind: min(other.lap_s for other in quotes if other.kind == quote.kind) for quote in quotes}
-    spare = [quote for quote in quotes if quote.lap_s > fastest[quote.kind]]
-    return max(spare, key=lambda quote: quote.lap_s, default=None)
 
 
 def _published_words(quotes: list[Quoted]) -> str:
@@ -338,11 +336,9 @@ def _kind(record: Record) -> str:
 
 
 def _rows(record: Record) -> list[UsageRow]:
-    return _answers(record) if isinstance(record.answer, InferAnswer) else _lanes(record)
-
-
-def _lanes(record: Record) -> list[UsageRow]:
     """Return a row for each lane that was watched and, where the time itself has a price, for each that finished."""
+    if isinstance(record.answer, InferAnswer):
+        return _answers(record)
     rows = [UsageRow(lane, lane.usage or USAGE_NOT_WATCHED, record) for lane in record.lanes]
     return [
         row

@@ -11,7 +11,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import Estimate, Missing, number, size, step
-from laptime.model.record import LaneResult, Parity, Record
+from laptime.model.record import LaneResult, Record
 from laptime.model.rows import parts_of
 from laptime.show.pages.layout import Cell, Style, clean
 
@@ -144,7 +144,13 @@ def same_work(lane: LaneResult, record: Record) -> Cell:
     """Return whether the lane did the same work. The first that did also has the proof's figures."""
     parity = lane.parity
     if parity.status == "differs":
-        return Cell(f"no: {parity.reason or _distance(parity)}", "bad")
+        why = "the proof failed"
+        if parity.reason:
+            why = parity.reason
+        elif parity.worst is not None:
+            allowed = "" if parity.tolerance is None else f", {tiny(parity.tolerance)} is allowed"
+            why = f"strays {tiny(parity.worst)} from float64{allowed}"
+        return Cell(f"no: {why}", "bad")
     if parity.status == "unproven":
         return Cell(f"unproven: {parity.reason}" if parity.reason else "unproven", "quiet")
     proven = [other.name for other in record.lanes if other.parity.status == "same" and other.status == lane.status]
@@ -196,13 +202,6 @@ def faster_or_slower(ratio: float) -> str:
 def times_as_fast(ratio: float) -> str:
     """Return the same where "faster" goes without saying."""
     return f"{factor(ratio)}x" if ratio >= 1 and factor(ratio) != "1.00" else faster_or_slower(ratio)
-
-
-def _distance(parity: Parity) -> str:
-    if parity.worst is None:
-        return "the proof failed"
-    allowed = "" if parity.tolerance is None else f", {tiny(parity.tolerance)} is allowed"
-    return f"strays {tiny(parity.worst)} from float64{allowed}"
 
 
 def failure_words(lane: LaneResult) -> str:
