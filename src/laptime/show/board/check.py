@@ -149,7 +149,10 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
     for place in [place for place in places if place.parts[0] == PREDICTED]:
         faults += _find_wrong_prediction(board, place)
     if wholes is not None:
-        by_id = _whole_records(wholes)
+        # The keeper's files by the id in their name; of two with one id, the first by its path
+        files = sorted((Path(folder) / name for folder, _, names in os.walk(wholes) for name in names), reverse=True)
+        kept = [path for path in files if WHOLE_NAME.fullmatch(path.name) and path.is_file()]
+        by_id = {path.name.partition(".")[0]: path for path in kept}
         for its in evidence.values():
             if its.identity in by_id:
                 faults += _hold_against_whole(its, by_id[its.identity])
@@ -264,13 +267,6 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
         says = f"it holds what no laptime wrote ({type(error).__name__}: {error})"
         faults.append(_fault(place, "record", says, HINT_RACE))
     return None
-
-
-def _whole_records(folder: Path) -> dict[str, Path]:
-    """Return the files of a keeper's folder by the id in their name; of two with one id, the first by its path."""
-    listed = (Path(inside) / name for inside, _, names in os.walk(folder) for name in names)
-    found = (path for path in sorted(listed, reverse=True) if WHOLE_NAME.fullmatch(path.name))
-    return {path.name.partition(".")[0]: path for path in found if path.is_file()}
 
 
 def _hold_against_whole(found: Evidence, file: Path) -> Iterator[BoardFault]:

@@ -148,11 +148,23 @@ def _write_training(
         f'<dd class="soft">{safe(workload.published.source)}</dd></div>'
         f"<div><dt>measured by laptime</dt><dd>{measured}</dd></div></dl>"
     )
+    # Every published figure of the experiment; of two results of one device, with the note of the first
+    notes = {result.device: result.note for result in reversed(workload.published.results)}
+    items = []
+    for row in reported_rows(workload):
+        note = f". {safe(notes[row.hardware])}" if notes[row.hardware] else ""
+        items.append(f"<li><b>{safe(row.hardware)}</b>: {safe('; '.join(row.figures))}{note}</li>")
+    items += [f"<li>{safe(figure)}</li>" for figure in also_published(workload.name)]
+    below = (
+        f"<section><h2>What was published</h2><p>{safe(workload.published.source)}. Claim: "
+        f"{safe(workload.published.claim)}. {workload.parameters:,} parameters.</p><ul>{''.join(items)}</ul>"
+        f"<p><b>What its authors could not see.</b> {safe(describe_training(workload.name))}</p></section>"
+    )
     top = (
         f"{trainings_list}<h1>How long does one lap of {safe(workload.name)} take?</h1>"
         f'<p class="soft">{safe(lap)}</p>{claims}'
     )
-    return _write_tables(site, _TablePage(workload.name, workload.name, top, entries, _published(workload)))
+    return _write_tables(site, _TablePage(workload.name, workload.name, top, entries, below))
 
 
 def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
@@ -187,22 +199,6 @@ def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
 def _in_words(name: str) -> str:
     """Return a lane or a processor as a sentence names it: torch/cpu as written."""
     return safe(name.replace(f"/{AS_WRITTEN}", " as written"))
-
-
-def _published(workload: Workload) -> str:
-    """Return every published figure of an experiment, and what its authors could not see."""
-    # Of two results of one device, the note of the first
-    notes = {result.device: result.note for result in reversed(workload.published.results)}
-    items = []
-    for row in reported_rows(workload):
-        note = f". {safe(notes[row.hardware])}" if notes[row.hardware] else ""
-        items.append(f"<li><b>{safe(row.hardware)}</b>: {safe('; '.join(row.figures))}{note}</li>")
-    items += [f"<li>{safe(figure)}</li>" for figure in also_published(workload.name)]
-    return (
-        f"<section><h2>What was published</h2><p>{safe(workload.published.source)}. Claim: "
-        f"{safe(workload.published.claim)}. {workload.parameters:,} parameters.</p><ul>{''.join(items)}</ul>"
-        f"<p><b>What its authors could not see.</b> {safe(describe_training(workload.name))}</p></section>"
-    )
 
 
 # One device: all its rows, of all trainings.
@@ -427,7 +423,18 @@ def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devic
         for device in often
     ]
     more = f'<p><a href="devices.html">All {len(often):,} devices</a></p>' if len(often) > LISTED_DEVICES else ""
-    trainings = "".join(_training_line(CATALOGUE[name], rows) for name, rows in by_training.items())
+    trainings = ""
+    for name, of in by_training.items():
+        workload = CATALOGUE[name]
+        best = min(of, key=lambda row: row.lap_s.middle, default=None)
+        fastest = "nobody sent a row yet"
+        if best is not None:
+            fastest = f"{lap_words(best.lap_s.middle)} on {hardware_of(best)}, {best.lane}"
+        trainings += (
+            f'<tr><td><a href="{name}.html"><b>{name}</b></a><br><span class="soft">{safe(workload.title)}</span></td>'
+            f'<td data-head="published">{safe(workload.published.claim)}</td>'
+            f'<td data-head="fastest">{safe(fastest)}</td><td class="number" data-head="rows">{len(of):,}</td></tr>'
+        )
     rows = sum(map(len, by_training.values()))
     page = "".join(
         [
@@ -451,16 +458,3 @@ def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devic
         )
         site.write(f"{_page_name('devices', number)}.html", page.encode())
     return 1 + count
-
-
-def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
-    best = min(rows, key=lambda row: row.lap_s.middle, default=None)
-    fastest = "nobody sent a row yet"
-    if best is not None:
-        fastest = f"{lap_words(best.lap_s.middle)} on {hardware_of(best)}, {best.lane}"
-    return (
-        f'<tr><td><a href="{workload.name}.html"><b>{workload.name}</b></a><br>'
-        f'<span class="soft">{safe(workload.title)}</span></td>'
-        f'<td data-head="published">{safe(workload.published.claim)}</td>'
-        f'<td data-head="fastest">{safe(fastest)}</td><td class="number" data-head="rows">{len(rows):,}</td></tr>'
-    )

@@ -132,8 +132,8 @@ def _downloads(report: Report, room: int) -> tuple[str, list[str]]:
 def _body(report: Report, number: int) -> str:
     """Return the answer first, the charts that show it, and all else folded."""
     lanes = numbers_by_lane(report)
-    shown = []
-    more = []
+    shown: list[str] = []
+    more: list[str] = []
     for place, figure in enumerate(report.figures):
         (more if figure.more else shown).append(figure_html(figure, f"{number}-{place}", lanes))
     return "".join(

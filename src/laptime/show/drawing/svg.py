@@ -107,8 +107,13 @@ def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
         f'<g transform="{frame.matrix}">',
         *(_curve(curve, numbers[curve.label], plane, frame) for curve in plane.curves),
         "</g>",
-        *(_band_words(band, across) for band in plane.bands if band.kind == "crossover"),
     ]
+    for band in plane.bands:
+        if band.kind == "crossover":  # its words are on the side where there is more room
+            start, end = _sides(band, across)
+            is_left = start - LEFT > LEFT + INNER_WIDTH - end
+            at = f'x="{start - 6:.1f}" text-anchor="end"' if is_left else f'x="{end + 6:.1f}"'
+            parts.append(f'<text class="of-band" {at} y="{TOP + 14}">{safe(band.label)}</text>')
     return "".join(parts)
 
 
@@ -167,14 +172,6 @@ def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
         f'<path class="curve-ends{kind} c{number % SERIES_COLOURS}" data-key="{number}" '
         f'vector-effect="non-scaling-stroke" d="{"".join(lines)}"/>'
     )
-
-
-def _band_words(band: Band, across: Scale) -> str:
-    """Return the words of a band, on the side of it where there is more room."""
-    start, end = _sides(band, across)
-    is_left = start - LEFT > LEFT + INNER_WIDTH - end
-    place = f'x="{start - 6:.1f}" text-anchor="end"' if is_left else f'x="{end + 6:.1f}"'
-    return f'<text class="of-band" {place} y="{TOP + 14}">{safe(band.label)}</text>'
 
 
 def _sides(band: Band, across: Scale) -> tuple[float, float]:

@@ -161,7 +161,14 @@ def rows_of(chart: Chart) -> Table:
             ]
             return Table(heads, tuple(rows))
         case Plane():
-            return _curves(chart)
+            rows = []
+            for label, curves in chart.by_label().items():
+                values = sorted(value for curve in curves for _, value in curve.points)
+                if values:
+                    count = sum(max(curve.of_points, len(curve.points)) for curve in curves)
+                    shown = (values[0], values[len(values) // 2], values[-1])
+                    rows.append((label, f"{count:,}", *(f"{value:.4g}" for value in shown)))
+            return Table(("curve", "=points", "=lowest", f"=middle {chart.up.label}", "=highest"), tuple(rows))
 
 
 def _turns(turns: Turns) -> Table:
@@ -182,17 +189,6 @@ def _turns(turns: Turns) -> Table:
 
 def _between(low: float | None, high: float | None) -> str:
     return "-" if low is None or high is None else f"{low:.4g} to {high:.4g}"
-
-
-def _curves(plane: Plane) -> Table:
-    rows = []
-    for label, curves in plane.by_label().items():
-        values = sorted(value for curve in curves for _, value in curve.points)
-        if values:
-            count = sum(max(curve.of_points, len(curve.points)) for curve in curves)
-            middle = values[len(values) // 2]
-            rows.append((label, f"{count:,}", f"{values[0]:.4g}", f"{middle:.4g}", f"{values[-1]:.4g}"))
-    return Table(("curve", "=points", "=lowest", f"=middle {plane.up.label}", "=highest"), tuple(rows))
 
 
 def as_charts(report: Report, width: int, *, blocks: bool) -> str:

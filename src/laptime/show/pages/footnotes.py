@@ -154,13 +154,26 @@ def end_lines(who: str, dnf: Dnf, width: int, more: str = "") -> list[str]:
 
 def remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
+    # The heats that were not flat, by lane and class
+    unsteady = []
+    for lane in record.lanes:
+        classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
+        odd = [
+            f"{kind} in {count} of {classes.total()} heats" for kind, count in sorted(classes.items()) if kind != "flat"
+        ]
+        if odd:
+            unsteady.append(f"{short_name(lane.name)}: {', '.join(odd)}")
+    # How much slower steps are until every item was decoded once
+    wholes = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
+    slower = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in wholes if times > WORTH_A_FOOTNOTE]
+    decoded = f"Until every one of the {record.workload.items} was decoded once, a step takes longer"
     sentences = [
         *record.answer.alone,
         _nodes(record),
         _no_lap(record),
-        _steadiness(record),
+        f"{'; '.join(unsteady)}." if unsteady else "",
         _disturbance(record),
-        _freshness(record),
+        f"{decoded}: {', '.join(slower)}." if slower else "",
         *notes(record),
     ]
     sentences += [f"{finding.sure}: {finding_words(finding)}" for finding in _judged(record)]
@@ -249,19 +262,6 @@ def _no_lap(record: Record) -> str:
     return "No lap: the training does not say how many steps make one." if lacking else ""
 
 
-def _steadiness(record: Record) -> str:
-    """Count the heats that were not flat, by lane and class."""
-    parts = []
-    for lane in record.lanes:
-        classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
-        odd = [
-            f"{kind} in {count} of {classes.total()} heats" for kind, count in sorted(classes.items()) if kind != "flat"
-        ]
-        if odd:
-            parts.append(f"{short_name(lane.name)}: {', '.join(odd)}")
-    return f"{'; '.join(parts)}." if parts else ""
-
-
 def _disturbance(record: Record) -> str:
     """Count the disturbed windows, name the worst of each kind, and count the rounds that they make worth little."""
     results = [result for lane in record.lanes for result in lane.heats]
@@ -272,15 +272,6 @@ def _disturbance(record: Record) -> str:
         return windows
     weighed = "was disturbed and hardly counts" if len(few) == 1 else "were disturbed and hardly count"
     return f"{windows} {len(few)} of {len(rounds)} rounds {weighed}."
-
-
-def _freshness(record: Record) -> str:
-    """Return how much slower steps are until every item was decoded once."""
-    slower = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
-    parts = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in slower if times > WORTH_A_FOOTNOTE]
-    if not parts:
-        return ""
-    return f"Until every one of the {record.workload.items} was decoded once, a step takes longer: {', '.join(parts)}."
 
 
 def disturbed(flags: Sequence[str | None]) -> str:

@@ -274,20 +274,17 @@ def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
         for row in rows:
             parts = [f"{column.title} {column.cell(row)}" for column in known if column.cell(row) != "-"]
             table += flow(parts, width, f"{row.name} while timed: ")
-    return [*table, *wrap_all(_reasons(columns, rows), width), *_card_lines(rows, width, color=color)]
-
-
-def _card_lines(rows: Sequence[UsageRow], width: int, *, color: bool) -> list[str]:
-    """Return a row for each card of the lanes that compute on several."""
+    lines = [*table, *wrap_all(_reasons(columns, rows), width)]
+    # A row for each card of the lanes that compute on several
     cards = [(row, card) for row in rows for card in row.usage.cards]
-    columns: list[Column[tuple[UsageRow, CardUsage]]] = [
+    card_columns: list[Column[tuple[UsageRow, CardUsage]]] = [
         Column("each card", lambda pair: f"{pair[0].name}: {pair[1].device}", least=14),
         Column("busy", lambda pair: _or_dash(pair[1].busy_percent, PERCENT)),
         Column("memory", lambda pair: _or_dash(pair[1].memory_most_bytes, size)),
         Column("hottest", lambda pair: _or_dash(pair[1].temperature_most_c, DEGREES)),
         Column("power", lambda pair: _or_dash(pair[1].power_w, _watts)),
     ]
-    return table_or_sentences(columns, cards, width, color=color) if cards else []
+    return [*lines, *table_or_sentences(card_columns, cards, width, color=color)] if cards else lines
 
 
 def _or_dash(value: float | Missing, words: Callable[[float], str]) -> str:
