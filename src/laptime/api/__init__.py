@@ -146,7 +146,8 @@ def go_on(
         going_on.check_may_go_on(question, record, is_ours=is_ours)
         services = _open_services(record.id, record.started, show=show, tell=tell, warn=warn)
         ask = replace(record.ask, command=words.unmask(record.id, record.ask.command, is_ours=is_ours))
-        row, budget_s = find_question(question), budget_s or job.list_parts(record)[0].budget_s
+        row = find_question(question)
+        budget_s = budget_s or job.list_parts(record)[0].budget_s
         prepare = partial(going_on.prepare_more, record, budget_s, row.part(QuestionRun).prepare)
         with _prepared(row, ask, prepare, lambda doing: services.show(None, Progress(doing))) as prepared:
             return _run(row, prepared, services)
@@ -333,17 +334,25 @@ def _journal(warn: Warn | None, save: Callable[[T], object]) -> Callable[[T], No
 
 export_tables = tuple(TABLES)
 exports = all_exports
-load, find, read_bytes = files.load, files.find, files.read_bytes
-check_gate, check_store = comparing.check_gate, files.check_store
+load = files.load
+find = files.find
+read_bytes = files.read_bytes
+check_gate = comparing.check_gate
+check_store = files.check_store
 compare_records = comparing.compare_kept_records
 compare_trainings = comparing.compare_kept_trainings
 made_data = made_sets
 remove_data = remove_set
 records = files.list_records
 import_records = exchange.import_records
-code_offers, make_edit, write_edit = code_changes.list_offers, code_changes.make_edit, code_changes.write_edit
-is_ours, check_trusted, why_no_offer = files.is_ours, subject.check_trusted, code_changes.why_no_offer
-peaks_of, stand_by = references.load_peaks, job.stand_by
+code_offers = code_changes.list_offers
+make_edit = code_changes.make_edit
+write_edit = code_changes.write_edit
+is_ours = files.is_ours
+check_trusted = subject.check_trusted
+why_no_offer = code_changes.why_no_offer
+peaks_of = references.load_peaks
+stand_by = job.stand_by
 validate = exchange.validate
 encode = schema.encode
 workloads = tuple(CATALOGUE.values())

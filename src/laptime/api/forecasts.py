@@ -16,7 +16,6 @@ from laptime.model.errors import StoreError
 from laptime.model.hardware import CheckedForecast, HardwareForecast, KnownDevice
 from laptime.model.quantities import Missing
 from laptime.model.record import Record
-from laptime.model.rows import RecordRow
 from laptime.questions.forecast import page
 from laptime.questions.forecast import run as forecast_checks
 from laptime.questions.forecast import run as forecasting
@@ -46,13 +45,13 @@ def measure_first(
         api.measure_peaks(api.devices((used.name.partition("/")[0],)), tell, warn)
 
 
-def race_first(what: str, lane: str | None, budget_s: float, command: tuple[str, ...] = (), **told: Any) -> Record:
+def race_first(what: str, lane: str | None, budget_s: float, command: tuple[str, ...] = (), **listeners: Any) -> Record:
     """Race what a forecast begins with: a lane of a training, and its loader alone if it reads files.
 
     `command` are the arguments of a script.
     """
     lanes = forecasting.lanes_to_race(what, lane)
-    return api.answer("race", Ask(what, lanes, budget_s=budget_s, command=command), **told)
+    return api.answer("race", Ask(what, lanes, budget_s=budget_s, command=command), **listeners)
 
 
 def choose(
@@ -77,17 +76,18 @@ def forecast(
     predicted by these steps, too.
     """
     chosen = choose() if devices is None else devices
-    saved = [api.load(row.id) for row in islice(filter(_may_show_a_card, api.records()), MOST_RECORDS)]
-    match = partial(match_label, devices=(*chosen, *known_devices()))  # a relative need not be chosen
-    apart = {each.id: each for each in (*saved, *others) if each.id != record.id and each.distrust is None}
-    seen = [step for each in apart.values() for step in recorded_steps(each, match)]
-    return forecasting.make_forecast(
-        record, lane, chosen, known_efficiencies(), rate=rate, recall=api.peaks_of, seen=seen
+    of_cards = (
+        row
+        for row in api.records()
+        if row.question == "race" and row.unreadable is None and not row.is_fake and {*row.devices} - {"cpu"}
     )
-
-
-def _may_show_a_card(row: RecordRow) -> bool:
-    return row.question == "race" and row.unreadable is None and not row.is_fake and bool({*row.devices} - {"cpu"})
+    saved = [api.load(row.id) for row in islice(of_cards, MOST_RECORDS)]
+    match = partial(match_label, devices=(*chosen, *known_devices()))  # a relative need not be chosen
+    apart = {kept.id: kept for kept in (*saved, *others) if kept.id != record.id and kept.distrust is None}
+    steps = [step for kept in apart.values() for step in recorded_steps(kept, match)]
+    return forecasting.make_forecast(
+        record, lane, chosen, known_efficiencies(), rate=rate, recall=api.peaks_of, seen=steps
+    )
 
 
 def check(device_file: Path | None = None) -> tuple[CheckedForecast, ...]:

@@ -54,7 +54,8 @@ from laptime.store.plain_json import indented, to_json
 from laptime.trainings.workloads import CATALOGUE, find_workload
 from laptime.trainings.workloads.catalogue import list_layers
 
-answer_schema, text_of_schema = schema.answer_schema, schema.text_of_schema
+answer_schema = schema.answer_schema
+text_of_schema = schema.text_of_schema
 
 __all__ = ["REPORT_FORMATS", "Made", "View", "format_of", "lap_step_words", "moment_words", "progress_line", "to_json"]
 
@@ -101,20 +102,22 @@ def report_of(record: Record, *, holds_record: bool = True) -> Report:
 
     Only an HTML page `holds_record`: the whole of it as JSON, and the page with all details, which are long to make.
     """
-    question, view = find_question(record.question), View(100)
+    question = find_question(record.question)
+    view = View(100)
     shown_as = find_page(record.question, is_concluded=record.answer.is_concluded).part(QuestionPage)
-    page, figures = shown_as.parts(record, view), shown_as.figures(record)
-    doubts = [each.text for each in distrust(record)]
+    page = shown_as.parts(record, view)
+    figures = shown_as.figures(record)
+    doubts = [doubt.text for doubt in distrust(record)]
     return Report(
         id=record.id,
         question=question.command,
-        title=" · ".join(each for each in trained_words(record).split("  ") if not each.endswith("parameters")),
+        title=" · ".join(part for part in trained_words(record).split("  ") if not part.endswith("parameters")),
         machine=chips_words(record),
         started=record.started,
         distrust=tuple(doubts),
         glance=page.glance,
         lanes=tuple(dict.fromkeys((*page.drawn, *(short_name(lane.name) for lane in record.lanes)))),
-        answer=tuple(each.text for each in page.answer if each.text not in doubts),
+        answer=tuple(sentence.text for sentence in page.answer if sentence.text not in doubts),
         notes=tuple(filter(None, page.notes)),
         done=page.done,
         figures=thin(figures),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from math import exp, log
 
 from laptime.analysis.heats import steady_windows
 from laptime.analysis.usage import points_of
 from laptime.model.figure import Axis, Band, Bar, BarKind, Bars, Curve, Figure, Plane, Point, Table
-from laptime.model.hardware import COPY_EXERCISE
+from laptime.model.hardware import COPY_EXERCISE, Roofline
 from laptime.model.process import AS_WRITTEN, NO_TRAINING, Channel, Settings, Timeline
 from laptime.model.quantities import Estimate, Missing, number, size
 from laptime.model.record import HeatResult, InferAnswer, LaneResult, Record, TrainingAnswer
-from laptime.model.sample import WATTS, Meaning, Owner, ProofRun, Window, meaning_of, owner_of
+from laptime.model.sample import WATTS, Meaning, Owner, Window, meaning_of, owner_of
 from laptime.model.stats import quantile
 from laptime.model.watched import WatchAnswer
 from laptime.show.pages.lanes import row_name
@@ -41,19 +41,15 @@ def lane_bars(record: Record) -> list[Figure]:
     ran = [lane for lane in lanes if lane.step_ms is not None]
     if ran and all(lane.lap_s is not None for lane in ran):
         published = record.published.results if record.published else ()
-        reported = tuple(
-            Bar(published_result.device, lap_s, words=published_lap(lap_s), kind="published")
-            for published_result in published
-            if published_result.lap_s
-            for lap_s in (sorted(published_result.lap_s)[len(published_result.lap_s) // 2],)
-        )
+        reported = []
+        for result in published:
+            if result.lap_s:
+                lap_s = sorted(result.lap_s)[len(result.lap_s) // 2]
+                reported.append(Bar(result.device, lap_s, words=published_lap(lap_s), kind="published"))
         bars = tuple(_bar(lane, lane.lap_s, lap_words(lane), record) for lane in lanes)
         below = " Hollow circles are published results of other machines." if reported else ""
-        return [
-            Figure(
-                "A lap on each lane", Bars("s a lap", bars, reported), f"Shorter is faster; whiskers are 95 %.{below}"
-            )
-        ]
+        says = f"Shorter is faster; whiskers are 95 %.{below}"
+        return [Figure("A lap on each lane", Bars("s a lap", bars, tuple(reported)), says)]
     if len({lane.items_per_step for lane in ran}) <= 1:
         bars = tuple(_bar(lane, lane.step_ms, step_words(lane), record) for lane in lanes)
         return [Figure("A step on each lane", Bars("ms a step", bars), "Shorter is faster; whiskers are 95 %.")]
@@ -66,14 +62,10 @@ def _bar(lane: LaneResult, figure: Estimate | None, words: str, record: Record) 
     if failed or figure is None:
         why = [failed] if lane.reason is None or lane.reason in failed else [failed, lane.reason]
         return Bar(row_name(lane.name, record), None, words=": ".join(filter(None, why)) or NO_RESULT, kind="failed")
-    against = "" if words else against_first(lane, record).text
-    told = words or against
+    words = words or against_first(lane, record).text
     low, high = figure.drawn_ends
-    return Bar(row_name(lane.name, record), figure.median, low, high, told.lstrip(", "), _kind(lane))
-
-
-def _kind(lane: LaneResult) -> BarKind:
-    return "lane" if lane.settings.preset == AS_WRITTEN else "best"
+    kind: BarKind = "lane" if lane.settings.preset == AS_WRITTEN else "best"
+    return Bar(row_name(lane.name, record), figure.median, low, high, words.lstrip(", "), kind)
 
 
 def proof_figures(record: Record) -> list[Figure]:
@@ -82,19 +74,17 @@ def proof_figures(record: Record) -> list[Figure]:
         return []
     runs = {"float64 reference": record.reference.exact}
     for lane in record.lanes:
-        first = next(
-            (proof for result in lane.heats for proof in result.heat.proofs if proof.precision == "fp32"), None
-        )
-        if first is not None and lane.training in (None, record.workload.name):
-            runs[short_name(lane.name)] = first
-    curves = tuple(_losses(name, run) for name, run in runs.items())
+        proofs = [proof for result in lane.heats for proof in result.heat.proofs if proof.precision == "fp32"]
+        if proofs and lane.training in (None, record.workload.name):
+            runs[short_name(lane.name)] = proofs[0]
+    if len(runs) == 1:
+        return []
+    curves = tuple(
+        Curve(name, tuple((float(step), loss) for step, loss in run.by_step.items())) for name, run in runs.items()
+    )
     says = "The same steps from the same weights on the same batches. Lanes that did equal work show equal losses."
-    across, up = Axis("step of the proof", is_whole=True), Axis("loss")
-    return [Figure("Equal work: the losses of the proof", Plane(across, up, curves), says)] if len(runs) > 1 else []
-
-
-def _losses(name: str, run: ProofRun) -> Curve:
-    return Curve(name, tuple((float(step), loss) for step, loss in run.by_step.items()))
+    plane = Plane(Axis("step of the proof", is_whole=True), Axis("loss"), curves)
+    return [Figure("Equal work: the losses of the proof", plane, says)]
 
 
 # What the instruments read while lanes ran, on one axis of time: cores, memory, temperature, power, clocks.
@@ -134,7 +124,8 @@ READINGS: list[ReadingRow] = [
 
 def reading_figures(record: Record) -> list[Figure]:
     """Return a figure for each kind of reading that any instrument showed."""
-    watched, laps = list(_watched(record)), list(_laps(record))
+    watched = list(_watched(record))
+    laps = list(_laps(record))
     return [figure for row in READINGS for figure in _figure(row, watched, laps)]
 
 
@@ -142,10 +133,11 @@ def _watched(record: Record) -> Iterator[tuple[str, Timeline]]:
     """Return each watched process with the name of its lane."""
     answer = record.answer
     if isinstance(answer, TrainingAnswer):
-        yield from ((run.process.lane, each.timeline) for run in answer.runs for each in run.watched)
+        yield from ((run.process.lane, watched.timeline) for run in answer.runs for watched in run.watched)
         return
     if isinstance(answer, WatchAnswer):
-        yield from ((record.workload.name, timeline) for timeline in (answer.timeline,) if timeline is not None)
+        if answer.timeline is not None:
+            yield record.workload.name, answer.timeline
         return
     processes = [result.heat.process for lane in record.lanes for result in lane.heats]
     if isinstance(answer, InferAnswer):
@@ -157,8 +149,8 @@ def _laps(record: Record) -> Iterator[Band]:
     """Return the laps of whole trainings, in seconds of the clock of the readings."""
     runs = record.answer.runs if isinstance(record.answer, TrainingAnswer) else ()
     for run in runs:
-        for each in run.watched:
-            for mark, after in pairwise(each.marks):
+        for watched in run.watched:
+            for mark, after in pairwise(watched.marks):
                 if mark.name.startswith(LAP_MARK):
                     label = f"{mark.name} of {short_name(run.process.lane)}"
                     yield Band(mark.at_ns / 1e9, after.at_ns / 1e9, "part", label)
@@ -167,11 +159,17 @@ def _laps(record: Record) -> Iterator[Band]:
 def _figure(row: ReadingRow, watched: Sequence[tuple[str, Timeline]], laps: Sequence[Band]) -> list[Figure]:
     found: list[tuple[str, tuple[Point, ...]]] = []
     for lane, timeline in watched:
-        for channel in _channels(timeline, row):
+        channels = [series.channel for track in timeline.tracks for series in track.series]
+        for channel in filter(row.shows, channels):
             points = points_of(timeline, channel.device, channel.name)
             if isinstance(points, Missing):
                 continue
-            points = _growth(points) if row.grows else points
+            if row.grows:  # how fast a counter grew between each two readings
+                points = tuple(
+                    (late_s, (late - early) / (late_s - early_s))
+                    for (early_s, early), (late_s, late) in pairwise(points)
+                    if late_s > early_s
+                )
             points = tuple((at_s, value * row.times.get(channel.unit, 1.0)) for at_s, value in points)
             of = "" if owner_of(channel.device) in ("heat", "host") else f", {channel.device}"
             found += [(f"{short_name(lane)}{of}", stretch) for stretch in _stretches(points)]
@@ -183,20 +181,6 @@ def _figure(row: ReadingRow, watched: Sequence[tuple[str, Timeline]], laps: Sequ
     says = "Every other lap is marked." if bands else ""
     plane = Plane(Axis("seconds since the first reading"), Axis(row.unit, from_zero=True), curves, bands)
     return [Figure(row.title, plane, says)]
-
-
-def _channels(timeline: Timeline, row: ReadingRow) -> Iterator[Channel]:
-    for track in timeline.tracks:
-        yield from (series.channel for series in track.series if row.shows(series.channel))
-
-
-def _growth(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Return how fast a counter grew between each two readings."""
-    return tuple(
-        (late_s, (late - early) / (late_s - early_s))
-        for (early_s, early), (late_s, late) in pairwise(points)
-        if late_s > early_s
-    )
 
 
 def _stretches(points: Sequence[Point]) -> list[tuple[Point, ...]]:
@@ -220,19 +204,24 @@ FactRow = tuple[str, ...]
 
 def fact_figures(record: Record) -> list[Figure]:
     """Return the tables of all that is not drawn."""
-    return [*_findings(record), *_lanes(record), _machine(record), *_settings(record), _own_cost(record)]
-
-
-def _findings(record: Record) -> list[Figure]:
-    rows = tuple(
-        (finding.says, finding.advice, finding.sure, _evidence(finding.evidence)) for finding in record.findings
+    findings = tuple(
+        (
+            finding.says,
+            finding.advice,
+            finding.sure,
+            ", ".join(f"{name} {_value(value)}" for name, value in finding.evidence.items()),
+        )
+        for finding in record.findings
     )
-    table = Table(("finding", "advice", "how sure", "evidence"), rows)
-    return [Figure("Findings", table, "What the instruments and the rules found next to the answer.")] if rows else []
-
-
-def _evidence(evidence: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {_value(value)}" for name, value in evidence.items())
+    known = {"parent_processor_s": "processor time of laptime's own process", "journal_s": "saving the record"}
+    costs: list[FactRow] = [("from the first word to the last", duration(record.elapsed_s))]
+    costs += [(known.get(name, name), f"{number(value)} s") for name, value in record.overhead.items()]
+    figures = []
+    if findings:
+        table = Table(("finding", "advice", "how sure", "evidence"), findings)
+        figures.append(Figure("Findings", table, "What the instruments and the rules found next to the answer."))
+    figures += [*_lanes(record), _machine(record), *_settings(record)]
+    return [*figures, Figure("What laptime itself took", Table(("what", "=time"), tuple(costs)))]
 
 
 def _value(value: object) -> str:
@@ -242,26 +231,25 @@ def _value(value: object) -> str:
 
 
 def _lanes(record: Record) -> list[Figure]:
-    rows = tuple(_lane_row(lane) for lane in record.lanes)
+    rows: list[FactRow] = []
+    for lane in record.lanes:
+        memory = lane.peak_memory_bytes
+        ends = (None, None) if lane.step_ms is None else lane.step_ms.drawn_ends
+        rows.append(
+            (
+                short_name(lane.name),
+                f"{lane.status}: {lane.reason}" if lane.reason else lane.status,
+                str(sum(result.heat.process.status == "ok" for result in lane.heats)),
+                _fact_figure(None if lane.step_ms is None else lane.step_ms.median),
+                *map(_fact_figure, ends),
+                _fact_figure(None if lane.items_per_s is None else lane.items_per_s.median),
+                _fact_figure(None if lane.lap_s is None else lane.lap_s.median),
+                "-" if isinstance(memory, Missing) else size(memory),
+                f"{lane.parity.status}: {lane.parity.reason}" if lane.parity.reason else lane.parity.status,
+            )
+        )
     heads = ("lane", "state", "=heats", "=step, ms", "=low", "=high", "=items/s", "=lap, s", "=memory", "same work")
-    return [Figure("All lanes", Table(heads, rows))] if rows else []
-
-
-def _lane_row(lane: LaneResult) -> FactRow:
-    step, rate, lap = lane.step_ms, lane.items_per_s, lane.lap_s
-    memory = lane.peak_memory_bytes
-    ends = (None, None) if step is None else step.drawn_ends
-    return (
-        short_name(lane.name),
-        f"{lane.status}: {lane.reason}" if lane.reason else lane.status,
-        str(sum(result.heat.process.status == "ok" for result in lane.heats)),
-        _fact_figure(None if step is None else step.median),
-        *map(_fact_figure, ends),
-        _fact_figure(None if rate is None else rate.median),
-        _fact_figure(None if lap is None else lap.median),
-        "-" if isinstance(memory, Missing) else size(memory),
-        f"{lane.parity.status}: {lane.parity.reason}" if lane.parity.reason else lane.parity.status,
-    )
+    return [Figure("All lanes", Table(heads, tuple(rows)))] if rows else []
 
 
 def _fact_figure(value: float | None) -> str:
@@ -300,13 +288,6 @@ def _settings(record: Record) -> list[Figure]:
     return [Figure("Settings", Table(("lane", *(name.replace("_", " ") for name in names)), rows), says)]
 
 
-def _own_cost(record: Record) -> Figure:
-    known = {"parent_processor_s": "processor time of laptime's own process", "journal_s": "saving the record"}
-    rows: list[FactRow] = [("from the first word to the last", duration(record.elapsed_s))]
-    rows += [(known.get(name, name), f"{number(value)} s") for name, value in record.overhead.items()]
-    return Figure("What laptime itself took", Table(("what", "=time"), tuple(rows)))
-
-
 # Rooflines: the measured peaks of each device, and how near its lanes come to them.
 
 DECADES = 2  # of intensity on each side of the ridge
@@ -314,34 +295,34 @@ DECADES = 2  # of intensity on each side of the ridge
 
 def roofline_figures(lanes: Sequence[LaneResult]) -> list[Figure]:
     """Return a figure for each device that was measured and raced."""
-    known = [lane for lane in lanes if lane.roofline is not None]
-    known.sort(key=lambda lane: lane.roofline.peaks.device if lane.roofline else "")
-    grouped = groupby(known, key=lambda lane: lane.roofline.peaks.device if lane.roofline else "")
-    return [figure for _, mine in grouped for figure in _of_device(list(mine))]
-
-
-def _of_device(lanes: Sequence[LaneResult]) -> list[Figure]:
-    rooflines = [(short_name(lane.name), lane.roofline) for lane in lanes if lane.roofline is not None]
-    peaks = rooflines[0][1].peaks
-    bytes_per_s = peaks.peaks[COPY_EXERCISE].best_per_s if COPY_EXERCISE in peaks.peaks else None
-    if bytes_per_s is None:
-        return []
-    roofs = []
-    for precision in dict.fromkeys(each.precision for _, each in rooflines):
-        if precision in peaks.peaks:
-            top = peaks.peaks[precision].best_per_s
-            ridge = top / bytes_per_s
-            intensities = [ridge * 10 ** (step / 2) for step in range(-2 * DECADES, 2 * DECADES + 1)]
-            points = tuple((intensity, min(top, intensity * bytes_per_s) / 1e9) for intensity in intensities)
-            roofs.append(Curve(f"{precision} peak, measured", points))
-    dots = tuple(
-        Curve(name, ((each.work.flops / each.work.bytes, each.flops_per_s / 1e9),), "dots")
-        for name, each in rooflines
-        if each.work.bytes
-    )
-    across, up = Axis("operations a byte", is_log=True), Axis("GFLOP/s", is_log=True)
-    says = "The roof is what the device was measured to do at most; a lane below its slope is bound by memory."
-    return [Figure(f"Roofline of {peaks.label}", Plane(across, up, (*roofs, *dots)), says)]
+    by_device: dict[str, list[tuple[str, Roofline]]] = {}
+    for lane in lanes:
+        if lane.roofline is not None:
+            by_device.setdefault(lane.roofline.peaks.device, []).append((short_name(lane.name), lane.roofline))
+    figures = []
+    for device in sorted(by_device):
+        rooflines = by_device[device]
+        peaks = rooflines[0][1].peaks
+        if COPY_EXERCISE not in peaks.peaks:
+            continue
+        bytes_per_s = peaks.peaks[COPY_EXERCISE].best_per_s
+        roofs = []
+        for precision in dict.fromkeys(roofline.precision for _, roofline in rooflines):
+            if precision in peaks.peaks:
+                top = peaks.peaks[precision].best_per_s
+                ridge = top / bytes_per_s
+                intensities = [ridge * 10 ** (step / 2) for step in range(-2 * DECADES, 2 * DECADES + 1)]
+                points = tuple((intensity, min(top, intensity * bytes_per_s) / 1e9) for intensity in intensities)
+                roofs.append(Curve(f"{precision} peak, measured", points))
+        dots = [
+            Curve(name, ((roofline.work.flops / roofline.work.bytes, roofline.flops_per_s / 1e9),), "dots")
+            for name, roofline in rooflines
+            if roofline.work.bytes
+        ]
+        plane = Plane(Axis("operations a byte", is_log=True), Axis("GFLOP/s", is_log=True), (*roofs, *dots))
+        says = "The roof is what the device was measured to do at most; a lane below its slope is bound by memory."
+        figures.append(Figure(f"Roofline of {peaks.label}", plane, says))
+    return figures
 
 
 # The steps of a race: their times over each heat, with warm-up and disturbances marked, and their distribution.
@@ -360,20 +341,23 @@ def step_figures(lanes: Sequence[LaneResult]) -> list[Figure]:
 
 def _over_time(lane: LaneResult) -> Figure:
     heats = [result for result in lane.heats if result.heat.windows]
-    curves, bands = [], []
+    curves = []
+    bands = []
     at_s = 0.0
     for result in heats:
-        start_ns, end_ns = result.heat.windows[0].start_ns, result.heat.windows[-1].end_ns
+        start_ns = result.heat.windows[0].start_ns
         for stretch in _turns(result):
             points = tuple((at_s + seconds, ms) for seconds, ms in _points(stretch, start_ns))
             curves.append(Curve(f"heat {result.heat.order + 1}", points))
         bands += _bands(result, at_s)
-        at_s += (end_ns - start_ns) / 1e9
-    said = [f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"]
-    said += ["warm-up, which does not count, is marked"] if any(band.kind == "warm-up" for band in bands) else []
-    said += ["disturbed windows are marked"] if any(band.kind == "disturbed" for band in bands) else []
+        at_s += (result.heat.windows[-1].end_ns - start_ns) / 1e9
+    says = f"{len(heats)} heat{'s' * (len(heats) != 1)}, one after another"
+    if any(band.kind == "warm-up" for band in bands):
+        says += "; warm-up, which does not count, is marked"
+    if any(band.kind == "disturbed" for band in bands):
+        says += "; disturbed windows are marked"
     plane = Plane(Axis("seconds of the lane's heats"), STEP_AXIS, tuple(curves), tuple(bands))
-    return Figure(f"Steps of {short_name(lane.name)}", plane, f"{'; '.join(said)}.")
+    return Figure(f"Steps of {short_name(lane.name)}", plane, f"{says}.")
 
 
 def _turns(result: HeatResult) -> list[list[Window]]:
@@ -392,16 +376,13 @@ def _points(windows: Sequence[Window], start_ns: int) -> list[Point]:
     for window in windows:
         if not window.step_ns:
             middle_ns = (window.start_ns + window.end_ns) / 2
-            points.append(((middle_ns - start_ns) / 1e9, _mean_ms(window)))
+            mean_ms = (window.end_ns - window.start_ns) / 1e6 / max(window.steps, 1)
+            points.append(((middle_ns - start_ns) / 1e9, mean_ms))
         at_ns = float(window.start_ns)
         for step_ns in window.step_ns:
             at_ns += step_ns
             points.append(((at_ns - start_ns) / 1e9, step_ns / 1e6))
     return points
-
-
-def _mean_ms(window: Window) -> float:
-    return (window.end_ns - window.start_ns) / 1e6 / max(window.steps, 1)
 
 
 def _bands(result: HeatResult, at_s: float) -> list[Band]:
@@ -422,8 +403,12 @@ def _bands(result: HeatResult, at_s: float) -> list[Band]:
 
 def _distribution(lanes: Sequence[LaneResult]) -> list[Figure]:
     """Return how often steps of the windows that count took how long; on a logarithmic scale if lanes are far apart."""
-    steps = {short_name(lane.name): _steady_steps(lane) for lane in lanes}
-    steps = {name: found for name, found in steps.items() if len(found) >= COLUMNS}
+    steps = {}
+    for lane in lanes:
+        heats = [result for result in lane.heats if result.heat.process.status == "ok"]
+        times = [ns / 1e6 for heat in heats for window in steady_windows(heat) for ns in window.step_ns]
+        if len(times) >= COLUMNS:
+            steps[short_name(lane.name)] = times
     if not steps:
         return []
     low = min(quantile(found, OUTERMOST) for found in steps.values())
@@ -431,7 +416,11 @@ def _distribution(lanes: Sequence[LaneResult]) -> list[Figure]:
     if not 0 < low < high:
         return []
     is_log = high / low > 8
-    edges = _edges(low, high, is_log=is_log)
+    shares = [column / COLUMNS for column in range(COLUMNS + 1)]
+    if is_log:
+        edges = [exp(log(low) + (log(high) - log(low)) * share) for share in shares]
+    else:
+        edges = [low + (high - low) * share for share in shares]
     curves = tuple(Curve(name, _histogram(found, edges), "steps") for name, found in steps.items())
     count = sum(map(len, steps.values()))
     says = f"{count:,} steps of the windows that count; the outermost {200 * OUTERMOST:.1f} % are not shown."
@@ -439,21 +428,11 @@ def _distribution(lanes: Sequence[LaneResult]) -> list[Figure]:
     return [Figure("How long steps take", Plane(across, Axis("% of the steps", from_zero=True), curves), says)]
 
 
-def _steady_steps(lane: LaneResult) -> list[float]:
-    heats = [result for result in lane.heats if result.heat.process.status == "ok"]
-    return [ns / 1e6 for heat in heats for window in steady_windows(heat) for ns in window.step_ns]
-
-
-def _edges(low: float, high: float, *, is_log: bool) -> list[float]:
-    shares = [column / COLUMNS for column in range(COLUMNS + 1)]
-    if is_log:
-        return [exp(log(low) + (log(high) - log(low)) * share) for share in shares]
-    return [low + (high - low) * share for share in shares]
-
-
 def _histogram(values: Sequence[float], edges: Sequence[float]) -> tuple[Point, ...]:
     """Return the left edge of each column with its share in percent, and the last edge with 0."""
-    ordered, counts, place = sorted(values), [], 0
+    ordered = sorted(values)
+    counts = []
+    place = 0
     while place < len(ordered) and ordered[place] < edges[0]:
         place += 1
     for _, right in pairwise(edges):
@@ -476,15 +455,23 @@ def thin(figures: Sequence[Figure]) -> tuple[Figure, ...]:
     curves = [curve for figure in figures if isinstance(figure.chart, Plane) for curve in figure.chart.curves]
     if sum(len(curve.points) for curve in curves) <= POINTS_MOST:
         return tuple(figures)
-    most = _fair_share([len(curve.points) for curve in curves])
-    return tuple(
-        replace(
-            figure, chart=replace(figure.chart, curves=tuple(thin_curve(curve, most) for curve in figure.chart.curves))
-        )
-        if isinstance(figure.chart, Plane)
-        else figure
-        for figure in figures
-    )
+    # How many points a curve may keep, where short curves leave their share to the longer ones
+    left = POINTS_MOST
+    most = CURVE_LEAST
+    lengths = sorted(len(curve.points) for curve in curves)
+    for done, length in enumerate(lengths):
+        most = max(left // (len(lengths) - done), CURVE_LEAST)
+        if length > most:
+            break
+        left -= length
+    thinned = []
+    for figure in figures:
+        if isinstance(figure.chart, Plane):
+            chart = replace(figure.chart, curves=tuple(thin_curve(curve, most) for curve in figure.chart.curves))
+            thinned.append(replace(figure, chart=chart))
+        else:
+            thinned.append(figure)
+    return tuple(thinned)
 
 
 def thin_curve(curve: Curve, most: int) -> Curve:
@@ -496,29 +483,19 @@ def thin_curve(curve: Curve, most: int) -> Curve:
     kept: list[Point] = []
     for place in range(stretches):
         stretch = points[len(points) * place // stretches : len(points) * (place + 1) // stretches]
-        lowest, highest = min(stretch, key=lambda point: point[1]), max(stretch, key=lambda point: point[1])
+        lowest = min(stretch, key=lambda point: point[1])
+        highest = max(stretch, key=lambda point: point[1])
         kept += sorted({lowest, highest})
     return replace(curve, points=tuple(kept), of_points=max(curve.of_points, len(points)), ends=())
-
-
-def _fair_share(lengths: Sequence[int]) -> int:
-    """Return how many points a curve may keep, where short curves leave their share to the longer ones."""
-    left, share = POINTS_MOST, CURVE_LEAST
-    for done, length in enumerate(ordered := sorted(lengths)):
-        share = max(left // (len(ordered) - done), CURVE_LEAST)
-        if length > share:
-            return share
-        left -= length
-    return share
 
 
 def thinned_words(figures: Sequence[Figure]) -> str:
     """Return a sentence on how many points are drawn of how many; empty if all are."""
     curves = [curve for figure in figures if isinstance(figure.chart, Plane) for curve in figure.chart.curves]
-    drawn = sum(len(curve.points) for curve in curves)
-    all_points = sum(max(curve.of_points, len(curve.points)) for curve in curves)
     if not any(curve.is_thinned for curve in curves):
         return ""
+    drawn = sum(len(curve.points) for curve in curves)
+    all_points = sum(max(curve.of_points, len(curve.points)) for curve in curves)
     return (
         f"Thinned: {drawn:,} of {all_points:,} points are drawn, of each stretch the lowest and the highest. "
         "The record holds all of them."

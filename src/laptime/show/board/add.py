@@ -10,7 +10,7 @@ from laptime.analysis.heats import steady_windows
 from laptime.machine.hardware import known_devices, match_label
 from laptime.model.errors import RecordError, StoreError, UsageError
 from laptime.model.frameworks import FRAMEWORKS, find_framework
-from laptime.model.machine import Machine
+from laptime.model.machine import Device, Machine
 from laptime.model.process import NO_TRAINING, Settings, is_exactly
 from laptime.model.protocol import FullRun
 from laptime.model.quantities import Estimate, Missing
@@ -68,19 +68,39 @@ class Added:
     refused: dict[str, str]
 
 
-# Why a record, or a lane, has no row. Each is a sentence, and None where there is no such reason.
-
-RecordRefusal = Callable[[Record], str | None]
-LaneRefusal = Callable[[Record, LaneResult], str | None]
+# Why a record, or a lane, has no row: the first reason, in one sentence; None where there is none.
 
 
-def _other_question(record: Record) -> str | None:
-    if isinstance(record.answer, RaceAnswer | TrainingAnswer):
-        return None
-    return f"a row is of a race or a training, and this is {find_question(record.question).command}"
+def why_no_rows(record: Record) -> str | None:
+    refusal = _why_no_such_rows(record)
+    if refusal is not None:
+        return refusal
+    if record.status != "finished":
+        return f"it is {record.status}, and a row is of what has finished"
+    if record.distrust is not None:
+        return f"it is NOT RELIABLE: {record.distrust}"
+    if record.ask.others or record.others:
+        return "it raced several trainings"
+    if record.ask.on or record.ask.each:
+        return "it ran on a cluster, whose nodes the board does not know"
+    if record.ask.data is not None or (record.data is not None and not record.data.made):
+        return "it read your own data (--data), and the board's proofs are of the data that laptime makes"
+    if record.ask.pretrained:
+        return "it began from pretrained weights, and the board's proofs begin from drawn ones"
+    if record.ask.seed != SEED:
+        return f"its seed is {record.ask.seed}, and the board's references are of seed {SEED}"
+    if isinstance(record.answer, TrainingAnswer):
+        steps = record.answer.protocol.steps_per_lap
+        wanted = CATALOGUE[record.workload.name].steps_per_lap
+        if steps != wanted:
+            return f"its laps have {steps} steps, and a lap of {record.workload.name} has {wanted}"
+    return None
 
 
-def _own_training(record: Record) -> str | None:
+def _why_no_such_rows(record: Record) -> str | None:
+    """Return why no record of this question or this training has rows."""
+    if not isinstance(record.answer, RaceAnswer | TrainingAnswer):
+        return f"a row is of a race or a training, and this is {find_question(record.question).command}"
     if record.ask.command or record.workload.command:
         return "it raced a script, which nobody else can prove"
     if record.workload.name not in CATALOGUE or not record.workload.is_built_in:
@@ -88,107 +108,30 @@ def _own_training(record: Record) -> str | None:
     return None
 
 
-def _not_finished(record: Record) -> str | None:
-    return None if record.status == "finished" else f"it is {record.status}, and a row is of what has finished"
-
-
-def _not_reliable(record: Record) -> str | None:
-    return None if record.distrust is None else f"it is NOT RELIABLE: {record.distrust}"
-
-
-def _several(record: Record) -> str | None:
-    if record.ask.others or record.others:
-        return "it raced several trainings"
-    return "it ran on a cluster, whose nodes the board does not know" if record.ask.on or record.ask.each else None
-
-
-def _own_data(record: Record) -> str | None:
-    if record.ask.data is not None or (record.data is not None and not record.data.made):
-        return "it read your own data (--data), and the board's proofs are of the data that laptime makes"
-    if record.ask.pretrained:
-        return "it began from pretrained weights, and the board's proofs begin from drawn ones"
-    return None
-
-
-def _other_seed(record: Record) -> str | None:
-    if record.ask.seed == SEED:
-        return None
-    return f"its seed is {record.ask.seed}, and the board's references are of seed {SEED}"
-
-
-def _short_laps(record: Record) -> str | None:
-    if not isinstance(record.answer, TrainingAnswer):
-        return None
-    steps, wanted = record.answer.protocol.steps_per_lap, CATALOGUE[record.workload.name].steps_per_lap
-    return None if steps == wanted else f"its laps have {steps} steps, and a lap of {record.workload.name} has {wanted}"
-
-
-OF_RECORDS: tuple[RecordRefusal, ...] = (
-    _other_question,
-    _own_training,
-    _not_finished,
-    _not_reliable,
-    _several,
-    _own_data,
-    _other_seed,
-    _short_laps,
-)
-
-
-def _is_fake(_record: Record, lane: LaneResult) -> str | None:
+def why_no_row(lane: LaneResult) -> str | None:
     framework = lane.name.partition("/")[0]
     if framework == "fake" or lane.device.label == "fake":
         return "it is a fake, whose figures are made up"
-    row = next(
-        (framework_row for framework_row in FRAMEWORKS if framework_row.name == framework and not framework_row.switch),
-        None,
-    )
-    if row is None:
+    engines = [row.engine.name for row in FRAMEWORKS if row.name == framework and not row.switch]
+    if not engines:
         return f"{framework} is no framework of laptime's own"
-    if row.engine.name not in lane.framework:
-        return f"no version of {row.engine.name} is in it, and every real heat of {framework} has one"
-    return None
-
-
-def _did_not_finish(_record: Record, lane: LaneResult) -> str | None:
-    return (
-        None if lane.status == "ok" and lane.step_ms is not None else f"it did not finish: {lane.reason or 'no step'}"
-    )
-
-
-def _trains_nothing(_record: Record, lane: LaneResult) -> str | None:
-    return f"input={lane.settings.input} trains nothing" if lane.settings.input in NO_TRAINING else None
-
-
-def _not_proven(_record: Record, lane: LaneResult) -> str | None:
-    if lane.parity.status == "same":
-        return None
-    return f"its work is not proven ({lane.parity.status}{f': {lane.parity.reason}' if lane.parity.reason else ''})"
-
-
-def _no_lap(_record: Record, lane: LaneResult) -> str | None:
-    if lane.lap_s is None or lane.step_ms is None:
+    if engines[0] not in lane.framework:
+        return f"no version of {engines[0]} is in it, and every real heat of {framework} has one"
+    if lane.status != "ok" or lane.step_ms is None:
+        return f"it did not finish: {lane.reason or 'no step'}"
+    if lane.settings.input in NO_TRAINING:
+        return f"input={lane.settings.input} trains nothing"
+    if lane.parity.status != "same":
+        reason = f": {lane.parity.reason}" if lane.parity.reason else ""
+        return f"its work is not proven ({lane.parity.status}{reason})"
+    if lane.lap_s is None:
         return "it has no lap: its rounds are too far apart"
-    is_possible_time = all(SHORTEST <= estimate.median <= LARGEST for estimate in (lane.step_ms, lane.lap_s))
-    return None if is_possible_time else "its step or its lap takes a time that nothing takes"
-
-
-def _on_several(_record: Record, lane: LaneResult) -> str | None:
-    one = DEVICE_WORD.fullmatch(lane.name.split("/")[1] if "/" in lane.name else "") is not None
-    return None if one and not lane.devices and not lane.where else "it ran on several devices, and a row is of one"
-
-
-OF_LANES: tuple[LaneRefusal, ...] = (_is_fake, _did_not_finish, _trains_nothing, _not_proven, _no_lap, _on_several)
-
-
-def why_no_rows(record: Record) -> str | None:
-    """Return why a record has no rows at all, in one sentence."""
-    return next(filter(None, (refuse(record) for refuse in OF_RECORDS)), None)
-
-
-def why_no_row(record: Record, lane: LaneResult) -> str | None:
-    """Return why a lane has no row, in one sentence."""
-    return next(filter(None, (refuse(record, lane) for refuse in OF_LANES)), None)
+    if not all(SHORTEST <= estimate.median <= LARGEST for estimate in (lane.step_ms, lane.lap_s)):
+        return "its step or its lap takes a time that nothing takes"
+    device = lane.name.split("/")[1] if "/" in lane.name else ""
+    if not DEVICE_WORD.fullmatch(device) or lane.devices or lane.where:
+        return "it ran on several devices, and a row is of one"
+    return None
 
 
 # A row, from a stripped record alone: the same record makes the same row.
@@ -196,7 +139,7 @@ def why_no_row(record: Record, lane: LaneResult) -> str | None:
 
 def board_rows(record: Record, digest: str) -> tuple[BoardRow, ...]:
     """Return the row of each lane of a stripped record that has one. `digest` is that of its canonical bytes."""
-    rows = (_row(record, lane, digest) for lane in record.lanes if why_no_row(record, lane) is None)
+    rows = (_row(record, lane, digest) for lane in record.lanes if why_no_row(lane) is None)
     return tuple(sealed(row) for row in rows if is_possible(row))
 
 
@@ -213,7 +156,7 @@ def _row(record: Record, lane: LaneResult, digest: str) -> BoardRow:
         training=workload.name,
         lane=lane.name,
         question=find_question(record.question).command,
-        device=_device(record.machine, lane),
+        device=_device(record.machine, lane.device),
         machine=RowMachine(
             record.machine.processor.name,
             record.machine.processor.architecture,
@@ -246,12 +189,10 @@ def _row(record: Record, lane: LaneResult, digest: str) -> BoardRow:
     )
 
 
-def _device(machine: Machine, lane: LaneResult) -> RowDevice:
-    label = machine.processor.name if lane.device.kind == "cpu" else lane.device.label
-    known = match_label(label, known_devices())
-    short = known.short if known is not None and known.kind == lane.device.kind else None
-    memory = lane.device.memory_bytes
-    return RowDevice(lane.device.kind, lane.device.label, short, None if isinstance(memory, Missing) else memory)
+def _device(machine: Machine, device: Device) -> RowDevice:
+    known = match_label(machine.processor.name if device.kind == "cpu" else device.label, known_devices())
+    short = known.short if known is not None and known.kind == device.kind else None
+    return RowDevice(device.kind, device.label, short, _known(device.memory_bytes))
 
 
 def changed_settings(settings: Settings) -> dict[str, str]:
@@ -282,12 +223,16 @@ def step_of(run: FullRun) -> float:
 
 def _factor(record: Record, lane: LaneResult) -> RowFactor | None:
     if isinstance(record.answer, TrainingAnswer):
-        found = next((factor for factor in record.answer.factors if factor.lane == lane.name), None)
-        if found is None or isinstance(found.later_laps, Missing):
-            return None
-        return RowFactor(found.reference, found.later_laps, *found.drawn_ends)
-    raced = next((comparison for comparison in record.answer.comparisons if comparison.lane == lane.name), None)
-    return None if raced is None else RowFactor(raced.reference, raced.ratio, *raced.drawn_ends, raced.ratios)
+        for factor in record.answer.factors:
+            if factor.lane == lane.name:
+                if isinstance(factor.later_laps, Missing):
+                    return None
+                return RowFactor(factor.reference, factor.later_laps, *factor.drawn_ends)
+        return None
+    for raced in record.answer.comparisons:
+        if raced.lane == lane.name:
+            return RowFactor(raced.reference, raced.ratio, *raced.drawn_ends, raced.ratios)
+    return None
 
 
 def _known(count: int | Missing) -> int | None:
@@ -306,7 +251,7 @@ def add(record: Record, lanes: Sequence[str], board: Path, find_faults: Callable
     if refusal is not None:
         raise RecordError(f"{record.id} has no row: {refusal}", "laptime board --help says what a row needs.")
     meant = _meant(record, lanes)
-    refused = {lane.name: why for lane in meant if (why := why_no_row(record, lane)) is not None}
+    refused = {lane.name: why for lane in meant if (why := why_no_row(lane)) is not None}
     stripped = strip(record)
     refuse_without_whole(stripped, record.id)
     data = canonical(stripped)
@@ -315,27 +260,23 @@ def add(record: Record, lanes: Sequence[str], board: Path, find_faults: Callable
     refused |= dict.fromkeys((name for name in wanted if name not in made), NOT_PROVEN_AGAIN)
     rows = [made[name] for name in wanted if name in made]
     if not rows:
-        told = "; ".join(f"{name}: {why}" for name, why in refused.items())
-        raise RecordError(f"{record.id} has no row: {told}", "laptime board --help says what a row needs.")
+        whys = "; ".join(f"{name}: {why}" for name, why in refused.items())
+        raise RecordError(f"{record.id} has no row: {whys}", "laptime board --help says what a row needs.")
     if faults := find_faults(stripped):
         raise RecordError(f"{record.id} would be refused by `laptime board check`: {faults[0]}", "Race it again.")
-    _refuse_another(board / record_place(record.id), data)
+    # On two machines, two records may have one id: that of someone else is not written over
+    place = board / record_place(record.id)
+    if place.is_file():
+        try:
+            there = decompress(read_regular(place, RECORD_MOST_BYTES), place.name)
+        except (OSError, RecordError):
+            there = data  # it proves no row
+        if there != data:
+            hint = "the id will be another. If it is this record, by another laptime: laptime board remake."
+            raise RecordError(f"{place} is another record, with the same id", f"Race it again: {hint}")
     files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
     _write(board, files)
     return Added(record.id, tuple(str(board / place) for place in files), refused)
-
-
-def _refuse_another(place: Path, data: bytes) -> None:
-    """Refuse to write over the record of someone else: on two machines, two records may have one id."""
-    if not place.is_file():
-        return
-    try:
-        there = decompress(read_regular(place, RECORD_MOST_BYTES), place.name)
-    except (OSError, RecordError):
-        return  # it proves no row
-    if there != data:
-        hint = "Race it again: the id will be another. If it is this record, by another laptime: laptime board remake."
-        raise RecordError(f"{place} is another record, with the same id", hint)
 
 
 def _write(board: Path, files: Mapping[PurePosixPath, bytes]) -> None:
@@ -379,14 +320,20 @@ def remake(board: Path) -> Remade:
     A row follows from its record and from laptime: a device that the table has now, or a new field. A record that was
     written before records named their whole one stays as it is: in a newer schema it would be refused.
     """
-    unchanged, changed, removed = 0, [], []
+    unchanged = 0
+    changed: list[str] = []
+    removed: list[str] = []
     for packed in sorted((board / RECORDS).glob("*.json.gz")):
         record = _read_record(packed)
         data = _kept_or_made(packed, record)
         there = {path.name: path for path in sorted((board / ROWS).rglob(f"{record.id}-*.json"))}
         rows = [row for row in board_rows(record, digest_of(data)) if row.place.name in there]
         files = {record_place(record.id): compress(data), **{row.place: encode_row(row) for row in rows}}
-        new = {place: content for place, content in files.items() if not _has(board / place, content)}
+        new = {
+            place: content
+            for place, content in files.items()
+            if not (board / place).is_file() or (board / place).read_bytes() != content
+        }
         _write(board, new)
         unchanged += len(files) - len(new)
         changed += [str(board / place) for place in new]
@@ -396,8 +343,11 @@ def remake(board: Path) -> Remade:
         removed += [str(place) for place in old]
     for place in sorted((board / PREDICTED).glob("*.json")):
         before = place.read_bytes()
-        now = _predicted_again(board, place.stem)
-        if now not in {None, before}:
+        now = before  # where the record that it begins with is not on the board
+        found = read_predictions(board, place.stem)
+        if found is not None and (board / record_place(found.record)).is_file():
+            now = encode_predictions(predict_again(_read_record(board / record_place(found.record)), found))
+        if now != before:
             _write(board, {PurePosixPath(PREDICTED, place.name): now})
             changed.append(str(place))
         else:
@@ -421,19 +371,10 @@ def _read_record(packed: Path) -> Record:
     record = decode(decompress(read_regular(packed, RECORD_MOST_BYTES), packed.name), packed.name)
     if record_place(record.id).name != packed.name:
         raise RecordError(f"{packed.name} holds the record {record.id}", "Name the file like its record.")
-    refusal = _other_question(record) or _own_training(record)
+    refusal = _why_no_such_rows(record)
     if refusal is not None:
         raise RecordError(f"{packed.name} has no row: {refusal}", "Remove it.")
     return strip(record)
-
-
-def _predicted_again(board: Path, training: str) -> bytes | None:
-    """Return what a file of predictions is now; None where its record is not on the board."""
-    found = read_predictions(board, training)
-    place = None if found is None else board / record_place(found.record)
-    if found is None or place is None or not place.is_file():
-        return None
-    return encode_predictions(predict_again(_read_record(place), found))
 
 
 def record_of(board: Path, record: Record) -> Record:
@@ -442,7 +383,3 @@ def record_of(board: Path, record: Record) -> Record:
     if not place.is_file():
         raise RecordError(f"{record.id} is not on the board {board}", f"Add it first: laptime board add {record.id}.")
     return _read_record(place)
-
-
-def _has(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content

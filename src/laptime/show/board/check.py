@@ -70,7 +70,8 @@ HINT_RACE = "Race it again with an unchanged laptime, then: laptime board add la
 HINT_REMAKE = "Write it again from its record: laptime board remake."
 HINT_FILE = "Remove it: the board's folder has rows/, records/ and predicted/ and nothing else."
 HINT_KEEP = "Put it back as it was. Who keeps the board removes and remakes rows in a change of their own."
-SAME_DIGITS, ALL_DIGITS = 6, 17  # of the step of each round, by which a copy is known
+SAME_DIGITS = 6  # of the step of each round, by which a copy is known
+ALL_DIGITS = 17  # of the step of a single round
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,36 +136,34 @@ def check(board: Path, before: Path | None = None, wholes: Path | None = None) -
     faults: list[BoardFault] = [] if before is None else [*_find_lost(board, before)]
     notes: list[BoardNote] = []
     places = list(_files_of(board, faults))
-    evidence = {
-        place.name: found
-        for place in places
-        if place.parts[0] == RECORDS
-        if (found := _read_record(board, place, faults)) is not None
-    }
-    notes += [BoardNote(str(record_place(each.identity)), says) for each in evidence.values() for says in each.notes]
+    row_places = [place for place in places if place.parts[0] == ROWS]
+    records = {place: _read_record(board, place, faults) for place in places if place.parts[0] == RECORDS}
+    evidence = {place.name: its for place, its in records.items() if its is not None}
+    notes += [BoardNote(str(record_place(its.identity)), says) for its in evidence.values() for says in its.notes]
     rows: dict[PurePosixPath, BoardRow] = {}
-    for place in (path for path in places if path.parts[0] == ROWS):
+    for place in row_places:
         row = _read_row(board, place, evidence, faults)
         if row is not None:
             rows[place] = row
             notes += _outlier(place, row)
-    for place in (path for path in places if path.parts[0] == PREDICTED):
+    for place in [place for place in places if place.parts[0] == PREDICTED]:
         faults += _find_wrong_prediction(board, place)
     if wholes is not None:
-        by_id = _whole_records(wholes)
-        for each in evidence.values():
-            if each.identity in by_id:
-                faults += _hold_against_whole(each, by_id[each.identity])
+        # The keeper's files by the id in their name; of two with one id, the first by its path
+        files = sorted((Path(folder) / name for folder, _, names in os.walk(wholes) for name in names), reverse=True)
+        kept = [path for path in files if WHOLE_NAME.fullmatch(path.name) and path.is_file()]
+        by_id = {path.name.partition(".")[0]: path for path in kept}
+        for its in evidence.values():
+            if its.identity in by_id:
+                faults += _hold_against_whole(its, by_id[its.identity])
             else:
-                notes.append(BoardNote(str(record_place(each.identity)), f"no whole record of it is in {wholes}"))
+                notes.append(BoardNote(str(record_place(its.identity)), f"no whole record of it is in {wholes}"))
     if before is not None:
         faults += _find_nameless(evidence, before)
     faults += _find_orphans(evidence, places)
     faults += _find_copies(rows)
-    in_order = sorted(dict.fromkeys(faults), key=lambda fromkey: (fromkey.file, fromkey.check))
-    return BoardCheck(
-        len([path for path in places if path.parts[0] == ROWS]), len(evidence), tuple(in_order), tuple(notes)
-    )
+    in_order = sorted(dict.fromkeys(faults), key=lambda fault: (fault.file, fault.check))
+    return BoardCheck(len(row_places), len(evidence), tuple(in_order), tuple(notes))
 
 
 def checked_records(board: Path) -> tuple[Record, ...]:
@@ -182,7 +181,7 @@ def _files_of(board: Path, faults: list[BoardFault]) -> Iterator[PurePosixPath]:
     """Yield rows, records and predictions, by their names. Links are not followed, and other files are refused."""
     for folder, folders, names in os.walk(board):
         here = PurePosixPath(Path(folder).relative_to(board).as_posix())
-        links = {each for each in folders if (Path(folder) / each).is_symlink()}
+        links = {name for name in folders if (Path(folder) / name).is_symlink()}
         faults += [
             _fault(here / link, "files", "it is a link", "Put the folder itself there.") for link in sorted(links)
         ]
@@ -209,9 +208,9 @@ def _find_lost(board: Path, before: Path) -> Iterator[BoardFault]:
 
 def _find_nameless(evidence: dict[str, Evidence], before: Path) -> Iterator[BoardFault]:
     """Yield records that are new and name no whole record: one may claim a schema from before these had to."""
-    for each in evidence.values():
-        place = record_place(each.identity)
-        if each.whole is None and not (before / place).is_file():
+    for found in evidence.values():
+        place = record_place(found.identity)
+        if found.whole is None and not (before / place).is_file():
             yield _fault(place, "record", "it is new, and does not name the digest of its whole record", HINT_ADD)
 
 
@@ -270,13 +269,6 @@ def _read_record(board: Path, place: PurePosixPath, faults: list[BoardFault]) ->
     return None
 
 
-def _whole_records(folder: Path) -> dict[str, Path]:
-    """Return the files of a keeper's folder by the id in their name; of two with one id, the first by its path."""
-    listed = (Path(inside) / name for inside, _, names in os.walk(folder) for name in names)
-    found = (path for path in sorted(listed, reverse=True) if WHOLE_NAME.fullmatch(path.name))
-    return {path.name.partition(".")[0]: path for path in found if path.is_file()}
-
-
 def _hold_against_whole(found: Evidence, file: Path) -> Iterator[BoardFault]:
     """Yield where a record is not the one that its keeper has."""
     place = record_place(found.identity)
@@ -307,36 +299,32 @@ def _read_row(
     except RecordError as error:
         faults.append(_fault(place, "schema", error.says, error.hint))
         return None
-    wrong = _why_not_its_own(place, row, data, evidence)
-    if wrong is None:
-        return row
-    faults.append(_fault(place, *wrong))
-    return None
-
-
-def _why_not_its_own(
-    place: PurePosixPath, row: BoardRow, data: bytes, evidence: dict[str, Evidence]
-) -> tuple[str, str, str] | None:
-    """Return the check, the sentence and the way out of what is wrong with a row, or None."""
-    if sealed(row).digest != row.digest:
-        return "digest", "its digest is not that of what it says: a number or a word in it was changed", HINT_ADD
     found = evidence.get(record_name(row.record))
-    if found is None:
-        return "record", f"the record {row.record} is not in records/, or is refused", "Add the record's file, too."
-    if found.digest != row.record_digest:
-        return "record", f"it names another digest than that of the record {row.record}", HINT_ADD
-    made = found.rows.get(row.lane)
-    if made is None:
-        return "record", f"the record {row.record} has no lane {row.lane!a} that has a row", HINT_ADD
-    if made != row:
-        differs = ", ".join(
-            field.name for field in fields(row) if getattr(made, field.name) != getattr(row, field.name)
-        )
-        return "record", f"it does not say what its record says: {differs}", HINT_REMAKE
-    if encode_row(made) != data:
-        return "record", "it has other bytes than the row of its record: a field or a space too many", HINT_ADD
-    if made.place != place:
-        return "files", f"it belongs into {made.place}", "Move it there, or write it again: laptime board add ID."
+    made = None if found is None else found.rows.get(row.lane)
+    if sealed(row).digest != row.digest:
+        says = "its digest is not that of what it says: a number or a word in it was changed"
+        faults.append(_fault(place, "digest", says, HINT_ADD))
+    elif found is None:
+        says = f"the record {row.record} is not in records/, or is refused"
+        faults.append(_fault(place, "record", says, "Add the record's file, too."))
+    elif found.digest != row.record_digest:
+        says = f"it names another digest than that of the record {row.record}"
+        faults.append(_fault(place, "record", says, HINT_ADD))
+    elif made is None:
+        says = f"the record {row.record} has no lane {row.lane!a} that has a row"
+        faults.append(_fault(place, "record", says, HINT_ADD))
+    elif made != row:
+        differs = [field.name for field in fields(row) if getattr(made, field.name) != getattr(row, field.name)]
+        says = f"it does not say what its record says: {', '.join(differs)}"
+        faults.append(_fault(place, "record", says, HINT_REMAKE))
+    elif encode_row(made) != data:
+        says = "it has other bytes than the row of its record: a field or a space too many"
+        faults.append(_fault(place, "record", says, HINT_ADD))
+    elif made.place != place:
+        hint = "Move it there, or write it again: laptime board add ID."
+        faults.append(_fault(place, "files", f"it belongs into {made.place}", hint))
+    else:
+        return row
     return None
 
 
@@ -391,7 +379,7 @@ def _why_not_again(board: Path, found: PredictedFile) -> str | None:
     if refused:
         return f"the record {found.record} that it begins with is refused: {refused[0][1]}"
     if made.rows != found.rows or made.loader_is_known != found.loader_is_known:
-        names = [each.short for each, other in zip(made.rows, found.rows, strict=False) if each != other]
+        names = [row.short for row, other in zip(made.rows, found.rows, strict=False) if row != other]
         return f"{found.record} predicts something else of {', '.join(names) or 'its devices'}"
     return None
 
@@ -441,10 +429,11 @@ def _find_copies(rows: dict[PurePosixPath, BoardRow]) -> Iterator[BoardFault]:
     by_numbers: dict[str, list[PurePosixPath]] = {}
     for place, row in rows.items():
         digits = SAME_DIGITS if len(row.step_rounds_ms) > 1 else ALL_DIGITS
-        numbers = json.dumps([row.training, [f"{each:.{digits}g}" for each in row.step_rounds_ms], row.turns])
+        numbers = json.dumps([row.training, [f"{step_ms:.{digits}g}" for step_ms in row.step_rounds_ms], row.turns])
         by_numbers.setdefault(numbers, []).append(place)
     for places in by_numbers.values():
         first, *others = sorted(places)
-        for place in (path for path in others if rows[path].record != rows[first].record):
-            says = f"it has the same numbers as {first} under another id"
-            yield _fault(place, "copies", says, "Keep the row of the record that was measured.")
+        for place in others:
+            if rows[place].record != rows[first].record:
+                says = f"it has the same numbers as {first} under another id"
+                yield _fault(place, "copies", says, "Keep the row of the record that was measured.")

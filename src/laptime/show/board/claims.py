@@ -20,7 +20,7 @@ from laptime.analysis.parity import relative
 from laptime.analysis.weights import with_weights
 from laptime.machine.hardware import known_devices, match_label
 from laptime.model.process import AS_WRITTEN
-from laptime.model.quantities import Estimate, Missing
+from laptime.model.quantities import Missing
 from laptime.model.record import HeatResult, LaneResult, Record, TrainingAnswer
 from laptime.planner.lanes import parse_lane
 from laptime.planner.settings import SETTINGS, resolve_batch
@@ -33,7 +33,8 @@ from laptime.trainings.workloads import CATALOGUE
 CLOSE = 1e-9  # relative: two ways to the same figure
 OF_A_LAP = 1e-6  # relative: a lap is its steps times the step
 KNOWN_CLOSE = 1e-7  # of float64 losses: machines add up in another order
-LEAST_MEMORY, MOST_MEMORY = 0.8, 1.2  # of what its maker says: drivers keep some, and count in other units
+LEAST_MEMORY = 0.8  # of what its maker says: drivers keep some, and count in other units
+MOST_MEMORY = 1.2
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a record may raise that holds figures which no laptime wrote."""
 
@@ -43,7 +44,7 @@ def _is_allowed(record: Record) -> Iterator[str]:
     if refusal is not None:
         yield f"the record has no row: {refusal}"
         return
-    whys = [why_no_row(record, lane) for lane in record.lanes]
+    whys = [why_no_row(lane) for lane in record.lanes]
     if None not in whys:
         yield f"no lane of the record has a row: {'; '.join(filter(None, whys)) or 'it has no lane'}"
 
@@ -51,13 +52,14 @@ def _is_allowed(record: Record) -> Iterator[str]:
 def _is_what_it_is_called(record: Record) -> Iterator[str]:
     """Yield where a lane's name says something else than its settings and its device."""
     usual = CATALOGUE[record.workload.name].batch
-    lanes = [lane_result for lane_result in record.lanes if why_no_row(record, lane_result) is None]
+    lanes = [lane for lane in record.lanes if why_no_row(lane) is None]
     if record.started[:10] != record.id[2:12]:
         yield f"it began on {record.started[:10]!a}, and its id is of {record.id[2:12]}"
     if len({lane.name for lane in lanes}) < len(lanes):
         yield "two lanes have one name"
     for lane in lanes:
-        named, settings = parse_lane(lane.name), lane.settings
+        named = parse_lane(lane.name)
+        settings = lane.settings
         batch = resolve_batch(dict(named.overrides).get("batch", str(usual)), usual)
         if named.preset != settings.preset:
             yield f"{lane.name} has the settings of {settings.preset}"
@@ -66,21 +68,22 @@ def _is_what_it_is_called(record: Record) -> Iterator[str]:
         elif (settings.batch or usual) != batch:
             yield f"{lane.name} ran at a batch of {settings.batch or usual}, and its name says {batch}"
         # Where a lane has a setting that laptime does not know, or as written one that its name does not say
-        unknown = sorted(set(lane.settings.extra) - set(SETTINGS))
+        unknown = sorted(set(settings.extra) - set(SETTINGS))
         if unknown:
             yield f"{lane.name} has a setting that laptime does not know: {unknown[0]}"
-        said = {field for name, _ in named.overrides for field in SETTINGS[name].fields or (name,)}
-        more = sorted(set(changed_settings(lane.settings)) - said)
+        in_name = {field for name, _ in named.overrides for field in SETTINGS[name].fields or (name,)}
+        more = sorted(set(changed_settings(settings)) - in_name)
         if named.preset == AS_WRITTEN and more:
-            yield f"{lane.name} has {more[0]}={lane.settings.value_of(more[0])}, which its name does not say"
+            yield f"{lane.name} has {more[0]}={settings.value_of(more[0])}, which its name does not say"
         yield from _find_other_card(lane)
 
 
 def _find_other_card(lane: LaneResult) -> Iterator[str]:
     """Yield where a card has another capability or other memory than cards of its name."""
-    known, capability = match_label(lane.device.label, known_devices()), lane.device.details.get("capability")
+    known = match_label(lane.device.label, known_devices())
     if lane.device.kind == "cpu" or known is None:
         return
+    capability = lane.device.details.get("capability")
     if known.kind != lane.device.kind:
         yield f"{lane.device.label} is a device of the kind {known.kind}, and that of {lane.name} is {lane.device.kind}"
     if known.capability is not None and capability is not None and capability != known.capability:
@@ -133,11 +136,11 @@ def _weights_follow(record: Record) -> Iterator[str]:
     """Yield where a round counts for more or less than its turns say. In an earlier version, all counted alike."""
     again = with_weights({lane.name: lane.heats for lane in record.lanes})
     pairs = [(lane.name, *both) for lane in record.lanes for both in zip(lane.heats, again[lane.name], strict=True)]
-    if all(told.weight is None for _, told, _ in pairs):
+    if all(result.weight is None for _, result, _ in pairs):
         return
-    for name, told, found in pairs:
-        if not _is_close(told.counts, found.counts):
-            yield f"round {told.heat.round} of {name} counts {told.counts:g}, and its turns say {found.counts:g}"
+    for name, result, found in pairs:
+        if not _is_close(result.counts, found.counts):
+            yield f"round {result.heat.round} of {name} counts {result.counts:g}, and its turns say {found.counts:g}"
 
 
 def _is_quiet(record: Record) -> Iterator[str]:
@@ -172,7 +175,8 @@ def _follows_from_rounds(record: Record) -> Iterator[str]:
             runs = [run for run in record.answer.runs if run.process.lane == lane.name and run.laps]
             if any(sum(lap.fresh for lap in run.laps) > run.processes for run in runs):
                 yield f"more laps of {lane.name} are the first of a process than it had processes"
-            rounds, weights = [step_of(run) for run in runs], []
+            rounds = [step_of(run) for run in runs]
+            weights = []
         else:
             timed = [heat for heat in lane.heats if heat.step_ms is not None]
             rounds = [heat.step_ms * expected[lane.name] for heat in timed if heat.step_ms is not None]
@@ -182,22 +186,20 @@ def _follows_from_rounds(record: Record) -> Iterator[str]:
             yield f"{lane.name} has a step and no round that it was measured in"
         elif not _is_close(found.median, lane.step_ms.median):
             yield f"the step of {lane.name} is not the mean of its rounds"
-        elif not _has_same_ends(found, lane.step_ms):
+        elif not _are_close((found.low, found.high), (lane.step_ms.low, lane.step_ms.high)):
             yield f"the interval of {lane.name} is not the one that its {len(rounds)} rounds allow"
-        yield from _find_wrong_lap(record, lane)
-
-
-def _find_wrong_lap(record: Record, lane: LaneResult) -> Iterator[str]:
-    if lane.step_ms is None or lane.lap_s is None:
-        return
-    workload = CATALOGUE[record.workload.name]
-    steps = workload.steps_per_lap * workload.batch / (lane.settings.batch or workload.batch)
-    if not _is_close(lane.step_ms.median * steps / 1e3, lane.lap_s.median, OF_A_LAP):
-        yield f"a lap of {lane.name} is not its {steps:g} steps: {lane.step_ms.median:.6g} ms x {steps:g}"
-    elif lane.lap_s.ends is not None:
+        if lane.lap_s is None:
+            continue
+        workload = CATALOGUE[record.workload.name]
+        steps = workload.steps_per_lap * workload.batch / (lane.settings.batch or workload.batch)
         ends = lane.step_ms.ends
-        if ends is None or not all(
-            _is_close(step * steps / 1e3, lap, OF_A_LAP) for step, lap in zip(ends, lane.lap_s.ends, strict=True)
+        if not _is_close(lane.step_ms.median * steps / 1e3, lane.lap_s.median, OF_A_LAP):
+            yield f"a lap of {lane.name} is not its {steps:g} steps: {lane.step_ms.median:.6g} ms x {steps:g}"
+        elif lane.lap_s.ends is not None and (
+            ends is None
+            or not all(
+                _is_close(step * steps / 1e3, lap, OF_A_LAP) for step, lap in zip(ends, lane.lap_s.ends, strict=True)
+            )
         ):
             yield f"the interval of a lap of {lane.name} is not that of its steps"
 
@@ -206,12 +208,12 @@ def _factors_follow(record: Record) -> Iterator[str]:
     """Yield where a factor is not the quotient of the rounds next to it, or its interval is another."""
     lanes = {lane.name: lane for lane in record.lanes}
     if isinstance(record.answer, TrainingAnswer):
-        for told in record.answer.factors:
-            found = find_factor(lanes[told.lane], lanes[told.reference], record.answer.runs)
+        for factor in record.answer.factors:
+            found = find_factor(lanes[factor.lane], lanes[factor.reference], record.answer.runs)
             if found is None or not _are_close(
-                (found.later_laps, found.low, found.high), (told.later_laps, told.low, told.high)
+                (found.later_laps, found.low, found.high), (factor.later_laps, factor.low, factor.high)
             ):
-                yield f"the factor of {told.lane} is not that of its laps and those of {told.reference}"
+                yield f"the factor of {factor.lane} is not that of its laps and those of {factor.reference}"
         return
     if record.error_times > 1:
         sure = f"{100 * record.confidence:g} %"
@@ -222,14 +224,12 @@ def _factors_follow(record: Record) -> Iterator[str]:
             yield f"the interval of the factor of {comparison.lane} is {rates}"
             continue
         made = compare_lanes(lanes[comparison.lane], lanes[comparison.reference], record.ask.margin, comparison.alpha)
-        told_ends, made_ends = (comparison.low, comparison.high), (made.low, made.high) if made else (None, None)
-        counted, again = (comparison.pairs, comparison.verdict), (made.pairs, made.verdict) if made else None
         if made is None or not _are_close((made.ratio, *made.ratios), (comparison.ratio, *comparison.ratios)):
             whose = f"its rounds and those of {comparison.reference}"
             yield f"the factor of {comparison.lane} is not the quotient of {whose}"
-        elif not _are_close(made_ends, told_ends):
+        elif not _are_close((made.low, made.high), (comparison.low, comparison.high)):
             yield f"the interval of the factor of {comparison.lane} is not the one that its {made.pairs} pairs allow"
-        elif counted != again:
+        elif (comparison.pairs, comparison.verdict) != (made.pairs, made.verdict):
             yield f"the factor of {comparison.lane} is {made.verdict} in {made.pairs} pairs, and it says otherwise"
 
 
@@ -247,9 +247,9 @@ def _proof_is_known(record: Record) -> Iterator[str]:
     if isinstance(record.answer, TrainingAnswer):
         runs = {name: [run.proofs for run in record.answer.runs if run.process.lane == name] for name in runs}
     for lane in record.lanes:
-        proofs = [proof for each in runs[lane.name] for proof in each if proof.precision == "fp32"]
         if lane.parity.status != "same":
             continue
+        proofs = [proof for of_run in runs[lane.name] for proof in of_run if proof.precision == "fp32"]
         if not proofs:
             yield f"{lane.name} has no proof of its own"
         for proof in proofs:
@@ -308,7 +308,8 @@ def _is_close(one: float, other: float, close: float = CLOSE) -> bool:
 
 def _are_close(some: Iterable[object], others: Iterable[object], close: float = CLOSE) -> bool:
     """Whether two lists of figures are alike; a figure that is missing in one is missing in the other."""
-    left, right = list(some), list(others)
+    left = list(some)
+    right = list(others)
     if len(left) != len(right):
         return False
     return all(
@@ -317,10 +318,6 @@ def _are_close(some: Iterable[object], others: Iterable[object], close: float = 
         else isinstance(one, Missing) and isinstance(other, Missing)
         for one, other in zip(left, right, strict=True)
     )
-
-
-def _has_same_ends(one: Estimate, other: Estimate) -> bool:
-    return _are_close((one.low, one.high), (other.low, other.high))
 
 
 # The losses that are known of each training, from our own kept records.

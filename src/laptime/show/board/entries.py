@@ -17,7 +17,9 @@ from laptime.show.board.row import ROW_MOST_BYTES, ROWS, BoardRow, decode_row
 from laptime.store.disk import read_regular
 
 Kind = Literal["measured", "reported", "predicted"]
-ONCE, SAME_KIND, ANOTHER = 1, 2, 3
+ONCE = 1
+SAME_KIND = 2
+ANOTHER = 3
 TIERS = {
     ONCE: "measured once",
     SAME_KIND: "repeated on the same kind of machine",
@@ -74,11 +76,11 @@ def entry_of(row: BoardRow) -> Entry:
     """Return a measured row as a line."""
     priced = price_of(row.device.short)
     factor = row.factor
-    told = [f"Command: {row.command}"]
+    more = []
     if factor is not None:
         ends = "" if factor.low is None or factor.high is None else f", 95 % {factor.low:.3g} to {factor.high:.3g}"
-        told.insert(0, f"{quantities.times(factor.ratio)} {factor.reference} of the same record{ends}.")
-    told += _circumstances(row)
+        more.append(f"{quantities.times(factor.ratio)} {factor.reference} of the same record{ends}.")
+    memory_bytes = row.machine.memory_bytes if row.device.kind == "cpu" else row.device.memory_bytes
     return Entry(
         kind="measured",
         training=row.training,
@@ -92,7 +94,7 @@ def entry_of(row: BoardRow) -> Entry:
         high_s=row.lap_s.high,
         step_ms=row.step_ms.middle,
         energy_wh=None if row.energy_j_per_lap is None else row.energy_j_per_lap / 3600,
-        memory_gb=_memory_gb(row),
+        memory_gb=None if memory_bytes is None else memory_bytes / 1e9,
         price=None if priced is None else priced.price_per_hour,
         price_date="" if priced is None else f"{priced.price_provider}, {priced.price_date}",
         tier=ONCE,
@@ -100,7 +102,7 @@ def entry_of(row: BoardRow) -> Entry:
         machines=1,
         where=f"{row.rounds} round{'s' if row.rounds > 1 else ''}, {row.date}",
         record=row.record,
-        more=tuple(told),
+        more=(*more, f"Command: {row.command}", *_circumstances(row)),
     )
 
 
@@ -136,12 +138,6 @@ def hardware_of(row: BoardRow) -> str:
 @cache
 def names_of_devices() -> dict[str, str]:
     return {device.short: device.name for device in known_devices()}
-
-
-def _memory_gb(row: BoardRow) -> float | None:
-    if row.device.kind == "cpu":
-        return row.machine.memory_bytes / 1e9
-    return None if row.device.memory_bytes is None else row.device.memory_bytes / 1e9
 
 
 def reported_entry(found: Reported) -> Entry | None:
@@ -211,7 +207,12 @@ def predicted_entries(found: PredictedFile) -> Iterator[Entry]:
 
 def fastest_of_each(rows: Iterable[BoardRow]) -> list[Entry]:
     """Return one line for each device, framework and settings: the fastest, with how well it was repeated."""
-    return [_fastest(group) for group in _groups(rows)]
+    entries = []
+    for group in _groups(rows):
+        best = min(group, key=lambda row: row.lap_s.middle)
+        machines = {_machine_kind(row) for row in group}
+        entries.append(replace(entry_of(best), tier=tier_of(best, group), rows=len(group), machines=len(machines)))
+    return entries
 
 
 def all_of_each(rows: Iterable[BoardRow]) -> list[Entry]:
@@ -227,23 +228,18 @@ def _groups(rows: Iterable[BoardRow]) -> list[list[BoardRow]]:
     return list(groups.values())
 
 
-def _fastest(group: Sequence[BoardRow]) -> Entry:
-    best = min(group, key=lambda row: row.lap_s.middle)
-    machines = {_machine_kind(row) for row in group}
-    return replace(entry_of(best), tier=tier_of(best, group), rows=len(group), machines=len(machines))
-
-
 def tier_of(row: BoardRow, group: Sequence[BoardRow]) -> int:
     """Return how well a row was repeated: by other records whose steps agree with it."""
-    agreeing = [board_row for board_row in group if board_row.record != row.record and agree(board_row, row)]
-    if any(_machine_kind(board_row) != _machine_kind(row) for board_row in agreeing):
+    agreeing = [other for other in group if other.record != row.record and agree(other, row)]
+    if any(_machine_kind(other) != _machine_kind(row) for other in agreeing):
         return ANOTHER
     return SAME_KIND if agreeing else ONCE
 
 
 def agree(one: BoardRow, other: BoardRow) -> bool:
     """Whether the intervals of two steps overlap; where one has none, whether the steps are near each other."""
-    first, second = one.step_ms, other.step_ms
+    first = one.step_ms
+    second = other.step_ms
     if first.low is None or first.high is None or second.low is None or second.high is None:
         return max(first.middle, second.middle) <= ALIKE * min(first.middle, second.middle)
     return first.low <= second.high and second.low <= first.high

@@ -25,7 +25,7 @@ from laptime.model.plan import Subject
 from laptime.model.process import ProcessRun
 from laptime.model.protocol import Evaluation, FullRun, LapResult, Score
 from laptime.model.quantities import Estimate, Missing
-from laptime.model.record import SCHEMA, Comparison, HeatResult, LaneResult, Parity, RaceAnswer, Record, TrainingAnswer
+from laptime.model.record import SCHEMA, HeatResult, LaneResult, Parity, RaceAnswer, Record, TrainingAnswer
 from laptime.model.sample import Heat, ProofRun, Reference, Window
 from laptime.planner.lanes import DEVICE_WORD, parse_lane
 from laptime.questions.train.options import FullAsk
@@ -33,7 +33,8 @@ from laptime.store.plain_json import as_json_holds
 from laptime.store.schema import decode_as_found, upgrade
 from laptime.trainings.workloads import CATALOGUE
 
-RECORD_MOST_BYTES, INFLATED_MOST_BYTES = 1 << 20, 16 << 20
+RECORD_MOST_BYTES = 1 << 20
+INFLATED_MOST_BYTES = 16 << 20
 OLDEST_SCHEMA = 2  # the first of which the board kept records
 NEW_FIELD_VALUES: tuple[Any, ...] = (None, [], {})  # what a new field is in a record that was written before it
 T = TypeVar("T")
@@ -87,12 +88,11 @@ def read_evidence(data: bytes, where: str) -> tuple[Record, bytes]:
     schema, record = decode_as_found(found, where)
     # Whether a file holds a stripped record and nothing else, as a laptime wrote it: this one, or an older one.
     tree = json.loads(found)
-    if tree["schema"] < OLDEST_SCHEMA or _canonical(tree) != found:
-        holds = False
-    else:
-        tree = upgrade(tree, where) if (schema != SCHEMA) else tree
-        holds = _canonical(tree) == _canonical(_without_new(json.loads(canonical(strip(record))), tree))
-    if not holds:
+    is_stripped = tree["schema"] >= OLDEST_SCHEMA and _canonical(tree) == found
+    if is_stripped:
+        tree = upgrade(tree, where) if schema != SCHEMA else tree
+        is_stripped = _canonical(tree) == _canonical(_without_new(json.loads(canonical(strip(record))), tree))
+    if not is_stripped:
         says = f"{where} is not stripped: it holds what the board does not keep, or is in another order"
         raise RecordError(says, "Write it from the record as laptime saved it: laptime board add ID.")
     if schema >= WHOLE_SINCE:
@@ -165,8 +165,8 @@ def with_whole(record: Record, whole: bytes) -> Record:
 def whole_digest(data: bytes) -> str:
     """Return the digest of what a whole record's file says, without its signature and without spaces between."""
     tree = json.loads(data)
-    said = {key: value for key, value in tree.items() if key not in {"signature", "writer"}}
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    signed = {key: value for key, value in tree.items() if key not in {"signature", "writer"}}
+    return hashlib.sha256(json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _ask(ask: Ask, what: str) -> Ask:
@@ -201,7 +201,7 @@ def _is_lane(text: str) -> bool:
 
 def _machine(machine: Machine) -> Machine:
     processor = machine.processor
-    limit = machine.memory_limit_bytes
+    system = SYSTEM.match(machine.system)
     return Machine(
         processor=Processor(
             name=_name(processor.name),
@@ -213,8 +213,8 @@ def _machine(machine: Machine) -> Machine:
             core_score=processor.core_score,
         ),
         memory_bytes=machine.memory_bytes,
-        memory_limit_bytes=NOT_KEPT if isinstance(limit, Missing) else limit,
-        system=found[0] if (found := SYSTEM.match(machine.system)) else "unknown",
+        memory_limit_bytes=_known(machine.memory_limit_bytes),
+        system=system[0] if system else "unknown",
         python=_word(machine.python),
         container=None,
         page_bytes=machine.page_bytes,
@@ -225,14 +225,17 @@ def _machine(machine: Machine) -> Machine:
 def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None) -> LaneResult:
     trained = [run.proofs for run in runs if run.process.lane == lane.name and run.proofs]
     heats = tuple(_heat(heat, lane.name) for heat in lane.heats)
+    # The verdict of the proof is judged again; one that the record had otherwise is none
+    proofs = [result.heat.proofs for result in heats] or trained
+    kept_reference = None if reference is None else _reference(reference)
+    judged = judge_parity(lane.settings, [tuple(map(_proof, proof)) for proof in proofs], kept_reference)
     device = lane.device
-    memory = device.memory_bytes
     kept = Device(
         name=device.name if DEVICE_WORD.fullmatch(device.name) else device.kind,
         kind=device.kind,
         label=_name(device.label),
         usable=device.usable,
-        memory_bytes=NOT_KEPT if isinstance(memory, Missing) else memory,
+        memory_bytes=_known(device.memory_bytes),
         features=_words(device.features),
         details={key: _word(device.details[key]) for key in DETAILS if key in device.details},
     )
@@ -251,17 +254,10 @@ def _lane(lane: LaneResult, runs: Sequence[FullRun], reference: Reference | None
         peak_memory_bytes=_known(lane.peak_memory_bytes),
         device_memory_bytes=_known(lane.device_memory_bytes),
         energy_j_per_lap=_known(lane.energy_j_per_lap),
-        parity=_parity(lane, [result.heat.proofs for result in heats] or trained, reference),
+        parity=judged if judged.status == lane.parity.status == "same" else Parity("unproven"),
         items_per_step=lane.items_per_step,
         heats=heats,
     )
-
-
-def _parity(lane: LaneResult, proofs: Sequence[tuple[ProofRun, ...]], reference: Reference | None) -> Parity:
-    """Return the verdict of the proof, judged again; one that the record had otherwise is none."""
-    kept = None if reference is None else _reference(reference)
-    found = judge_parity(lane.settings, [tuple(map(_proof, proof)) for proof in proofs], kept)
-    return found if found.status == lane.parity.status == "same" else Parity("unproven")
 
 
 def _heat(result: HeatResult, lane: str) -> HeatResult:
@@ -272,7 +268,17 @@ def _heat(result: HeatResult, lane: str) -> HeatResult:
         round=heat.round,
         first_step_ns=heat.first_step_ns,
         proofs=tuple(map(_proof, heat.proofs)),
-        windows=tuple(map(_window, heat.windows)),
+        windows=tuple(
+            Window(
+                start_ns=window.start_ns,
+                end_ns=window.end_ns,
+                steps=window.steps,
+                flag=None if window.flag is None else DISTURBED,
+                turn=window.turn,
+                first_step=window.first_step,
+            )
+            for window in heat.windows
+        ),
         losses=heat.losses,
         burst=heat.burst,
         first_losses=heat.first_losses,
@@ -296,17 +302,6 @@ def _process(process: ProcessRun, lane: str) -> ProcessRun:
         items_per_step=process.items_per_step,
         peak_memory_bytes=_known(process.peak_memory_bytes),
         device_memory_bytes=_known(process.device_memory_bytes),
-    )
-
-
-def _window(window: Window) -> Window:
-    return Window(
-        start_ns=window.start_ns,
-        end_ns=window.end_ns,
-        steps=window.steps,
-        flag=None if window.flag is None else DISTURBED,
-        turn=window.turn,
-        first_step=window.first_step,
     )
 
 
@@ -346,12 +341,12 @@ def _answer(record: Record, names: set[str]) -> RaceAnswer | TrainingAnswer:
             if {factor.lane, factor.reference} <= names
         )
         return TrainingAnswer(protocol=answer.protocol, order="", runs=runs, factors=factors)
-    kept = (comparison for comparison in answer.comparisons if {comparison.lane, comparison.reference} <= names)
-    return RaceAnswer(comparisons=tuple(map(_comparison, kept)))
-
-
-def _comparison(found: Comparison) -> Comparison:
-    return replace(found, low=_known(found.low), high=_known(found.high), same_work=_known(found.same_work))
+    comparisons = tuple(
+        replace(found, low=_known(found.low), high=_known(found.high), same_work=_known(found.same_work))
+        for found in answer.comparisons
+        if {found.lane, found.reference} <= names
+    )
+    return RaceAnswer(comparisons=comparisons)
 
 
 def _run(run: FullRun) -> FullRun:
@@ -391,7 +386,7 @@ def _versions(found: dict[str, str]) -> dict[str, str]:
 
 
 def _words(found: Sequence[str]) -> tuple[str, ...]:
-    return tuple(each for each in found if WORD.fullmatch(each))
+    return tuple(word for word in found if WORD.fullmatch(word))
 
 
 def _word(text: Any) -> str:

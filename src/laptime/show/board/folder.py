@@ -21,9 +21,20 @@ class SiteFolder:
         """Remove what an earlier build wrote, and begin a new list."""
         self.place = place
         place.mkdir(parents=True, exist_ok=True)
-        for name in self._earlier():
-            self._remove(name)
-        self._list = (place / LIST).open("w", encoding="ascii")
+        earlier = place / LIST
+        if earlier.is_file() and not earlier.is_symlink():
+            text = read_regular(earlier, LIST_MOST_BYTES).decode("ascii", errors="replace")
+            # A name that no build writes is left alone
+            for name in [name for name in text.splitlines() if BOARD_FILE_NAME.fullmatch(name) and name != LIST]:
+                folders = [place / parent for parent in Path(name).parents if parent != Path()]
+                if any(folder.is_symlink() for folder in folders):
+                    continue  # nothing behind a link is touched
+                if (place / name).is_file() or (place / name).is_symlink():
+                    (place / name).unlink()
+                for folder in folders:
+                    if folder.is_dir() and not any(folder.iterdir()):
+                        folder.rmdir()
+        self._list = earlier.open("w", encoding="ascii")
 
     def __enter__(self) -> Self:
         return self
@@ -41,23 +52,3 @@ class SiteFolder:
         self._list.flush()
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-
-    def _earlier(self) -> list[str]:
-        """Return the names on the list of an earlier build. A name that no build writes is left out."""
-        place = self.place / LIST
-        if not place.is_file() or place.is_symlink():
-            return []
-        told = read_regular(place, LIST_MOST_BYTES).decode("ascii", errors="replace")
-        return [name for name in told.splitlines() if BOARD_FILE_NAME.fullmatch(name) and name != LIST]
-
-    def _remove(self, name: str) -> None:
-        """Remove a listed file, and the folders that are empty then. Nothing behind a link is touched."""
-        target = self.place / name
-        folders = [self.place / parent for parent in Path(name).parents if parent != Path()]
-        if any(path.is_symlink() for path in folders):
-            return
-        if target.is_file() or target.is_symlink():
-            target.unlink()
-        for folder in folders:
-            if folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()

@@ -24,8 +24,8 @@ class _Texts:
 
     numbers: dict[str, int] = field(default_factory=dict)
 
-    def number_of(self, told: str) -> int:
-        return self.numbers.setdefault(told, len(self.numbers))
+    def number_of(self, text: str) -> int:
+        return self.numbers.setdefault(text, len(self.numbers))
 
 
 def line_files(name: str, entries: Sequence[Entry], root: str) -> Iterator[tuple[str, str]]:
@@ -34,26 +34,26 @@ def line_files(name: str, entries: Sequence[Entry], root: str) -> Iterator[tuple
     The lines of a page of a training are split by device, and those of a page of a device by training.
     """
     by_file: dict[str, list[Entry]] = {}
-    for each in entries:
-        by_file.setdefault(each.training if root else each.device or OTHERS, []).append(each)
+    for entry in entries:
+        by_file.setdefault(entry.training if root else entry.device or OTHERS, []).append(entry)
     texts = _Texts()
     kinds: dict[tuple[object, ...], int] = {}
     places: dict[tuple[object, ...], list[object]] = {}
     energy: list[tuple[int, int, float]] = []
     for file, of in by_file.items():
         of.sort(key=_place_of)  # the lines of a place follow each other in its files
-        for at, each in enumerate(of):
-            key = (file, *_place_of(each))
+        for at, entry in enumerate(of):
+            key = (file, *_place_of(entry))
             if key not in places:
                 places[key] = [
-                    file, at, texts.number_of(each.hardware), int(file == each.device), each.device_kind,
-                    _short(each.memory_gb), each.price, texts.number_of(each.price_date), [],
+                    file, at, texts.number_of(entry.hardware), int(file == entry.device), entry.device_kind,
+                    _short(entry.memory_gb), entry.price, texts.number_of(entry.price_date), [],
                 ]  # fmt: skip
             lines = places[key][-1]
             assert isinstance(lines, list)
-            if each.energy_wh is not None:
-                energy.append((len(places) - 1, len(lines) // 2, float(f"{each.energy_wh:.5g}")))
-            lines += [kinds.setdefault(_kind_of(each, texts), len(kinds)), _short(each.lap_s)]
+            if entry.energy_wh is not None:
+                energy.append((len(places) - 1, len(lines) // 2, float(f"{entry.energy_wh:.5g}")))
+            lines += [kinds.setdefault(_kind_of(entry, texts), len(kinds)), _short(entry.lap_s)]
     tree = {
         "root": root,
         "of": f"{root}{FOLDER}/{name}",
@@ -67,7 +67,10 @@ def line_files(name: str, entries: Sequence[Entry], root: str) -> Iterator[tuple
     yield f"{name}.data.js", _script("laptimeIndex", tree)
     for file, of in by_file.items():
         for first in range(0, len(of), CHUNK):
-            chunk = [_details(entry) for entry in of[first : first + CHUNK]]
+            chunk = [
+                [_short(entry.low_s), _short(entry.high_s), where_words(entry), entry.record, entry.more]
+                for entry in of[first : first + CHUNK]
+            ]
             stem = f"{file}.{first // CHUNK}"
             yield f"{FOLDER}/{name}/{stem}.js", _script("laptimeDetails", [stem, chunk])
 
@@ -92,10 +95,6 @@ def _kind_of(entry: Entry, texts: _Texts) -> tuple[object, ...]:
     return (KIND_CLASS[entry.kind], *names, entry.tier, steps, training)
 
 
-def _details(entry: Entry) -> list[object]:
-    return [_short(entry.low_s), _short(entry.high_s), where_words(entry), entry.record, entry.more]
-
-
 def where_words(entry: Entry) -> str:
     """Return where a line is from, and how many rows it is the fastest of."""
     if entry.rows == 1:
@@ -106,8 +105,8 @@ def where_words(entry: Entry) -> str:
 
 def _script(function: str, tree: object) -> str:
     """Return a script that hands data over. Its texts are ASCII without an angle bracket, so none ends it."""
-    told = json.dumps(tree, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e")
-    return f"window.{function}({told});\n"
+    data = json.dumps(tree, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    return f"window.{function}({data});\n"
 
 
 def _short(value: float | None) -> float | None:

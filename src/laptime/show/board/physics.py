@@ -25,7 +25,8 @@ BOOST = 1.15  # a card may run above the clock that its peak was stated for
 UNITS = (("amx", 64, 2048), ("avx512", 64, 256), ("avx2", 32, 128), ("sve", 64, 512))
 OTHER_UNITS = (64, 512)
 CACHE_BYTES = 256 << 20  # of the device with the largest: what stays there is not moved
-LIMIT_SHARE, IDLE_SHARE = 1.15, 0.01  # of the board's power: more than the limit, less than any card that is on
+LIMIT_SHARE = 1.15  # of the board's power: more than its limit
+IDLE_SHARE = 0.01  # of the board's power: less than any card that is on
 TWO_BYTES = ("bf16", "fp16")
 
 
@@ -35,11 +36,11 @@ def known_device(short: str | None) -> KnownDevice | None:
 
 def find_impossible(row: BoardRow, workload: Workload, processor: Processor) -> Iterator[str]:
     """Yield a sentence for each figure of a row that no such device can reach."""
-    device, step_s = known_device(row.device.short), row.step_ms.middle / 1e3
-    operators = list_operators(workload, row.batch)
-    fewer = FASTER_CONVOLUTIONS
+    device = known_device(row.device.short)
+    step_s = row.step_ms.middle / 1e3
     flops = sum(
-        operator.flops * operator.calls / (fewer if operator.kind in CONVOLUTIONS else 1.0) for operator in operators
+        operator.flops * operator.calls / (FASTER_CONVOLUTIONS if operator.kind in CONVOLUTIONS else 1.0)
+        for operator in list_operators(workload, row.batch)
     )
     peak = _peak(row, device, processor)
     if peak is not None and flops / step_s > peak:
@@ -51,25 +52,6 @@ def find_impossible(row: BoardRow, workload: Workload, processor: Processor) -> 
     if device is not None and device.bandwidth_gb_s is not None and moved / step_s > device.bandwidth_gb_s * 1e9:
         says = f"its weights need {moved / step_s / 1e9:.4g} GB/s, and {row.hardware} moves {device.bandwidth_gb_s:g}"
         yield f"a step of {row.step_ms.middle:.4g} ms is too short: {says}"
-    yield from _find_energy(row, device)
-
-
-def _peak(row: BoardRow, device: KnownDevice | None, processor: Processor) -> float | None:
-    """Return the most operations a second, or None for a card that the table does not have."""
-    narrow = row.preset == "fastest" or row.settings.get("precision") in TWO_BYTES
-    if row.device.kind == "cpu":
-        words = " ".join(processor.features)
-        wide, two = next(((one, two) for unit, one, two in UNITS if unit in words), OTHER_UNITS)
-        return processor.cores_usable * CLOCK_GHZ * 1e9 * (two if narrow else wide)
-    if device is None:
-        return None
-    # Frameworks multiply float32 in tf32 where they may, so a float32 lane may reach that peak.
-    allowed = ("fp32", "tf32", *TWO_BYTES) if narrow else ("fp32", "tf32")
-    peaks = [peak for each in allowed if (peak := device.boosted_flops(each)) is not None]
-    return BOOST * max(peaks) if peaks else None
-
-
-def _find_energy(row: BoardRow, device: KnownDevice | None) -> Iterator[str]:
     if row.energy_j_per_lap is None or device is None or device.power_w is None:
         return
     watts = row.energy_j_per_lap / row.lap_s.middle
@@ -77,6 +59,22 @@ def _find_energy(row: BoardRow, device: KnownDevice | None) -> Iterator[str]:
         yield f"{watts:.4g} W over a lap is above the limit of {row.hardware} ({device.power_w:g} W)"
     if watts < IDLE_SHARE * device.power_w:
         yield f"{watts:.3g} W over a lap is less than {row.hardware} takes when it is idle"
+
+
+def _peak(row: BoardRow, device: KnownDevice | None, processor: Processor) -> float | None:
+    """Return the most operations a second, or None for a card that the table does not have."""
+    narrow = row.preset == "fastest" or row.settings.get("precision") in TWO_BYTES
+    if row.device.kind == "cpu":
+        words = " ".join(processor.features)
+        widest = [(in_float32, in_two) for unit, in_float32, in_two in UNITS if unit in words]
+        in_float32, in_two = widest[0] if widest else OTHER_UNITS
+        return processor.cores_usable * CLOCK_GHZ * 1e9 * (in_two if narrow else in_float32)
+    if device is None:
+        return None
+    # Frameworks multiply float32 in tf32 where they may, so a float32 lane may reach that peak.
+    allowed = ("fp32", "tf32", *TWO_BYTES) if narrow else ("fp32", "tf32")
+    peaks = [peak for precision in allowed if (peak := device.boosted_flops(precision)) is not None]
+    return BOOST * max(peaks) if peaks else None
 
 
 def expected_step(row: BoardRow, workload: Workload) -> Range | None:

@@ -23,7 +23,8 @@ from laptime.show.pages.words import lap as lap_words
 from laptime.store.disk import read_regular
 from laptime.trainings.workloads import CATALOGUE
 
-MOST_WORKERS, MOST_BATCHES = 256, 64  # of a row: processes, and times the usual batch
+MOST_WORKERS = 256  # processes that a row may ask for
+MOST_BATCHES = 64  # times the usual batch that a row may ask for
 LAPS = 2  # of a whole training: its first lap holds the first step
 
 
@@ -80,48 +81,33 @@ def _lane_here(name: str) -> str:
 def compare(row: BoardRow, record: Record) -> Repeated:
     """Hold a row against the record that was just made of it."""
     stripped = strip(record)
-    mine = next((board_row for board_row in board_rows(stripped, "") if _is_same_lane(board_row, row)), None)
+    same_lane = [made for made in board_rows(stripped, "") if _lane_here(made.lane) == _lane_here(row.lane)]
     refusal = why_no_rows(record)
-    if mine is None or refusal is not None:
-        whys = [refusal, *(why_no_row(record, lane) for lane in record.lanes)]
+    if not same_lane or refusal is not None:
+        whys = [refusal, *(why_no_row(lane) for lane in record.lanes)]
         why = next(filter(None, whys), "its lane did not run here")
         return Repeated(row.record, record.id, None, f"{row.lane} cannot be compared: {why}")
+    mine = same_lane[0]
     if mine.device_slug == row.device_slug:
-        # Compare two rows of one kind of device: their intervals overlap, or they do not
-        told = f"a lap takes {_in_words(row.lap_s)} there and {_in_words(mine.lap_s)} here, on {mine.hardware}"
-        found = _overlap(row.step_ms, mine.step_ms)
-        if found is None:
-            says = f"{told}; one of them has no interval, so whether they agree cannot be said"
-        else:
-            says = f"{told}: {'the intervals overlap, so the row agrees' if found else 'the intervals do not overlap'}"
-        return Repeated(row.record, mine.record, found, f"{row.lane}: {says}.")
-    return _compare_factors(row, mine)
-
-
-def _is_same_lane(mine: BoardRow, row: BoardRow) -> bool:
-    return _lane_here(mine.lane) == _lane_here(row.lane)
-
-
-def _compare_factors(row: BoardRow, mine: BoardRow) -> Repeated:
-    """Compare two rows of different devices: only the factor against the same reference means something on both."""
+        laps = f"a lap takes {lap_words(row.lap_s.middle)} there and {lap_words(mine.lap_s.middle)} here"
+        agrees = _overlap(row.step_ms, mine.step_ms)
+        says = {
+            True: ": the intervals overlap, so the row agrees",
+            False: ": the intervals do not overlap",
+            None: "; one of them has no interval, so whether they agree cannot be said",
+        }[agrees]
+        return Repeated(row.record, mine.record, agrees, f"{row.lane}: {laps}, on {mine.hardware}{says}.")
+    # Of different devices, only the factor against the same reference means something on both.
     why = f"the row is of {row.hardware} and this is {mine.hardware}, so laps are not compared"
     if row.factor is None or mine.factor is None:
         return Repeated(row.record, mine.record, None, f"{row.lane}: {why}, and the row has no factor.")
-    found = _overlap(_as_figure(row.factor), _as_figure(mine.factor))
-    told = f"{row.factor.ratio:.3g} times {row.factor.reference} there, {mine.factor.ratio:.3g} times here"
-    ends = {True: "the intervals overlap", False: "the intervals do not overlap", None: "one has no interval"}[found]
-    return Repeated(row.record, mine.record, None, f"{row.lane}: {why}. {told}: {ends}.")
+    factors = f"{row.factor.ratio:.3g} times {row.factor.reference} there, {mine.factor.ratio:.3g} times here"
+    ends = {True: "the intervals overlap", False: "the intervals do not overlap", None: "one has no interval"}
+    overlap = _overlap(row.factor, mine.factor)
+    return Repeated(row.record, mine.record, None, f"{row.lane}: {why}. {factors}: {ends[overlap]}.")
 
 
-def _as_figure(factor: RowFactor) -> RowFigure:
-    return RowFigure(factor.ratio, factor.low, factor.high)
-
-
-def _overlap(one: RowFigure, other: RowFigure) -> bool | None:
+def _overlap(one: RowFigure | RowFactor, other: RowFigure | RowFactor) -> bool | None:
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return None
     return one.low <= other.high and other.low <= one.high
-
-
-def _in_words(lap: RowFigure) -> str:
-    return lap_words(lap.middle)

@@ -21,7 +21,7 @@ from laptime.model.machine import DeviceKind
 from laptime.model.quantities import Missing
 from laptime.model.record import Record
 from laptime.model.stats import median
-from laptime.model.workload import PublishedResult, Workload
+from laptime.model.workload import Workload
 from laptime.questions.forecast.run import COMMON, make_forecast
 from laptime.show.board.row import PREDICTED, ROW_MOST_BYTES, SHORTEST, has_possible_numbers
 from laptime.store.disk import read_regular
@@ -95,41 +95,41 @@ def _facts() -> dict[str, dict[str, Any]]:
 
 def reported_rows(workload: Workload) -> tuple[Reported, ...]:
     """Return a training's published results, each with its claim, source, date and flaw."""
-    return tuple(_reported(workload, result) for result in workload.published.results)
+    published = workload.published
+    facts = _facts()[workload.name]
+    rows = []
+    for result in published.results:
+        known = match_label(result.device, known_devices())
+        lap_s = median(list(result.lap_s)) if result.lap_s else None
+        if lap_s is None and result.total_s is not None:
+            lap_s = result.total_s / workload.laps
+        figures = []
+        for name, words in FIGURES.items():
+            value = getattr(result, name)
+            if value not in {None, ()}:
+                values = value if isinstance(value, tuple) else (value,)
+                figures.append(words.format(", ".join(f"{number:g}" for number in values)))
+        rows.append(
+            Reported(
+                training=workload.name,
+                hardware=result.device,
+                kind=result.kind,
+                short=None if known is None else known.short,
+                lap_s=lap_s,
+                step_ms=None if lap_s is None else 1e3 * lap_s / workload.steps_per_lap,
+                claim=published.claim,
+                source=published.source,
+                date=facts["date"],
+                flaw=f"{facts['flaw']} Of this row: {result.note}." if result.note else facts["flaw"],
+                figures=tuple(figures),
+            )
+        )
+    return tuple(rows)
 
 
 def describe_training(training: str) -> str:
     """Return what the authors of an experiment could not see, in sentences."""
     return str(_facts()[training]["flaw"])
-
-
-def _reported(workload: Workload, result: PublishedResult) -> Reported:
-    known = match_label(result.device, known_devices())
-    lap_s = median(list(result.lap_s)) if result.lap_s else None
-    if lap_s is None and result.total_s is not None:
-        lap_s = result.total_s / workload.laps
-    facts = _facts()[workload.name]
-    flaws = [facts["flaw"], *([f"Of this row: {result.note}."] if result.note else [])]
-    found = []
-    for name, words in FIGURES.items():
-        value = getattr(result, name)
-        if value not in {None, ()}:
-            values = value if isinstance(value, tuple) else (value,)
-            found.append(words.format(", ".join(f"{each:g}" for each in values)))
-    figures = found
-    return Reported(
-        training=workload.name,
-        hardware=result.device,
-        kind=result.kind,
-        short=None if known is None else known.short,
-        lap_s=lap_s,
-        step_ms=None if lap_s is None else 1e3 * lap_s / workload.steps_per_lap,
-        claim=workload.published.claim,
-        source=workload.published.source,
-        date=facts["date"],
-        flaw=" ".join(flaws),
-        figures=tuple(figures),
-    )
 
 
 # How each published figure is written, by its field.
@@ -156,15 +156,13 @@ CARDS_TO_PREDICT = tuple(dict.fromkeys((*COMMON, *FOR_THE_BOARD)))
 def as_predictions(found: HardwareForecast, date: str, laptime: str) -> PredictedFile:
     """Return a forecast as the board keeps it."""
     if found.what not in CATALOGUE:
-        raise UsageError(
-            f"{found.what} is no built-in training, and the board has no page of it", "predict one that is"
-        )
+        says = f"{found.what} is no built-in training, and the board has no page of it"
+        raise UsageError(says, "predict one that is")
     if found.lane.partition("/")[0] not in {framework.name for framework in FRAMEWORKS if not framework.switch}:
         raise UsageError(f"{found.lane} is a fake, whose figures are made up", "predict from a real lane")
     if found.distrust:
-        raise UsageError(
-            f"{found.record} is NOT RELIABLE: {found.distrust}", "race it again while the machine is quiet"
-        )
+        says = f"{found.record} is NOT RELIABLE: {found.distrust}"
+        raise UsageError(says, "race it again while the machine is quiet")
     rows = tuple(
         PredictedRow(
             row.device.short,
@@ -221,8 +219,10 @@ def read_predictions(board: Path, training: str) -> PredictedFile | None:
 @cache
 def price_of(short: str | None) -> KnownDevice | None:
     """Return the device whose price of an hour is known, with its date."""
-    known = next((device for device in known_devices() if device.short == short), None)
-    return known if known is not None and known.price_per_hour is not None else None
+    for device in known_devices():
+        if device.short == short:
+            return None if device.price_per_hour is None else device
+    return None
 
 
 def also_published(training: str) -> tuple[str, ...]:

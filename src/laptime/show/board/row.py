@@ -17,13 +17,16 @@ from laptime.model.machine import DeviceKind
 from laptime.store.schema import ID
 
 ROW_SCHEMA = 1
-ROWS, RECORDS, PREDICTED = "rows", "records", "predicted"
+ROWS = "rows"
+RECORDS = "records"
+PREDICTED = "predicted"
 ROW_MOST_BYTES = 64 << 10
 NOT_IN_SLUGS = re.compile(r"[^a-z0-9]+")
 LONGEST_SLUG = 80
 DIGEST_DIGITS = 8
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-SHORTEST, LARGEST = 1e-9, 1e18  # of a step in ms and a lap in s, and of any number: with others, sums overflow
+SHORTEST = 1e-9  # of a step in ms and a lap in s
+LARGEST = 1e18  # of any number: with larger ones, sums overflow
 HINT_ADD = "A row is never edited by hand: write it from its record, by `laptime board add ID -o board/`."
 
 
@@ -178,11 +181,10 @@ def decode_row(data: bytes, where: str) -> BoardRow:
     try:
         row = msgspec.json.decode(data, type=BoardRow)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        told, _, place = str(error).partition(" - at ")
+        why, _, place = str(error).partition(" - at ")
         inside = f" ({place.strip('`')})" if place else ""
-        raise RecordError(
-            f"{where} is not a row of the board: {told[:1].lower()}{told[1:]}{inside}", HINT_ADD
-        ) from None
+        says = f"{where} is not a row of the board: {why[:1].lower()}{why[1:]}{inside}"
+        raise RecordError(says, HINT_ADD) from None
     if row.schema != ROW_SCHEMA:
         says = f"{where} is a row of schema {row.schema}, and this laptime knows {ROW_SCHEMA}"
         raise RecordError(says, "Write it again with this version of laptime, or upgrade laptime.")
@@ -195,13 +197,14 @@ def decode_row(data: bytes, where: str) -> BoardRow:
 
 def is_possible(row: BoardRow) -> bool:
     """Whether a row's figures may be those of a training at all: finite, and no time that cannot be."""
-    times = [row_figure.middle for row_figure in (row.step_ms, row.lap_s)]
-    highs = [row_figure.high for row_figure in (row.step_ms, row.lap_s) if row_figure.high is not None]
-    return all(time >= SHORTEST for time in times) and all(high > 0 for high in highs) and has_possible_numbers(row)
+    for figure in (row.step_ms, row.lap_s):
+        if not figure.middle >= SHORTEST or (figure.high is not None and not figure.high > 0):
+            return False
+    return has_possible_numbers(row)
 
 
 def has_possible_numbers(tree: Any) -> bool:
-    """Whether all numbers of a file's noun are small enough to be computed with."""
+    """Whether all numbers of a file are small enough to be computed with."""
     if isinstance(tree, dict):
         return all(map(has_possible_numbers, tree.values()))
     if isinstance(tree, list | tuple):
@@ -214,8 +217,10 @@ def has_possible_numbers(tree: Any) -> bool:
 def row_schema() -> dict[str, Any]:
     """Return the JSON Schema of a row's file."""
     (_,), parts = msgspec.json.schema_components([BoardRow], ref_template="#/$defs/{name}")
-    described = {name: _one_line(part) for name, part in sorted(parts.items())}
-    row = described.pop("BoardRow")
+    for part in parts.values():
+        if "description" in part:
+            part["description"] = " ".join(part["description"].split())
+    row = parts.pop("BoardRow")
     row["properties"]["schema"] = {"const": ROW_SCHEMA}
     return {
         "$schema": DIALECT,
@@ -223,14 +228,10 @@ def row_schema() -> dict[str, Any]:
         **row,
         "title": f"A row of laptime's board, schema {ROW_SCHEMA}",
         "additionalProperties": False,
-        "$defs": {name: {**part, "additionalProperties": False} for name, part in described.items()},
+        "$defs": {name: {**part, "additionalProperties": False} for name, part in sorted(parts.items())},
     }
 
 
 def row_schema_text() -> str:
     """Return the schema as it is in docs/board.schema.json."""
     return json.dumps(row_schema(), indent=1) + "\n"
-
-
-def _one_line(part: dict[str, Any]) -> dict[str, Any]:
-    return {**part, "description": " ".join(part["description"].split())} if "description" in part else part

@@ -7,9 +7,8 @@ table, of its training's devices or of its device's rows. Nothing that grows wit
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -84,8 +83,12 @@ def build(board: Path, site: Path) -> BuiltSite:
             raise UsageError(f"a row is of {row.training!a}, which is no built-in training", "Run: laptime board check")
         by_training[row.training].append(row)
         by_device.setdefault(row.device_slug, []).append(row)
-    others = {name: _not_measured(board, workload) for name, workload in CATALOGUE.items()}
-    devices = _devices(by_device, [entry for of in others.values() for entry in of])
+    others = {name: [*_not_measured(board, workload)] for name, workload in CATALOGUE.items()}
+    # The lines of each device's page. Every card has one, measured or not
+    devices = {device: all_of_each(device_rows) for device, device_rows in by_device.items()}
+    for entry in [entry for of in others.values() for entry in of]:
+        if entry.device is not None and (entry.device in devices or entry.device_kind != "cpu"):
+            devices.setdefault(entry.device, []).append(entry)
     try:
         with SiteFolder(site) as folder:
             pages = sum(
@@ -94,8 +97,11 @@ def build(board: Path, site: Path) -> BuiltSite:
             )
             pages += sum(_write_device(folder, name, of) for name, of in sorted(devices.items()))
             pages += _write_front(folder, by_training, devices)
-            for name in ("board.css", "board.js"):
-                folder.write(name, _asset(name).encode())
+            # The colours and sizes of a report, and what only the board has
+            report_css = resources.files("laptime.show.drawing").joinpath("report.css").read_bytes()
+            own = resources.files("laptime.show.board")
+            folder.write("board.css", report_css + own.joinpath("board.css").read_bytes())
+            folder.write("board.js", own.joinpath("board.js").read_bytes())
             # Copy the records that rows link to, but no file that is a link: `check` refuses one
             for identity in sorted({row.record for row in rows}):
                 found = board / record_place(identity)
@@ -107,28 +113,15 @@ def build(board: Path, site: Path) -> BuiltSite:
     return BuiltSite(str(site / "index.html"), pages, len(rows), len(by_device))
 
 
-def _not_measured(board: Path, workload: Workload) -> list[Entry]:
-    """Return what others reported of a training, and what is predicted of it."""
+def _not_measured(board: Path, workload: Workload) -> Iterator[Entry]:
+    """Yield what others reported of a training, and what is predicted of it."""
     predictions = read_predictions(board, workload.name)
-    found = [line for reported in reported_rows(workload) if (line := reported_entry(reported)) is not None]
-    return [*found, *([] if predictions is None else predicted_entries(predictions))]
-
-
-def _devices(by_device: dict[str, list[BoardRow]], others: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return the lines of each device's page. Every card has one, measured or not."""
-    found = {device: all_of_each(rows) for device, rows in by_device.items()}
-    for entry in others:
-        if entry.device is not None and (entry.device in found or entry.device_kind != "cpu"):
-            found.setdefault(entry.device, []).append(entry)
-    return found
-
-
-@cache
-def _asset(name: str) -> str:
-    if name == "board.css":  # the colours and sizes of a report, and what only the board has
-        report = resources.files("laptime.show.drawing").joinpath("report.css").read_text(encoding="utf-8")
-        return report + resources.files("laptime.show.board").joinpath(name).read_text(encoding="utf-8")
-    return resources.files("laptime.show.board").joinpath(name).read_text(encoding="utf-8")
+    for reported in reported_rows(workload):
+        line = reported_entry(reported)
+        if line is not None:
+            yield line
+    if predictions is not None:
+        yield from predicted_entries(predictions)
 
 
 # One training: what was claimed, what was measured, and all lines of a table.
@@ -139,7 +132,7 @@ def _write_training(
 ) -> int:
     """Write the pages of a training. `devices` are those that have a page of their own."""
     entries = [line if line.device in devices else replace(line, device=None) for line in lines]
-    entries.sort(key=lambda each: each.lap_s)
+    entries.sort(key=lambda entry: entry.lap_s)
     lap = f"One epoch of {workload.title}: {workload.steps_per_lap:,} steps of {workload.batch} {workload.items}."
     links = " ".join(
         f'<a aria-current="page" href="{name}.html">{name}</a>'
@@ -149,18 +142,29 @@ def _write_training(
     )
     trainings_list = f'<nav class="trainings" aria-label="Trainings"><a href="index.html">the board</a> {links}</nav>'
     # The claim of the experiment next to what was measured, in one record where one has both
-    measured = _measured_factors(rows)
-    told = "Nobody sent a row with a factor yet." if measured is None else measured
+    measured = _measured_factors(rows) or "Nobody sent a row with a factor yet."
     claims = (
         f'<dl class="claims"><div><dt>published</dt><dd>{safe(workload.published.claim)}</dd>'
         f'<dd class="soft">{safe(workload.published.source)}</dd></div>'
-        f"<div><dt>measured by laptime</dt><dd>{told}</dd></div></dl>"
+        f"<div><dt>measured by laptime</dt><dd>{measured}</dd></div></dl>"
+    )
+    # Every published figure of the experiment; of two results of one device, with the note of the first
+    notes = {result.device: result.note for result in reversed(workload.published.results)}
+    items = []
+    for row in reported_rows(workload):
+        note = f". {safe(notes[row.hardware])}" if notes[row.hardware] else ""
+        items.append(f"<li><b>{safe(row.hardware)}</b>: {safe('; '.join(row.figures))}{note}</li>")
+    items += [f"<li>{safe(figure)}</li>" for figure in also_published(workload.name)]
+    below = (
+        f"<section><h2>What was published</h2><p>{safe(workload.published.source)}. Claim: "
+        f"{safe(workload.published.claim)}. {workload.parameters:,} parameters.</p><ul>{''.join(items)}</ul>"
+        f"<p><b>What its authors could not see.</b> {safe(describe_training(workload.name))}</p></section>"
     )
     top = (
         f"{trainings_list}<h1>How long does one lap of {safe(workload.name)} take?</h1>"
         f'<p class="soft">{safe(lap)}</p>{claims}'
     )
-    return _write_tables(site, _TablePage(workload.name, workload.name, top, entries, _published(workload)))
+    return _write_tables(site, _TablePage(workload.name, workload.name, top, entries, below))
 
 
 def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
@@ -176,46 +180,25 @@ def _measured_factors(rows: Sequence[BoardRow]) -> str | None:
     first = max(written or of_cards or compared, key=lambda row: row.rounds)
     same = [row for row in of_cards or compared if row.record == first.record]
     best = max(same, key=lambda row: row.factor.ratio if row.factor else 0)
-    told = [_factor_words(row) for row in ([first] if first == best else [first, best])]
+    lines = []
+    for row in [first] if first == best else [first, best]:
+        found = row.factor
+        assert found is not None
+        has_interval = found.low is not None and found.high is not None
+        ends = f"{found.low:.3g} to {found.high:.3g}" if has_interval else "one pair, no interval"
+        other = row.device.kind != "cpu" and "/cpu/" in found.reference
+        where = f" on {_in_words(row.machine.processor)}, {row.machine.cores} cores" if other else ""
+        lines.append(
+            f"On {safe(hardware_of(row))}, {_in_words(row.lane)} is {quantities.times(found.ratio)} as fast as "
+            f"{_in_words(found.reference)}{where} ({ends})."
+        )
     note = "" if of_cards else ". No record has a card and a processor yet"
-    return f'{"<br>".join(told)}<br><span class="soft">Record {safe(first.record)}{note}.</span>'
-
-
-def _factor_words(row: BoardRow) -> str:
-    found = row.factor
-    assert found is not None
-    has_interval = found.low is not None and found.high is not None
-    ends = f"{found.low:.3g} to {found.high:.3g}" if has_interval else "one pair, no interval"
-    other = row.device.kind != "cpu" and "/cpu/" in found.reference
-    where = f" on {_in_words(row.machine.processor)}, {row.machine.cores} cores" if other else ""
-    return (
-        f"On {safe(hardware_of(row))}, {_in_words(row.lane)} is {quantities.times(found.ratio)} as fast as "
-        f"{_in_words(found.reference)}{where} ({ends})."
-    )
+    return f'{"<br>".join(lines)}<br><span class="soft">Record {safe(first.record)}{note}.</span>'
 
 
 def _in_words(name: str) -> str:
     """Return a lane or a processor as a sentence names it: torch/cpu as written."""
     return safe(name.replace(f"/{AS_WRITTEN}", " as written"))
-
-
-def _published(workload: Workload) -> str:
-    """Return every published figure of an experiment, and what its authors could not see."""
-    items = [
-        f"<li><b>{safe(each.hardware)}</b>: {safe('; '.join(each.figures))}"
-        f"{f'. {safe(note)}' if (note := _note(workload, each.hardware)) else ''}</li>"
-        for each in reported_rows(workload)
-    ]
-    items += [f"<li>{safe(each)}</li>" for each in also_published(workload.name)]
-    return (
-        f"<section><h2>What was published</h2><p>{safe(workload.published.source)}. Claim: "
-        f"{safe(workload.published.claim)}. {workload.parameters:,} parameters.</p><ul>{''.join(items)}</ul>"
-        f"<p><b>What its authors could not see.</b> {safe(describe_training(workload.name))}</p></section>"
-    )
-
-
-def _note(workload: Workload, hardware: str) -> str:
-    return next((result.note for result in workload.published.results if result.device == hardware), "")
 
 
 # One device: all its rows, of all trainings.
@@ -228,11 +211,11 @@ def _write_device(site: SiteFolder, device: str, lines: Sequence[Entry]) -> int:
     trainings = len({entry.training for entry in measured})
     rows = f"{len(measured):,} row{'s' if len(measured) > 1 else ''}"
     count = f"{rows} of {trainings} training{'s' if trainings > 1 else ''}, each with its record."
-    told = count if measured else "Nobody sent a measured row of it yet."
+    extent = count if measured else "Nobody sent a measured row of it yet."
     top = (
         '<nav class="trainings" aria-label="The board"><a href="../index.html">the board</a></nav>'
         f"<h1>{safe(first.hardware)}</h1>"
-        f'<p class="soft">{told}</p>'
+        f'<p class="soft">{extent}</p>'
     )
     return _write_tables(site, _TablePage(f"device/{device}", first.hardware, top, entries))
 
@@ -258,7 +241,9 @@ class _TablePage:
 
 def _write_tables(site: SiteFolder, made: _TablePage) -> int:
     """Write a table over as many pages as it needs, and the file that its filters load."""
-    name, root, entries = made.name, made.root, made.entries
+    name = made.name
+    root = made.root
+    entries = made.entries
     ends = [end for entry in entries for end in (entry.lap_s, entry.low_s, entry.high_s) if end is not None and end > 0]
     low, high = (math.log10(min(ends)), math.log10(max(ends))) if ends else (-1.0, 2.0)
     room = max(0.04 * (high - low), 0.1)
@@ -267,8 +252,9 @@ def _write_tables(site: SiteFolder, made: _TablePage) -> int:
     # What factors are against at first: the slowest processor as written, else the slowest measured line
     measured = [entry for entry in entries if entry.kind == "measured"]
     written = [entry for entry in measured if entry.device_kind == "cpu" and entry.settings == "as-written"]
-    reference = max(written or measured, key=lambda each: each.lap_s, default=None)
-    stem, against = name.rpartition("/")[2], ""
+    reference = max(written or measured, key=lambda entry: entry.lap_s, default=None)
+    stem = name.rpartition("/")[2]
+    against = ""
     if reference is not None and not root:
         against = safe(f"; factors are against {reference.hardware}, {reference.settings}")
     for number in range(count):
@@ -322,11 +308,14 @@ class _Axis:
 
 
 def _table(axis: _Axis, body: str, *, with_factor: bool) -> str:
-    ticks = "".join(
-        f'<line x1="{axis.place(at):.2f}%" x2="{axis.place(at):.2f}%" y1="22" y2="32"/>'
-        f'<text x="{axis.place(at):.2f}%" y="14">{words}</text>'
-        for at, words in _ticks(axis)
-    )
+    ticks = ""
+    last = -math.inf  # ticks are on the axis, and not too close to each other
+    for at, words in TICKS_S:
+        place = axis.place(at)
+        if axis.low <= math.log10(at) <= axis.high and place - last > 9 and 3 < place < 97:
+            last = place
+            ticks += f'<line x1="{place:.2f}%" x2="{place:.2f}%" y1="22" y2="32"/>'
+            ticks += f'<text x="{place:.2f}%" y="14">{words}</text>'
     factor = '<th class="number factor" scope="col">factor</th>' if with_factor else ""
     return (
         '<table id="lines" class="lines"><thead><tr><th scope="col">machine and lane</th>'
@@ -335,16 +324,6 @@ def _table(axis: _Axis, body: str, *, with_factor: bool) -> str:
         f"{ticks}</svg></th>"
         f'{factor}<th scope="col">where it is from</th></tr></thead><tbody>{body}</tbody></table>'
     )
-
-
-def _ticks(axis: _Axis) -> list[tuple[float, str]]:
-    """Return the ticks that are on the axis, not too close to each other."""
-    found: list[tuple[float, str]] = []
-    for at, words in TICKS_S:
-        is_on = axis.low <= math.log10(at) <= axis.high
-        if is_on and (not found or axis.place(at) - axis.place(found[-1][0]) > 9) and 3 < axis.place(at) < 97:
-            found.append((at, words))
-    return found
 
 
 def _line(entry: Entry, axis: _Axis, reference: Entry | None, root: str) -> str:
@@ -359,8 +338,17 @@ def _line(entry: Entry, axis: _Axis, reference: Entry | None, root: str) -> str:
     ]
     if not root:
         cells.append(f'<td class="number factor">{"" if reference is None else factor_words(reference, entry)}</td>')
-    cells.append(f"<td>{_where(entry, root)}</td>")
-    return f'<tr class="{KIND_CLASS[entry.kind]}">{"".join(cells)}</tr>'
+    kind = KIND_CLASS[entry.kind]
+    tier = f" · {TIERS[entry.tier]}" if entry.tier > 1 else ""
+    link = ""
+    if entry.record is not None:
+        link = f' <a href="{root}{RECORDS}/{record_name(entry.record)}">record</a>'
+    more = "".join(f"<p>{safe(sentence)}</p>" for sentence in entry.more)
+    cells.append(
+        f'<td><em class="{kind}">{entry.kind}</em> <span class="soft">{safe(where_words(entry))}{tier}</span>{link}'
+        f"<details><summary>more</summary>{more}</details></td>"
+    )
+    return f'<tr class="{kind}">{"".join(cells)}</tr>'
 
 
 def lane_words(entry: Entry) -> str:
@@ -389,7 +377,8 @@ def _in_one_piece(lap_s: float) -> str:
 def _plot(entry: Entry, axis: _Axis) -> str:
     parts = []
     if entry.low_s is not None and entry.high_s is not None and entry.low_s > 0:
-        left, right = axis.place(entry.low_s), axis.place(entry.high_s)
+        left = axis.place(entry.low_s)
+        right = axis.place(entry.high_s)
         if entry.kind == "predicted":
             stripes = max(2, round((right - left) / 1.2))
             wide = (right - left) / stripes
@@ -406,19 +395,6 @@ def _plot(entry: Entry, axis: _Axis) -> str:
         parts.append(f'<circle class="dot" cx="{axis.place(entry.lap_s):.2f}%" cy="12" r="{size}"/>')
     rail = '<line class="rail" x1="0" x2="100%" y1="12" y2="12"/>'
     return f'<svg class="place" aria-hidden="true">{rail}{"".join(parts)}</svg>'
-
-
-def _where(entry: Entry, root: str) -> str:
-    tier = f" · {TIERS[entry.tier]}" if entry.tier > 1 else ""
-    link = ""
-    if entry.record is not None:
-        link = f' <a href="{root}{RECORDS}/{record_name(entry.record)}">record</a>'
-    more = "".join(f"<p>{safe(each)}</p>" for each in entry.more)
-    kind = f'<em class="{KIND_CLASS[entry.kind]}">{entry.kind}</em>'
-    return (
-        f'{kind} <span class="soft">{safe(where_words(entry))}{tier}</span>{link}'
-        f"<details><summary>more</summary>{more}</details>"
-    )
 
 
 # The first page, and the list of devices.
@@ -441,9 +417,24 @@ def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devic
     """Write the first page and, where there are many devices, the pages that list them all; return how many."""
     measured = {name: sum(entry.kind == "measured" for entry in of) for name, of in devices.items()}
     often = sorted(devices, key=lambda device: (-measured[device], device))
-    listed = [_device_item(each, devices[each][0].hardware, measured[each]) for each in often]
+    listed = [
+        f'<li><a href="device/{device}.html">{safe(devices[device][0].hardware)}</a> '
+        f'<span class="soft">{measured[device] or "no row yet"}</span></li>'
+        for device in often
+    ]
     more = f'<p><a href="devices.html">All {len(often):,} devices</a></p>' if len(often) > LISTED_DEVICES else ""
-    trainings = "".join(_training_line(CATALOGUE[name], rows) for name, rows in by_training.items())
+    trainings = ""
+    for name, of in by_training.items():
+        workload = CATALOGUE[name]
+        best = min(of, key=lambda row: row.lap_s.middle, default=None)
+        fastest = "nobody sent a row yet"
+        if best is not None:
+            fastest = f"{lap_words(best.lap_s.middle)} on {hardware_of(best)}, {best.lane}"
+        trainings += (
+            f'<tr><td><a href="{name}.html"><b>{name}</b></a><br><span class="soft">{safe(workload.title)}</span></td>'
+            f'<td data-head="published">{safe(workload.published.claim)}</td>'
+            f'<td data-head="fastest">{safe(fastest)}</td><td class="number" data-head="rows">{len(of):,}</td></tr>'
+        )
     rows = sum(map(len, by_training.values()))
     page = "".join(
         [
@@ -467,20 +458,3 @@ def _write_front(site: SiteFolder, by_training: dict[str, list[BoardRow]], devic
         )
         site.write(f"{_page_name('devices', number)}.html", page.encode())
     return 1 + count
-
-
-def _device_item(device: str, name: str, rows: int) -> str:
-    return f'<li><a href="device/{device}.html">{safe(name)}</a> <span class="soft">{rows or "no row yet"}</span></li>'
-
-
-def _training_line(workload: Workload, rows: Sequence[BoardRow]) -> str:
-    best = min(rows, key=lambda row: row.lap_s.middle, default=None)
-    fastest = "nobody sent a row yet"
-    if best is not None:
-        fastest = f"{lap_words(best.lap_s.middle)} on {hardware_of(best)}, {best.lane}"
-    return (
-        f'<tr><td><a href="{workload.name}.html"><b>{workload.name}</b></a><br>'
-        f'<span class="soft">{safe(workload.title)}</span></td>'
-        f'<td data-head="published">{safe(workload.published.claim)}</td>'
-        f'<td data-head="fastest">{safe(fastest)}</td><td class="number" data-head="rows">{len(rows):,}</td></tr>'
-    )

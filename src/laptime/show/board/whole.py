@@ -7,10 +7,9 @@ everything was numbered again passes: only its keeper's whole record (`check --r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from laptime.model.protocol import FullRun
-from laptime.model.record import LaneResult, RaceAnswer, Record, TrainingAnswer
-from laptime.model.sample import Heat
+from laptime.model.record import RaceAnswer, Record, TrainingAnswer
 
 
 def find_left_out(record: Record) -> Iterator[str]:
@@ -25,8 +24,18 @@ def find_left_out(record: Record) -> Iterator[str]:
         yield from _find_lost_heats(record)
         yield from _find_lost_comparisons(record)
     for lane in record.lanes:
-        for heat in lane.heats:
-            yield from _find_lost_windows(lane, heat.heat)
+        for heat in [result.heat for result in lane.heats]:
+            where = f"round {heat.round} of {lane.name}"
+            turns = [window.turn for window in heat.windows if window.turn is not None]
+            if turns and turns != list(range(len(heat.windows))):
+                yield f"a turn is left out of {where}: it has the turns {', '.join(map(str, turns[:12]))}"
+            for before, after in pairwise(heat.windows):
+                if after.start_ns < before.end_ns:
+                    yield f"two windows of {where} are at one time"
+                if before.first_step is None or after.first_step is None:
+                    continue
+                if after.first_step < before.first_step + before.steps:  # some steps between windows are not timed
+                    yield f"two windows of {where} have the same steps"
 
 
 def _find_lost_heats(record: Record) -> Iterator[str]:
@@ -54,8 +63,8 @@ def _find_lost_comparisons(record: Record) -> Iterator[str]:
     """Yield where a lane has no factor, or one of fewer pairs than it has rounds."""
     if not isinstance(record.answer, RaceAnswer):
         return
-    compared = {each.lane for each in record.answer.comparisons}
-    references = {each.reference for each in record.answer.comparisons}
+    compared = {comparison.lane for comparison in record.answer.comparisons}
+    references = {comparison.reference for comparison in record.answer.comparisons}
     timed = {lane.name for lane in record.lanes if lane.step_ms is not None}
     if len(timed) > 1 and (alone := sorted(timed - compared - references)):
         yield f"the factor of {alone[0]} is left out of it"
@@ -65,23 +74,9 @@ def _find_lost_comparisons(record: Record) -> Iterator[str]:
             yield f"the factor of {comparison.lane} is of {comparison.pairs} pairs, and has {ratios} ratios"
 
 
-def _find_lost_windows(lane: LaneResult, heat: Heat) -> Iterator[str]:
-    """Yield where turns are skipped, or where two windows of a heat are at one time or of the same steps."""
-    where = f"round {heat.round} of {lane.name}"
-    turns = [window.turn for window in heat.windows if window.turn is not None]
-    if turns and turns != list(range(len(heat.windows))):
-        yield f"a turn is left out of {where}: it has the turns {', '.join(map(str, turns[:12]))}"
-    for before, after in zip(heat.windows, heat.windows[1:], strict=False):
-        if after.start_ns < before.end_ns:
-            yield f"two windows of {where} are at one time"
-        if before.first_step is None or after.first_step is None:
-            continue
-        if after.first_step < before.first_step + before.steps:  # some steps between windows are not timed
-            yield f"two windows of {where} have the same steps"
-
-
 def _find_lost_runs(record: Record, answer: TrainingAnswer) -> Iterator[str]:
-    protocol, asked = answer.protocol, record.ask.full
+    protocol = answer.protocol
+    asked = record.ask.full
     orders = sorted(run.order for run in answer.runs)
     if orders != list(range(len(orders))):
         yield f"a training is left out of it: they are numbered {', '.join(map(str, orders[:12]))}"
@@ -94,20 +89,20 @@ def _find_lost_runs(record: Record, answer: TrainingAnswer) -> Iterator[str]:
         if lane.status == "ok" and len(seeds) != protocol.seeds:
             yield f"{lane.name} was trained {len(seeds)} times, and its protocol has {protocol.seeds} seeds"
     for run in answer.runs:
-        yield from _find_lost_laps(run, answer)
-
-
-def _find_lost_laps(run: FullRun, answer: TrainingAnswer) -> Iterator[str]:
-    protocol, numbers = answer.protocol, [lap.number for lap in run.laps]
-    if numbers != list(range(1, len(numbers) + 1)):
-        yield f"a lap of {run.process.lane} is left out of it: its laps are {', '.join(map(str, numbers[:12]))}"
-    ends_early = protocol.until_accuracy is not None
-    if len(numbers) > protocol.laps or (len(numbers) < protocol.laps and not ends_early):
-        yield f"{run.process.lane} has {len(numbers)} laps, and its protocol has {protocol.laps}"
-    if any(lap.steps != protocol.steps_per_lap for lap in run.laps):
-        yield f"a lap of {run.process.lane} has other steps than its protocol's {protocol.steps_per_lap}"
+        lane_name = run.process.lane
+        numbers = [lap.number for lap in run.laps]
+        if numbers != list(range(1, len(numbers) + 1)):
+            yield f"a lap of {lane_name} is left out of it: its laps are {', '.join(map(str, numbers[:12]))}"
+        ends_early = protocol.until_accuracy is not None
+        if len(numbers) > protocol.laps or (len(numbers) < protocol.laps and not ends_early):
+            yield f"{lane_name} has {len(numbers)} laps, and its protocol has {protocol.laps}"
+        if any(lap.steps != protocol.steps_per_lap for lap in run.laps):
+            yield f"a lap of {lane_name} has other steps than its protocol's {protocol.steps_per_lap}"
 
 
 def _gap(numbers: set[int]) -> int | None:
     """Return the place of the first number that is missing from 0 on, counted from 1; None where none is."""
-    return next((number + 1 for number in range(max(numbers, default=-1) + 1) if number not in numbers), None)
+    for number in range(max(numbers, default=-1)):
+        if number not in numbers:
+            return number + 1
+    return None

@@ -44,28 +44,32 @@ def as_html(reports: Sequence[Report]) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = REPORT_POLICY.format(script=f"sha256-{digest}")
-    before = REPORT_HEAD.format(policy=policy, title=safe(title), style=_asset("report.css")) + "".join(
-        _overview(reports)
-    )
+    before = REPORT_HEAD.format(policy=policy, title=safe(title), style=_asset("report.css")) + _overview(reports)
     after = f"</main><script>{script}</script></body></html>\n"
     bodies = [_body(report, number) for number, report in enumerate(reports)]
-    room = (PAGE_MOST - sum(len(each.encode()) for each in (before, after, *bodies))) // max(len(reports), 1)
-    sections = [
-        _section(report, number, body, _downloads(report, room - AROUND_RECORD_BYTES))
-        for number, (report, body) in enumerate(zip(reports, bodies, strict=True))
-    ]
+    room = (PAGE_MOST - sum(len(part.encode()) for part in (before, after, *bodies))) // max(len(reports), 1)
+    sections = []
+    for number, (report, body) in enumerate(zip(reports, bodies, strict=True)):
+        links, others = _downloads(report, room - AROUND_RECORD_BYTES)
+        # What was asked of which training, where and when, and the files that the page holds
+        what = safe(f"{report.question} · {report.title}")
+        where = safe(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(links)}")
+        strip = f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where} {links}</span></p>'
+        begin = f'<section class="record" aria-labelledby="answer-{number}">{strip}'
+        sections += [begin, body, *others, "</section>\n"]
     return "".join([before, *sections, after])
 
 
-def _overview(reports: Sequence[Report]) -> list[str]:
+def _overview(reports: Sequence[Report]) -> str:
     """Return the lanes of several records of one training on one scale, each with its machine."""
-    found = [(report, each.chart) for report in reports for each in report.figures
-             if isinstance(each.chart, Bars) and not each.more]  # fmt: skip
+    found = [(report, figure.chart) for report in reports for figure in report.figures
+             if isinstance(figure.chart, Bars) and not figure.more]  # fmt: skip
     first = {report.id: chart for report, chart in reversed(found)}
     units = {chart.unit for chart in first.values()}
     if len(first) < 2 or len(units) != 1 or len({report.title for report in reports}) > 1:
-        return []
-    bars, colours = [], {}
+        return ""
+    bars = []
+    colours = {}
     for report in reports:
         numbers = numbers_by_lane(report)
         for bar in first[report.id].bars if report.id in first else ():
@@ -76,7 +80,7 @@ def _overview(reports: Sequence[Report]) -> list[str]:
     is_log = are_far_apart(bars)
     says = "With 95 % intervals. No factor is computed across records: their lanes took no turns with each other."
     figure = Figure("All records", Bars(units.pop(), tuple(bars), is_log=is_log), says)
-    return [f'<section class="all">{figure_html(figure, "all", colours)}</section>']
+    return f'<section class="all">{figure_html(figure, "all", colours)}</section>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +94,28 @@ class Download:
     command: str
 
 
-def _plain_text(report: Report) -> str:
-    return "\n".join(map(visible, report.text.splitlines())) + "\n"
-
-
 DOWNLOADS = (
     Download("json", "the record as JSON", "application/json", lambda report: report.record, "laptime show {} --json"),
     Download(
         "csv", "the figures as CSV", "text/csv", lambda report: as_csv([report]), "laptime report {} --format csv"
     ),
-    Download("txt", "the page as text", "text/plain", _plain_text, "laptime show {} --details"),
+    Download(
+        "txt",
+        "the page as text",
+        "text/plain",
+        lambda report: "\n".join(map(visible, report.text.splitlines())) + "\n",
+        "laptime show {} --details",
+    ),
 )
 
 
 def _downloads(report: Report, room: int) -> tuple[str, list[str]]:
     """Return links that hold files as data, with which a page stays in its room; and what to type for the others."""
-    links, others = [], []
+    links = []
+    others = []
     for download in DOWNLOADS:
-        name, data = (
-            f"{plain_name(report.id)}.{download.ending}",
-            base64.b64encode(download.make(report).encode()).decode(),
-        )
+        name = f"{plain_name(report.id)}.{download.ending}"
+        data = base64.b64encode(download.make(report).encode()).decode()
         link = (
             f'<a download="{name}" title="{download.says}" href="data:{download.kind};charset=utf-8;base64,{data}">'
             f"{download.ending.upper()}</a>"
@@ -124,34 +129,19 @@ def _downloads(report: Report, room: int) -> tuple[str, list[str]]:
     return f'<span class="files">{"".join(links)}</span>' if links else "", others
 
 
-def _section(report: Report, number: int, body: str, downloads: tuple[str, list[str]]) -> str:
-    """Return one record as a part of a page, with the files that this holds and what to type for the others."""
-    links, others = downloads
-    # What was asked of which training, where and when, and the files that the page holds
-    what = safe(f"{report.question} · {report.title}")
-    where = safe(f"{report.machine} · {report.started[:10]} · {report.id}{' ·' * bool(links)}")
-    strip = f'<p class="strip"><b>laptime</b> <span>{what}</span> <span class="where">{where} {links}</span></p>'
-    begin = f'<section class="record" aria-labelledby="answer-{number}">{strip}'
-    return "".join([begin, body, *others, "</section>\n"])
-
-
 def _body(report: Report, number: int) -> str:
     """Return the answer first, the charts that show it, and all else folded."""
     lanes = numbers_by_lane(report)
-    shown = [
-        figure_html(figure, f"{number}-{place}", lanes)
-        for place, figure in enumerate(report.figures)
-        if not figure.more
-    ]
-    more = [
-        figure_html(figure, f"{number}-{place}", lanes) for place, figure in enumerate(report.figures) if figure.more
-    ]
+    shown: list[str] = []
+    more: list[str] = []
+    for place, figure in enumerate(report.figures):
+        (more if figure.more else shown).append(figure_html(figure, f"{number}-{place}", lanes))
     return "".join(
         [
-            *(f'<p class="chip">{safe(each)}</p>' for each in report.distrust),
+            *(f'<p class="chip">{safe(why)}</p>' for why in report.distrust),
             *_answer(report, number),
             *shown,
-            *(f'<p class="soft">{safe(each)}</p>' for each in (*report.notes, report.done) if each),
+            *(f'<p class="soft">{safe(note)}</p>' for note in (*report.notes, report.done) if note),
             "<h2>To repeat it</h2>",
             f'<code class="command">{safe(report.command)}</code>',
             *([f"<details><summary>More figures and tables</summary>{''.join(more)}</details>"] if more else []),
@@ -164,18 +154,20 @@ def _body(report: Report, number: int) -> str:
 def as_notebook(report: Report, page: str) -> str:
     """Return the answer and its first chart without scripts or frames; what strips pictures leaves the words."""
     glance = report.glance
-    said = [f"<p><b>{safe(each)}</b></p>" for each in report.distrust]
+    parts = [f"<p><b>{safe(why)}</b></p>" for why in report.distrust]
     if glance is None:
-        said += [f"<p><b>{safe(each)}</b></p>" for each in report.answer]
+        parts += [f"<p><b>{safe(sentence)}</b></p>" for sentence in report.answer]
     else:
         big = f'<span style="font-size:2.4em;font-weight:700">{safe(glance.number)}</span> {safe(glance.ends)}'
-        said.append(f"<p>{big}<br>{safe(glance.sentence)}</p>")
-    first = next((figure for figure in report.figures if not figure.more and not isinstance(figure.chart, Table)), None)
-    picture = None if first is None else standalone(first.chart, first.title, numbers_by_lane(report))
-    if picture is not None and first is not None:
-        data = base64.b64encode(picture.encode()).decode()
-        said.append(f'<img alt="{safe(first.title)}" style="max-width:100%" src="data:image/svg+xml;base64,{data}">')
-    return f"{''.join(said)}<details><summary>The page</summary><pre>{safe(page)}</pre></details>"
+        parts.append(f"<p>{big}<br>{safe(glance.sentence)}</p>")
+    for figure in report.figures:
+        picture = None if figure.more else standalone(figure.chart, figure.title, numbers_by_lane(report))
+        if picture is not None:
+            data = base64.b64encode(picture.encode()).decode()
+            source = f"data:image/svg+xml;base64,{data}"
+            parts.append(f'<img alt="{safe(figure.title)}" style="max-width:100%" src="{source}">')
+            break
+    return f"{''.join(parts)}<details><summary>The page</summary><pre>{safe(page)}</pre></details>"
 
 
 def _answer(report: Report, number: int) -> list[str]:
@@ -184,11 +176,10 @@ def _answer(report: Report, number: int) -> list[str]:
     glance = report.glance
     if glance is None:
         return [f'<h1 id="answer-{number}">{safe(first)}</h1>', *(f"<p>{safe(other)}</p>" for other in others)]
-    facts = "".join(
-        f"<li><b>{safe(fact.title)}</b><{tag}>{safe(fact.says)}</{tag}></li>"
-        for fact in glance.facts
-        for tag in ("code" if fact.is_command else "span",)
-    )
+    facts = ""
+    for fact in glance.facts:
+        tag = "code" if fact.is_command else "span"
+        facts += f"<li><b>{safe(fact.title)}</b><{tag}>{safe(fact.says)}</{tag}></li>"
     big = f'<p class="big">{safe(glance.number)}<small>{safe(glance.ends)}</small></p>'
     return [
         f'<div class="glance">{big}<h1 id="answer-{number}">{safe(glance.sentence)}</h1></div>',
@@ -201,15 +192,16 @@ def figure_html(figure: Figure, key: str, lanes: Mapping[str, int]) -> str:
     """Return a figure with its title, its sentence, and its chart."""
     match figure.chart:
         case Plane():
-            kind, inside = "of-plane", _plane(figure.chart, figure, lanes)
+            inside = _plane(figure.chart, figure, lanes)
         case Table():
-            kind, inside = "of-table", _table(figure.chart)
+            inside = _table(figure.chart)
         case _:
-            kind, inside = f"of-{type(figure.chart).__name__.lower()}", _rows(figure.chart, figure, lanes)
-    said = f"<figcaption>{safe(figure.says)}</figcaption>" if figure.says else ""
+            inside = _rows(figure.chart, figure, lanes)
+    kind = f"of-{type(figure.chart).__name__.lower()}"
+    says = f"<figcaption>{safe(figure.says)}</figcaption>" if figure.says else ""
     return (
         f'<h2 id="figure-{key}">{safe(figure.title)}</h2><figure class="{kind}" aria-labelledby="figure-{key}">'
-        f"{said}{inside}</figure>\n"
+        f"{says}{inside}</figure>\n"
     )
 
 
@@ -218,9 +210,9 @@ def _rows(chart: RowsChart, figure: Figure, lanes: Mapping[str, int]) -> str:
     label = safe(f"{figure.title}. {figure.says}")
     drawn = [(kind, draw(chart, width, lanes)) for kind, width in (("wide", WIDE_CHART), ("narrow", NARROW_CHART))]
     return "".join(
-        f'<svg class="rows {kind}" viewBox="0 0 {each.width} {each.height}" role="img" aria-label="{label}">'
-        f"{each.inside}</svg>"
-        for kind, each in drawn
+        f'<svg class="rows {kind}" viewBox="0 0 {picture.width} {picture.height}" role="img" aria-label="{label}">'
+        f"{picture.inside}</svg>"
+        for kind, picture in drawn
     )
 
 
@@ -241,15 +233,15 @@ def _plane(plane: Plane, figure: Figure, lanes: Mapping[str, int]) -> str:
 
 
 def _table(table: Table) -> str:
-    kinds = [COLUMN_KINDS.get(head[:1], "") for head in table.heads]
+    columns = [COLUMN_KINDS.get(head[:1], "") for head in table.heads]
     heads = [head.removeprefix("=").removeprefix("`") for head in table.heads]
     kind = ' class="wide"' if len(heads) >= WIDE_TABLE else ""
-    top = "".join(f"<th{each}>{safe(head)}</th>" for head, each in zip(heads, kinds, strict=True))
+    top = "".join(f"<th{column}>{safe(head)}</th>" for head, column in zip(heads, columns, strict=True))
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td{each} data-head="{safe(head)}">{safe(cell)}</td>'
-            for cell, head, each in zip(row, heads, kinds, strict=True)
+            f'<td{column} data-head="{safe(head)}">{safe(cell)}</td>'
+            for cell, head, column in zip(row, heads, columns, strict=True)
         )
         + "</tr>"
         for row in table.rows
@@ -290,27 +282,16 @@ class FormatRow:
     holds_record: bool = False
 
 
-def _pictures(reports: Sequence[Report]) -> dict[str, str]:
-    """Return the charts of reports as SVG, by a name that begins with the record's id."""
-    drawn = (
-        (_file_name(report.id, number, figure), standalone(figure.chart, figure.title, numbers_by_lane(report)))
-        for report in reports
-        for number, figure in enumerate(report.figures, 1)
-    )
-    return {name: picture for name, picture in drawn if picture is not None}
-
-
-def _file_name(record: str, number: int, figure: Figure) -> str:
-    plain = NOT_IN_NAMES.sub("-", f"{record}-{number:02}-{figure.title.lower()}").strip("-")
-    return plain[:100]
-
-
-def _as_svg(reports: Sequence[Report]) -> dict[str, bytes]:
-    return {f"{name}.svg": picture.encode() for name, picture in _pictures(reports).items()}
-
-
-def _as_png(reports: Sequence[Report]) -> dict[str, bytes]:
-    return {f"{name}.png": pixels(picture, PNG_SCALE) for name, picture in _pictures(reports).items()}
+def _pictures(reports: Sequence[Report], ending: str, encode: Callable[[str], bytes]) -> dict[str, bytes]:
+    """Return the charts of reports as files, by a name that begins with the record's id. `encode` is given the SVG."""
+    pictures = {}
+    for report in reports:
+        for number, figure in enumerate(report.figures, 1):
+            picture = standalone(figure.chart, figure.title, numbers_by_lane(report))
+            if picture is not None:
+                name = NOT_IN_NAMES.sub("-", f"{report.id}-{number:02}-{figure.title.lower()}").strip("-")
+                pictures[f"{name[:100]}.{ending}"] = encode(picture)
+    return pictures
 
 
 def pixels(picture: str, zoom: int) -> bytes:
@@ -330,15 +311,16 @@ FORMATS: dict[str, FormatRow] = {
         FormatRow("html", lambda reports: as_html(reports).encode(), (".html", ".htm"), holds_record=True),
         FormatRow("md", lambda reports: as_markdown(reports).encode(), (".md",)),
         FormatRow("csv", lambda reports: as_csv(reports).encode(), (".csv",)),
-        FormatRow("svg", _as_svg, ()),
-        FormatRow("png", _as_png, ()),
+        FormatRow("svg", lambda reports: _pictures(reports, "svg", str.encode), ()),
+        FormatRow("png", lambda reports: _pictures(reports, "png", lambda picture: pixels(picture, PNG_SCALE)), ()),
     )
 }
 
 
 def make_files(reports: Sequence[Report], form: str) -> Made:
     """Return the files of a format. The name is that of the first record, with nothing in it that leaves a folder."""
-    made, name = FORMATS[form].make(reports), plain_name(reports[0].id)
+    made = FORMATS[form].make(reports)
+    name = plain_name(reports[0].id)
     if isinstance(made, dict):
         return Made(f"{name}-{form}", made, is_folder=True)
     return one_file(f"{name}.{form}", made)
@@ -375,7 +357,7 @@ def format_of(form: str | None, output: str | None) -> str:
     ending = PurePath(output).suffix.lower()
     if not ending:
         return "html"
-    of_endings = {each: row.name for row in FORMATS.values() for each in row.endings}
+    of_endings = {known_ending: row.name for row in FORMATS.values() for known_ending in row.endings}
     known = of_endings | {f".{name}": name for name in (*FORMATS, "json")}
     if ending not in known:
         says = f"'{output}' ends with {ending}, and no report does"

@@ -14,7 +14,6 @@ from laptime.show.drawing.svg import (
     CHART_WIDTH,
     LEFT,
     SERIES_COLOURS,
-    curve_labels,
     in_pixels,
     numbers_of,
     plane_inside,
@@ -22,9 +21,10 @@ from laptime.show.drawing.svg import (
 )
 from laptime.show.pages.layout import clean, wrap
 
-WIDE_CHART, NARROW_CHART = 820, 360  # of charts of rows on a page
-CARD_WIDTH, CARD_HEIGHT = 1200, 630
-SHOWS_ALL = "laptime report shows all of it."
+WIDE_CHART = 820  # of charts of rows on a page
+NARROW_CHART = 360
+CARD_WIDTH = 1200
+CARD_HEIGHT = 630
 BIG_WIDE = {".": 52, " ": 50, "m": 152, "i": 50, "%": 150}  # pixels of a letter of the number on a card; others 100
 CHART_HIGH = 204  # pixels for the chart on a card
 SIDE = 70  # what is left free on each side of a card
@@ -79,14 +79,25 @@ def standalone(chart: Chart, title: str, lanes: Mapping[str, int], theme: Theme 
     if isinstance(chart, Table):
         return None
     if isinstance(chart, Plane):
-        inside, width, height = _plane_with_keys(chart, lanes)
+        numbers = numbers_of(chart, lanes)
+        inside = plane_inside(chart, in_pixels(chart), numbers)
+        for place, (label, number) in enumerate(numbers.items()):
+            y = CHART_HEIGHT + 20 * place
+            inside += (
+                f'<rect class="f{number % SERIES_COLOURS}" x="{LEFT}" y="{y}" width="12" height="12"/>'
+                f'<text x="{LEFT + 18}" y="{y + 11}">{safe(label)}</text>'
+            )
+        width = CHART_WIDTH
+        height = CHART_HEIGHT + 20 * len(numbers)
     else:
         picture = draw(chart, WIDE_CHART, lanes)
-        inside, width, height = picture.inside, picture.width, picture.height
-    said = wrap(clean(title), int(width / 8.5))
-    top = 12 + 20 * len(said)
+        inside = picture.inside
+        width = picture.width
+        height = picture.height
+    lines = wrap(clean(title), int(width / 8.5))
+    top = 12 + 20 * len(lines)
     titles = "".join(
-        f'<text class="v" x="0" y="{18 + 20 * number}">{safe(each)}</text>' for number, each in enumerate(said)
+        f'<text class="v" x="0" y="{18 + 20 * number}">{safe(line)}</text>' for number, line in enumerate(lines)
     )
     return _svg(width + 24, top + height + 12, title, f'<g transform="translate(12 4)">{titles}'
                 f'<g transform="translate(0 {top})">{inside}</g></g>', theme)  # fmt: skip
@@ -100,21 +111,6 @@ def _svg(width: float, height: float, title: str, inside: str, theme: Theme) -> 
     )
 
 
-def _plane_with_keys(plane: Plane, lanes: Mapping[str, int]) -> tuple[str, int, int]:
-    numbers = numbers_of(plane, lanes)
-    keys = "".join(
-        f'<rect class="f{numbers[label] % SERIES_COLOURS}" x="{LEFT}" y="{CHART_HEIGHT + 20 * place}" '
-        'width="12" height="12"/>'
-        f'<text x="{LEFT + 18}" y="{CHART_HEIGHT + 11 + 20 * place}">{safe(label)}</text>'
-        for place, label in enumerate(curve_labels(plane))
-    )
-    return (
-        plane_inside(plane, in_pixels(plane), numbers) + keys,
-        CHART_WIDTH,
-        CHART_HEIGHT + 20 * len(curve_labels(plane)),
-    )
-
-
 # A card: the answer as a picture of the size that social pages and chats show, opaque and titled.
 
 
@@ -122,28 +118,28 @@ def card(report: Report, theme: Theme = LIGHT_THEME) -> str:
     """Return the answer of a report as an SVG of 1200 x 630."""
     glance = report.glance
     if glance is None:
-        raise UsageError(
-            f"a {report.question} has no single number to show on a card", "laptime report shows it whole."
-        )
+        says = f"a {report.question} has no single number to show on a card"
+        raise UsageError(says, "laptime report shows it whole.")
     what = _fit(f"{report.question} of {report.title}", CARD_WIDTH - 2 * SIDE - 148, 16)
     inside = [
         f'<text x="{SIDE}" y="88" style="font-size:30px;font-weight:700">laptime</text>',
-        _said(SIDE + 148, 88, what, 28, soft=True),
+        _words(SIDE + 148, 88, what, 28, soft=True),
         f'<text x="{SIDE}" y="268" style="{BIG}">{safe(glance.number)}</text>',
-        _said(SIDE + 4, 318, glance.ends, 30, soft=True),
+        _words(SIDE + 4, 318, glance.ends, 30, soft=True),
     ]
-    left = SIDE + max(sum(BIG_WIDE.get(each, 100) for each in glance.number), 17 * len(glance.ends)) + 40
+    left = SIDE + max(sum(BIG_WIDE.get(letter, 100) for letter in glance.number), 17 * len(glance.ends)) + 40
     lines = wrap(clean(glance.sentence), max(int((CARD_WIDTH - left - SIDE) / 19), 12))[:5]
-    inside += [_said(left, 178 + 44 * number, line, 34) for number, line in enumerate(lines)]
+    inside += [_words(left, 178 + 44 * number, line, 34) for number, line in enumerate(lines)]
     if report.distrust:
-        inside.append(_said(SIDE, 128, _fit(report.distrust[0], CARD_WIDTH - 2 * SIDE, 13), 24, bad=theme.bad))
+        inside.append(_words(SIDE, 128, _fit(report.distrust[0], CARD_WIDTH - 2 * SIDE, 13), 24, bad=theme.bad))
     scale = (CARD_WIDTH - 2 * SIDE) / WIDE_CHART
-    drawn = (draw(row, WIDE_CHART, numbers_by_lane(report)) for row in _few_rows(report))
-    picture = next((each for each in drawn if each.height * scale <= CHART_HIGH), None)
-    if picture is not None:
-        inside.append(f'<g transform="translate({SIDE} 366) scale({scale:.3f})">{picture.inside}</g>')
+    for chart in _few_rows(report):
+        picture = draw(chart, WIDE_CHART, numbers_by_lane(report))
+        if picture.height * scale <= CHART_HIGH:
+            inside.append(f'<g transform="translate({SIDE} 366) scale({scale:.3f})">{picture.inside}</g>')
+            break
     foot = f"{report.machine}, {report.started[:10]}, {report.id}"
-    inside.append(_said(SIDE, CARD_HEIGHT - 36, _fit(foot, CARD_WIDTH - 2 * SIDE, 12.5), 24, soft=True))
+    inside.append(_words(SIDE, CARD_HEIGHT - 36, _fit(foot, CARD_WIDTH - 2 * SIDE, 12.5), 24, soft=True))
     return _svg(CARD_WIDTH, CARD_HEIGHT, f"{glance.number}: {glance.sentence}", "".join(inside), theme)
 
 
@@ -157,9 +153,8 @@ def _few_rows(report: Report) -> Iterator[Factors | Bars | Stack]:
             for rows in (3, 2, 1):
                 match chart:
                     case Factors():
-                        kept = [
-                            factor for factor in chart.factors if factor.kind in {"kept", "confirmed"}
-                        ]  # a search's end
+                        # Of a search, its end
+                        kept = [factor for factor in chart.factors if factor.kind in {"kept", "confirmed"}]
                         yield Factors(chart.reference, tuple(kept[-rows:]) or chart.factors[:rows])
                     case Stack():
                         yield Stack(chart.rows[:rows])
@@ -167,38 +162,36 @@ def _few_rows(report: Report) -> Iterator[Factors | Bars | Stack]:
                         yield replace(chart, bars=chart.bars[:rows], reported=())
 
 
-def _said(x: float, y: float, said: str, size: int, *, soft: bool = False, bad: str = "") -> str:
+def _words(x: float, y: float, words: str, size: int, *, soft: bool = False, bad: str = "") -> str:
     kind = ' class="t"' if soft else ""
     ink = f";fill:{bad}" if bad else ""
-    return f'<text{kind} x="{x}" y="{y}" style="font-size:{size}px{ink}">{safe(said)}</text>'
+    return f'<text{kind} x="{x}" y="{y}" style="font-size:{size}px{ink}">{safe(words)}</text>'
 
 
-def _fit(said: str, width: float, cell: float) -> str:
+def _fit(words: str, width: float, cell: float) -> str:
     """Return the words, cut where they would leave the card."""
-    told = clean(said)
+    words = clean(words)
     most = int(width / cell)
-    return told if cells_wide(told) <= most else told[: most - 1].rstrip() + "~"
+    return words if cells_wide(words) <= most else words[: most - 1].rstrip() + "~"
 
 
 # A badge, as README files have them: two words next to each other.
 
 BADGE_HIGH = 20
 BADGE_CELL = 6.9
-GOOD, BAD = "#0b62a4", "#8f1d14"
+GOOD = "#0b62a4"
+BAD = "#8f1d14"
 
 
 def badge(report: Report) -> str:
     """Return the answer of a report as a badge."""
     if report.glance is None:
-        raise UsageError(
-            f"a {report.question} has no single number to show on a badge", "laptime report shows it whole."
-        )
-    left, right = (
-        "laptime",
-        f"{report.glance.number} ({report.glance.ends})" if report.glance.ends else report.glance.number,
-    )
+        says = f"a {report.question} has no single number to show on a badge"
+        raise UsageError(says, "laptime report shows it whole.")
+    left = "laptime"
+    right = f"{report.glance.number} ({report.glance.ends})" if report.glance.ends else report.glance.number
     right = f"not reliable: {right}" if report.distrust else right
-    wide = [round(cells_wide(each) * BADGE_CELL + 14) for each in (left, right)]
+    wide = [round(cells_wide(words) * BADGE_CELL + 14) for words in (left, right)]
     title = f"{left}: {right}. {report.glance.sentence}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{sum(wide)}" height="{BADGE_HIGH}" role="img">'

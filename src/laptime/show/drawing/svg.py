@@ -11,12 +11,18 @@ from html import escape
 from laptime.model.figure import Axis, Band, Curve, Plane, Point
 from laptime.model.visible import visible
 
-CHART_WIDTH, CHART_HEIGHT = 640, 280
-LEFT, RIGHT, TOP, BOTTOM = 88, 14, 12, 46
-INNER_WIDTH, INNER_HEIGHT = CHART_WIDTH - LEFT - RIGHT, CHART_HEIGHT - TOP - BOTTOM
+CHART_WIDTH = 640
+CHART_HEIGHT = 280
+LEFT = 88
+RIGHT = 14
+TOP = 12
+BOTTOM = 46
+INNER_WIDTH = CHART_WIDTH - LEFT - RIGHT
+INNER_HEIGHT = CHART_HEIGHT - TOP - BOTTOM
 SERIES_COLOURS = 8
 TICK_LETTER = 12  # units that a letter of a tick takes on a narrow screen, where words are largest
-ACROSS_LETTERS, UP_LETTERS = 52, 23  # of the label of an axis, on a narrow screen
+ACROSS_LETTERS = 52  # of the label of an axis, on a narrow screen
+UP_LETTERS = 23
 
 
 def plane_svg(plane: Plane, title: str, says: str, numbers: Mapping[str, int]) -> str:
@@ -67,35 +73,48 @@ def in_pixels(plane: Plane) -> Frame:
 
 def _map(across: Scale, up: Scale) -> tuple[float, float, float, float]:
     """Return by what values are multiplied and moved; the picture's vertical axis points down."""
-    wide, high = INNER_WIDTH / (across.high - across.low), INNER_HEIGHT / (up.high - up.low)
+    wide = INNER_WIDTH / (across.high - across.low)
+    high = INNER_HEIGHT / (up.high - up.low)
     return wide, -high, LEFT - across.low * wide, TOP + INNER_HEIGHT + up.low * high
 
 
 def plane_inside(plane: Plane, frame: Frame, numbers: Mapping[str, int]) -> str:
     """Return axes, bands and curves."""
     across, up = scales_of(plane)
-    found = []
-    for place, told in across.ticks():
+    parts = []
+    for band in plane.bands:
+        start, end = _sides(band, across)
+        parts.append(
+            f'<rect class="band {band.kind}" x="{start:.2f}" y="{TOP}" width="{max(end - start, 0.5):.2f}" '
+            f'height="{INNER_HEIGHT}"><title>{safe(band.label or band.kind)}</title></rect>'
+        )
+    for place, tick in across.ticks():
         x = LEFT + INNER_WIDTH * (place - across.low) / (across.high - across.low)
-        found.append(f'<path class="grid" d="M{x:.1f} {TOP}v{INNER_HEIGHT}"/>')
-        middle = min(x, CHART_WIDTH - len(told) * TICK_LETTER / 2)
-        found.append(f'<text x="{middle:.1f}" y="{TOP + INNER_HEIGHT + 18}" text-anchor="middle">{told}</text>')
-    across_ticks = found
-    return "".join(
-        [
-            *(_band(band, across) for band in plane.bands),
-            *across_ticks,
-            *_up_ticks(up),
-            *_compared(plane, up),
-            f'<path class="axis" d="M{LEFT} {TOP}V{TOP + INNER_HEIGHT}H{LEFT + INNER_WIDTH}"/>',
-            _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{CHART_HEIGHT - 5}"', plane.across.words(ACROSS_LETTERS)),
-            _label(f'transform="translate(17 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.words(UP_LETTERS)),
-            f'<g transform="{frame.matrix}">',
-            *(_curve(curve, numbers[curve.label], plane, frame) for curve in plane.curves),
-            "</g>",
-            *(_band_words(band, across) for band in plane.bands if band.kind == "crossover"),
-        ]
-    )
+        middle = min(x, CHART_WIDTH - len(tick) * TICK_LETTER / 2)
+        parts.append(f'<path class="grid" d="M{x:.1f} {TOP}v{INNER_HEIGHT}"/>')
+        parts.append(f'<text x="{middle:.1f}" y="{TOP + INNER_HEIGHT + 18}" text-anchor="middle">{tick}</text>')
+    for place, tick in up.ticks():
+        y = TOP + INNER_HEIGHT * (1 - (place - up.low) / (up.high - up.low))
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}h{INNER_WIDTH}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick}</text>')
+    if plane.at is not None:  # the value that curves are compared with
+        y = TOP + INNER_HEIGHT * (1 - up.share(plane.at))
+        parts.append(f'<path class="one" d="M{LEFT} {y:.1f}h{INNER_WIDTH}"/>')
+    parts += [
+        f'<path class="axis" d="M{LEFT} {TOP}V{TOP + INNER_HEIGHT}H{LEFT + INNER_WIDTH}"/>',
+        _label(f'x="{LEFT + INNER_WIDTH / 2:g}" y="{CHART_HEIGHT - 5}"', plane.across.words(ACROSS_LETTERS)),
+        _label(f'transform="translate(17 {TOP + INNER_HEIGHT / 2:g})rotate(-90)"', plane.up.words(UP_LETTERS)),
+        f'<g transform="{frame.matrix}">',
+        *(_curve(curve, numbers[curve.label], plane, frame) for curve in plane.curves),
+        "</g>",
+    ]
+    for band in plane.bands:
+        if band.kind == "crossover":  # its words are on the side where there is more room
+            start, end = _sides(band, across)
+            is_left = start - LEFT > LEFT + INNER_WIDTH - end
+            at = f'x="{start - 6:.1f}" text-anchor="end"' if is_left else f'x="{end + 6:.1f}"'
+            parts.append(f'<text class="of-band" {at} y="{TOP + 14}">{safe(band.label)}</text>')
+    return "".join(parts)
 
 
 def _label(place: str, label: str) -> str:
@@ -118,7 +137,8 @@ def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
         path = f"M{points[0][0]:.7g} {points[0][1]:.7g}" + "".join(f"H{x:.7g}V{y:.7g}" for x, y in points[1:])
         kind = "steps"
     else:
-        path, kind = "M" + " ".join(f"{x:.7g} {y:.7g}" for x, y in points), "line"
+        path = "M" + " ".join(f"{x:.7g} {y:.7g}" for x, y in points)
+        kind = "line"
     marks = ""
     if curve.kind in {"marked", "banded"} and len(points) > 1:
         dots = "".join(f"M{x:.7g} {y:.7g}h0" for x, y in points)
@@ -126,14 +146,11 @@ def _curve(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
             f'<path class="marks c{number % SERIES_COLOURS}" data-key="{number}" '
             f'vector-effect="non-scaling-stroke" d="{dots}"/>'
         )
-    return (
-        _ends(curve, number, plane, frame)
-        + (
-            f'<path class="curve {kind} c{number % SERIES_COLOURS}" data-key="{number}" '
-            f'vector-effect="non-scaling-stroke" d="{path}"><title>{safe(curve.label)}</title></path>'
-        )
-        + marks
+    line = (
+        f'<path class="curve {kind} c{number % SERIES_COLOURS}" data-key="{number}" '
+        f'vector-effect="non-scaling-stroke" d="{path}"><title>{safe(curve.label)}</title></path>'
     )
+    return _ends(curve, number, plane, frame) + line + marks
 
 
 def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
@@ -141,7 +158,8 @@ def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
     both = []
     for (across, _), ends in zip(curve.points, curve.ends, strict=False):
         found = places([(across, end) for end in ends or ()], plane)
-        both += [[frame.place(*each) for each in found]] if len(found) == 2 else []
+        if len(found) == 2:
+            both.append([frame.place(*place) for place in found])
     if not both:
         return ""
     if curve.kind == "banded" and len(both) > 1:
@@ -156,41 +174,16 @@ def _ends(curve: Curve, number: int, plane: Plane, frame: Frame) -> str:
     )
 
 
-def _band(band: Band, across: Scale) -> str:
-    start, end = (LEFT + INNER_WIDTH * min(max(across.share(each), 0.0), 1.0) for each in (band.start, band.end))
-    return (
-        f'<rect class="band {band.kind}" x="{start:.2f}" y="{TOP}" width="{max(end - start, 0.5):.2f}" '
-        f'height="{INNER_HEIGHT}"><title>{safe(band.label or band.kind)}</title></rect>'
-    )
+def _sides(band: Band, across: Scale) -> tuple[float, float]:
+    """Return where a band begins and ends in the picture, of which no part is outside of the axes."""
+    start = min(max(across.share(band.start), 0.0), 1.0)
+    end = min(max(across.share(band.end), 0.0), 1.0)
+    return LEFT + INNER_WIDTH * start, LEFT + INNER_WIDTH * end
 
 
-def _band_words(band: Band, across: Scale) -> str:
-    """Return the words of a band, on the side of it where there is more room."""
-    start, end = (LEFT + INNER_WIDTH * min(max(across.share(each), 0.0), 1.0) for each in (band.start, band.end))
-    is_left = start - LEFT > LEFT + INNER_WIDTH - end
-    place = f'x="{start - 6:.1f}" text-anchor="end"' if is_left else f'x="{end + 6:.1f}"'
-    return f'<text class="of-band" {place} y="{TOP + 14}">{safe(band.label)}</text>'
-
-
-def _compared(plane: Plane, up: Scale) -> list[str]:
-    """Return the line at the value that curves are compared with."""
-    if plane.at is None:
-        return []
-    return [f'<path class="one" d="M{LEFT} {TOP + INNER_HEIGHT * (1 - up.share(plane.at)):.1f}h{INNER_WIDTH}"/>']
-
-
-def _up_ticks(scale: Scale) -> list[str]:
-    found = []
-    for place, told in scale.ticks():
-        y = TOP + INNER_HEIGHT * (1 - (place - scale.low) / (scale.high - scale.low))
-        found.append(f'<path class="grid" d="M{LEFT} {y:.1f}h{INNER_WIDTH}"/>')
-        found.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{told}</text>')
-    return found
-
-
-def safe(told: str) -> str:
+def safe(text: str) -> str:
     """Return words that no reader takes for markup, nor a terminal for a command."""
-    return escape(visible(told), quote=True)
+    return escape(visible(text), quote=True)
 
 
 # Scales and ticks: from a plane's values to places in a picture, linear or logarithmic.
@@ -216,25 +209,35 @@ class Scale:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return where ticks are, in the units of the range, with their words."""
-        doubled = _doubled_ticks(self.low, self.high) if self.is_log and self.is_whole else []
-        if len(doubled) > 1:
-            return doubled
-        return (
-            _log_ticks(self.low, self.high) if self.is_log else linear_ticks(self.low, self.high, whole=self.is_whole)
-        )
+        if not self.is_log:
+            return linear_ticks(self.low, self.high, whole=self.is_whole)
+        if self.is_whole:
+            # 1, 2, 4, 8 and so on: what is counted in devices and batches is mostly doubled
+            two = math.log10(2)
+            powers = range(max(math.ceil(self.low / two - 1e-9), 0), math.floor(self.high / two + 1e-9) + 1)
+            doubled = powers[:: max(1, math.ceil(len(powers) / 9))]
+            if len(doubled) > 1:
+                return [(power * two, words(2.0**power)) for power in doubled]
+        # Powers of ten; where fewer than two are in the range, also twice and five times these, and so on
+        whole = range(math.floor(self.low), math.ceil(self.high) + 1)
+        for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), [tenths / 10 for tenths in range(10, 100)]):
+            found = [math.log10(factor) + power for power in whole for factor in factors]
+            shown = [place for place in found if self.low <= place <= self.high]
+            if len(shown) > 1:
+                return [(place, words(10**place)) for place in shown[:: max(1, len(shown) // (TICKS + 1))]]
+        return [(place, words(10**place)) for place in (self.low, self.high)]
 
 
 def scales_of(plane: Plane) -> tuple[Scale, Scale]:
     """Return the scales of a plane's two axes."""
-    points = [point for curve in plane.curves for point in drawable([*curve.points, *_end_points(curve)], plane)]
-    ends = [each for band in plane.bands for each in (band.start, band.end)]
-    across = _scale([point[0] for point in points] + ends, plane.across, free=0.0)
+    points: list[Point] = []
+    for curve in plane.curves:
+        ends = [(x, end) for (x, _), both in zip(curve.points, curve.ends, strict=False) for end in both or ()]
+        points += drawable([*curve.points, *ends], plane)
+    edges = [edge for band in plane.bands for edge in (band.start, band.end)]
     compared = [] if plane.at is None else [plane.at]
+    across = _scale([point[0] for point in points] + edges, plane.across, free=0.0)
     return across, _scale([point[1] for point in points] + compared, plane.up, free=EDGE_SHARE)
-
-
-def _end_points(curve: Curve) -> list[Point]:
-    return [(across, end) for (across, _), ends in zip(curve.points, curve.ends, strict=False) for end in ends or ()]
 
 
 def drawable(points: Iterable[Point], plane: Plane) -> list[Point]:
@@ -265,7 +268,8 @@ def _scale(values: Sequence[float], axis: Axis, free: float) -> Scale:
     if axis.from_zero and not axis.is_log:
         low = min(low, 0.0)
     if high - low < 1e-12 * max(abs(high), 1e-12):
-        low, high = low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
+        low -= abs(low) / 2 or 0.5
+        high += abs(high) / 2 or 0.5
     space = (high - low) * free
     return Scale(low if axis.from_zero and low == 0.0 else low - space, high + space, axis.is_log, axis.is_whole)
 
@@ -273,32 +277,11 @@ def _scale(values: Sequence[float], axis: Axis, free: float) -> Scale:
 def linear_ticks(low: float, high: float, *, whole: bool = False) -> list[tuple[float, str]]:
     rough = max((high - low) / TICKS, 1.0 if whole else 0.0)
     size = 10 ** math.floor(math.log10(rough))
-    step = size * next(
-        tick_step
-        for tick_step in TICK_STEPS
-        if tick_step * size >= rough * (1 - 1e-9) and (tick_step * size % 1 == 0 or not whole)
-    )
+    steps = [size * times for times in TICK_STEPS]
+    step = min(step for step in steps if step >= rough * (1 - 1e-9) and (step % 1 == 0 or not whole))
     first = math.ceil(low / step - 1e-9)
     places = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
     return [(place, words(place)) for place in places]
-
-
-def _doubled_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return 1, 2, 4, 8 and so on: what is counted in devices and batches is mostly doubled."""
-    powers = range(max(math.ceil(low / math.log10(2) - 1e-9), 0), math.floor(high / math.log10(2) + 1e-9) + 1)
-    shown = powers[:: max(1, math.ceil(len(powers) / 9))]
-    return [(power * math.log10(2), words(2.0**power)) for power in shown]
-
-
-def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return powers of ten; where fewer than two are in the range, also twice and five times these."""
-    whole = range(math.floor(low), math.ceil(high) + 1)
-    for factors in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), [each / 10 for each in range(10, 100)]):
-        found = [math.log10(factor) + power for power in whole for factor in factors]
-        shown = [place for place in found if low <= place <= high]
-        if len(shown) > 1:
-            return [(place, words(10**place)) for place in shown[:: max(1, len(shown) // (TICKS + 1))]]
-    return [(place, words(10**place)) for place in (low, high)]
 
 
 def words(value: float) -> str:

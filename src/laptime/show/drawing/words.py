@@ -6,15 +6,14 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise, zip_longest
 
 from laptime.model.figure import (
     Bar,
     Bars,
     Chart,
     Factors,
-    Figure,
     Gantt,
     Plane,
     Report,
@@ -31,7 +30,8 @@ from laptime.show.pages.layout import clean, padded, wrap
 from laptime.show.pages.page import NARROWEST, sparkline
 from laptime.show.pages.words import escape_markdown
 
-BLOCK_SIGN, PLAIN_BAR = "█", "#"
+BLOCK_SIGN = "█"
+PLAIN_BAR = "#"
 FENCED = 96  # cells of a line in Markdown
 TABLE_POINTS_MOST = 40  # of curves, each of which is a line
 HAS_ENDS = re.compile(r"±|\d-\d|to -?\d|varies|no interval")  # words that already say how sure a figure is
@@ -41,48 +41,32 @@ TextRow = tuple[str, ...]
 
 def as_markdown(reports: Sequence[Report]) -> str:
     """Return reports as Markdown, for a comment or a job's summary."""
-    return "\n\n".join("\n".join(_markdown(report)) for report in reports) + "\n"
-
-
-def _markdown(report: Report) -> list[str]:
-    first, *others = report.answer or (report.title,)
-    lines = [
-        f"## {escape_markdown(first)}",
-        "",
-        *(f"**{escape_markdown(each)}**\n" for each in report.distrust),
-        *(f"{escape_markdown(each)}\n" for each in (*others, *report.notes, report.done) if each),
-    ]
-    for figure in report.figures:
-        lines += [
-            f"### {escape_markdown(figure.title)}",
-            "",
-            *([escape_markdown(figure.says), ""] if figure.says else []),
-        ]
-        picture = [] if figure.more else _chart(figure.chart, FENCED, blocks=True)
-        # Lines as a block of code, which none of them can end
-        if not picture:
-            fenced = []
-        else:
-            told = [visible(line).rstrip() for line in picture]
-            longest = max((len(each) for line in told for each in re.findall("`+", line)), default=0)
-            fence = "`" * max(longest + 1, 3)
-            fenced = [f"{fence}text", *told, fence, ""]
-        lines += fenced
-        if not picture or (isinstance(figure.chart, Plane) and not _points(figure.chart)):  # a sparkline has no figures
-            lines += _markdown_table(rows_of(figure.chart))
-    return [
-        *lines,
-        f"    {visible(report.command)}",
-        "",
-        escape_markdown(f"Record {report.id}, {report.started}."),
-    ]
-
-
-def _markdown_table(table: Table) -> list[str]:
-    ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
-    rows = [[head.removeprefix("=").removeprefix("`") for head in table.heads], ruler, *table.rows]
-    told = [[cell if row is ruler else escape_markdown(cell) for cell in row] for row in rows]
-    return [*(f"| {' | '.join(row)} |" for row in told), ""]
+    pages = []
+    for report in reports:
+        first, *others = report.answer or (report.title,)
+        lines = [f"## {escape_markdown(first)}", ""]
+        lines += [f"**{escape_markdown(why)}**\n" for why in report.distrust]
+        lines += [f"{escape_markdown(words)}\n" for words in (*others, *report.notes, report.done) if words]
+        for figure in report.figures:
+            lines += [f"### {escape_markdown(figure.title)}", ""]
+            if figure.says:
+                lines += [escape_markdown(figure.says), ""]
+            picture = [] if figure.more else _chart(figure.chart, FENCED, blocks=True)
+            if picture:  # a block of code, which none of its lines can end
+                drawn = [visible(line).rstrip() for line in picture]
+                longest = max((len(ticks) for line in drawn for ticks in re.findall("`+", line)), default=0)
+                fence = "`" * max(longest + 1, 3)
+                lines += [f"{fence}text", *drawn, fence, ""]
+            # A sparkline has no figures
+            if not picture or (isinstance(figure.chart, Plane) and not _points(figure.chart)):
+                table = rows_of(figure.chart)
+                heads = [escape_markdown(head.removeprefix("=").removeprefix("`")) for head in table.heads]
+                ruler = ["--:" if head.startswith("=") else "---" for head in table.heads]
+                rows = [[escape_markdown(cell) for cell in row] for row in table.rows]
+                lines += [*(f"| {' | '.join(row)} |" for row in (heads, ruler, *rows)), ""]
+        lines += [f"    {visible(report.command)}", "", escape_markdown(f"Record {report.id}, {report.started}.")]
+        pages.append("\n".join(lines))
+    return "\n\n".join(pages) + "\n"
 
 
 def as_csv(reports: Sequence[Report]) -> str:
@@ -107,19 +91,19 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
                 name = as_cell(factor.label)
                 yield name, "", repr(factor.value), _end(factor.low), _end(factor.high), "times"
                 yield from (
-                    (name, number, repr(ratio), "", "", "times") for number, ratio in enumerate(factor.rounds, 1)
+                    (name, round_, repr(ratio), "", "", "times") for round_, ratio in enumerate(factor.rounds, 1)
                 )
         case Turns():
             unit = as_cell(chart.unit)
-            turns = (
-                (f"round {shown_round.number}: {turn.start_s!r} s", turn)
-                for shown_round in chart.rounds
-                for turn in shown_round.turns
+            yield from (
+                (as_cell(turn.label), f"round {round_.number}: {turn.start_s!r} s", repr(turn.ms), "", "", unit)
+                for round_ in chart.rounds
+                for turn in round_.turns
             )
-            yield from ((as_cell(turn.label), place, repr(turn.ms), "", "", unit) for place, turn in turns)
         case Plane():
             for curve in chart.curves:
-                name, unit = as_cell(curve.label), as_cell(chart.up.label)
+                name = as_cell(curve.label)
+                unit = as_cell(chart.up.label)
                 for (x, y), ends in zip_longest(curve.points, curve.ends[: len(curve.points)]):
                     yield name, repr(x), repr(y), *map(_end, ends or (None, None)), unit
         case Stack():
@@ -129,8 +113,12 @@ def _numbers(chart: Chart) -> Iterable[tuple[object, ...]]:
                     for part in parts
                 )
         case Gantt():
-            unit, spans = as_cell(chart.unit), ((row.label, span) for row in chart.rows for span in row.spans)
-            yield from ((as_cell(name), repr(at.start), repr(at.end - at.start), "", "", unit) for name, at in spans)
+            unit = as_cell(chart.unit)
+            yield from (
+                (as_cell(row.label), repr(span.start), repr(span.end - span.start), "", "", unit)
+                for row in chart.rows
+                for span in row.spans
+            )
 
 
 def _end(value: float | None) -> str:
@@ -150,11 +138,11 @@ def rows_of(chart: Chart) -> Table:
             return Table(("", f"={chart.unit}", "between", ""), tuple(rows))
         case Factors():
             heads = ("", f"=times as fast as {chart.reference}", "between", "=rounds")
-            told = [
+            rows = [
                 (factor.label, f"{factor.value:.4g}", _between(factor.low, factor.high), str(len(factor.rounds)))
                 for factor in chart.factors
             ]
-            return Table(heads, tuple(told))
+            return Table(heads, tuple(rows))
         case Turns():
             return _turns(chart)
         case Stack():
@@ -166,24 +154,32 @@ def rows_of(chart: Chart) -> Table:
             return Table(("", "part", "=share", "between"), tuple(rows))
         case Gantt():
             heads = ("", f"=from {chart.unit}", f"=to {chart.unit}", f"={chart.unit}")
-            spans = [(row.label, span) for row in chart.rows for span in row.spans]
             rows = [
-                (name, f"{each.start:.4g}", f"{each.end:.4g}", f"{each.end - each.start:.4g}") for name, each in spans
+                (row.label, f"{span.start:.4g}", f"{span.end:.4g}", f"{span.end - span.start:.4g}")
+                for row in chart.rows
+                for span in row.spans
             ]
             return Table(heads, tuple(rows))
         case Plane():
-            return _curves(chart)
+            rows = []
+            for label, curves in chart.by_label().items():
+                values = sorted(value for curve in curves for _, value in curve.points)
+                if values:
+                    count = sum(max(curve.of_points, len(curve.points)) for curve in curves)
+                    shown = (values[0], values[len(values) // 2], values[-1])
+                    rows.append((label, f"{count:,}", *(f"{value:.4g}" for value in shown)))
+            return Table(("curve", "=points", "=lowest", f"=middle {chart.up.label}", "=highest"), tuple(rows))
 
 
 def _turns(turns: Turns) -> Table:
     """Return a row a round: the middle turn of each lane, and the factors."""
     rows = []
-    for shown_round in turns.rounds:
-        of = {label: sorted(turn.ms for turn in shown_round.turns if turn.label == label) for label in turns.labels}
-        told = [f"{found[len(found) // 2]:.4g}" if found else "-" for found in of.values()]
-        factors = dict(shown_round.factors)
-        told += [f"{factors[row.label]:.3g}x" if row.label in factors else "-" for row in turns.factors.factors]
-        rows.append((str(shown_round.number), *told))
+    for round_ in turns.rounds:
+        of = {label: sorted(turn.ms for turn in round_.turns if turn.label == label) for label in turns.labels}
+        cells = [f"{found[len(found) // 2]:.4g}" if found else "-" for found in of.values()]
+        factors = dict(round_.factors)
+        cells += [f"{factors[row.label]:.3g}x" if row.label in factors else "-" for row in turns.factors.factors]
+        rows.append((str(round_.number), *cells))
     heads = (
         *(f"={label}, {turns.unit}" for label in turns.labels),
         *(f"={row.label}" for row in turns.factors.factors),
@@ -195,29 +191,16 @@ def _between(low: float | None, high: float | None) -> str:
     return "-" if low is None or high is None else f"{low:.4g} to {high:.4g}"
 
 
-def _curves(plane: Plane) -> Table:
-    rows = []
-    for label, curves in plane.by_label().items():
-        values = sorted(value for curve in curves for _, value in curve.points)
-        if values:
-            told = (f"{each:.4g}" for each in (values[0], values[len(values) // 2], values[-1]))
-            count = sum(max(curve.of_points, len(curve.points)) for curve in curves)
-            rows.append((label, f"{count:,}", *told))
-    return Table(("curve", "=points", "=lowest", f"=middle {plane.up.label}", "=highest"), tuple(rows))
-
-
 def as_charts(report: Report, width: int, *, blocks: bool) -> str:
     """Return a report's charts for a terminal: bars, and a sparkline for each curve. Tables are on the page."""
     width = max(width, NARROWEST)
-    lines = [line for figure in report.figures for line in _figure(figure, width, blocks=blocks)]
+    lines = []
+    for figure in report.figures:
+        if not isinstance(figure.chart, Table):
+            lines += wrap(clean(figure.title), width, "  ")
+            lines += [f"  {line}" for line in _chart(figure.chart, width, blocks=blocks)]
+            lines.append("")
     return "\n".join(lines).rstrip("\n")
-
-
-def _figure(figure: Figure, width: int, *, blocks: bool) -> list[str]:
-    if isinstance(figure.chart, Table):
-        return []
-    lines = _chart(figure.chart, width, blocks=blocks)
-    return [*wrap(clean(figure.title), width, "  "), *(f"  {line}" for line in lines), ""]
 
 
 def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
@@ -229,57 +212,37 @@ def _chart(chart: Chart, width: int, *, blocks: bool) -> list[str]:
             rows = [Bar(factor.label, factor.value, factor.low, factor.high, factor.words) for factor in chart.factors]
             return _around_one(rows, width, blocks=blocks)
         case Turns():
-            return _rounds(chart, width, blocks=blocks)
+            turns = [turn for round_ in chart.rounds for turn in round_.turns]
+            of_lanes = {label: [turn.ms for turn in turns if turn.label == label] for label in chart.labels}
+            return _sparks(of_lanes, width, blocks=blocks)
         case Plane():
             points = _points(chart)
             if points and chart.at == 1.0:
                 return _around_one(points, width, blocks=blocks)
             unit = chart.up.label
-            bars = Bars(unit, tuple(points), is_log=chart.up.is_log and are_far_apart(points))
             if points:
+                bars = Bars(unit, tuple(points), is_log=chart.up.is_log and are_far_apart(points))
                 return [*_bars(bars, width, blocks=blocks), *wrap(f"in {clean(unit)}", width - 2, "  ")]
-            return _sparks(chart, width, blocks=blocks)
+            return _curves_as_sparks(chart, width, blocks=blocks)
         case Stack():
-            return _bars(_parts_as_bars(chart), width, blocks=blocks)
+            several = len(chart.rows) > 1
+            shares = [
+                Bar(f"{label}: {part.label}" if several else part.label, part.share, part.low, part.high, part.words)
+                for label, parts in chart.rows
+                for part in parts
+            ]
+            return _bars(Bars("share", tuple(shares)), width, blocks=blocks)
         case Gantt():
             return _gantt(chart, width, blocks=blocks)
         case Table():
             return []
 
 
-def _rounds(turns: Turns, width: int, *, blocks: bool) -> list[str]:
-    """Return a line a lane: its turns in their order, on one scale."""
-    told = [(label, [turn.ms for shown_round in turns.rounds for turn in shown_round.turns if turn.label == label])
-            for label in turns.labels]  # fmt: skip
-    values = [value for _, each in told for value in each]
-    if not values:
-        return []
-    names = min(max(cells_wide(clean(label)) for label, _ in told), width // 3)
-    room = max(width - names - 30, 8)
-    low, high = min(values), max(values)
-    return [
-        line
-        for label, each in told
-        for line in _named(clean(label), names, [_spark(each, low, high, room, blocks=blocks)], width)
-    ]
-
-
-def _parts_as_bars(stack: Stack) -> Bars:
-    several = len(stack.rows) > 1
-    return Bars(
-        "share",
-        tuple(
-            Bar(f"{label}: {part.label}" if several else part.label, part.share, part.low, part.high, part.words)
-            for label, parts in stack.rows
-            for part in parts
-        ),
-    )
-
-
 def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
     """Return a line a row: blocks where it was done, on one clock."""
     names = min(max((cells_wide(clean(row.label)) for row in chart.rows), default=0), width // 3)
-    room, mark = max(width - names - 30, 8), BLOCK_SIGN if blocks else PLAIN_BAR
+    room = max(width - names - 30, 8)
+    mark = BLOCK_SIGN if blocks else PLAIN_BAR
     words_most = min(24, max(width - names - room - 8, 8))
     lines = []
     for row in chart.rows:
@@ -289,7 +252,7 @@ def _gantt(chart: Gantt, width: int, *, blocks: bool) -> list[str]:
             last = max(round(room * span.end / chart.length), first + 1)
             cells[first:last] = mark * (min(last, room) - first)
         head, *rest = wrap(clean(row.words), words_most) or [""]
-        drawn = [f"{''.join(cells)}  {head}", *(" " * (room + 2) + each for each in rest)]
+        drawn = [f"{''.join(cells)}  {head}", *(" " * (room + 2) + line for line in rest)]
         lines += _named(clean(row.label), names, drawn, width)
     return lines
 
@@ -325,7 +288,8 @@ def _around_one(rows: Sequence[Bar], width: int, *, blocks: bool) -> list[str]:
             return min(max(int(room * scale.share(value)), 0), room - 1)
 
         if row.low and row.high:
-            first, last = place(row.low), place(min(row.high, max(ends)))
+            first = place(row.low)
+            last = place(min(row.high, max(ends)))
             cells[first : last + 1] = band * (last + 1 - first)
         cells[place(1.0)] = one
         cells[place(row.value or 1.0)] = mark
@@ -335,7 +299,8 @@ def _around_one(rows: Sequence[Bar], width: int, *, blocks: bool) -> list[str]:
 
 
 def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
-    longest, mark = longest_of(bars), BLOCK_SIGN if blocks else PLAIN_BAR
+    longest = longest_of(bars)
+    mark = BLOCK_SIGN if blocks else PLAIN_BAR
     shortest = min((bar.value for bar in bars.bars if bar.value is not None and bar.value > 0), default=longest) / 3
 
     def picture(bar: Bar, room: int) -> str:
@@ -351,49 +316,53 @@ def _bars(bars: Bars, width: int, *, blocks: bool) -> list[str]:
 
 def _lines(rows: Sequence[tuple[Bar, Callable[[Bar, int], str]]], unit: str, width: int) -> list[str]:
     """Return a line a row: its label, its picture, its words. A label that is too long has a line of its own."""
-    most, room = width // 3, max(width // 3, 8)
+    most = width // 3
+    room = max(most, 8)
     names = max((wide for bar, _ in rows if (wide := cells_wide(clean(bar.label))) <= most), default=0)
     lines = []
     for bar, picture in rows:
         if bar.value is None:
             lines += wrap(f"{padded(clean(bar.label), names)}  {clean(bar.words)}", width - 2, "  ")
             continue
-        told = clean(bar.words) or f"{bar.value:.4g} {unit}"
-        if bar.low is not None and bar.high is not None and not HAS_ENDS.search(told):
-            told += f" ({number(bar.low)}-{number(bar.high)})"
-        first, *rest = wrap(told, width - names - room - 6)
-        drawn = [f"{picture(bar, room).ljust(room)}  {first}", *(" " * (room + 2) + each for each in rest)]
+        words = clean(bar.words) or f"{bar.value:.4g} {unit}"
+        if bar.low is not None and bar.high is not None and not HAS_ENDS.search(words):
+            words += f" ({number(bar.low)}-{number(bar.high)})"
+        first, *rest = wrap(words, width - names - room - 6)
+        drawn = [f"{picture(bar, room).ljust(room)}  {first}", *(" " * (room + 2) + line for line in rest)]
         lines += _named(clean(bar.label), names, drawn, width)
     return lines
 
 
-def _sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
-    """Return a line a curve; those of one plane share their scale."""
+def _curves_as_sparks(plane: Plane, width: int, *, blocks: bool) -> list[str]:
+    """Return a line a curve, and the range of their scale."""
     drawn = {
         label: [value for curve in curves for _, value in curve.points] for label, curves in plane.by_label().items()
     }
     drawn = {label: values for label, values in drawn.items() if values}
-    values = [value for each in drawn.values() for value in each]
-    if not values:
+    everything = [value for values in drawn.values() for value in values]
+    if not everything:
         return []
-    low, high = min(values), max(values)
-    names = min(max(cells_wide(clean(label)) for label in drawn), width // 3)
+    extent = f"{min(everything):.4g} to {max(everything):.4g} {clean(plane.up.label)}, over {clean(plane.across.label)}"
+    return [*_sparks(drawn, width, blocks=blocks), *wrap(extent, width - 2, "  ")]
+
+
+def _sparks(rows: Mapping[str, Sequence[float]], width: int, *, blocks: bool) -> list[str]:
+    """Return a line a name with its values in their order, all on one scale; none where no name has a value."""
+    everything = [value for values in rows.values() for value in values]
+    if not everything:
+        return []
+    low = min(everything)
+    span = max(everything) - low or 1.0
+    names = min(max(cells_wide(clean(label)) for label in rows), width // 3)
     room = max(width - names - 30, 8)
-    told = f"{low:.4g} to {high:.4g} {clean(plane.up.label)}, over {clean(plane.across.label)}"
-    lines = [
-        line
-        for label, values in drawn.items()
-        for line in _named(clean(label), names, [_spark(values, low, high, room, blocks=blocks)], width)
-    ]
-    return [*lines, *wrap(told, width - 2, "  ")]
-
-
-def _spark(values: Sequence[float], low: float, high: float, room: int, *, blocks: bool) -> str:
-    columns = min(room, len(values))
-    cut = [values[len(values) * each // columns : len(values) * (each + 1) // columns] for each in range(columns)]
-    middles = [sorted(sequence)[len(sequence) // 2] for sequence in cut]
-    span = high - low or 1.0
-    return sparkline([(middle - low) / span for middle in middles], blocks=blocks)
+    lines = []
+    for label, values in rows.items():
+        columns = min(room, len(values))
+        cuts = [len(values) * column // columns for column in range(columns)] + [len(values)]
+        middles = [sorted(values[begin:end])[(end - begin) // 2] for begin, end in pairwise(cuts)]
+        spark = sparkline([(middle - low) / span for middle in middles], blocks=blocks)
+        lines += _named(clean(label), names, [spark], width)
+    return lines
 
 
 def _named(name: str, cells: int, lines: Sequence[str], width: int) -> list[str]:

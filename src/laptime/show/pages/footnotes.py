@@ -39,7 +39,7 @@ def distrust(record: Record) -> list[Said]:
     found = [finding_words(finding) for finding in record.findings if finding.rule == NOT_RELIABLE]
     if not found and record.distrust:
         found = [f"{short_names(record.distrust)}."]
-    return [Said(f"NOT RELIABLE: {each}", "bad") for each in found]
+    return [Said(f"NOT RELIABLE: {why}", "bad") for why in found]
 
 
 def finding_words(finding: Finding) -> str:
@@ -58,19 +58,19 @@ def apply_words(record: Record, change: CodeChange, place: int, *, is_tested: bo
 
 def failure_sentences(record: Record) -> list[str]:
     """Report in a sentence a lane how its last unfinished heat ended, with the last words of its process."""
-    said = []
+    sentences = []
     for lane in record.lanes:
         ended = [result.heat.process.dnf for result in lane.heats if result.heat.process.dnf is not None]
         if ended and lane.status == "dnf":
             last = [line.strip() for line in ended[-1].stderr_tail.splitlines() if clean(line).strip()][-1:]
             words = f": {last[0]}" if last and last[0] not in ended[-1].reason else ""
-            said.append(f"{short_name(lane.name)} did not finish, {_end_words(ended[-1])}{words}")
+            sentences.append(f"{short_name(lane.name)} did not finish, {_end_words(ended[-1])}{words}")
         elif ended:
             why = f": {NODE_IS_GONE}" if all(dnf.lost_its_node for dnf in ended) else ""
-            said.append(f"{short_name(lane.name)}: {len(ended)} of {len(lane.heats)} heats did not finish{why}.")
+            sentences.append(f"{short_name(lane.name)}: {len(ended)} of {len(lane.heats)} heats did not finish{why}.")
         elif lane.status == "dnf" and lane.reason:
-            said.append(f"{short_name(lane.name)} did not finish: {lane.reason}")
-    return said
+            sentences.append(f"{short_name(lane.name)} did not finish: {lane.reason}")
+    return sentences
 
 
 def doubts(record: Record) -> list[str]:
@@ -85,19 +85,15 @@ def doubts(record: Record) -> list[str]:
         for comparison in record.answer.comparisons
         if comparison.steps == "other" and comparison.lane in lanes and comparison.reference in lanes
     ]
-    return list(
-        filter(
-            None,
-            [
-                *record.answer.alone,
-                *other_steps,
-                _nodes(record),
-                _no_lap(record),
-                _disturbance(record),
-                *proven,
-            ],
-        )
-    )
+    sentences = [
+        *record.answer.alone,
+        *other_steps,
+        _nodes(record),
+        _no_lap(record),
+        _disturbance(record),
+        *proven,
+    ]
+    return [sentence for sentence in sentences if sentence]
 
 
 def reaches(processes: Iterable[ProcessRun]) -> list[str]:
@@ -117,11 +113,11 @@ def _steps_words(lane: LaneResult) -> str:
 
 def forecast_sentence(record: Record) -> list[str]:
     """Return how long the whole training would take on each lane."""
-    told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
-    if not told:
+    wholes = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
+    if not wholes:
         return []
-    laps = told[0][1].laps
-    parts = joined([f"{duration(whole.whole_s.median)} on {name}" for name, whole in told])
+    laps = wholes[0][1].laps
+    parts = joined([f"{duration(whole.whole_s.median)} on {name}" for name, whole in wholes])
     return [f"A whole training ({laps:,} lap{'s' * (laps != 1)}) would take {parts}."]
 
 
@@ -129,10 +125,10 @@ def failures(record: Record, width: int) -> list[str]:
     """Report where and why the last unfinished heat of each lane ended."""
     lines: list[str] = []
     for lane in record.lanes:
-        told = heat_failures(lane.name, [result.heat.process.dnf for result in lane.heats], width)
-        if not told and lane.status == "dnf" and lane.reason:
-            told = wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
-        lines += told
+        of_lane = heat_failures(lane.name, [result.heat.process.dnf for result in lane.heats], width)
+        if not of_lane and lane.status == "dnf" and lane.reason:
+            of_lane = wrap(f"{short_name(lane.name)} did not finish: {lane.reason}", width, "  ")
+        lines += of_lane
     return lines
 
 
@@ -147,30 +143,41 @@ def heat_failures(lane: str, dnfs: Sequence[Dnf | None], width: int) -> list[str
 
 def end_lines(who: str, dnf: Dnf, width: int, more: str = "") -> list[str]:
     """Report where and why a process ended, and what it printed last."""
-    said = wrap(f"{who} did not finish, {_end_words(dnf)}{more}", width, "  ")
-    told = [line.rstrip() for line in dnf.stderr_tail.splitlines() if clean(line).strip()]
-    lines: list[str] = []
-    for line in told[-STDERR_LINES:]:
+    lines = wrap(f"{who} did not finish, {_end_words(dnf)}{more}", width, "  ")
+    printed = [line.rstrip() for line in dnf.stderr_tail.splitlines() if clean(line).strip()]
+    for line in printed[-STDERR_LINES:]:
         broken = wrap(f"  | {clean(line).strip()}", width, "  |   ")
         lines += broken[:STDERR_ROWS_A_LINE]
         lines += ["  |   (and more)"] if len(broken) > STDERR_ROWS_A_LINE else []
-    last_words = lines
-    return [*said, *last_words]
+    return lines
 
 
 def remarks(record: Record) -> list[str]:
     """Return what a reader must know before trusting the figures."""
-    said = [
+    # The heats that were not flat, by lane and class
+    unsteady = []
+    for lane in record.lanes:
+        classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
+        odd = [
+            f"{kind} in {count} of {classes.total()} heats" for kind, count in sorted(classes.items()) if kind != "flat"
+        ]
+        if odd:
+            unsteady.append(f"{short_name(lane.name)}: {', '.join(odd)}")
+    # How much slower steps are until every item was decoded once
+    wholes = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
+    slower = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in wholes if times > WORTH_A_FOOTNOTE]
+    decoded = f"Until every one of the {record.workload.items} was decoded once, a step takes longer"
+    sentences = [
         *record.answer.alone,
         _nodes(record),
         _no_lap(record),
-        _steadiness(record),
+        f"{'; '.join(unsteady)}." if unsteady else "",
         _disturbance(record),
-        _freshness(record),
+        f"{decoded}: {', '.join(slower)}." if slower else "",
         *notes(record),
     ]
-    said += [f"{each.sure}: {finding_words(each)}" for each in _judged(record)]
-    return [sentence for sentence in said if sentence]
+    sentences += [f"{finding.sure}: {finding_words(finding)}" for finding in _judged(record)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _nodes(record: Record) -> str:
@@ -183,8 +190,8 @@ def _nodes(record: Record) -> str:
     }
     if len({node for nodes in ran.values() for node in nodes}) < 2:
         return ""
-    told = joined([f"{lane} on {' and '.join(filter(None, nodes))}" for lane, nodes in ran.items() if any(nodes)])
-    return f"The heats ran on several nodes, which may differ: {told}."
+    where = joined([f"{lane} on {' and '.join(filter(None, nodes))}" for lane, nodes in ran.items() if any(nodes)])
+    return f"The heats ran on several nodes, which may differ: {where}."
 
 
 def _judged(record: Record) -> list[Finding]:
@@ -194,8 +201,8 @@ def _judged(record: Record) -> list[Finding]:
 
 def starts(record: Record, width: int) -> list[str]:
     """Return each lane's first step and start-up, which are not part of any lap."""
-    told = [lane for lane in record.lanes if lane.first_step_ms is not None or lane.startup_s is not None]
-    parts = [f"{short_name(lane.name)} {_about(lane.first_step_ms, 1e3)} + {_about(lane.startup_s)}" for lane in told]
+    lanes = [lane for lane in record.lanes if lane.first_step_ms is not None or lane.startup_s is not None]
+    parts = [f"{short_name(lane.name)} {_about(lane.first_step_ms, 1e3)} + {_about(lane.startup_s)}" for lane in lanes]
     return flow(parts, width, "first step + start-up: ") if parts else []
 
 
@@ -219,13 +226,13 @@ def origins(record: Record, width: int) -> list[str]:
 
 def forecasts(record: Record, width: int) -> list[str]:
     """Return how long the whole training would take on each lane, and what is included."""
-    told = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
-    if not told:
+    wholes = [(short_name(lane.name), lane.whole) for lane in record.lanes if lane.whole is not None]
+    if not wholes:
         return []
-    _, any_ = told[0]
+    _, any_ = wholes[0]
     looks = [word for word, seconds in (("validation", any_.validation_s), ("test", any_.test_s)) if seconds]
     held = f" with {' and '.join(looks)}" if looks else ""
-    parts = [f"{name} {duration(whole.whole_s.median)} {spread(whole.whole_s)}".rstrip() for name, whole in told]
+    parts = [f"{name} {duration(whole.whole_s.median)} {spread(whole.whole_s)}".rstrip() for name, whole in wholes]
     return flow(parts, width, f"forecast of all {any_.laps:,} lap{'s' * (any_.laps != 1)}{held}: ")
 
 
@@ -255,39 +262,16 @@ def _no_lap(record: Record) -> str:
     return "No lap: the training does not say how many steps make one." if lacking else ""
 
 
-def _steadiness(record: Record) -> str:
-    """Count the heats that were not flat, by lane and class."""
-    said = []
-    for lane in record.lanes:
-        classes = Counter(heat.steady for heat in _finished(lane) if heat.steady)
-        odd = [
-            f"{kind} in {count} of {classes.total()} heats" for kind, count in sorted(classes.items()) if kind != "flat"
-        ]
-        said += [f"{short_name(lane.name)}: {', '.join(odd)}"] if odd else []
-    return f"{'; '.join(said)}." if said else ""
-
-
 def _disturbance(record: Record) -> str:
     """Count the disturbed windows, name the worst of each kind, and count the rounds that they make worth little."""
     results = [result for lane in record.lanes for result in lane.heats]
-    told = disturbed([window.flag for result in results for window in result.heat.windows])
-    rounds, few = (
-        {result.heat.round for result in results},
-        {result.heat.round for result in results if result.hardly_counts},
-    )
-    if not told or not few:
-        return told
+    windows = disturbed([window.flag for result in results for window in result.heat.windows])
+    rounds = {result.heat.round for result in results}
+    few = {result.heat.round for result in results if result.hardly_counts}
+    if not windows or not few:
+        return windows
     weighed = "was disturbed and hardly counts" if len(few) == 1 else "were disturbed and hardly count"
-    return f"{told} {len(few)} of {len(rounds)} rounds {weighed}."
-
-
-def _freshness(record: Record) -> str:
-    """Return how much slower steps are until every item was decoded once."""
-    slower = [(lane, lane.whole.fresh_factor) for lane in record.lanes if lane.whole is not None]
-    said = [f"{short_name(lane.name)} {factor(times)} times" for lane, times in slower if times > WORTH_A_FOOTNOTE]
-    if not said:
-        return ""
-    return f"Until every one of the {record.workload.items} was decoded once, a step takes longer: {', '.join(said)}."
+    return f"{windows} {len(few)} of {len(rounds)} rounds {weighed}."
 
 
 def disturbed(flags: Sequence[str | None]) -> str:
@@ -341,7 +325,19 @@ def _extent(record: Record) -> str:
 
 def runs_words(record: Record) -> str:
     """Return what was run: `5 duets`, `3 heats each`, `12 duets in 2 parts`."""
-    ran = _duets(record) or _each([len(_finished(lane)) for lane in record.lanes if lane.status == "ok"])
+    compared = record.answer.comparisons
+    rounds = {comparison.pairs for comparison in compared if comparison.in_turns}
+    if len(rounds) == 1 and all(comparison.in_turns for comparison in compared):
+        (count,) = rounds
+        plural = "s" * (count != 1)
+        ran = f"{count} duet{plural}" if len(compared) == 1 else f"{count} round{plural} in turns"
+    else:  # the lanes took no turns, or not all equally often
+        counts = [len(_finished(lane)) for lane in record.lanes if lane.status == "ok"]
+        fewest = min(counts, default=0)
+        most = max(counts, default=0)
+        heats = f"{most} heat{'s' * (most != 1)}"
+        ran = f"{heats} each" if fewest == most else f"{fewest} to {heats} each"
+        ran = ran if most else "No heat finished"
     return f"{ran} in {len(record.parts)} parts" if record.parts else ran
 
 
@@ -356,16 +352,6 @@ def sure_at(confidence: float) -> str:
     return f"{floor(1000 * confidence + 1e-6) / 10:g} %"
 
 
-def _duets(record: Record) -> str:
-    """Return how often the lanes took turns; empty where they did not, or not all equally often."""
-    compared = record.answer.comparisons
-    rounds = {comparison.pairs for comparison in compared if comparison.in_turns}
-    if len(rounds) != 1 or not all(comparison.in_turns for comparison in compared):
-        return ""
-    (count,) = rounds
-    return f"{count} duet{'s' * (count != 1)}" if len(compared) == 1 else f"{count} round{'s' * (count != 1)} in turns"
-
-
 def status_words(record: Record) -> str:
     """Return the status of an unfinished record: how it ended, if it did."""
     if record.status == "ended":
@@ -373,17 +359,10 @@ def status_words(record: Record) -> str:
     return "running, or ended" if record.status == "running" and record.writer is None else record.status
 
 
-def _each(counts: Sequence[int]) -> str:
-    fewest, most = min(counts, default=0), max(counts, default=0)
-    if not most:
-        return "No heat finished"
-    heats = f"{most} heat{'s' * (most != 1)}"
-    return f"{heats} each" if fewest == most else f"{fewest} to {heats} each"
-
-
 def over_budget(record: Record) -> str:
     """Return that even the least needed more than the budget, with a budget to try; empty where it did not."""
-    took_s, budget_s = record.elapsed_s - record.beyond_budget_s, record.ask.budget_s
+    took_s = record.elapsed_s - record.beyond_budget_s
+    budget_s = record.ask.budget_s
     is_in_one_go = record.ask.heats is None and not record.parts
     if not is_in_one_go or record.status != "finished" or took_s <= OVER_BUDGET * budget_s:
         return ""
@@ -391,27 +370,27 @@ def over_budget(record: Record) -> str:
     return f"{least}. Try --budget {whole_minutes(2 * took_s)}."
 
 
-def _spread_words(most: float) -> str:
-    """Return how far ratios are apart: per cents of more than 100 are no figure of speech."""
-    return percent(most - 1) if most < LARGE_SPREAD else f"a factor of {factor(most)}"
-
-
 def _unsettled(record: Record) -> str:
     """Return which lanes vary by more than the margin, or else what ended the race before it was settled."""
     open_ = [comparison for comparison in record.answer.comparisons if not comparison.settled]
     if not open_:
         return ""
-    margin, budget = percent(record.ask.margin), duration(record.ask.budget_s)
-    if over := over_budget(record):
-        return f"Not settled within {margin}: {over}"
+    margin = percent(record.ask.margin)
+    if least := over_budget(record):
+        return f"Not settled within {margin}: {least}"
     if all(comparison.in_turns and comparison.pairs > 1 for comparison in open_):
-        told = [
-            f"{short_name(comparison.lane)} by {_spread_words(max(comparison.ratios) / min(comparison.ratios))}"
-            for comparison in open_
-            if comparison.ratios
-        ]
-        return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(told)}."
-    spreads = {lane.name: _variation(lane) for lane in record.lanes}
+        parts = []
+        for comparison in open_:
+            if comparison.ratios:
+                apart = max(comparison.ratios) / min(comparison.ratios)
+                # Per cents of more than 100 are no figure of speech
+                words = percent(apart - 1) if apart < LARGE_SPREAD else f"a factor of {factor(apart)}"
+                parts.append(f"{short_name(comparison.lane)} by {words}")
+        return f"Not settled within {margin}: the ratio varies from duet to duet, of {', '.join(parts)}."
+    spreads = {}  # the difference between the fastest and the slowest heat, as a share of the median
+    for lane in record.lanes:
+        steps = sorted(heat.step_ms for heat in _finished(lane) if heat.step_ms is not None)
+        spreads[lane.name] = over(steps[-1] - steps[0], steps[len(steps) // 2]) if len(steps) > 1 else 0.0
     concerned = {
         name: spreads.get(name, 0.0) for comparison in open_ for name in (comparison.lane, comparison.reference)
     }
@@ -422,10 +401,4 @@ def _unsettled(record: Record) -> str:
         return f"Not settled: {', '.join(varying)} from heat to heat."
     if record.ask.heats is not None:
         return f"Not settled within {margin}: too few heats."
-    return f"Not settled within {margin}: the budget of {budget} allowed too few heats."
-
-
-def _variation(lane: LaneResult) -> float:
-    """Return the difference between the fastest and the slowest heat, as a share of the median."""
-    steps = sorted(heat.step_ms for heat in _finished(lane) if heat.step_ms is not None)
-    return over(steps[-1] - steps[0], steps[len(steps) // 2]) if len(steps) > 1 else 0.0
+    return f"Not settled within {margin}: the budget of {duration(record.ask.budget_s)} allowed too few heats."

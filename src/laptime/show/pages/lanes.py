@@ -14,7 +14,6 @@ from laptime.model.record import (
     InferAnswer,
     InferFactor,
     LaneResult,
-    OtherTraining,
     Record,
     TrainingAnswer,
     inference_of,
@@ -44,17 +43,15 @@ from laptime.show.pages.words import (
     tiny,
 )
 
-PARITY_STATUSES = ("same", "differs", "unproven")
 VENDORS = ("NVIDIA ", "GeForce ", "Intel ", "Core ", "AMD ")
 
 
 def lap_cost(lane: LaneResult, record: Record) -> float | None:
     """Return what the time of a lap costs at its type's price, or None where no price was given."""
-    price = next(
-        (type_price.per_hour for type_price in record.ask.prices if lane.where and type_price.of == lane.where.value),
-        None,
-    )
-    return None if price is None or lane.lap_s is None else price * lane.lap_s.median / HOUR_S
+    for price in record.ask.prices:
+        if lane.where and price.of == lane.where.value and lane.lap_s is not None:
+            return price.per_hour * lane.lap_s.median / HOUR_S
+    return None
 
 
 def cost_cell(lane: LaneResult, record: Record) -> str:
@@ -100,14 +97,15 @@ def lane_table(record: Record, width: int, *, color: bool) -> list[str]:
 
 def proof_lines(record: Record, width: int) -> list[str]:
     """Return each lane's proof, for below the table. If all did the same work, that is one line."""
-    told = [(short_name(lane.name), same_work(lane, record).text) for lane in record.lanes if not failure_words(lane)]
-    if not told:
+    proofs = [(short_name(lane.name), same_work(lane, record).text) for lane in record.lanes if not failure_words(lane)]
+    if not proofs:
         return []
-    first, others = told[0][1], {text for _, text in told[1:]}
+    first = proofs[0][1]
+    others = {text for _, text in proofs[1:]}
     if first.startswith("yes") and others <= {"yes"}:
-        who = ", all lanes" if len(told) == len(record.lanes) else ", all that finished"
+        who = ", all lanes" if len(proofs) == len(record.lanes) else ", all that finished"
         return wrap(f"same work: {first}{who if others else ''}", width, "  ")
-    return flow((f"{name} {text}" for name, text in told), width, "same work: ")
+    return flow((f"{name} {text}" for name, text in proofs), width, "same work: ")
 
 
 def proof_sentence(record: Record) -> str:
@@ -127,37 +125,34 @@ def proof_at_a_glance(record: Record) -> str:
 
 def _proof_clauses(record: Record) -> list[str]:
     done = [lane for lane in record.lanes if not failure_words(lane) and lane.step_ms is not None]
-    by_status = {
-        status: [lane_result for lane_result in done if lane_result.parity.status == status]
-        for status in PARITY_STATUSES
-    }
-    proven = by_status["same"]
-    said = []
-    if by_status["differs"]:
-        said.append(f"NOT done by {_named(by_status['differs'])}")
+    differing = [lane for lane in done if lane.parity.status == "differs"]
+    proven = [lane for lane in done if lane.parity.status == "same"]
+    unproven = [lane for lane in done if lane.parity.status == "unproven"]
+    clauses = []
+    if differing:
+        clauses.append(f"NOT done by {_named(differing)}")
     if proven:
         who = "" if len(proven) == len(done) else f" for {joined([short_name(lane.name) for lane in proven])}"
-        said.append(f"{first_losses(proven)}{who}" if record.workload.command else f"proven{who}{_how_proven(proven)}")
-    if by_status["unproven"]:
-        said.append(f"not proven for {_named(by_status['unproven'])}")
+        steps = max(lane.parity.steps for lane in proven)
+        how = f" ({steps} step{'s' * (steps != 1)} against float64)" if steps else ""
+        clauses.append(f"{first_losses(proven)}{who}" if record.workload.command else f"proven{who}{how}")
+    if unproven:
+        clauses.append(f"not proven for {_named(unproven)}")
     for lane in proven:
         if lane.parity.strays is not None:
             how_far = f"{lane.parity.strays_precision or 'its precision'} strays {tiny(lane.parity.strays)}"
-            said.append(f"{how_far} on {short_name(lane.name)}")
-    if said and not record.others:
+            clauses.append(f"{how_far} on {short_name(lane.name)}")
+    if clauses and not record.others:
         names = {lane.name for lane in proven}
         doubts = [
             comparison.same_work
             for comparison in record.answer.comparisons
             if {comparison.lane, comparison.reference} <= names
         ]
-        said += dict.fromkeys(f"not proven in all: {doubt.missing}" for doubt in doubts if isinstance(doubt, Missing))
-    return said
-
-
-def _how_proven(proven: list[LaneResult]) -> str:
-    steps = max(lane.parity.steps for lane in proven)
-    return f" ({steps} step{'s' * (steps != 1)} against float64)" if steps else ""
+        clauses += dict.fromkeys(
+            f"not proven in all: {doubt.missing}" for doubt in doubts if isinstance(doubt, Missing)
+        )
+    return clauses
 
 
 def first_losses(proven: list[LaneResult]) -> str:
@@ -185,8 +180,12 @@ def published_line(record: Record, width: int) -> str:
     """Return the published results that fit on a line. The slowest are dropped first; the fastest of a kind stay."""
     results = record.published.results if record.published else ()
     quotes = [quote for result in results if (quote := _quoted(result, record.workload.laps))]
-    while cells_wide(_published_words(quotes)) > width and (spare := _slowest_spare(quotes)):
-        quotes.remove(spare)
+    while cells_wide(_published_words(quotes)) > width:
+        fastest = {quote.kind: min(other.lap_s for other in quotes if other.kind == quote.kind) for quote in quotes}
+        spare = [quote for quote in quotes if quote.lap_s > fastest[quote.kind]]
+        if not spare:
+            break
+        quotes.remove(max(spare, key=lambda quote: quote.lap_s))
     return _published_words(quotes)
 
 
@@ -202,12 +201,6 @@ def _quoted(result: PublishedResult, laps: int | None) -> Quoted | None:
         whole = f"{device} {duration(result.total_s)} in all"
         return Quoted(result.kind, result.total_s / (laps or 1), whole, is_lap=False)
     return None
-
-
-def _slowest_spare(quotes: list[Quoted]) -> Quoted | None:
-    fastest = {quote.kind: min(other.lap_s for other in quotes if other.kind == quote.kind) for quote in quotes}
-    spare = [quote for quote in quotes if quote.lap_s > fastest[quote.kind]]
-    return max(spare, key=lambda each: each.lap_s, default=None)
 
 
 def _published_words(quotes: list[Quoted]) -> str:
@@ -270,27 +263,28 @@ class UsageColumn:
 def usage_lines(record: Record, width: int, *, color: bool) -> list[str]:
     """Return the table with those columns in which any lane has a figure, and the reasons for empty ones."""
     rows = _rows(record)
-    columns = [usage_column for usage_column in USAGE_COLUMNS if _kind(record) in usage_column.shown]
+    columns = [column for column in USAGE_COLUMNS if _kind(record) in column.shown]
     known = [column for column in columns if any(not isinstance(column.figure(row), Missing) for row in rows)]
     if not known:
         return []
-    shown = [Column(usage_column.title, usage_column.cell) for usage_column in known]
+    shown = [Column(column.title, column.cell) for column in known]
     table = lay_out_table([Column("while timed", lambda row: row.name, least=14), *shown], rows, width, color=color)
-    told = [*(table or _as_sentences(known, rows, width)), *wrap_all(_reasons(columns, rows), width)]
-    return [*told, *_card_lines(rows, width, color=color)]
-
-
-def _card_lines(rows: Sequence[UsageRow], width: int, *, color: bool) -> list[str]:
-    """Return a row for each card of the lanes that compute on several."""
+    if table is None:
+        table = []
+        for row in rows:
+            parts = [f"{column.title} {column.cell(row)}" for column in known if column.cell(row) != "-"]
+            table += flow(parts, width, f"{row.name} while timed: ")
+    lines = [*table, *wrap_all(_reasons(columns, rows), width)]
+    # A row for each card of the lanes that compute on several
     cards = [(row, card) for row in rows for card in row.usage.cards]
-    columns: list[Column[tuple[UsageRow, CardUsage]]] = [
-        Column("each card", lambda each: f"{each[0].name}: {each[1].device}", least=14),
-        Column("busy", lambda each: _or_dash(each[1].busy_percent, PERCENT)),
-        Column("memory", lambda each: _or_dash(each[1].memory_most_bytes, size)),
-        Column("hottest", lambda each: _or_dash(each[1].temperature_most_c, DEGREES)),
-        Column("power", lambda each: _or_dash(each[1].power_w, lambda watts: f"{number(watts)} W")),
+    card_columns: list[Column[tuple[UsageRow, CardUsage]]] = [
+        Column("each card", lambda pair: f"{pair[0].name}: {pair[1].device}", least=14),
+        Column("busy", lambda pair: _or_dash(pair[1].busy_percent, PERCENT)),
+        Column("memory", lambda pair: _or_dash(pair[1].memory_most_bytes, size)),
+        Column("hottest", lambda pair: _or_dash(pair[1].temperature_most_c, DEGREES)),
+        Column("power", lambda pair: _or_dash(pair[1].power_w, _watts)),
     ]
-    return table_or_sentences(columns, cards, width, color=color) if cards else []
+    return [*lines, *table_or_sentences(card_columns, cards, width, color=color)] if cards else lines
 
 
 def _or_dash(value: float | Missing, words: Callable[[float], str]) -> str:
@@ -302,18 +296,15 @@ def money_words(record: Record) -> list[str]:
     rows = _rows(record)
     if not any(_is_priced(_prices(row)) for row in rows):
         return []
-    columns = [
-        usage_column
-        for usage_column in USAGE_COLUMNS
-        if usage_column.title.startswith("money") and _kind(record) in usage_column.shown
-    ]
+    columns = [column for column in USAGE_COLUMNS if column.title.startswith("money") and _kind(record) in column.shown]
     return [_column_words(column.title, column, rows) for column in columns]
 
 
 def energy_words(record: Record) -> list[str]:
     """Return the energy of a lap on each lane, or why it is not known."""
-    rows, column = _rows(record), next(usage_column for usage_column in USAGE_COLUMNS if usage_column.of == "energy")
-    return [_column_words("energy a lap", column, rows)] if rows else []
+    rows = _rows(record)
+    columns = [column for column in USAGE_COLUMNS if column.of == "energy"]
+    return [_column_words("energy a lap", columns[0], rows)] if rows else []
 
 
 def _column_words(title: str, column: UsageColumn, rows: Sequence[UsageRow]) -> str:
@@ -342,11 +333,9 @@ def _kind(record: Record) -> str:
 
 
 def _rows(record: Record) -> list[UsageRow]:
-    return _answers(record) if isinstance(record.answer, InferAnswer) else _lanes(record)
-
-
-def _lanes(record: Record) -> list[UsageRow]:
     """Return a row for each lane that was watched and, where the time itself has a price, for each that finished."""
+    if isinstance(record.answer, InferAnswer):
+        return _answers(record)
     rows = [UsageRow(lane, lane.usage or USAGE_NOT_WATCHED, record) for lane in record.lanes]
     return [
         row
@@ -359,7 +348,9 @@ def _answers(record: Record) -> list[UsageRow]:
     """Return rows for each lane's single calls, and for its batch size with the most answers, each with its memory."""
     lanes = {lane.name: lane for lane in record.lanes}
     rows: list[UsageRow] = []
-    for answers in (infer_lane for infer_lane in inference_of(record).lanes if infer_lane.lane in lanes):
+    for answers in inference_of(record).lanes:
+        if answers.lane not in lanes:
+            continue
         lane = replace(lanes[answers.lane], peak_memory_bytes=NO_FIGURE, device_memory_bytes=NO_FIGURE, lap_s=None)
         rates = {batch.batch: batch.items_per_s for batch in answers.batches if batch.items_per_s is not None}
         fastest = max(rates, key=lambda batch: rates[batch].median, default=None)
@@ -378,27 +369,20 @@ def _answers(record: Record) -> list[UsageRow]:
     return rows
 
 
-def _as_sentences(columns: Sequence[UsageColumn], rows: Sequence[UsageRow], width: int) -> list[str]:
-    lines: list[str] = []
-    for row in rows:
-        parts = [f"{column.title} {column.cell(row)}" for column in columns if column.cell(row) != "-"]
-        lines += flow(parts, width, f"{row.name} while timed: ")
-    return lines
-
-
 def _reasons(columns: Sequence[UsageColumn], rows: Sequence[UsageRow]) -> list[str]:
     """Return why columns are empty in all rows, each reason once."""
-    told: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for column in columns:
         figures = [column.figure(row) for row in rows]
         missing = [figure for figure in figures if isinstance(figure, Missing)]
         if column.of and len(missing) == len(figures) and missing[0] != NO_FIGURE:
-            what = told.setdefault(missing[0].missing, [])
-            what += [column.of] if column.of not in what else []
-    return [f"- ({', '.join(what)}: {reason})" for reason, what in told.items()]
+            what = by_reason.setdefault(missing[0].missing, [])
+            if column.of not in what:
+                what.append(column.of)
+    return [f"- ({', '.join(what)}: {reason})" for reason, what in by_reason.items()]
 
 
-def _said(value: float | Missing, words: Callable[[float], str]) -> str | Missing:
+def _in_words(value: float | Missing, words: Callable[[float], str]) -> str | Missing:
     return value if isinstance(value, Missing) else words(value)
 
 
@@ -406,8 +390,13 @@ def _watt_hours(value: float) -> str:
     return f"{number(value)} Wh"
 
 
+def _watts(value: float) -> str:
+    return f"{number(value)} W"
+
+
 def joules(value: float) -> str:
-    unit, word = next((joule_unit for joule_unit in JOULE_UNITS if value >= joule_unit[0]), JOULE_UNITS[-1])
+    fitting = [row for row in JOULE_UNITS if value >= row[0]] or JOULE_UNITS[-1:]
+    unit, word = fitting[0]
     return f"{number(value / unit)} {word}"
 
 
@@ -418,37 +407,39 @@ def _memory(row: UsageRow) -> str | Missing:
     In records until 2026-11-22 a lane's peak is the process's own only.
     """
     both = (row.lane.peak_memory_bytes, row.usage.memory_most_bytes)
-    known = [each for each in both if not isinstance(each, Missing)]
-    return size(max(known)) if known else _said(row.usage.memory_most_bytes, size)
+    known = [peak for peak in both if not isinstance(peak, Missing)]
+    return size(max(known)) if known else _in_words(row.usage.memory_most_bytes, size)
 
 
 def _card_memory(row: UsageRow) -> str | Missing:
     """Return the most that the framework's allocator held, and the most that the driver saw in use on the card."""
-    own, most = row.lane.device_memory_bytes, row.usage.device_memory_most_bytes
+    own = row.lane.device_memory_bytes
+    most = row.usage.device_memory_most_bytes
     if row.lane.device.kind == "cpu":
         return NO_FIGURE
     if isinstance(own, Missing):
-        return _said(most, size)
+        return _in_words(most, size)
     return size(own) if isinstance(most, Missing) else f"{size(own)} of {size(most)} used"
 
 
 def _temperature(row: UsageRow) -> str | Missing:
-    most, slope = row.usage.temperature_most_c, row.usage.temperature_slope_c_per_min
+    most = row.usage.temperature_most_c
+    slope = row.usage.temperature_slope_c_per_min
     if isinstance(most, Missing):
         return most
     return DEGREES(most) + ("" if isinstance(slope, Missing) else f" {slope:+.1f}/min")
 
 
 def _power(row: UsageRow) -> str | Missing:
-    mean, most = (_said(each, lambda watts: f"{number(watts)} W")
-                  for each in (row.usage.energy.power_w, row.usage.power_most_w))  # fmt: skip
+    mean = _in_words(row.usage.energy.power_w, _watts)
+    most = _in_words(row.usage.power_most_w, _watts)
     if isinstance(mean, Missing):
         return mean if isinstance(most, Missing) else f"at most {most}"
     return mean if isinstance(most, Missing) else f"{mean}, at most {most}"
 
 
 def _energy(value: float | Missing, how: str | Missing) -> str | Missing:
-    return _said(value, lambda each: f"{joules(each)} {how if isinstance(how, str) else ''}".rstrip())
+    return _in_words(value, lambda used: f"{joules(used)} {how if isinstance(how, str) else ''}".rstrip())
 
 
 def _money(row: UsageRow) -> str | Missing:
@@ -467,7 +458,8 @@ def _whole_money(row: UsageRow) -> str | Missing:
 
 
 def _thousand_money(row: UsageRow) -> str | Missing:
-    used, pace = row.usage.energy.j_per_1000_items, row.lane.items_per_s
+    used = row.usage.energy.j_per_1000_items
+    pace = row.lane.items_per_s
     seconds = Missing("how many answers there are a second was not told") if pace is None else over(1000, pace.median)
     return _cost(row, used if isinstance(used, Missing) else used / HOUR_S, seconds)
 
@@ -475,7 +467,7 @@ def _thousand_money(row: UsageRow) -> str | Missing:
 def _cost(row: UsageRow, used_wh: float | Missing, seconds: float | Missing) -> str | Missing:
     """Return the cost of electricity, plus that of the time at the hourly rate."""
     prices = _prices(row)
-    price, rate = prices.per_kwh, prices.per_hour
+    price = prices.per_kwh
     if not _is_priced(prices):
         return NO_FIGURE
     if isinstance(seconds, Missing):
@@ -483,16 +475,18 @@ def _cost(row: UsageRow, used_wh: float | Missing, seconds: float | Missing) -> 
     if price is not None and isinstance(used_wh, Missing):
         return used_wh
     electricity = 0.0 if price is None or isinstance(used_wh, Missing) else price * used_wh / 1000
-    return number(electricity + (rate or 0.0) * seconds / HOUR_S)
+    return number(electricity + (prices.per_hour or 0.0) * seconds / HOUR_S)
 
 
-OF_LAPS, OF_TRAININGS, OF_ANSWERS = "laps", "trainings", "answers"
+OF_LAPS = "laps"
+OF_TRAININGS = "trainings"
+OF_ANSWERS = "answers"
 USAGE_COLUMNS = [
-    UsageColumn("cores busy", lambda row: _said(row.usage.processor_percent, PERCENT), "processor"),
-    UsageColumn("others", lambda row: _said(row.usage.others_percent, PERCENT)),
+    UsageColumn("cores busy", lambda row: _in_words(row.usage.processor_percent, PERCENT), "processor"),
+    UsageColumn("others", lambda row: _in_words(row.usage.others_percent, PERCENT)),
     UsageColumn("memory", _memory, "memory"),
-    UsageColumn("card busy", lambda row: _said(row.usage.device_percent, PERCENT)),
-    UsageColumn("of its units", lambda row: _said(row.usage.active_percent, PERCENT)),
+    UsageColumn("card busy", lambda row: _in_words(row.usage.device_percent, PERCENT)),
+    UsageColumn("of its units", lambda row: _in_words(row.usage.active_percent, PERCENT)),
     UsageColumn("card memory", _card_memory),
     UsageColumn("hottest", _temperature, "temperature"),
     UsageColumn("power", _power, "power"),
@@ -508,16 +502,18 @@ USAGE_COLUMNS = [
         "energy of the whole",
         (OF_TRAININGS,),
     ),
-    UsageColumn("or", lambda row: _said(row.usage.energy.wh_per_lap, _watt_hours), shown=(OF_LAPS,)),
-    UsageColumn("or", lambda row: _said(row.usage.energy.wh_whole, _watt_hours), shown=(OF_TRAININGS,)),
+    UsageColumn("or", lambda row: _in_words(row.usage.energy.wh_per_lap, _watt_hours), shown=(OF_LAPS,)),
+    UsageColumn("or", lambda row: _in_words(row.usage.energy.wh_whole, _watt_hours), shown=(OF_TRAININGS,)),
     UsageColumn(
-        "1,000 items", lambda row: _said(row.usage.energy.j_per_1000_items, joules), shown=(OF_LAPS, OF_TRAININGS)
+        "1,000 items", lambda row: _in_words(row.usage.energy.j_per_1000_items, joules), shown=(OF_LAPS, OF_TRAININGS)
     ),
-    UsageColumn("items/J", lambda row: _said(row.usage.energy.items_per_j, number), shown=(OF_LAPS,)),
+    UsageColumn("items/J", lambda row: _in_words(row.usage.energy.items_per_j, number), shown=(OF_LAPS,)),
     UsageColumn("money a lap", _money, "money", (OF_LAPS, OF_TRAININGS)),
     UsageColumn("money for it", _whole_money, "money for the whole", (OF_TRAININGS,)),
-    UsageColumn("1,000 answers", lambda row: _said(row.usage.energy.j_per_1000_items, joules), "energy", (OF_ANSWERS,)),
-    UsageColumn("answers/J", lambda row: _said(row.usage.energy.items_per_j, number), shown=(OF_ANSWERS,)),
+    UsageColumn(
+        "1,000 answers", lambda row: _in_words(row.usage.energy.j_per_1000_items, joules), "energy", (OF_ANSWERS,)
+    ),
+    UsageColumn("answers/J", lambda row: _in_words(row.usage.energy.items_per_j, number), shown=(OF_ANSWERS,)),
     UsageColumn("money for 1,000", _thousand_money, "money", (OF_ANSWERS,)),
 ]
 
@@ -532,7 +528,8 @@ def most_telling(compared: Sequence[Comparison]) -> Comparison:
     """
 
     def order(found: Comparison) -> tuple[bool, bool, bool, float]:
-        (place, training), (other_place, other) = _split(found.lane), _split(found.reference)
+        place, training = _split(found.lane)
+        other_place, other = _split(found.reference)
         is_other = training != other
         return is_other, is_other and found.same_work is True, is_other and place == other_place, found.ratio
 
@@ -554,7 +551,8 @@ def is_other_work(found: Comparison, record: Record) -> bool:
 
 def names_of_trainings(faster: str, slower: str) -> tuple[str, str] | None:
     """Return the names of two trainings on one lane for a sentence, the lane once; None if the lanes differ, too."""
-    (place, of, training), (other_place, _, other) = (lane.partition(OF_TRAINING) for lane in (faster, slower))
+    place, of, training = faster.partition(OF_TRAINING)
+    other_place, _, other = slower.partition(OF_TRAINING)
     return (f"{training} on {short_name(place)}", other) if of and place == other_place else None
 
 
@@ -567,13 +565,15 @@ def row_name(lane: str, record: Record) -> str:
 
 def trainings_compared(record: Record) -> str:
     """Return, for each training after the first, whether it does the same work as the first."""
-    return " ".join(_compared(other, record.workload.name) for other in record.others)
-
-
-def _compared(training: OtherTraining, first: str) -> str:
-    name, differs = training.subject.name, training.differs
-    if differs is None:
-        return f"{name} does the same work as {first}."
-    if isinstance(differs, Missing):
-        return f"Whether {name} does the same work as {first} is not known: {differs.missing}."
-    return f"{name} does other work than {first}: {differs}."
+    first = record.workload.name
+    sentences = []
+    for other in record.others:
+        name = other.subject.name
+        if other.differs is None:
+            sentences.append(f"{name} does the same work as {first}.")
+        elif isinstance(other.differs, Missing):
+            why = other.differs.missing
+            sentences.append(f"Whether {name} does the same work as {first} is not known: {why}.")
+        else:
+            sentences.append(f"{name} does other work than {first}: {other.differs}.")
+    return " ".join(sentences)

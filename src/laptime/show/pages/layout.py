@@ -83,10 +83,11 @@ def table_or_sentences(
     lines: list[str] = []
     for item in items:
         first, *others = _cells(figures, item, failed)
-        told = [f"{column.title} {cell.text}".lstrip() if cell.text and not cell.spans else cell.text
-                for column, cell in zip(figures[1:], others, strict=False)]  # fmt: skip
-        name = f"{figures[0].title} {first.text}".lstrip() if first.text[:1].isdecimal() else first.text
-        lines += wrap(", ".join(filter(None, [name, *told])), width, "  ")
+        parts = [f"{figures[0].title} {first.text}".lstrip() if first.text[:1].isdecimal() else first.text]
+        for column, cell in zip(figures[1:], others, strict=False):
+            has_title = cell.text and not cell.spans
+            parts.append(f"{column.title} {cell.text}".lstrip() if has_title else cell.text)
+        lines += wrap(", ".join(filter(None, parts)), width, "  ")
     return lines
 
 
@@ -94,26 +95,28 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Break a text between words. Later lines begin with `indent`, cut to half the width."""
     indent = indent[: width // 2]
     words = UNIT_GAP.sub(GLUE, clean(text)).lstrip(" ").split(" ")
-    lines, line = [], " " * (len(text) - len(text.lstrip(" ")))
+    lines = []
+    line = " " * (len(text) - len(text.lstrip(" ")))
     for piece in (piece for word in words for piece in _pieces(word, max(width - len(indent), 1))):
         joined = f"{line} {piece}" if line.strip() else line + piece
         if line.strip() and cells_wide(joined) > width:
             lines.append(line)
             joined = indent + piece
         line = joined
-    return [each.replace(GLUE, " ").rstrip() for each in [*lines, line]]
+    return [line.replace(GLUE, " ").rstrip() for line in [*lines, line]]
 
 
 def flow(parts: Iterable[str], width: int, start: str = "", indent: str = "  ") -> list[str]:
     """Join parts with dots, and break lines between parts if possible."""
-    lines, line = [], start
+    lines = []
+    line = start
     for number, part in enumerate(clean(part).strip() for part in parts):
         joined = line + (SEPARATOR if number else "") + part
         if number and cells_wide(joined) > width:
             lines.append(line)
             joined = indent + part
         line = joined
-    return [broken for each in [*lines, line] for broken in wrap(each, width, indent)]
+    return [broken for line in [*lines, line] for broken in wrap(line, width, indent)]
 
 
 def wrap_all(sentences: Iterable[str], width: int) -> list[str]:
@@ -154,30 +157,26 @@ def _cells(columns: Sequence[Column[Item]], item: Item, failed: Callable[[Item],
 
 def _fit(columns: Sequence[Column[Item]], rows: Sequence[list[Cell]], width: int) -> tuple[list[int], int] | None:
     """Choose widths: natural ones with the widest gap that fits, else shrink columns, starting with the last."""
-    natural = [_natural(column.title, rows, place) for place, column in enumerate(columns)]
+    texts = [[clean(column.title)] for column in columns]
+    for row in rows:
+        for of_column, cell in zip(texts, row, strict=False):
+            if not cell.spans:
+                of_column.append(clean(cell.text))
+    natural = [max(map(cells_wide, of_column)) for of_column in texts]
     for gap in GAPS:
         if sum(natural) + gap * (len(columns) - 1) <= width:
             return natural, gap
     over = sum(natural) + gap * (len(columns) - 1) - width
     for place in reversed(range(len(columns))):
         least = columns[place].least
-        shortest = natural[place] if least is None else max(least, _longest(columns[place].title, rows, place))
-        given = min(over, max(0, natural[place] - shortest))
-        natural[place] -= given
-        over -= given
+        if least is not None:
+            # The longest word of the column, where words may be broken after a slash or a plus
+            words = [word for text in texts[place] for word in UNIT_GAP.sub(GLUE, text).split(" ")]
+            longest = max(cells_wide(piece) for word in words for piece in WORD_BREAKS.split(word))
+            given = min(over, max(0, natural[place] - max(least, longest)))
+            natural[place] -= given
+            over -= given
     return None if over > 0 else (natural, gap)
-
-
-def _natural(title: str, rows: Sequence[list[Cell]], place: int) -> int:
-    texts = [row[place].text for row in rows if place < len(row) and not row[place].spans]
-    return max(cells_wide(clean(text)) for text in [title, *texts])
-
-
-def _longest(title: str, rows: Sequence[list[Cell]], place: int) -> int:
-    """Return the width of the longest word in a column, where words may be broken after a slash or a plus."""
-    texts = [row[place].text for row in rows if place < len(row) and not row[place].spans]
-    words = (word for text in [title, *texts] for word in UNIT_GAP.sub(GLUE, clean(text)).split(" "))
-    return max(cells_wide(piece) for word in words for piece in WORD_BREAKS.split(word))
 
 
 def _lines_of(
@@ -191,17 +190,12 @@ def _lines_of(
     lines = []
     for level in range(max(map(len, broken))):
         texts = [lines_[level] if level < len(lines_) else "" for lines_ in broken]
-        parts = [
-            _set(text, wide, cell.style, right=column.right and not row[-1].spans, color=color)
-            for text, wide, cell, column in zip(texts, own, row, columns, strict=False)
-        ]
+        parts = []
+        for text, wide, cell, column in zip(texts, own, row, columns, strict=False):
+            plain = padded(text, wide, right=column.right and not row[-1].spans)
+            parts.append(plain.replace(text, paint(text, cell.style, color=color), 1) if text else plain)
         lines.append((" " * gap).join(parts).rstrip())
     return lines
-
-
-def _set(text: str, width: int, style: Style, *, right: bool, color: bool) -> str:
-    plain = padded(text, width, right=right)
-    return plain.replace(text, paint(text, style, color=color), 1) if text else plain
 
 
 def _pieces(word: str, width: int) -> list[str]:

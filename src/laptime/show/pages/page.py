@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isfinite
 from typing import ClassVar, Generic
 
@@ -96,18 +97,25 @@ class QuestionPage:
 
 def page_text(page: PageParts, record: Record, view: View) -> str:
     """Return the page as text. It ends with the id, and the command that goes on with the record."""
-    answer = [line for each in page.answer for line in painted(each.text, view.width, each.style, color=view.color)]
+    answer: list[str] = []
+    for sentence in page.answer:
+        answer += painted(sentence.text, view.width, sentence.style, color=view.color)
     saved = f"Saved as {record.id}; {page.command} {record.id}"
     if view.details:
         body = [line for section in page.details for line in section]
-        # How much processor time laptime's own process took
         own_s = record.overhead.get("parent_processor_s")
-        own_cost = (
-            [] if own_s is None else wrap(f"laptime itself took {own_s:.1f} s of processor time.", view.width, "  ")
-        )
-        return _joined([answer, body, own_cost, _closing(page, saved, view)])
+        if own_s is not None:
+            body += wrap(f"laptime itself took {own_s:.1f} s of processor time.", view.width, "  ")
+        return _joined([answer, body, _closing(page, saved, view)])
     figures = [FIELD_INDENT + line if line else "" for line in page.figures]
-    notes, left_out = _first_notes(page.notes, view.width)
+    notes: list[str] = []
+    left_out = 0
+    for note in filter(None, page.notes):
+        broken = wrap(note, view.width, FIELD_INDENT)
+        if len(notes) + len(broken) <= NOTES_MOST:
+            notes += broken
+        else:
+            left_out += 1
     count = sum(1 for section in page.details if section) + left_out
     more = f"{count} details: laptime show {record.id} --details"
     saved = more if page.command == "laptime show" else saved
@@ -116,19 +124,6 @@ def page_text(page: PageParts, record: Record, view: View) -> str:
 
 def _joined(parts: Sequence[Lines]) -> str:
     return "\n".join(line for part in parts for line in part) + "\n"
-
-
-def _first_notes(notes: Lines, width: int) -> tuple[list[str], int]:
-    """Return the lines of the notes that fit into a few lines, and how many notes do not."""
-    lines: list[str] = []
-    left_out = 0
-    for note in filter(None, notes):
-        broken = wrap(note, width, FIELD_INDENT)
-        if len(lines) + len(broken) <= NOTES_MOST:
-            lines += broken
-        else:
-            left_out += 1
-    return lines, left_out
 
 
 def _closing(page: PageParts, saved: str, view: View) -> list[str]:
@@ -177,31 +172,31 @@ def fit_table(
 
     Also return the columns that are not in the table.
     """
-    candidates = [record_column for record_column in columns if record_column.shown(record)]
-    leaving = sorted(
-        (candidate for candidate in candidates if candidate.leaves), key=lambda candidate: candidate.leaves
-    )
+    candidates = [column for column in columns if column.shown(record)]
+    leaving = sorted((column for column in candidates if column.leaves), key=lambda column: column.leaves)
     for count in range(len(leaving) + 1):
         gone = leaving[:count]
-        kept = [candidate.of(record, breaks=gone == leaving) for candidate in candidates if candidate not in gone]
+        kept = [column.of(record, breaks=gone == leaving) for column in candidates if column not in gone]
         lines = lay_out_table(kept, items, width, color=color, failed=failed)
         if lines is not None:
             for column in candidates:
                 if column in gone and not column.own_words:
-                    # The figures of a column that has no room in the table
-                    shown, name = column.of(record, breaks=True), candidates[0].of(record, breaks=True)
-                    cells = [(name.value(item), shown.value(item)) for item in items]
-                    told = [[each if isinstance(each, str) else each.text for each in pair] for pair in cells]
-                    known = [" ".join(pair) for pair in told if pair[1] not in {"", "-"}]
-                    below = flow(known, width, f"{shown.title}: ") if known else []
-                    lines += below
+                    lines += _below(column.of(record, breaks=True), candidates[0].of(record, breaks=True), items, width)
             return lines, gone
-    whole = [
-        candidate.of(record, breaks=True)
-        for candidate in candidates
-        if candidate not in leaving or not candidate.own_words
-    ]
+    whole = [column.of(record, breaks=True) for column in candidates if column not in leaving or not column.own_words]
     return table_or_sentences(whole, items, width, color=color, failed=failed), leaving
+
+
+def _below(column: Column[Item], names: Column[Item], items: Sequence[Item], width: int) -> list[str]:
+    """Return the figures of a column that has no room in the table."""
+    figures = []
+    for item in items:
+        name, figure = (
+            cell if isinstance(cell, str) else cell.text for cell in (names.value(item), column.value(item))
+        )
+        if figure not in {"", "-"}:
+            figures.append(f"{name} {figure}")
+    return flow(figures, width, f"{column.title}: ") if figures else []
 
 
 def header(record: Record, width: int, *, color: bool) -> list[str]:
@@ -220,9 +215,11 @@ def quiet(lines: list[str], *, color: bool) -> list[str]:
 
 # Bars, one row a lane: the longest is the slowest. Where bars have no room, the figures stand alone.
 
-LEAST_BAR, MOST_BAR = 10, 40
+LEAST_BAR = 10
+MOST_BAR = 40
 COLUMN_GAP = 2
-SPARK_SIGNS, SPARK_LETTERS = "▁▂▃▄▅▆▇█", "_.-=+*#@"  # of a sparkline; letters where a terminal cannot show blocks
+SPARK_SIGNS = "▁▂▃▄▅▆▇█"  # of a sparkline
+SPARK_LETTERS = "_.-=+*#@"  # where a terminal cannot show blocks
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -242,7 +239,7 @@ def bar_rows(rows: Sequence[Row], view: View) -> list[str]:
     count = max((len(row.figures) for row in rows), default=0)
     shown = [place for place in range(count) if any(_figure(row, place).text for row in rows)]
     names: Column[Row] = Column("", lambda row: row.name, least=14)
-    figures = [_column(place) for place in shown]
+    figures: list[Column[Row]] = [Column("", partial(_figure, place=place)) for place in shown]
     longest = max((row.length for row in rows if row.length), default=0.0)
     taken = max((cells_wide(clean(row.name)) for row in rows), default=0) + sum(
         COLUMN_GAP + max(cells_wide(_figure(row, place).text) for row in rows) for place in shown
@@ -272,10 +269,6 @@ def _figure(row: Row, place: int) -> Cell:
     return row.figures[place] if place < len(row.figures) and not row.failed else Cell("")
 
 
-def _column(place: int) -> Column[Row]:
-    return Column("", lambda row: _figure(row, place), right=False)
-
-
 def sparkline(shares: Sequence[float], *, blocks: bool) -> str:
     """Return a sign a value, from 0 (the lowest) to 1 (the highest)."""
     signs = SPARK_SIGNS if blocks else SPARK_LETTERS
@@ -289,16 +282,16 @@ WORDS_GAP = "   "
 
 def live_page(what: str, progress: Progress, rows: Sequence[Row], view: View) -> list[str]:
     """Return what is trained and done with the bar of its time, a row a lane, and notes."""
-    said = WORDS_GAP.join(filter(None, [what, progress.doing]))
+    words = WORDS_GAP.join(filter(None, [what, progress.doing]))
     clock = clock_words(progress)
-    room = view.width - cells_wide(said) - cells_wide(clock) - len(WORDS_GAP) - 2
+    room = view.width - cells_wide(words) - cells_wide(clock) - len(WORDS_GAP) - 2
     if progress.share is None:
         clock = clock if progress.elapsed_s else ""
-        head = painted(WORDS_GAP.join(filter(None, [said, clock])), view.width, "strong", color=view.color)
+        head = painted(WORDS_GAP.join(filter(None, [words, clock])), view.width, "strong", color=view.color)
     elif room >= LEAST_BAR:
-        head = [f"{paint(said, 'strong', color=view.color)}{WORDS_GAP}{time_bar(progress.share, room, view)}  {clock}"]
+        head = [f"{paint(words, 'strong', color=view.color)}{WORDS_GAP}{time_bar(progress.share, room, view)}  {clock}"]
     else:
-        head = painted(said, view.width, "strong", color=view.color)
+        head = painted(words, view.width, "strong", color=view.color)
         room = view.width - cells_wide(clock) - 2
         drawn = f"{time_bar(progress.share, room, view)}  " if room >= LEAST_BAR else ""
         head += wrap(f"{drawn}{clock}", view.width, FIELD_INDENT)
@@ -317,7 +310,8 @@ def time_bar(share: float, room: int, view: View) -> str:
 
 def clock_words(progress: Progress) -> str:
     """Return how long it takes so far, and how long it goes on."""
-    spent, left_s = duration(progress.elapsed_s), progress.left_s
+    spent = duration(progress.elapsed_s)
+    left_s = progress.left_s
     if left_s is None:
         return spent
     if left_s < 1:

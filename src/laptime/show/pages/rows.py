@@ -23,18 +23,16 @@ def render_records(rows: Sequence[RecordRow], width: int, *, left_out: int = 0, 
         Column("started", lambda row: row.started[:16].replace("T", " ")),
         Column("workload", lambda row: f"{row.workload} (fake)" if row.is_fake else row.workload, least=10),
         Column("status", lambda row: row.status),
-        *([Column("label", _label, least=8)] if any(row.label for row in rows) else []),
+        Column("label", lambda row: "" if row.label is None else f"@{row.label}", least=8),
         Column("result", lambda row: row.summary, least=20),
     ]
+    if not any(row.label for row in rows):
+        columns = [column for column in columns if column.title != "label"]
     page = table_page(
         columns, rows, width, lambda row: "" if row.unreadable is None else f"unreadable: {row.unreadable}"
     )
     more = f"{left_out:,} older record{'s' * (left_out != 1)} not shown: --limit 0 shows all."
     return page + "".join(f"{line}\n" for line in wrap(more, width, "  ")) if left_out else page
-
-
-def _label(row: RecordRow) -> str:
-    return "" if row.label is None else f"@{row.label}"
 
 
 def render_checks(rows: Sequence[FileCheck], width: int) -> str:
@@ -79,27 +77,23 @@ def _lines(value: object, width: int, indent: str) -> Iterator[str]:
         yield from wrap(indent + _words(value), width, indent + FIELD_INDENT)
         return
     for name, part in value.items():
-        said = f"{indent}{str(name).replace('_', ' ')}:"
+        title = f"{indent}{str(name).replace('_', ' ')}:"
         if part in (None, "", [], {}):  # there is nothing to say
             continue
         if _is_plain(part):
-            yield from wrap(f"{said} {_words(part)}", width, indent + FIELD_INDENT)
+            yield from wrap(f"{title} {_words(part)}", width, indent + FIELD_INDENT)
         elif isinstance(part, dict):
             below = [*_lines(part, width, indent + FIELD_INDENT)]
-            yield from [*wrap(said, width, indent + FIELD_INDENT), *below] if below else []
+            yield from [*wrap(title, width, indent + FIELD_INDENT), *below] if below else []
         else:
-            yield from _rows(said, part, width, indent)
+            yield from _rows(title, part, width, indent)
 
 
-def _rows(said: str, rows: Sequence[object], width: int, indent: str) -> Iterator[str]:
+def _rows(title: str, rows: Sequence[object], width: int, indent: str) -> Iterator[str]:
     """Yield a list of objects, each below its name or its number."""
     for number, row in enumerate(rows, start=1):
-        name = (
-            next((row[naming_field] for naming_field in NAMING_FIELDS if row.get(naming_field)), number)
-            if isinstance(row, dict)
-            else number
-        )
-        yield from wrap(f"{said} {name}", width, indent + FIELD_INDENT)
+        names = [row[field] for field in NAMING_FIELDS if row.get(field)] if isinstance(row, dict) else []
+        yield from wrap(f"{title} {names[0] if names else number}", width, indent + FIELD_INDENT)
         yield from _lines(row, width, indent + FIELD_INDENT)
 
 

@@ -11,7 +11,7 @@ from laptime.model.machine import Machine
 from laptime.model.plan import Subject
 from laptime.model.process import AS_WRITTEN
 from laptime.model.quantities import Estimate, Missing, number, size, step
-from laptime.model.record import LaneResult, Parity, Record
+from laptime.model.record import LaneResult, Record
 from laptime.model.rows import parts_of
 from laptime.show.pages.layout import Cell, Style, clean
 
@@ -33,7 +33,7 @@ def short_names(text: str) -> str:
 def subject_words(subject: Subject, *others: Subject) -> str:
     """Return the workload's name and size, or the names of several trainings."""
     if others:
-        return joined([each.name for each in (subject, *others)])
+        return joined([training.name for training in (subject, *others)])
     facts = [
         (subject.parameters, "{:,} parameters"),
         (subject.batch, "batch {:,}"),
@@ -108,7 +108,10 @@ def reference_name(record: Record) -> str | None:
     """Return the lane that all others are compared with. If nothing is compared, return the first that finished."""
     if record.answer.comparisons:
         return record.answer.comparisons[0].reference
-    return next((lane.name for lane in record.lanes if lane.status == "ok" and lane.step_ms), None)
+    for lane in record.lanes:
+        if lane.status == "ok" and lane.step_ms:
+            return lane.name
+    return None
 
 
 def against_title(record: Record) -> str:
@@ -121,15 +124,16 @@ def against_title(record: Record) -> str:
 def against_first(lane: LaneResult, record: Record) -> Cell:
     """Return a lane's factor against the reference lane, unless one of the two did other work."""
     reference = reference_name(record)
-    others = {lane_result.name: lane_result for lane_result in record.lanes}
-    both = [lane, others[reference]] if reference in others else [lane]
-    if any(lane_result.parity.status == "differs" for lane_result in both):
+    by_name = {other.name: other for other in record.lanes}
+    both = [lane, by_name[reference]] if reference in by_name else [lane]
+    if any(other.parity.status == "differs" for other in both):
         return Cell(NOT_SAME, "bad")
     if lane.name == reference:
         return Cell("1")
-    comparison = next((each for each in record.answer.comparisons if each.lane == lane.name), None)
-    if comparison is None:
+    comparisons = [comparison for comparison in record.answer.comparisons if comparison.lane == lane.name]
+    if not comparisons:
         return Cell("-")
+    comparison = comparisons[0]
     why = "one pair, no interval" if comparison.pairs == 1 else "no interval"
     found = ratio_cell(comparison.ratio, comparison.low, comparison.high, comparison.verdict, why)
     # A later look may withdraw a factor, and a busy machine's proves nothing: neither is green.
@@ -140,23 +144,27 @@ def same_work(lane: LaneResult, record: Record) -> Cell:
     """Return whether the lane did the same work. The first that did also has the proof's figures."""
     parity = lane.parity
     if parity.status == "differs":
-        return Cell(f"no: {parity.reason or _distance(parity)}", "bad")
+        why = "the proof failed"
+        if parity.reason:
+            why = parity.reason
+        elif parity.worst is not None:
+            allowed = "" if parity.tolerance is None else f", {tiny(parity.tolerance)} is allowed"
+            why = f"strays {tiny(parity.worst)} from float64{allowed}"
+        return Cell(f"no: {why}", "bad")
     if parity.status == "unproven":
         return Cell(f"unproven: {parity.reason}" if parity.reason else "unproven", "quiet")
-    first = next(
-        lane_result.name
-        for lane_result in record.lanes
-        if lane_result.parity.status == "same" and lane_result.status == lane.status
-    )
-    figures = _proof(parity, "losses" if record.workload.command else "proof")
-    meant, taken = record.workload.batch, lane.settings.batch
-    batch = [f"batch {taken}"] if taken is not None and meant is not None and taken != meant else []
-    parts = [f"yes{figures}" if lane.name == first else "yes", *batch]
-    if parity.strays is None:
-        strays = []
-    else:
-        strays = [f"{parity.strays_precision or 'its precision'} strays {tiny(parity.strays)}"]
-    return Cell("; ".join([", but ".join(parts), *strays]), "good")
+    proven = [other.name for other in record.lanes if other.parity.status == "same" and other.status == lane.status]
+    words = "yes"
+    if lane.name == proven[0] and parity.steps:
+        by = "losses" if record.workload.command else "proof"
+        worst = "" if parity.worst is None else f", worst {tiny(parity.worst)}"
+        words += f" ({by}: {parity.steps} step{'s' * (parity.steps != 1)}{worst})"
+    batch = lane.settings.batch
+    if batch is not None and record.workload.batch not in {None, batch}:
+        words += f", but batch {batch}"
+    if parity.strays is not None:
+        words += f"; {parity.strays_precision or 'its precision'} strays {tiny(parity.strays)}"
+    return Cell(words, "good")
 
 
 def above_one(
@@ -165,7 +173,8 @@ def above_one(
     """Return a ratio with its interval, or those of the other lane where it is below 1."""
     if ratio >= 1:
         return ratio, low, high
-    least, most = (each if isinstance(each, Missing) else over(1, each) for each in (high, low))
+    least = high if isinstance(high, Missing) else over(1, high)
+    most = low if isinstance(low, Missing) else over(1, low)
     return over(1, ratio), least, most
 
 
@@ -193,20 +202,6 @@ def faster_or_slower(ratio: float) -> str:
 def times_as_fast(ratio: float) -> str:
     """Return the same where "faster" goes without saying."""
     return f"{factor(ratio)}x" if ratio >= 1 and factor(ratio) != "1.00" else faster_or_slower(ratio)
-
-
-def _proof(parity: Parity, by: str) -> str:
-    if not parity.steps:
-        return ""
-    worst = "" if parity.worst is None else f", worst {tiny(parity.worst)}"
-    return f" ({by}: {parity.steps} step{'s' * (parity.steps != 1)}{worst})"
-
-
-def _distance(parity: Parity) -> str:
-    if parity.worst is None:
-        return "the proof failed"
-    allowed = "" if parity.tolerance is None else f", {tiny(parity.tolerance)} is allowed"
-    return f"strays {tiny(parity.worst)} from float64{allowed}"
 
 
 def failure_words(lane: LaneResult) -> str:
@@ -341,11 +336,14 @@ def escape_markdown(text: str) -> str:
 
 # Rates of computing and copying.
 
-FLOPS_UNIT, BYTES_UNIT = "FLOP/s", "B/s"
+FLOPS_UNIT = "FLOP/s"
+BYTES_UNIT = "B/s"
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def rates(values: Sequence[float], unit: str) -> str:
     """Return rates with the prefix that fits the last: `96 of 235 GFLOP/s`."""
-    size, prefix = next((each for each in PREFIXES if float(f"{values[-1]:.3g}") >= each[0]), PREFIXES[-1])
+    last = float(f"{values[-1]:.3g}")
+    fitting = [row for row in PREFIXES if last >= row[0]] or PREFIXES[-1:]
+    size, prefix = fitting[0]
     return f"{' of '.join(number(value / size) for value in values)} {prefix}{unit}"
