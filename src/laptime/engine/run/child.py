@@ -133,7 +133,8 @@ class Child:
         self.template: Template | None = None
         self.versions: dict[str, str] = {}  # of the machine: those of this one are in the record
         self.started_ns = self.began_ns = time.monotonic_ns()
-        self._buffer, self._searched = bytearray(), 0
+        self._buffer = bytearray()
+        self._searched = 0
         self._tail = b""
         self._was_stopped = False
         self._reports = bytearray()
@@ -207,7 +208,8 @@ class Child:
 
     def was_stopped(self) -> bool:
         """Whether a signal stopped the heat, and it continued, since the last call."""
-        stopped, self._was_stopped = self._was_stopped, False
+        stopped = self._was_stopped
+        self._was_stopped = False
         return stopped
 
     def pause(self) -> None:
@@ -308,7 +310,7 @@ class Child:
         """Read what the guardian sends and keep its end. Return whether more may come."""
         printed = os.read(self._printed_fd, PIPE_READ_BYTES)
         self._was_stopped |= WENT_ON in printed
-        self._reports += bytes(each for each in printed if each in PAUSED + GOES_ON)
+        self._reports += bytes(byte for byte in printed if byte in PAUSED + GOES_ON)
         self._tail = (self._tail + printed.translate(None, REPORTS))[-TAIL_BYTES:]
         return bool(printed)
 

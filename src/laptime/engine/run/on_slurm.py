@@ -24,9 +24,8 @@ from laptime.model.frameworks import NodeType
 from laptime.model.machine import NodeRoom
 from laptime.model.plan import Place
 
-ANYWHERE = (
-    "10.255.255.255"  # nothing is sent there: the address only shows by which of ours other computers are reached
-)
+# Nothing is sent there: the address only shows by which of ours other computers are reached.
+ANYWHERE = "10.255.255.255"
 
 
 class SlurmCluster:
@@ -74,8 +73,8 @@ class SlurmCluster:
     def why_alone(self, _places: Sequence[Place]) -> str | None:
         return None if self._is_local else "a job of Slurm that waits for its turn would hold its place"
 
-    def find_types(self, each: str) -> tuple[NodeType, ...]:
-        raise UsageError(f"--each {each}: only Ray says which types of nodes there are", "leave out --each")
+    def find_types(self, word: str) -> tuple[NodeType, ...]:
+        raise UsageError(f"--each {word}: only Ray says which types of nodes there are", "leave out --each")
 
     def living(self, nodes: Sequence[str]) -> Sequence[str]:
         return nodes
@@ -89,7 +88,8 @@ class SlurmJob:
     """An agent that was submitted as a job."""
 
     def __init__(self, job: Any, *, is_local: bool) -> None:
-        self._job, self._is_local = job, is_local
+        self._job = job
+        self._is_local = is_local
 
     def problem(self) -> str | None:
         if not self._job.done():

@@ -67,9 +67,9 @@ class HeatTemplate:
                     case wire.Phase(name=name, at_ns=at_ns):
                         phases[name] = at_ns
                     case wire.Warmed():
-                        began_ns, ended_ns = phases["import"], phases["held"]
-                        start_s = (began_ns - self._child.began_ns) / 1e9
-                        self.told = Template(self._number, start_s, (ended_ns - began_ns) / 1e9)
+                        start_s = (phases["import"] - self._child.began_ns) / 1e9
+                        import_s = (phases["held"] - phases["import"]) / 1e9
+                        self.told = Template(self._number, start_s, import_s)
                     case None | wire.Failed():
                         self.is_broken = True
         except (Silence, WireError):
@@ -202,8 +202,8 @@ class HeatTemplates:
 
     @property
     def usual_s(self) -> float:
-        told = [template.told for template in self._made.values() if template.told is not None]
-        return told[-1].start_s + told[-1].import_s if told else 0.0
+        times = [template.told for template in self._made.values() if template.told is not None]
+        return times[-1].start_s + times[-1].import_s if times else 0.0
 
     def _start(self, key: TemplateKey, framework: str, environment: dict[str, str]) -> bool:
         """Start a template if it is not there and there is room. Return whether it is there now."""
@@ -212,7 +212,7 @@ class HeatTemplates:
         return key in self._made
 
     def _is_refused(self, key: TemplateKey) -> bool:
-        return any(each.refuses and of[1:] == key[1:] for of, each in self._made.items())
+        return any(template.refuses and of[1:] == key[1:] for of, template in self._made.items())
 
     def _next_key(self, lane: PlannedLane, heats: int = 0) -> TemplateKey:
         return ((self._forked[lane.name] + heats) % OF_A_LANE, lane.framework, *_start_conditions(lane.environment))
@@ -230,7 +230,7 @@ class HeatTemplates:
         One that has forks which are alive is kept: they would end with it.
         """
         if len(self._made) >= TEMPLATES_MOST:
-            idle = next((key for key, each in self._made.items() if not each.forks), None)
+            idle = next((key for key, template in self._made.items() if not template.forks), None)
             if idle is None:
                 return False
             self._made.pop(idle).close()
