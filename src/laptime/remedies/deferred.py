@@ -73,7 +73,8 @@ class Deferred:
 
     def reset(self) -> None:
         """Start again from 0, as at the start of a lap."""
-        self._waiting, self._last = 0, 0.0
+        self._waiting = 0
+        self._last = 0.0
         self._read = self._items = 0.0
         self._steps = 0
 
