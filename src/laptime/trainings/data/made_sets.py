@@ -76,25 +76,19 @@ def _is_shown(folder: Path) -> bool:
 
 
 def describe_set(folder: Path) -> MadeSet:
-    found_set = check_set(folder)
-    found = found_set.manifest
-    if found is None or found_set.state != "whole":
-        size = _size_of(folder)
-        counts = (found.train_items, found.test_items) if found else (0, 0)
-        workload = found.workload if found else _workload_of(folder.name)
-        return MadeSet(folder.name, str(folder), workload, *counts, size, found_set.state)
-    return MadeSet(
-        folder.name, str(folder), found.workload, found.train_items, found.test_items, found.bytes, found_set.state
-    )
-
-
-def _size_of(folder: Path) -> int:
-    """Return the sum of the files' sizes. Another process may be removing them."""
-    size = 0
-    for file in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            size += file.stat().st_size if file.is_file() else 0
-    return size
+    check = check_set(folder)
+    found = check.manifest
+    if found is not None and check.state == "whole":
+        size = found.bytes
+    else:
+        size = 0
+        for file in folder.rglob("*"):
+            with contextlib.suppress(OSError):  # another process may be removing it
+                size += file.stat().st_size if file.is_file() else 0
+    if found is None:  # only its folder's name shows of which workload it is
+        workload = next((name for name in CATALOGUE if name in folder.name), "")
+        return MadeSet(folder.name, str(folder), workload, 0, 0, size, check.state)
+    return MadeSet(folder.name, str(folder), found.workload, found.train_items, found.test_items, size, check.state)
 
 
 def check_set(folder: Path) -> SetCheck:
@@ -129,11 +123,6 @@ def remove_set(name: str) -> MadeSet:
     return sets[name]
 
 
-def _workload_of(name: str) -> str:
-    """Return the workload of an unfinished set, by its folder's name."""
-    return next((each for each in CATALOGUE if each in name), "")
-
-
 def make_source(workload: Workload, items: int | None, tell: Announce, notify: Announce | None = None) -> DataSource:
     """Return made data, and make it if it is not there: as many items as ten seconds allow, or `items` (0: all).
 
@@ -150,7 +139,16 @@ def make_source(workload: Workload, items: int | None, tell: Announce, notify: A
             check_ours(folder)
             reason = check_set(folder).reason or "it is of another workload"
             notify(f"the made data in {folder} cannot be used: {reason}; it is made again")
-        return _source_of(workload, folder, there or _make_folder(workload, items, folder, tell, notify))
+        manifest = there or _make_folder(workload, items, folder, tell, notify)
+    return DataSource(
+        folder=str(folder),
+        layout=workload.data_layout,
+        made=True,
+        train_items=manifest.train_items,
+        test_items=manifest.test_items,
+        classes=workload.classes,
+        digest=manifest.digest,
+    )
 
 
 def describe_made(workload: Workload, items: int | None) -> str:
@@ -217,20 +215,7 @@ def _put_in_place(workload: Workload, part: Path, folder: Path, manifest: Manife
 
 def _find_whole(workload: Workload, folder: Path) -> Manifest | None:
     """Return the manifest of a whole set of this workload, or None."""
-    found_set = check_set(folder)
-    is_whole = (
-        found_set.manifest is not None and found_set.manifest.workload == workload.name and found_set.state == "whole"
-    )
-    return found_set.manifest if is_whole else None
-
-
-def _source_of(workload: Workload, folder: Path, manifest: Manifest) -> DataSource:
-    return DataSource(
-        folder=str(folder),
-        layout=workload.data_layout,
-        made=True,
-        train_items=manifest.train_items,
-        test_items=manifest.test_items,
-        classes=workload.classes,
-        digest=manifest.digest,
-    )
+    check = check_set(folder)
+    manifest = check.manifest
+    is_whole = manifest is not None and manifest.workload == workload.name and check.state == "whole"
+    return manifest if is_whole else None
