@@ -110,7 +110,14 @@ def auto(loader: Any, *, patience: str | float = FIRST_LAP) -> Any:
     What transforms draw at random differs as it does between any two numbers of workers. The choice depends on the time
     that things take: for runs that can be repeated to the last bit, write what was found into your own DataLoader.
     """
-    seconds = _read_patience(patience)
+    seconds: float | None = None
+    if patience != FIRST_LAP:
+        try:
+            seconds = parse_duration(patience) if isinstance(patience, str) else float(patience)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"patience={patience!r}: that is no length of time", PATIENCE_HOW) from error
+        if not 0 < seconds < inf:
+            raise UsageError(f"patience={patience!r}: expected more than 0 seconds", PATIENCE_HOW)
     base = getattr(loader, "base_dataloader", None)
     if base is not None:  # Accelerate's loader, which loads by one of PyTorch's
         replaced: Any = copy.copy(loader)
@@ -123,19 +130,6 @@ def auto(loader: Any, *, patience: str | float = FIRST_LAP) -> Any:
     replaced = object.__new__(_mixed(AutoLoader, kind))
     vars(replaced).update({**vars(loader), "_laptime_patience_s": seconds, "_laptime_tuning": None, "_iterator": None})
     return replaced
-
-
-def _read_patience(patience: str | float) -> float | None:
-    """Return seconds; None for the first lap."""
-    if patience == FIRST_LAP:
-        return None
-    try:
-        seconds = parse_duration(patience) if isinstance(patience, str) else float(patience)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"patience={patience!r}: that is no length of time", PATIENCE_HOW) from error
-    if not 0 < seconds < inf:
-        raise UsageError(f"patience={patience!r}: expected more than 0 seconds", PATIENCE_HOW)
-    return seconds
 
 
 def _wrong_loader(loader: Any) -> UsageError:
@@ -362,7 +356,13 @@ class LoaderTuning:
         try:
             batch = self._take(lap)
         except StopIteration:
-            self._end_lap()
+            if self._batches == inf:
+                self._look_within_lap()
+            self._end_search()
+            self._source = None
+            if self._search.is_over:
+                of_chosen = [source for source in self._sources.values() if source.setting == self._search.current]
+                self._end_sources(but=of_chosen[0] if of_chosen else None)
             raise
         lap.delivered += 1
         if lap.delivered == self._batches:
@@ -490,7 +490,15 @@ class LoaderTuning:
 
     def _opened(self, lap: Lap, setting: LoaderSetting) -> Source:
         try:
-            source = self._idle_source(lap, setting)
+            # A source that has nothing to deliver any more: opened again, it forgets what it has begun.
+            busy = {number for number, _ in lap.tickets}
+            alike = [source for source in self._sources.values() if source.setting == setting]
+            idle = [source for source in alike if source.number not in busy]
+            if idle:
+                source = idle[0]
+            else:
+                self._opened_ever += 1
+                source = Source(self._opened_ever, self._given, setting, self._random, self._state)
             source.open(lap)
         except (OSError, RuntimeError, TypeError, AttributeError, ValueError):
             if setting == self._search.given or lap.is_broken:
@@ -500,15 +508,6 @@ class LoaderTuning:
         self._sources[source.number] = source
         return source
 
-    def _idle_source(self, lap: Lap, setting: LoaderSetting) -> Source:
-        """Return a source that has nothing to deliver any more: opened again, it forgets what it has begun."""
-        busy = {number for number, _ in lap.tickets}
-        for source in self._sources.values():
-            if source.setting == setting and source.number not in busy:
-                return source
-        self._opened_ever += 1
-        return Source(self._opened_ever, self._given, setting, self._random, self._state)
-
     def _number(self) -> int:
         return 0 if self._source is None else self._source.number
 
@@ -517,15 +516,6 @@ class LoaderTuning:
         if not self._search.is_over and self._patience_s is None:
             self._search.end()
             self._cost_s = self._count_cost()
-
-    def _end_lap(self) -> None:
-        if self._batches == inf:
-            self._look_within_lap()
-        self._end_search()
-        self._source = None
-        if self._search.is_over:
-            of_chosen = [source for source in self._sources.values() if source.setting == self._search.current]
-            self._end_sources(but=of_chosen[0] if of_chosen else None)
 
     def _end_sources(self, but: Source | None = None) -> None:
         for source in tuple(self._sources.values()):

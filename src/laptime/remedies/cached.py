@@ -275,6 +275,7 @@ OUR_KIND = 0x6C61_7074_0001
 COUNTERS = 256  # how many processes at a time have their own counter
 WHO_COUNTER, HITS_COUNTER, MISSES_COUNTER, NOT_KEPT_COUNTER = range(4)  # words of a counter
 COUNTERS_BYTES = CACHE_LINE * (1 + COUNTERS)
+COUNTER_PLACES = range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES)
 ALLOCATED_CHUNK_BYTES = 16 << 20  # allocated from the system at once
 LEFT_FREE_BYTES = 64 << 20
 
@@ -448,11 +449,13 @@ class SharedItemStore:
         first = COUNTERS_BYTES // COUNTER_BYTES
         empty = self._words[first : first + self.items].tolist().count(0)
         used = self._words[NEXT_WORD] - _first_place(self.items)
-        counters = range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES)
-        hits, misses, not_kept = (
-            sum(self._words[at + of] for at in counters) for of in (HITS_COUNTER, MISSES_COUNTER, NOT_KEPT_COUNTER)
+        return StoreCounts(
+            items=self.items - empty,
+            used_bytes=used,
+            hits=sum(self._words[at + HITS_COUNTER] for at in COUNTER_PLACES),
+            misses=sum(self._words[at + MISSES_COUNTER] for at in COUNTER_PLACES),
+            not_kept=sum(self._words[at + NOT_KEPT_COUNTER] for at in COUNTER_PLACES),
         )
-        return StoreCounts(self.items - empty, used, hits, misses, not_kept)
 
     def _take(self, size: int) -> int:
         """Reserve `size` bytes. Return where they begin, or 0 if there is no room."""
@@ -491,21 +494,18 @@ class SharedItemStore:
 
     def _count(self, what: int) -> None:
         if not self._counter:
-            self._counter = self._claim()
+            # Take a counter that no living process has, and go on from its value.
+            own = os.getpid()
+            at = 0
+            with self._alone():
+                for at in COUNTER_PLACES:
+                    holder = self._words[at + WHO_COUNTER]
+                    if holder in {0, own} or not is_alive(holder):
+                        self._words[at + WHO_COUNTER] = own
+                        break
+            self._counter = at  # with more processes than counters, the last counter is shared, and may miss a few
         with self._counting:
             self._words[self._counter + what] += 1
-
-    def _claim(self) -> int:
-        """Take a counter that no living process has, and go on from its value."""
-        own = os.getpid()
-        at = 0
-        with self._alone():
-            for at in range(CACHE_LINE // COUNTER_BYTES, COUNTERS_BYTES // COUNTER_BYTES, CACHE_LINE // COUNTER_BYTES):
-                holder = self._words[at + WHO_COUNTER]
-                if holder in {0, own} or not is_alive(holder):
-                    self._words[at + WHO_COUNTER] = own
-                    break
-        return at  # with more processes than counters, the last counter is shared, and may miss a few
 
     def __reduce__(self) -> tuple[Any, tuple[str, int]]:
         """Pickle the path and the token, so that a process started while this one runs can reopen the memory."""

@@ -73,7 +73,16 @@ class InferenceRunner(ProcessRunner):
 
     def heat(self, dnf: Dnf | None, round_number: int) -> InferHeat:
         """Return what is known of the heat."""
-        batches, dnf = self._without_memory(dnf)
+        batches = tuple(self._batches)
+        if dnf is not None and dnf.signal is not None and dnf.kind == "memory":
+            # Memory ran out at a batch size: give up this size and larger ones, and keep the rest of the heat.
+            killed = self.part
+            sizes = self.order.pace.batches
+            if killed and killed != min(sizes):
+                says = f"not tried after batch {killed}"
+                after = tuple(BatchRun(batch, (), says, is_tried=False) for batch in sizes if batch > killed)
+                batches = (*batches, BatchRun(killed, (), dnf.reason), *after)
+                dnf = None
         return InferHeat(
             process=self.process_run(dnf),
             order=self.order.heat.number,
@@ -147,20 +156,6 @@ class InferenceRunner(ProcessRunner):
     def part(self) -> int:
         """The batch size that is timed; 0 before the first one, so in single calls."""
         return int(self.phase.removeprefix(BATCH_PHASE)) if self.phase.startswith(BATCH_PHASE) else 0
-
-    def _without_memory(self, dnf: Dnf | None) -> tuple[tuple[BatchRun, ...], Dnf | None]:
-        """If memory ran out at a batch size, give up this size and larger ones, and keep the rest of the heat."""
-        batches = tuple(self._batches)
-        is_memory = dnf is not None and dnf.signal is not None and dnf.kind == "memory"
-        if dnf is None or not is_memory or not self.phase.startswith(BATCH_PHASE):
-            return batches, dnf
-        killed = self.part
-        sizes = self.order.pace.batches
-        if killed == min(sizes):
-            return batches, dnf
-        says = f"not tried after batch {killed}"
-        after = tuple(BatchRun(batch, (), says, is_tried=False) for batch in sizes if batch > killed)
-        return (*batches, BatchRun(killed, (), dnf.reason), *after), None
 
 
 # Run one whole training in one child, and note each lap as it ends. There is a FullRun whatever happens.

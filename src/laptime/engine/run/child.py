@@ -233,9 +233,15 @@ class Child:
         self._take()
         self._opened.close()
         code = self._code
+        killer: str | None = None
+        if code is not None and code < 0:
+            try:
+                killer = signal.Signals(-code).name
+            except ValueError:
+                killer = f"signal {-code}"
         return Ended(
-            exit_code=code if code is not None and code >= 0 else None,
-            signal=_signal_name(-code) if code is not None and code < 0 else None,
+            exit_code=code if killer is None else None,
+            signal=killer,
             peak_memory_bytes=self._peak_memory_bytes,
             stderr_tail=_without_marks(self._tail.decode("utf-8", "replace")),
         )
@@ -387,10 +393,3 @@ def _open_pipe(theirs: contextlib.ExitStack, ours: contextlib.ExitStack, *, outw
 def _without_marks(printed: str) -> str:
     """Leave out the rows of `^^^^` with which Python marks a place in the line above."""
     return "\n".join(row for row in printed.splitlines() if not row.strip() or row.strip(" ^~")).strip()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -58,7 +58,14 @@ class Guardian:
     """Starts the heat, keeps the end of what it prints, and notes how it ended."""
 
     def __init__(self, read_fd: int, write_fd: int, command: list[str]) -> None:
-        self._woken_fd = _wake_by_signals()
+        # A descriptor that becomes readable when a signal comes, so that one poll waits for signals and pipes
+        self._woken_fd, waking_fd = os.pipe()
+        os.set_blocking(self._woken_fd, False)
+        os.set_blocking(waking_fd, False)
+        signal.set_wakeup_fd(waking_fd, warn_on_full_buffer=False)
+        for number in WAKING:
+            signal.signal(number, lambda _number, _frame: None)  # not ignored: the heat would inherit that
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
         self._tail = b""
         self._status: int | None = None
         self._paused: set[int] = set()
@@ -209,18 +216,6 @@ def _report(done: bytes) -> None:
     """Report to the parent, unless it is gone: its heat has to be ended all the same."""
     with contextlib.suppress(BrokenPipeError):
         os.write(2, done)
-
-
-def _wake_by_signals() -> int:
-    """Return a descriptor that becomes readable when a signal comes, so that one poll waits for signals and pipes."""
-    woken_fd, waking_fd = os.pipe()
-    os.set_blocking(woken_fd, False)
-    os.set_blocking(waking_fd, False)
-    signal.set_wakeup_fd(waking_fd, warn_on_full_buffer=False)
-    for number in WAKING:
-        signal.signal(number, lambda _number, _frame: None)  # not ignored: the heat would inherit that
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)
-    return woken_fd
 
 
 def _find_prctl() -> Callable[[int, int], object]:

@@ -36,7 +36,17 @@ class RayCluster:
         self._was_joined = ray.is_initialized()
         if not self._was_joined:
             self._printer = self._set_printer(lambda *_data, **_how: None)
-            self._join("auto" if wanted.word == "ray" else wanted.word)
+            address = "auto" if wanted.word == "ray" else wanted.word
+            place = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+            host, _, port = place.removeprefix("ray://").rpartition(":")
+            try:
+                # Ray itself tries for minutes if nothing answers there, so that is found out first.
+                if host and port.isdecimal():
+                    socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+                self._ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            except Exception as error:
+                says = f"--on {wanted.word}: no Ray cluster was reached: {words_of(error)}"
+                raise UsageError(says, START_ONE) from error
         self._start = ray.remote(make_starter())
         # A computer of the cluster, to find out by which address of ours it reaches us
         if wanted.word == "ray":
@@ -122,11 +132,19 @@ class RayCluster:
             for name in _own_resources(node):
                 if name == word or (word.endswith("*") and name.startswith(word[:-1])):
                     of.setdefault((None, name), []).append(node["NodeID"])
-        if not of:
-            raise UsageError(
-                f"--each {word}: no node of {self._word} has such a label or resource", _labels_and_resources(nodes)
-            )
-        return tuple(NodeType(label, value, tuple(ids)) for (label, value), ids in sorted(of.items(), key=str))
+        if of:
+            return tuple(NodeType(label, value, tuple(ids)) for (label, value), ids in sorted(of.items(), key=str))
+        labels: dict[str, set[str]] = {}
+        for node in nodes:
+            for name, value in node.get("Labels", {}).items():
+                if name != "ray.io/node-id":
+                    labels.setdefault(name, set()).add(value)
+        there = [f"label {name} ({', '.join(sorted(values))})" for name, values in sorted(labels.items())]
+        there += [f"resource {name}" for name in sorted({name for node in nodes for name in _own_resources(node)})]
+        raise UsageError(
+            f"--each {word}: no node of {self._word} has such a label or resource",
+            f"there are: {'; '.join(there)}" if there else "its nodes have no labels and no resources of their own",
+        )
 
     def living(self, nodes: Sequence[str]) -> Sequence[str]:
         there = {node["NodeID"] for node in self._nodes()}
@@ -143,17 +161,6 @@ class RayCluster:
             return [node for node in self._ray.nodes() if node["Alive"]]
         except Exception:  # noqa: BLE001  whatever Ray raises: it is gone
             return []
-
-    def _join(self, address: str) -> None:
-        """Join the cluster. Ray itself tries for minutes if nothing answers there, so that is found out first."""
-        place = address if address != "auto" else os.environ.get("RAY_ADDRESS", "")
-        host, _, port = place.removeprefix("ray://").rpartition(":")
-        try:
-            if host and port.isdecimal():
-                socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
-            self._ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except Exception as error:
-            raise UsageError(f"--on {self._word}: no Ray cluster was reached: {words_of(error)}", START_ONE) from error
 
     def _set_printer(self, printer: Any) -> Any:
         """Replace what prints Ray's remarks on lost nodes: it writes on stdout, where the page or the record goes."""
@@ -229,15 +236,3 @@ class GroupedTask:
 def _own_resources(node: Mapping[str, Any]) -> Iterator[str]:
     """Return the names of a node's resources that users gave it."""
     return (name for name in node["Resources"] if name not in USUAL and not name.startswith(("node:", "accelerator_")))
-
-
-def _labels_and_resources(nodes: Sequence[Mapping[str, Any]]) -> str:
-    """Say which labels and resources there are."""
-    labels: dict[str, set[str]] = {}
-    for node in nodes:
-        for name, value in node.get("Labels", {}).items():
-            if name != "ray.io/node-id":
-                labels.setdefault(name, set()).add(value)
-    there = [f"label {name} ({', '.join(sorted(values))})" for name, values in sorted(labels.items())]
-    there += [f"resource {name}" for name in sorted({name for node in nodes for name in _own_resources(node)})]
-    return f"there are: {'; '.join(there)}" if there else "its nodes have no labels and no resources of their own"

@@ -63,11 +63,14 @@ class SlurmCluster:
         executor.update_parameters(
             name="laptime", timeout_min=self._minutes, cpus_per_task=place.cpus, gpus_per_node=place.gpus
         )
+        os.environ[SECRET] = secret  # a job gets the environment as it is when it is submitted
         try:
-            with _in_environment(SECRET, secret), interrupts_wait():
+            with interrupts_wait():
                 job = executor.submit(make_starter(), words, None)
         except Exception as error:  # noqa: BLE001  whatever it raises becomes the lane's result
             return NotSubmitted(f"Slurm did not take it: {words_of(error)}")
+        finally:
+            del os.environ[SECRET]
         return SlurmJob(job, is_local=self._is_local)
 
     def why_alone(self, _places: Sequence[Place]) -> str | None:
@@ -107,16 +110,6 @@ class SlurmJob:
         with suppress(Exception):  # it is done, or Slurm does not answer
             if not self._is_local and not self._job.done():
                 self._job.cancel(check=False)
-
-
-@contextmanager
-def _in_environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable while a job is submitted, which gets the environment as it is then."""
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 @contextmanager

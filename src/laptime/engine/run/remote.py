@@ -342,18 +342,15 @@ class SpreadChild(RemoteChild):
                 self._send_others(message.place)
                 continue
             if isinstance(message, wire.Failed) and message.kind == RankGoneError.__name__:
-                known = self._why_lost() or message
+                # How the other rank ended, its own node knows; it may take a moment.
+                deadline_s = time.monotonic() + REASON_S
+                self._look_at_others()
+                while self._failed is None and time.monotonic() < deadline_s:
+                    time.sleep(AGENT_LOOK_S)
+                    self._look_at_others()
+                known = self._failed or message
                 return wire.Failed(message.phase, known.reason, known.kind, message.peak_memory_bytes, known.source)
             return message
-
-    def _why_lost(self) -> wire.Failed | None:
-        """Return how another rank ended, as its own node knows it."""
-        deadline_s = time.monotonic() + REASON_S
-        self._look_at_others()
-        while self._failed is None and time.monotonic() < deadline_s:
-            time.sleep(AGENT_LOOK_S)
-            self._look_at_others()
-        return self._failed
 
     def pause(self) -> None:
         super().pause()
@@ -437,7 +434,17 @@ class RemoteLauncher:
 
     def start(self, environment: dict[str, str], lane: PlannedLane | None = None) -> RemoteChild:
         if lane is not None and lane.spread:
-            return self._start_apart(environment, lane)
+            # A process on each node over which the lane is spread: the first of them leads the others.
+            places = [place_of(lane, count) for count in lane.spread]
+            awaited = [self._meeting.expect() for _ in places]
+            submitted = self._cluster.submit_apart(list(map(self._words, awaited)), self._meeting.secret, places)
+            first, *others = [
+                self._wait_for(one, submission, lane.name, place)
+                for one, submission, place in zip(awaited, submitted, places, strict=True)
+            ]
+            variables = _forwarded() | environment
+            further = [RemoteChild(other, variables, is_spread=True) for other in others]
+            return SpreadChild(first, variables, further, lane)
         place = largest_of(self._wanted.scouts, self._rooms) if lane is None else place_of(lane)
         if self.fleet is not None:
             place = self.fleet.place(place, lane)
@@ -447,19 +454,6 @@ class RemoteLauncher:
         awaited = self._meeting.expect()
         submission = self._cluster.submit(self._words(awaited), self._meeting.secret, place)
         return RemoteChild(self._wait_for(awaited, submission, name, place), _forwarded() | environment)
-
-    def _start_apart(self, environment: dict[str, str], lane: PlannedLane) -> SpreadChild:
-        """Start a process on each node over which a lane is spread: the first of them leads the others."""
-        places = [place_of(lane, count) for count in lane.spread]
-        awaited = [self._meeting.expect() for _ in places]
-        submitted = self._cluster.submit_apart(list(map(self._words, awaited)), self._meeting.secret, places)
-        first, *others = [
-            self._wait_for(one, submission, lane.name, place)
-            for one, submission, place in zip(awaited, submitted, places, strict=True)
-        ]
-        variables = _forwarded() | environment
-        further = [RemoteChild(other, variables, is_spread=True) for other in others]
-        return SpreadChild(first, variables, further, lane)
 
     def _words(self, awaited: Awaited) -> list[str]:
         return agent_words(self._meeting.address, self._meeting.port, awaited.ticket)

@@ -454,7 +454,12 @@ class HeatRunner(ProcessRunner):
             case wire.Ready(steps=taken):
                 self.taken = taken
                 if self.turn is None:
-                    child.say(self._wanted_again())
+                    # Another window for each disturbed one, up to a limit. The record keeps the disturbed ones.
+                    quiet = sum(window.flag is None for window in self._judged_windows())
+                    missing = len(self._windows) - self._reruns - quiet
+                    wanted = max(0, min(missing, self.order.pace.reruns_max - self._reruns))
+                    self._reruns += wanted
+                    child.say(wire.Again(wanted) if wanted else wire.Enough())
             case _:
                 self._keep(message)
 
@@ -547,13 +552,3 @@ class HeatRunner(ProcessRunner):
 
     def _judged_windows(self) -> tuple[Window, ...]:
         return judge_windows(self._windows, shares_our_clock=self.shares_our_clock)
-
-    def _wanted_again(self) -> wire.Again | wire.Enough:
-        """Ask for another window for each disturbed one, up to a limit. The record keeps the disturbed ones."""
-        quiet = sum(window.flag is None for window in self._judged_windows())
-        missing = len(self._windows) - self._reruns - quiet
-        wanted = min(missing, self.order.pace.reruns_max - self._reruns)
-        if wanted <= 0:
-            return wire.Enough()
-        self._reruns += wanted
-        return wire.Again(wanted)

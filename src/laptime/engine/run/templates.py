@@ -207,9 +207,19 @@ class HeatTemplates:
 
     def _start(self, key: TemplateKey, framework: str, environment: dict[str, str]) -> bool:
         """Start a template if it is not there and there is room. Return whether it is there now."""
-        if key not in self._made and self._make_room():
-            self._made[key] = HeatTemplate(framework, _part(environment)[0], next(self._numbers))
-        return key in self._made
+        if key in self._made:
+            return True
+        if len(self._made) >= TEMPLATES_MOST:
+            # End the one that was not used for longest. One whose forks are alive is kept: they would end with it.
+            idle = next((other for other, template in self._made.items() if not template.forks), None)
+            if idle is None:
+                return False
+            self._made.pop(idle).close()
+        free_bytes = available_memory_bytes()
+        if not isinstance(free_bytes, Missing) and free_bytes <= ROOM_BYTES:
+            return False
+        self._made[key] = HeatTemplate(framework, _part(environment)[0], next(self._numbers))
+        return True
 
     def _is_refused(self, key: TemplateKey) -> bool:
         return any(template.refuses and of[1:] == key[1:] for of, template in self._made.items())
@@ -223,19 +233,6 @@ class HeatTemplates:
             self._broken.append(self._made.popitem()[1])
         while self._broken:
             self._broken.pop().close()
-
-    def _make_room(self) -> bool:
-        """Return whether there is room for another one. That may end the one that was not used for longest.
-
-        One that has forks which are alive is kept: they would end with it.
-        """
-        if len(self._made) >= TEMPLATES_MOST:
-            idle = next((key for key, template in self._made.items() if not template.forks), None)
-            if idle is None:
-                return False
-            self._made.pop(idle).close()
-        free_bytes = available_memory_bytes()
-        return isinstance(free_bytes, Missing) or free_bytes > ROOM_BYTES
 
 
 def may_fork(lane: PlannedLane) -> bool:

@@ -203,8 +203,15 @@ def describe_change(before: str, files: Mapping[str, int]) -> str | None:
         weights = (now.weights - int(old_weights, 16)) % PRIME
     except ValueError:
         return "its digest is of another kind"
+    if more == 0 and names:
+        return "at least one file has another name"
     if more == 0:
-        return _resized(weights, files) if names == 0 else "at least one file has another name"
+        for name, size in files.items():
+            grown = weights * pow(_number(name), -1, PRIME) % PRIME
+            grown = grown if grown < PRIME // 2 else grown - PRIME
+            if abs(grown) < LARGEST_CHANGE_BYTES and size >= grown:
+                return f"{name} has {size:,} bytes and had {size - grown:,}"
+        return "several files have another size"
     if more == 1:
         for name, size in files.items():
             if _number(name) == names and names * size % PRIME == weights:
@@ -218,15 +225,6 @@ def describe_change(before: str, files: Mapping[str, int]) -> str | None:
 
 def _number(name: str) -> int:
     return 1 + int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "big") % (PRIME - 1)
-
-
-def _resized(weights: int, files: Mapping[str, int]) -> str:
-    for name, size in files.items():
-        change = weights * pow(_number(name), -1, PRIME) % PRIME
-        change = change if change < PRIME // 2 else change - PRIME
-        if abs(change) < LARGEST_CHANGE_BYTES and size >= change:
-            return f"{name} has {size:,} bytes and had {size - change:,}"
-    return "several files have another size"
 
 
 @dataclass(frozen=True, slots=True)

@@ -366,21 +366,17 @@ def draw_buildings(sketch: Sketch) -> None:
         top = sketch.between(0.05, 0.6)
         wall = sketch.near((140, 130, 125))
         glass = sketch.near((70, 80, 100))
-        sketch.rectangle(left, top, left + wide, ground, wall)
-        _draw_windows(sketch, (left, top, left + wide, ground), glass)
-
-
-def _draw_windows(sketch: Sketch, wall: tuple[float, float, float, float], glass: Colour) -> None:
-    left, top, right, bottom = wall
-    columns = sketch.count(2, 4)
-    rows = sketch.count(4, 9)
-    across = (right - left) / columns
-    down = (bottom - top) / rows
-    for column in range(columns):
-        for row in range(rows):
-            x = left + column * across
-            y = top + row * down
-            sketch.rectangle(x + across * 0.25, y + down * 0.2, x + across * 0.75, y + down * 0.75, glass)
+        right = left + wide
+        sketch.rectangle(left, top, right, ground, wall)
+        columns = sketch.count(2, 4)
+        rows = sketch.count(4, 9)
+        across = (right - left) / columns
+        down = (ground - top) / rows
+        for column in range(columns):
+            for row in range(rows):
+                x = left + column * across
+                y = top + row * down
+                sketch.rectangle(x + across * 0.25, y + down * 0.2, x + across * 0.75, y + down * 0.75, glass)
 
 
 def draw_street(sketch: Sketch) -> None:

@@ -65,14 +65,16 @@ def made_sets() -> tuple[MadeSet, ...]:
     except OSError as error:
         says = f"the made data in {folder} cannot be listed: {reason_of(error)}"
         raise StoreError(says, "Check its permissions, or set LAPTIME_CACHE to another folder.") from None
-    return tuple(describe_set(folder / name) for name in names if _is_shown(folder / name))
-
-
-def _is_shown(folder: Path) -> bool:
-    """Whether a folder is listed. A set behind a symbolic link is listed too, because it can be read."""
-    if PART.fullmatch(folder.name):
-        return is_part(folder) and not is_being_made(folder)
-    return is_ours(folder) or read_manifest(folder) is not None
+    sets: list[MadeSet] = []
+    for name in names:
+        place = folder / name
+        if PART.fullmatch(name):
+            is_shown = is_part(place) and not is_being_made(place)
+        else:  # a set behind a symbolic link is listed too, because it can be read
+            is_shown = is_ours(place) or read_manifest(place) is not None
+        if is_shown:
+            sets.append(describe_set(place))
+    return tuple(sets)
 
 
 def describe_set(folder: Path) -> MadeSet:

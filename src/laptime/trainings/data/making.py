@@ -394,29 +394,24 @@ class ArchiveMaker:
     def collect(self, task: MakingTask, counts: ItemCounts) -> None:
         self._batch.append(task)
         for name, whole in _batches(counts).items():
-            if (whole.part, whole.stop) == (task.part, task.stop):
-                self._write(name, whole)
-                if name in archive.TEST_FILES:
-                    cases = -(-counts.train // len(archive.TRAIN_FILES))
-                    names = [label.encode() for label in self._classes]
-                    table: ArchiveTable = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
-                    (self._folder / archive.META).write_bytes(write_batch(table))
-
-    def _write(self, name: str, whole: MakingTask) -> None:
-        drawn = [self._drawn.pop(task) for task in self._batch]
-        self._batch.clear()
-        title = (
-            "testing batch 1 of 1"
-            if whole.part == "test"
-            else f"training batch {name[-1]} of {len(archive.TRAIN_FILES)}"
-        )
-        table: ArchiveTable = {
-            b"batch_label": title.encode(),
-            b"labels": np.concatenate([labels for _, labels in drawn]).tolist(),
-            b"data": np.concatenate([rows for rows, _ in drawn]),
-            b"filenames": [f"made_{whole.part}_{index:06d}.png".encode() for index in range(whole.start, whole.stop)],
-        }
-        (self._folder / name).write_bytes(write_batch(table))
+            if (whole.part, whole.stop) != (task.part, task.stop):
+                continue
+            drawn = [self._drawn.pop(done) for done in self._batch]
+            self._batch.clear()
+            title = f"training batch {name[-1]} of {len(archive.TRAIN_FILES)}"
+            files = [f"made_{whole.part}_{index:06d}.png".encode() for index in range(whole.start, whole.stop)]
+            table: ArchiveTable = {
+                b"batch_label": b"testing batch 1 of 1" if whole.part == "test" else title.encode(),
+                b"labels": np.concatenate([labels for _, labels in drawn]).tolist(),
+                b"data": np.concatenate([rows for rows, _ in drawn]),
+                b"filenames": files,
+            }
+            (self._folder / name).write_bytes(write_batch(table))
+            if name in archive.TEST_FILES:
+                cases = -(-counts.train // len(archive.TRAIN_FILES))
+                names = [label.encode() for label in self._classes]
+                meta: ArchiveTable = {b"num_cases_per_batch": cases, b"label_names": names, b"num_vis": PIXELS}
+                (self._folder / archive.META).write_bytes(write_batch(meta))
 
 
 def open_maker(workload: Workload, folder: Path) -> SetMaker:

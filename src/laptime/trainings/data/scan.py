@@ -260,18 +260,14 @@ def _put(value: Value) -> bytes:
     if isinstance(value, int):
         return pickle.BININT + struct.pack("<i", value)
     if isinstance(value, np.ndarray):
-        return _put_array(value)
+        kind = b"cnumpy\ndtype\n" + _tuple(_put(b"u1"), _put(0), _put(1)) + pickle.REDUCE
+        nothing = pickle.NONE
+        kind += _tuple(_put(3), _put(b"|"), nothing, nothing, nothing, _put(-1), _put(-1), _put(0)) + pickle.BUILD
+        empty = b"cnumpy.core.multiarray\n_reconstruct\n"
+        empty += _tuple(b"cnumpy\nndarray\n", _tuple(_put(0)), _put(b"b")) + pickle.REDUCE
+        shape = _tuple(*map(_put, value.shape))
+        return empty + _tuple(_put(1), shape, kind, pickle.NEWFALSE, _put(value.tobytes())) + pickle.BUILD
     return pickle.EMPTY_LIST + pickle.MARK + b"".join(map(_put, value)) + pickle.APPENDS
-
-
-def _put_array(array: npt.NDArray[np.uint8]) -> bytes:
-    kind = b"cnumpy\ndtype\n" + _tuple(_put(b"u1"), _put(0), _put(1)) + pickle.REDUCE
-    nothing = pickle.NONE
-    kind += _tuple(_put(3), _put(b"|"), nothing, nothing, nothing, _put(-1), _put(-1), _put(0)) + pickle.BUILD
-    empty = b"cnumpy.core.multiarray\n_reconstruct\n"
-    empty += _tuple(b"cnumpy\nndarray\n", _tuple(_put(0)), _put(b"b")) + pickle.REDUCE
-    shape = _tuple(*map(_put, array.shape))
-    return empty + _tuple(_put(1), shape, kind, pickle.NEWFALSE, _put(array.tobytes())) + pickle.BUILD
 
 
 def _tuple(*parts: bytes) -> bytes:

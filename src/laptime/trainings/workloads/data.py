@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from laptime.model.workload import Workload
-from laptime.trainings.workloads.shapes import WeightSpec, list_weights, split_width
+from laptime.trainings.workloads.shapes import list_weights, split_width
 
 VIEWS = 5  # items that show the same picture
 PICTURES = 50  # in a block; a block is drawn as a whole
@@ -204,15 +204,14 @@ WeightArray = npt.NDArray[np.float32]
 def make_weights(workload: Workload, seed: int) -> list[WeightArray]:
     """Draw the starting weights: Glorot uniform kernels, zero biases, unit scales (Keras's defaults)."""
     rng = np.random.default_rng([seed, 0x1A9])
-    return [_draw(spec, rng) for spec in list_weights(workload)]
-
-
-def _draw(spec: WeightSpec, rng: np.random.Generator) -> WeightArray:
-    if spec.start == "zeros":
-        return np.zeros(spec.shape, np.float32)
-    if spec.start == "ones":
-        return np.ones(spec.shape, np.float32)
-    places = math.prod(spec.shape[:-2])
-    fans = places * (spec.shape[-2] + spec.shape[-1])
-    limit = np.float32(math.sqrt(6 / fans))
-    return (rng.random(spec.shape, np.float32) * np.float32(2) - np.float32(1)) * limit
+    weights: list[WeightArray] = []
+    for spec in list_weights(workload):
+        if spec.start == "zeros":
+            weights.append(np.zeros(spec.shape, np.float32))
+        elif spec.start == "ones":
+            weights.append(np.ones(spec.shape, np.float32))
+        else:
+            fans = math.prod(spec.shape[:-2]) * (spec.shape[-2] + spec.shape[-1])
+            limit = np.float32(math.sqrt(6 / fans))
+            weights.append((rng.random(spec.shape, np.float32) * np.float32(2) - np.float32(1)) * limit)
+    return weights

@@ -330,8 +330,13 @@ def count_step(workload: Workload, batch: int, precision: str = "fp32") -> StepW
     shape: Shape = workload.image_shape
     for layer in expand(workload.layers, shape[-1]):
         after = output_shape(layer, shape)
+        multiplications = 0
+        if isinstance(layer, Conv):  # its padding counts like real input
+            multiplications = math.prod(after) * layer.kernel**2 * shape[-1]
+        elif isinstance(layer, Dense):
+            multiplications = math.prod(after) * shape[-1]
         written = math.prod(after) if isinstance(layer, WRITES) else 0
-        parts.append(_Part(_multiplications(layer, shape, after), written, _weights_of(layer, shape)))
+        parts.append(_Part(multiplications, written, _weights_of(layer, shape)))
         shape = after
     first = next(part for part in parts if part.weights)
     flops = sum(2 * part.multiplications * (2 if part is first else 3) for part in parts) * batch
@@ -341,17 +346,6 @@ def count_step(workload: Workload, batch: int, precision: str = "fp32") -> StepW
     outputs = VALUE_BYTES[precision] * OUTPUT_PASSES * batch * sum(part.outputs for part in parts)
     items = FLOAT_BYTES * BATCH_PASSES * batch * math.prod(workload.image_shape)
     return StepWork(float(flops), float(state + outputs + items), SHAPES_HOW)
-
-
-def _multiplications(layer: Layer | Joined, shape: Shape, after: Shape) -> int:
-    """Return a layer's multiplications per item. A convolution's padding counts like real input."""
-    match layer:
-        case Conv(kernel=kernel):
-            return math.prod(after) * kernel**2 * shape[-1]
-        case Dense():
-            return math.prod(after) * shape[-1]
-        case _:
-            return 0
 
 
 # What a training step and a heat hold in memory, from the shapes of a workload's layers. No framework is needed.
