@@ -512,7 +512,6 @@ class LoaderTuning:
         return 0 if self._source is None else self._source.number
 
     def _end_search(self) -> None:
-        """End the search with its lap."""
         if not self._search.is_over and self._patience_s is None:
             self._search.end()
             self._cost_s = self._count_cost()

@@ -218,7 +218,6 @@ class Child:
         self.is_paused = True
 
     def go_on(self) -> None:
-        """Continue a paused heat."""
         self._request(CONTINUE_SIGNAL, GOES_ON)
         self.is_paused = False
 

@@ -145,7 +145,6 @@ class Guardian:
         _report(PAUSED)
 
     def _go_on(self) -> None:
-        """Continue what was paused."""
         self._continued = self._paused
         self._paused = set()
         for pid in self._continued:

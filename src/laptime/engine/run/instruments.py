@@ -176,8 +176,9 @@ def _is_idle(window: Window, others: Sequence[Window], gap_ns: float) -> bool:
     if own_ns is None:
         return False
     waiting = None if window.noise is None else window.noise.io_wait_cores
-    is_known = waiting is not None and not isinstance(waiting, Missing)
-    disk_ns = waiting * (window.end_ns - window.start_ns) if is_known else 0.0
+    disk_ns = 0.0
+    if waiting is not None and not isinstance(waiting, Missing):
+        disk_ns = waiting * (window.end_ns - window.start_ns)
     known = [(own, other.steps) for other in others if (own := _own_ns(other)) is not None]
     usual_own_ns = statistics.median(own / steps for own, steps in known) if known else 0.0
     return own_ns - window.steps * usual_own_ns + disk_ns <= IDLE_CORES * gap_ns

@@ -53,7 +53,6 @@ class JudgeRunner(ProcessRunner):
         return self._weighed
 
     def close(self) -> None:
-        """End it."""
         if not self.is_over:
             self.child.say(wire.Enough())
             self.hear_on()

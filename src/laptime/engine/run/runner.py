@@ -155,7 +155,6 @@ class ProcessRunner:
         return self.finish()
 
     def begin(self, started: Started, order: wire.FromParent) -> None:
-        """Send a child its order."""
         self._child = started.child
         self._broken = started.broken
         self.started_ns = started.child.started_ns
@@ -525,7 +524,6 @@ class HeatRunner(ProcessRunner):
 
     @property
     def windows(self) -> Sequence[Window]:
-        """The windows so far."""
         return self._windows
 
     @property

@@ -228,7 +228,6 @@ class HeatTemplates:
         return ((self._forked[lane.name] + heats) % OF_A_LANE, lane.framework, *_start_conditions(lane.environment))
 
     def close(self) -> None:
-        """End all templates."""
         while self._made:
             self._broken.append(self._made.popitem()[1])
         while self._broken:

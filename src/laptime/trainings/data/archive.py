@@ -316,7 +316,6 @@ class ImageFiles:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def notes(self) -> tuple[str, ...]:
-        """Return notes on what was left out."""
         return tuple(
             f"{count:,} {'file' if count == 1 else 'files'} left out: {kind}"
             for kind, count in sorted(self.left_out.items())

@@ -51,7 +51,6 @@ class SetCheck:
 
 
 def data_folder() -> Path:
-    """Return the folder of all made data."""
     return cache_folder() / "data"
 
 
@@ -109,7 +108,6 @@ def check_set(folder: Path) -> SetCheck:
 
 
 def remove_set(name: str) -> MadeSet:
-    """Remove a set and return its description."""
     sets = {made_set.name: made_set for made_set in made_sets()}
     folder = data_folder() / name
     if name not in sets:

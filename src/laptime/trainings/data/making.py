@@ -415,7 +415,6 @@ class ArchiveMaker:
 
 
 def open_maker(workload: Workload, folder: Path) -> SetMaker:
-    """Return the maker of this workload's items."""
     if workload.data_layout == "archive":
         return ArchiveMaker(folder, workload.classes)
     check_pillow(f"making the data of {workload.name}")

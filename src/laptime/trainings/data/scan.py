@@ -59,7 +59,6 @@ class Scan:
 
 
 def find_parts(folder: Path) -> bool:
-    """Whether the folder is divided into `train` and `test`."""
     return (folder / "train").is_dir() and (folder / "test").is_dir()
 
 

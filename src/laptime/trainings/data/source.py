@@ -59,7 +59,6 @@ def read_source(workload: Workload, path: Path, seed: int) -> DataSource:
 
 
 def scan_layout(layout: str, folder: Path) -> Scan:
-    """Scan a folder of class folders or plates."""
     from laptime.trainings.data.scan import scan_folders, scan_plates  # noqa: PLC0415
 
     try:

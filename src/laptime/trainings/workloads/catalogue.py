@@ -52,7 +52,6 @@ LISTED_RESULTS = {
 
 
 def read_published(name: str) -> Published:
-    """Return the published results of one workload."""
     text = resources.files("laptime.trainings.workloads").joinpath("published.toml").read_text(encoding="utf-8")
     entry = tomllib.loads(text)[name]
     for row in entry["results"]:
